@@ -48,7 +48,7 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
     if (err)
         return err;
-    err = files_read(path, MOST, &data, &bytes, e);
+    err = files_read_regular(path, MOST, &data, &bytes, e);
     if (err == ERR_TOOBIG)
         return checkpoint_corrupt(e, path, "it is too long");
     if (err)
@@ -242,36 +242,6 @@ enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut, s
     return ERR_OK;
 }
 
-/* ---- removing ---- */
-
-static void remove_file(const char *path)
-{
-    if (unlink(path) != 0 && errno != ENOENT)
-        log_warn("%s: cannot be removed: %s", path, strerror(errno));
-}
-
-/* Remove what a cut's folder holds: all of it, or temporary names only. */
-static void remove_files(const char *folder, bool temporary_only)
-{
-    DIR *d = opendir(folder);
-    if (!d) {
-        if (errno != ENOENT)
-            log_warn("%s: cannot be cleaned: %s", folder, strerror(errno));
-        return;
-    }
-    struct dirent *entry;
-    while ((entry = readdir(d)) != NULL) {
-        bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        if (self || (temporary_only && !strstr(entry->d_name, FILES_TEMPORARY)))
-            continue;
-        char path[FILES_PATH_MAX];
-        int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (n > 0 && (size_t)n < sizeof path)
-            remove_file(path);
-    }
-    closedir(d);
-}
-
 /* ---- held while it is read ---- */
 
 enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e)
@@ -281,9 +251,10 @@ enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg
     enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
     if (err)
         return err;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    int fd;
+    err = files_open(path, &fd, e);
+    if (err)
+        return err;
     /* It waits while somebody removes it; who did has taken its name away before he let go. */
     while (flock(fd, LOCK_SH) != 0 && errno == EINTR)
         ;
@@ -340,7 +311,7 @@ static void remove_cut(const char *dir, uint64_t cut)
         log_warn("%s: cannot be removed: %s", manifest, strerror(errno));
         return;
     }
-    remove_files(folder, false);
+    files_clean(folder, false);
     if (rmdir(folder) != 0 && errno != ENOENT)
         log_warn("%s: cannot be removed: %s", folder, strerror(errno));
 }
@@ -349,7 +320,7 @@ static void remove_temporary(const char *dir, uint64_t cut)
 {
     char folder[FILES_PATH_MAX];
     if (checkpoint_path(folder, dir, cut, NULL, NULL) == ERR_OK)
-        remove_files(folder, true);
+        files_clean(folder, true);
 }
 
 void checkpoint_prune(const char *dir, uint32_t keep)

@@ -148,9 +148,10 @@ enum err shard_file_adopt(struct shard_file *f, int take_fd, const char *path, s
 
 enum err shard_file_open(struct shard_file *f, const char *path, struct errmsg *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    int fd;
+    enum err err = files_open(path, &fd, e);
+    if (err)
+        return err;
     return shard_file_adopt(f, fd, path, e);
 }
 

@@ -29,7 +29,7 @@ enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, cha
     size_t n;
     enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_ENCODING, e);
     if (!err)
-        err = files_read(path, m->encoding.bytes, &data, &n, e);
+        err = files_read_regular(path, m->encoding.bytes, &data, &n, e);
     if (err == ERR_NOTFOUND)
         return checkpoint_corrupt(e, path, "it is missing");
     if (err && err != ERR_TOOBIG)

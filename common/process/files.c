@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/fail_point.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER;
@@ -219,36 +220,91 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
     return ERR_OK;
 }
 
-enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes, struct errmsg *e)
+enum err files_open(const char *path, int *out, struct errmsg *e)
 {
-    assert(max < SIZE_MAX - 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return io_error(e, path);
-    enum err err;
-    struct stat st;
-    if (fstat(fd, &st) != 0) {
+    enum err err = ERR_OK;
+    if (fstat(fd, &st) != 0)
         err = io_error(e, path);
-        goto close_fd;
-    }
-    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max) {
-        err = err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
-        goto close_fd;
-    }
+    else if (!S_ISREG(st.st_mode))
+        err = err_set(e, ERR_IO, "%s: it is no regular file", path);
+    if (err)
+        close(fd);
+    else
+        *out = fd;
+    return err;
+}
+
+static enum err read_whole(int fd, const char *path, size_t max, uint8_t **data, size_t *bytes,
+                           struct errmsg *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return io_error(e, path);
+    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
+        return err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
     size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : 4096;
     uint8_t *buffer = mem_resize(NULL, room + 1, 1);
-    if (!buffer) {
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
-        goto close_fd;
-    }
-    err = read_all(fd, path, max, &buffer, room, bytes, e);
+    if (!buffer)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    enum err err = read_all(fd, path, max, &buffer, room, bytes, e);
     if (err)
         mem_free(buffer);
     else
         *data = buffer;
-close_fd:
+    return err;
+}
+
+enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes, struct errmsg *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return io_error(e, path);
+    enum err err = read_whole(fd, path, max, data, bytes, e);
     close(fd);
     return err;
+}
+
+enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t *bytes,
+                            struct errmsg *e)
+{
+    int fd = -1;
+    enum err err = files_open(path, &fd, e);
+    if (err)
+        return err;
+    err = read_whole(fd, path, max, data, bytes, e);
+    close(fd);
+    return err;
+}
+
+static void remove_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        log_warn("%s: cannot be removed: %s", path, strerror(errno));
+}
+
+void files_clean(const char *folder, bool temporary_only)
+{
+    DIR *d = opendir(folder);
+    if (!d) {
+        if (errno != ENOENT)
+            log_warn("%s: cannot be cleaned: %s", folder, strerror(errno));
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(d)) != NULL) {
+        bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (self || (temporary_only && !strstr(entry->d_name, FILES_TEMPORARY)))
+            continue;
+        char path[FILES_PATH_MAX];
+        int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (n > 0 && (size_t)n < sizeof path)
+            remove_file(path);
+    }
+    closedir(d);
 }
 
 static bool is_folder(const char *path)

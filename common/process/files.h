@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_COMMON_PROCESS_FILES_H
 #define GRADWIRE_COMMON_PROCESS_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,8 +41,18 @@ enum err files_commit(struct files_writer *w, struct errmsg *e) MUST_CHECK;
 /* Remove what was written. Nothing to do after commit, a failed begin or another abort. */
 void files_abort(struct files_writer *w);
 
+/* Open a regular file to read. A FIFO or a device of that name is refused at once: to open or read one may never end.
+ * Errors: ERR_NOTFOUND, ERR_IO. */
+enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
+
+/* Remove what the folder holds: all files, or those that a writer which died has left. What cannot be removed is logged. */
+void files_clean(const char *folder, bool temporary_only);
+
 /* Read a whole file of at most `max` bytes; *data is the caller's (mem_free), with a NUL behind it.
  * Errors: ERR_NOTFOUND, ERR_TOOBIG, ERR_IO, ERR_NOMEM. */
+enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t *bytes,
+                            struct errmsg *e) MUST_CHECK;
+/* The same of what may be a pipe: whoever names one waits for it. */
 enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
                     struct errmsg *e) MUST_CHECK;
 /* mkdir -p; each folder that is made is there after a power cut too. */

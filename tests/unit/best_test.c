@@ -57,6 +57,24 @@ static bool see(struct best *b, uint64_t epoch, double loss, double accuracy)
     return b->has && b->epoch == epoch;
 }
 
+static void what_a_killed_chief_was_writing_is_removed(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    struct errmsg e = {""};
+    char left[2][sizeof b.folder + 64];
+    (void)snprintf(left[0], sizeof left[0], "%s/weights.safetensors" FILES_TEMPORARY "1", b.folder);
+    (void)snprintf(left[1], sizeof left[1], "%s/tables", b.folder);
+    assert_int_equal(files_mkdirs(left[1], &e), ERR_OK);
+    (void)snprintf(left[1], sizeof left[1], "%s/tables/a" FILES_TEMPORARY "2", b.folder);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(files_write(left[i], "x", 1, &e), ERR_OK);
+    assert_true(see(&b, 1, 0.5, 0.1));
+    assert_true(opened().has);
+    for (int i = 0; i < 2; i++)
+        assert_int_not_equal(access(left[i], F_OK), 0);
+}
+
 static void the_least_loss_is_kept_and_read_back(void **state)
 {
     (void)state;
@@ -169,6 +187,7 @@ static void a_full_disk_keeps_the_former_best(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_a_killed_chief_was_writing_is_removed, begin, end),
         cmocka_unit_test_setup_teardown(the_least_loss_is_kept_and_read_back, begin, end),
         cmocka_unit_test_setup_teardown(an_accuracy_is_better_when_it_is_larger, begin, end),
         cmocka_unit_test_setup_teardown(it_stops_after_patience_epochs_without_a_better_one, begin,

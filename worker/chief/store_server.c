@@ -170,10 +170,10 @@ static enum err get(struct store_server *k, const struct task *t,
     enum err err = checkpoint_path(path, k->checkpoints, t->cut, t->file, &answer->error);
     if (err)
         return err;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_set(&answer->error, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path,
-                       strerror(errno));
+    int fd;
+    err = files_open(path, &fd, &answer->error);
+    if (err)
+        return err;
     err = read_piece(fd, t, path, answer);
     (void)close(fd);
     return err;

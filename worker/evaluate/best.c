@@ -143,6 +143,15 @@ static bool take_up(struct best *b)
     return !has_tables(b) || take_up_cut(b);
 }
 
+/* A chief that was killed while it wrote has left temporary files. */
+static void clean(const struct best *b)
+{
+    char tables[sizeof b->folder + 16];
+    (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
+    files_clean(b->folder, true);
+    files_clean(tables, true);
+}
+
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
                    const char *output, const char *checkpoints, struct errmsg *e)
 {
@@ -154,6 +163,7 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     enum err err = files_mkdirs(b->folder, e);
     if (err)
         return err;
+    clean(b);
     if (access(b->path, F_OK) == 0)
         b->has = take_up(b);
     return ERR_OK;

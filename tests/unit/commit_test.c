@@ -382,6 +382,20 @@ static void skip_rejects_the_step_on_all_shards(void **state)
     close_fixture(&f);
 }
 
+static void a_journal_that_cannot_be_written_ends_the_job_and_decides_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 0, 0, NAN_GUARD_SKIP, NULL);
+    both(&f, 0, nan_text);
+    chief_on_journaled(f.chief, "checkpoints/journal: No space left on device", f.now_ms);
+    assert_int_equal(f.said.decisions[0], 0);
+    assert_int_equal(f.said.exit_code, 1);
+    assert_string_equal(f.said.end, "the journal could not be written: checkpoints/journal: No "
+                                    "space left on device");
+    close_fixture(&f);
+}
+
 static void what_the_lowest_shard_has_found_is_named(void **state)
 {
     (void)state;
@@ -527,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_new_chief_takes_the_scale_of_the_former_one),
         cmocka_unit_test(reports_of_another_generation_or_shape_are_left_alone),
         cmocka_unit_test(skip_rejects_the_step_on_all_shards),
+        cmocka_unit_test(a_journal_that_cannot_be_written_ends_the_job_and_decides_nothing),
         cmocka_unit_test(what_the_lowest_shard_has_found_is_named),
         cmocka_unit_test(too_many_rejected_in_a_row_end_the_job_and_name_the_tensor),
         cmocka_unit_test(stop_ends_the_job),

@@ -365,8 +365,10 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
 {
     begin(c, now_ms);
     assert(c->unwritten > 0);
-    if (error)
-        chief_say(c, 1, "the journal could not be written: %s", error);
+    if (error) { /* what waits for its line waits for ever */
+        chief_fail(c, "the journal could not be written: %s", error);
+        return;
+    }
     c->unwritten--;
     if (c->rollback_due)
         roll_back(c);

@@ -177,15 +177,25 @@ static json_t *results(const struct job *job, const struct evaluation *found, bo
     return object;
 }
 
-static json_t *trained(const struct job *job, const struct epoch_sums *last, bool *ok)
+/* The same of training. */
+static json_t *trained(const struct job *job, const struct sums *sums, bool *ok)
 {
     struct evaluation found;
+    found.loss = sums->loss / sums->examples;
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        found.metric[i] = metric_value(job, i, sums->metric, sums->examples);
+    return results(job, &found, ok);
+}
+
+static json_t *trained_last(const struct job *job, const struct epoch_sums *last, bool *ok)
+{
+    struct sums sums = {.examples = 0};
     if (!last)
         return results(job, NULL, ok);
-    found.loss = last->loss / last->examples;
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        found.metric[i] = metric_value(job, i, last->metric, last->examples);
-    return results(job, &found, ok);
+    sums.examples = last->examples;
+    sums.loss = last->loss;
+    memcpy(sums.metric, last->metric, sizeof sums.metric);
+    return trained(job, &sums, ok);
 }
 
 static json_t *batches(const struct chief_facts *f)
@@ -210,8 +220,9 @@ static json_t *history(const struct summarize *what, const char *uuid, bool *ok)
             found = at ? &at->eval : NULL;
         }
         add(all,
-            json_pack("{s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
-                      json_number(from->seconds), "eval", results(what->job, found, ok)),
+            json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
+                      json_number(from->seconds), "train", trained(what->job, &from->trained, ok),
+                      "eval", results(what->job, found, ok)),
             ok);
     }
     return all;
@@ -360,7 +371,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "microbatches", count(job->training.microbatches), ok);
     put(all, "steps", count(f->steps), ok);
     put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", trained(job, last_epoch(f->epoch), ok), ok);
+    put(all, "train", trained_last(job, last_epoch(f->epoch), ok), ok);
     put(all, "eval", results(job, !what->evaluator ? own : judged ? &judged->eval : NULL, ok), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);

@@ -47,6 +47,7 @@ class EarlyTest(TrainCase):
             self.assertLess(s["epochs"], 60)
             self.assertEqual(history[-1]["epoch"], int(self.best()[0]["epoch"]) + 3)
             self.assertEqual(s["epochs"], history[-1]["epoch"])
+            self.assertEqual(history[-1]["train"], s["train"])
             digests.add(s["digest"])
             self.assertRegex(got.stderr(), f"epoch {s['epochs'] - 3}/60 done .*; best so far\n")
             self.assertRegex(got.stderr(), rf"; best: epoch {s['epochs'] - 3} \(eval loss .*\), 3 of 3 epochs without a better one")

@@ -60,6 +60,7 @@ static struct epoch_end_epoch ends[] = {
     {.epoch = 4,
      .seconds = 2.5,
      .step = 900,
+     .trained = {.examples = 8, .loss = 3, .metric = {6}},
      .has_eval = true,
      .eval = {.loss = 0.25, .metric = {0.75, INFINITY}}},
 };
@@ -216,10 +217,14 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_string_equal(digest, "abcd");
     assert_int_equal(json_array_size(epochs_did), 2);
     int epoch;
-    assert_int_equal(json_unpack(json_array_get(epochs_did, 1), "{s:i s:F s:{s:F s:F s:n !} !}",
-                                 "epoch", &epoch, "seconds", &seconds, "eval", "loss", &loss,
-                                 "accuracy", &accuracy, "mean_absolute_error"),
+    double trained_loss, trained_accuracy, trained_error;
+    assert_int_equal(json_unpack(json_array_get(epochs_did, 1),
+                                 "{s:i s:F s:{s:F s:F s:F !} s:{s:F s:F s:n !} !}", "epoch", &epoch,
+                                 "seconds", &seconds, "train", "loss", &trained_loss, "accuracy",
+                                 &trained_accuracy, "mean_absolute_error", &trained_error, "eval",
+                                 "loss", &loss, "accuracy", &accuracy, "mean_absolute_error"),
                      0);
+    assert_true(trained_loss == 0.375 && trained_accuracy == 0.75 && trained_error == 0);
     assert_true(epoch == 4 && seconds == 2.5 && loss == 0.25 && accuracy == 0.75);
     json_int_t worker, tasks, out, in;
     double examples, computed, waited;

@@ -197,7 +197,8 @@ static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
 }
 
 /* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
-static void note_epoch(struct epoch_end *end, uint64_t epoch, double now_s)
+static void note_epoch(struct epoch_end *end, uint64_t epoch, const struct sums *trained,
+                       double now_s)
 {
     struct epoch_end_result *r = end->result;
     while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
@@ -213,6 +214,7 @@ static void note_epoch(struct epoch_end *end, uint64_t epoch, double now_s)
         (struct epoch_end_epoch){.epoch = epoch,
                                  .step = end_of(end, epoch),
                                  .seconds = driver_trained_s(end->parts->driver, now_s),
+                                 .trained = *trained,
                                  .has_eval = end->evaluator != NULL,
                                  .eval = r->eval};
 }
@@ -340,7 +342,7 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     struct progress_best best;
     progress_epoch(&end->progress, epoch, &trained, eval,
                    best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
-    note_epoch(end, epoch, now_s);
+    note_epoch(end, epoch, &trained, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);
     if (eval && !isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)

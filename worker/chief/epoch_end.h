@@ -24,9 +24,10 @@ struct epoch_end_config {
 
 /* The end of an epoch of this run. */
 struct epoch_end_epoch {
-    uint64_t epoch; /* from 1, over all runs */
-    double seconds; /* since this run's first step, without evaluation */
-    uint64_t step;  /* batches behind it; in sync steps */
+    uint64_t epoch;      /* from 1, over all runs */
+    double seconds;      /* since this run's first step, without evaluation */
+    uint64_t step;       /* batches behind it; in sync steps */
+    struct sums trained; /* of its training, as far as the lead shard had it then */
     bool has_eval;
     struct evaluation eval;
 };

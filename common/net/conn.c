@@ -102,11 +102,39 @@ void conn_close_errno(struct conn *c, int error)
     conn_close(c, errno_code(error), strerror(error));
 }
 
+void conn_look_again(struct conn *c)
+{
+    if (loop_timer_once(&c->finish_timer, CONN_LOOK_MS) != ERR_OK)
+        conn_fault(c, ERR_NOMEM, "no memory to look at the peer");
+}
+
+/* A process that is stopped is waited for as long as its host answers; a host that does not answer is gone. */
+static void look_at_silence(struct conn *c)
+{
+    char why[80];
+    int64_t silent_ms = socket_silent_ms(c->fd);
+    if (silent_ms < CONN_SILENT_MS) {
+        conn_look_again(c);
+        return;
+    }
+    c->silent_ms = silent_ms;
+    (void)snprintf(why, sizeof why, "nothing was heard of its host for %.1f s",
+                   (double)silent_ms / 1000);
+    conn_close(c, ERR_TIMEOUT, why);
+}
+
+int64_t conn_silent_ms(const struct conn *c)
+{
+    return c->silent_ms;
+}
+
 static void on_late(void *arg)
 {
     struct conn *c = arg;
     if (c->state == SHAKING)
         conn_shake_late(c);
+    else if (c->state == OPEN)
+        look_at_silence(c);
     else
         conn_close(c, ERR_TIMEOUT, "the peer did not hang up");
 }
@@ -181,7 +209,8 @@ static void open_now(struct conn *c)
         conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
         return;
     }
-    if (c->ops->on_open)
+    conn_look_again(c);
+    if (c->state == OPEN && c->ops->on_open)
         c->ops->on_open(c, c->owner);
 }
 
@@ -262,11 +291,13 @@ enum err conn_new(struct conn **c, struct loop *l, int take_fd, const char *peer
         goto close_fd;
     socket_tune(take_fd);
     fresh->state = OPEN;
-    if (event_add(&fresh->read_event, NULL) != 0)
+    if (event_add(&fresh->read_event, NULL) != 0 ||
+        loop_timer_once(&fresh->finish_timer, CONN_LOOK_MS) != ERR_OK)
         goto free_fresh;
     *c = fresh;
     return ERR_OK;
 free_fresh:
+    event_del(&fresh->read_event);
     conn_free(fresh);
 close_fd:
     close(take_fd);

@@ -36,6 +36,8 @@ enum {
     CONN_WRITE_BUDGET_BYTES = 4 << 20, /* for one system call */
     CONN_CORK_MAX_BYTES = 256 << 10,   /* a corked queue beyond this leaves anyway */
     CONN_FINISH_MS = 2000,
+    CONN_LOOK_MS = 1000,   /* so often its silence is looked at */
+    CONN_SILENT_MS = 8000, /* a peer's host that answers nothing for so long has gone */
 };
 
 struct conn;
@@ -133,6 +135,8 @@ void conn_close(struct conn *c, enum err code, const char *why);
  * word (a refusal). What still comes in is thrown away. */
 void conn_finish(struct conn *c, enum err code, const char *why);
 bool conn_closed(const struct conn *c); /* closed or finishing */
+/* In on_close: for how long nothing had been heard of the peer's host, if that is why; else 0. */
+int64_t conn_silent_ms(const struct conn *c);
 const char *conn_peer(const struct conn *c);
 int conn_fd(const struct conn *c);
 const struct conn_stats *conn_stats(const struct conn *c);

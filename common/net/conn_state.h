@@ -32,7 +32,9 @@ struct conn {
     int fd;
     enum state state;
     struct event read_event, write_event;
-    struct loop_timer finish_timer; /* for the handshake, and for the end */
+    struct loop_timer
+        finish_timer;  /* for the handshake, and for the end; between them to look at the silence */
+    int64_t silent_ms; /* of the peer's host, where that ended it */
     bool writable_wanted, corked, paused, in_on_frame;
     struct tls_link *tls;                 /* NULL: plain */
     int64_t shaking_ms;                   /* since when */
@@ -70,7 +72,8 @@ static inline size_t least(size_t a, uint64_t b)
 /* Close for a reason that this side found in the peer's bytes, or in its own lack of memory. */
 void conn_fault(struct conn *c, enum err code, const char *why);
 void conn_close_errno(struct conn *c, int error);
-void conn_up(struct conn *c); /* from here on frames go both ways */
+void conn_look_again(struct conn *c); /* at the silence, in a while */
+void conn_up(struct conn *c);         /* from here on frames go both ways */
 
 /* ---- conn_out.c ---- */
 

@@ -103,6 +103,7 @@ static void shake_over(struct conn *c)
         return;
     }
     c->state = OPEN;
+    conn_look_again(c);
     if (c->first && !c->corked)
         conn_queue_flush(c);
     else

@@ -4,6 +4,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* linux/tcp.h of 6.15 and later */
+#endif
+
 void socket_set(int fd, int level, int option, int value)
 {
     /* A socket that does not know the option (AF_UNIX in a test) works without it. */
@@ -35,7 +39,9 @@ void socket_tune(int fd)
     socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SOCKET_KEEP_IDLE_S);
     socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SOCKET_KEEP_EVERY_S);
     socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, SOCKET_KEEP_COUNT);
-    socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SOCKET_UNACKED_MS);
+    /* No TCP_USER_TIMEOUT: it would also end a connection to a process that is stopped while its host answers, with a
+     * window of 0 (conn.c tells the two apart). */
+    socket_set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, SOCKET_RTO_MAX_MS);
 }
 
 void socket_cork(int fd, bool corked)

@@ -8,11 +8,10 @@
 
 enum {
     SOCKET_BUFFER_BYTES = 1 << 20, /* fixed: the kernel's own tuning makes fast links bimodal */
-    SOCKET_KEEP_IDLE_S = 10,       /* a silent peer is probed after 10 s, each 5 s, 3 times */
-    SOCKET_KEEP_EVERY_S = 5,
-    SOCKET_KEEP_COUNT = 3,
-    SOCKET_UNACKED_MS =
-        30000, /* sent bytes that nobody acknowledges for so long end the connection */
+    SOCKET_KEEP_IDLE_S = 2,        /* an idle peer's kernel is asked after 2 s, each 1 s */
+    SOCKET_KEEP_EVERY_S = 1,
+    SOCKET_KEEP_COUNT = 10,   /* conn.c is there first */
+    SOCKET_RTO_MAX_MS = 2000, /* between two tries to send the same, where the kernel can (6.15) */
 };
 
 /* A nonblocking, close-on-exec stream socket with its buffers fixed (before connect or listen, so

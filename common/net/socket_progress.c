@@ -3,6 +3,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -20,4 +21,18 @@ enum err socket_progress(int fd, struct link_progress *p)
     if (gone > info.tcpi_bytes_acked)
         p->waiting_bytes += gone - info.tcpi_bytes_acked;
     return ERR_OK;
+}
+
+int64_t socket_silent_ms(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        bytes < offsetof(struct tcp_info, tcpi_notsent_bytes) + sizeof info.tcpi_notsent_bytes)
+        return 0;
+    bool window_closed = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes > 0;
+    if (window_closed && info.tcpi_probes < 2)
+        return 0;
+    return info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                              : info.tcpi_last_data_recv;
 }

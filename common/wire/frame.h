@@ -61,6 +61,8 @@ enum frame_to {
     X(STEP_DECISION, step_decision, 41, FRAME_TO_SHARDS)                                           \
     X(STEP_ASK, step_ask, 42, FRAME_TO_SHARDS)                                                     \
     X(BATCH_REJECTED, batch_rejected, 43, FRAME_TO_CHIEF)                                          \
+    X(UNREACHED, unreached, 62, FRAME_TO_CHIEF)                                                    \
+    X(PARK, park, 63, FRAME_TO_WORKER)                                                             \
     X(WELCOME, welcome, 50, FRAME_TO_WORKER)                                                       \
     X(DEAL, deal, 51, FRAME_TO_WORKER)                                                             \
     X(LEASE_ASK, lease_ask, 52, FRAME_TO_CHIEF)                                                    \

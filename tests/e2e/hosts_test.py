@@ -382,6 +382,22 @@ class TrainTest(HostsCase):
         s = self.summary()
         self.assertEqual((s["digest"], s["status"], s["restarts"]), (self.undisturbed(keys=LONG), "done", 2))
 
+    def test_a_worker_that_does_not_reach_a_ps_gives_its_work_back_and_comes_again(self):
+        file = self.file(f"{self.hosts.address(0)} role=ps slots=1", f"{self.hosts.address(1)} role=worker slots=1",
+                         f"{self.hosts.address(2)} role=worker slots=1")
+        job = self.on_hosts("--ps=1", "--workers=2", file=file, keys={**LONG, "training.epochs": 1000,
+                                                                      "timeouts.ps_rejoin_s": 60})
+        job.until_said("launcher", "epoch 1/1000 done")
+        self.hosts.separate(2, 0)
+        began = time.monotonic()
+        job.until_said("worker-0", "worker 1 cannot reach ps 0 for ")
+        self.assertLess(time.monotonic() - began, 20)  # 8 s of silence; timeouts.worker_rejoin_s counts from its beginning
+        epochs = job.stderr().count(" done in ")
+        job.until("the others go on", lambda: job.stderr().count(" done in ") > epochs + 1)
+        self.hosts.join(2, 0)
+        job.until_said("worker-1", "every ps is reached again: back to the chief")
+        self.assertEqual(job.log("worker-1").count("generation 1: "), 1)  # the same process goes on
+
     def test_a_host_of_a_ps_that_stays_away_ends_the_job(self):
         keys = {**LONG, "timeouts.ps_rejoin_s": 2}
         got = self.on_hosts("--ps=2", "--workers=3", keys=keys, rsh=self.hosts.rsh_by_tcp())

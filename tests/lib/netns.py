@@ -95,6 +95,13 @@ class Hosts:
     def mend(self, i):
         ip("link", "set", self.link(i), "up")
 
+    def separate(self, i, j):
+        """Host i sends nothing to host j any more; the others reach both."""
+        ip("-n", self.name(i), "route", "add", "blackhole", f"{self.address(j)}/32")
+
+    def join(self, i, j):
+        ip("-n", self.name(i), "route", "delete", "blackhole", f"{self.address(j)}/32")
+
     def pids(self, i):
         return [int(pid) for pid in ip("netns", "pids", self.name(i)).stdout.split()]
 

@@ -23,6 +23,8 @@ struct fixture {
     int asks, told, warnings;
     struct chief_wait wait; /* the last one that was told */
     char said[300];         /* the last warning */
+    int parked;             /* PARK, and the last one's */
+    uint32_t parked_worker, parked_ps;
 };
 
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
@@ -34,6 +36,17 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
         return;
     f->asks++;
     f->asked = ((const Gradwire__WaitAsk *)m)->number;
+}
+
+static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
+                         const ProtobufCMessage *m)
+{
+    struct fixture *f = ctx;
+    if (type != FRAME_PARK)
+        return;
+    f->parked++;
+    f->parked_worker = worker;
+    f->parked_ps = ((const Gradwire__Park *)m)->ps;
 }
 
 static void io_waits(void *ctx, const struct chief_wait *wait)
@@ -57,7 +70,7 @@ static void io_epoch(void *ctx, uint64_t epoch)
 }
 
 static const struct chief_io io = {.to_ps = io_to_ps,
-                                   .to_worker = quiet_to_worker,
+                                   .to_worker = io_to_worker,
                                    .find_cut = quiet_find_no_cut,
                                    .publish = quiet_publish,
                                    .discard = quiet_discard,
@@ -327,6 +340,114 @@ static void in_async_who_has_the_last_batches_is_named(void **state)
     close_fixture(&f);
 }
 
+/* ---- a worker that does not reach a ps ---- */
+
+static void unreached(struct fixture *f, uint32_t worker, bool any, uint32_t ps, uint64_t away_ms)
+{
+    Gradwire__Generation g = msg_generation(f->entered);
+    Gradwire__Unreached m = GRADWIRE__UNREACHED__INIT;
+    m.generation = &g;
+    m.any = any;
+    m.ps = ps;
+    m.away_ms = away_ms;
+    chief_on_worker(f->chief, worker, FRAME_UNREACHED, &m.base, f->now_ms);
+}
+
+/* timeouts.worker_rejoin_s is 30. */
+static void a_worker_that_does_not_reach_a_ps_is_parked(Gradwire__Update update)
+{
+    struct fixture f;
+    open_fixture(&f, update);
+    unreached(&f, 1, true, 1, 9000);
+    pass(&f, 21000);
+    assert_int_equal(f.parked, 0);
+    pass(&f, 1);
+    assert_int_equal(f.parked, 1);
+    assert_int_equal(f.parked_worker, 1);
+    assert_int_equal(f.parked_ps, 1);
+    assert_string_equal(
+        f.said, "worker 1 cannot reach ps 1 for 30 s, and others do: they take over its work");
+    assert_false(chief_peer_worker(f.chief, 1, f.now_ms).member);
+    pass(&f, 60000);
+    assert_int_equal(f.parked, 1);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    struct errmsg e;
+    Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    assert_int_equal(chief_on_worker_up(f.chief, 1, &hello, f.now_ms, &e), ERR_OK);
+    assert_true(chief_peer_worker(f.chief, 1, f.now_ms).member);
+    pass(&f, 60000);
+    assert_int_equal(f.parked, 1);
+    close_fixture(&f);
+}
+
+static void a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode(void **state)
+{
+    (void)state;
+    a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__SYNC);
+    a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__ASYNC);
+    a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__SSP);
+    a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__GEO);
+}
+
+static void a_ps_that_no_worker_reaches_parks_nobody(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        unreached(&f, i, true, 1, 1000);
+    pass(&f, 40000);
+    assert_int_equal(f.parked, 0);
+    unreached(&f, 0, false, 0, 0); /* one does */
+    unreached(&f, 2, false, 0, 0);
+    pass(&f, 50);
+    assert_int_equal(f.parked, 1);
+    assert_int_equal(f.parked_worker, 1);
+    close_fixture(&f);
+}
+
+static void a_ps_that_is_away_for_the_chief_parks_nobody(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    chief_on_ps_down(f.chief, 1, f.now_ms);
+    unreached(&f, 1, true, 1, 1000);
+    pass(&f, 40000);
+    assert_int_equal(f.parked, 0);
+    close_fixture(&f);
+}
+
+static void a_worker_that_does_not_reach_a_ps_is_named_with_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    unreached(&f, 1, true, 1, 1000);
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0);
+    answer_leaves(&f, 1, 3, 0x04);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 1, WAIT_UNREACHED);
+    assert_string_equal(f.said, "step 3: waiting 5 s for worker 1, which cannot reach ps 1");
+    close_fixture(&f);
+}
+
+static void a_silent_worker_is_away_since_it_was_last_heard(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    chief_on_worker_silent(f.chief, 2, 9000);
+    chief_on_worker_down(f.chief, 2, f.now_ms);
+    pass(&f, 21000);
+    assert_true(chief_peer_worker(f.chief, 2, f.now_ms).member);
+    pass(&f, 1);
+    assert_false(chief_peer_worker(f.chief, 2, f.now_ms).member);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +458,11 @@ int main(void)
         cmocka_unit_test(steps_that_take_long_are_no_stall),
         cmocka_unit_test(in_ssp_the_least_clock_is_named),
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),
+        cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode),
+        cmocka_unit_test(a_ps_that_no_worker_reaches_parks_nobody),
+        cmocka_unit_test(a_ps_that_is_away_for_the_chief_parks_nobody),
+        cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_named_with_it),
+        cmocka_unit_test(a_silent_worker_is_away_since_it_was_last_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,12 +169,16 @@ static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
 /* Whom training waits for; null: nobody. */
 static json_t *waiting_json(const struct host *h, int64_t now)
 {
-    static const char *const why[] = {[WAIT_AWAY] = "away", [WAIT_SILENT] = "silent"};
+    static const char *const why[] = {
+        [WAIT_AWAY] = "away", [WAIT_SILENT] = "silent", [WAIT_UNREACHED] = "unreached"};
     const struct chief_wait w = chief_wait(h->chief, now);
     if (!w.who)
         return json_null();
-    return json_pack("{s:s, s:i, s:s, s:f}", "role", w.who == WAIT_PS ? "ps" : "worker", "index",
-                     (int)w.index, "why", why[w.why], "seconds", w.seconds);
+    json_t *to = json_pack("{s:s, s:i, s:s, s:f}", "role", w.who == WAIT_PS ? "ps" : "worker",
+                           "index", (int)w.index, "why", why[w.why], "seconds", w.seconds);
+    if (to && w.why == WAIT_UNREACHED)
+        (void)json_object_set_new(to, "ps", json_integer(w.ps));
+    return to;
 }
 
 static json_t *eval_json(const struct host *h)

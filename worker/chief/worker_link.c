@@ -103,6 +103,7 @@ static void worker_link_on_close(struct conn *c, void *owner, enum err code, con
     pending_conn_leave(&g->pending);
     if (g->known) {
         log_info("worker %u: the connection is lost: %s", g->worker, why);
+        chief_on_worker_silent(h->chief, g->worker, conn_silent_ms(c));
         chief_on_worker_down(h->chief, g->worker, clock_now_ms());
     }
     if (h->listening)

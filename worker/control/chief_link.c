@@ -41,6 +41,7 @@ struct chief_link {
     struct conn *conn; /* to ps 0 or to the chief */
     bool to_chief;     /* which of the two */
     bool welcomed;     /* the chief has had us once */
+    bool parked;       /* it has sent us away until every ps is reached */
     bool up;           /* connected to the chief */
     bool vitals;       /* the chief wants to hear how we are */
     bool said_hello;   /* on this connection: nothing may go before it */
@@ -151,6 +152,12 @@ static enum err on_frame(struct conn *c, void *owner)
             on_over(l, reply->over);
         else
             on_answer(l, reply);
+    } else if (l->to_chief && l->type == FRAME_PARK) {
+        log_warn("the chief has given our work to others until we reach ps %u",
+                 ((const Gradwire__Park *)m)->ps);
+        l->parked = true;
+        control_message_to_train(l->control, FRAME_PARK, m);
+        conn_close(c, ERR_CLOSED, "parked");
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
         if (l->type == FRAME_WELCOME) {
             on_welcome(l, (const Gradwire__Welcome *)m);
@@ -180,7 +187,9 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     l->up = false;
     if (l->to_chief ? l->chief : l->ps)
         dial_lost(l->to_chief ? l->chief : l->ps, code, why);
-    if (!l->to_chief && code == ERR_OK)
+    if (l->parked)
+        l->to_chief = false;
+    else if (!l->to_chief && code == ERR_OK)
         dial_chief(l);
     else
         ask_ps(l);
@@ -286,6 +295,15 @@ static void on_looked(struct chief_link *l, bool seen)
     leave_done(l, "the job is done");
 }
 
+static void on_reached(struct chief_link *l)
+{
+    if (!l->parked)
+        return;
+    log_info("every ps is reached again: back to the chief");
+    l->parked = false;
+    ask_ps(l);
+}
+
 static void chief_link_on_letter(void *role, struct mail *m)
 {
     struct chief_link *l = role;
@@ -293,6 +311,8 @@ static void chief_link_on_letter(void *role, struct mail *m)
         on_later(l, m->number);
     else if (m->type == LINK_LOOKED)
         on_looked(l, m->number);
+    else if (m->type == CONTROL_REACHED)
+        on_reached(l);
     if (m->type != CONTROL_SEND || !l->up || !l->conn)
         return;
     if (m->number == FRAME_HELLO) {
@@ -307,6 +327,8 @@ static void chief_link_on_letter(void *role, struct mail *m)
 /* ps 0 answers a worker when it knows the chief. */
 static const char *who_is_away(const struct chief_link *l)
 {
+    if (l->parked)
+        return "a connection to every ps";
     return l->to_chief || l->conn ? "the chief" : "ps 0";
 }
 
@@ -381,6 +403,8 @@ static void chief_link_on_tick(void *role, int64_t now)
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
     } else if (is_hopeless(l, now)) {
         end_hopeless(l);
+    } else if (l->parked) {
+        return; /* training ends it, by timeouts.ps_rejoin_s */
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {

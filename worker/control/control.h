@@ -33,6 +33,7 @@ enum control_letter {
     CONTROL_FINISHED,  /* number: step; the final evaluation is done */
     CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
+    CONTROL_REACHED, /* a parked worker reaches every ps again */
     CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
     CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
     CONTROL_STEP_POINT,  /* data: struct history_point: loss, metric, examples/s after a step */

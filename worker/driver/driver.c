@@ -12,8 +12,13 @@
 #include "worker/driver/guard.h"
 #include "worker/driver/links.h"
 #include "worker/driver/local.h"
+#include "worker/core/unreached.h"
 
-enum { SAY_WAIT_MS = 10000 };
+enum {
+    SAY_WAIT_MS = 10000,
+    UNREACHED_MORE_MS =
+        10000, /* where the chief has not parked this worker, it may end the job first */
+};
 
 /* Pushed, and not answered yet. */
 enum exchange { EXCHANGE_NONE, EXCHANGE_TASK, EXCHANGE_ROUND };
@@ -30,6 +35,8 @@ struct driver {
     struct session *session;
     const struct session_terms *terms; /* the session's */
     struct links *links;
+    struct unreached unreached;
+    bool parked;         /* the chief has given our work to others */
     struct local *local; /* geo; else NULL */
     struct meter meter;
 
@@ -179,6 +186,8 @@ static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
     struct errmsg e = {""};
     bool anew;
     enum err err = session_on_welcome(d->session, m, &anew, &e);
+    d->parked = false;
+    unreached_forget(&d->unreached); /* the chief begins anew, too */
     if (!err && anew)
         err = adopt_welcome(d, &e);
     if (err)
@@ -210,6 +219,11 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
 {
     if (type == FRAME_WELCOME) {
         on_welcome(d, (const Gradwire__Welcome *)m);
+        return;
+    }
+    if (type == FRAME_PARK) {
+        d->parked = true;
+        links_park(d->links);
         return;
     }
     session_on_chief(d->session, type, m);
@@ -462,11 +476,47 @@ static void end_exchange(struct driver *d)
     d->moved_ms = clock_now_ms();
 }
 
+static void say_unreached(struct driver *d, bool any, uint32_t ps, int64_t away_ms)
+{
+    Gradwire__Unreached m = GRADWIRE__UNREACHED__INIT;
+    Gradwire__Generation g = msg_generation(d->terms->generation);
+    m.generation = &g;
+    m.any = any;
+    m.ps = ps;
+    m.away_ms = (uint64_t)away_ms;
+    if (any)
+        log_info("ps %u cannot be reached for %.0f s", ps, (double)away_ms / 1000);
+    control_send(d->control, FRAME_UNREACHED, &m.base);
+}
+
+/* The chief hears of a ps that is not reached, and may give the work to others. Parked, this worker comes again when it
+ * reaches all. */
+static void look_at_links(struct driver *d, int64_t now)
+{
+    uint32_t ps = 0;
+    int64_t away_ms = 0;
+    uint32_t bound_s = d->config.job->timeouts.ps_rejoin_s;
+    bool any = unreached_longest(&d->unreached, &d->terms->plan, now, &ps, &away_ms);
+    if (any && away_ms > (int64_t)bound_s * 1000 + (d->parked ? 0 : UNREACHED_MORE_MS)) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)", ps, bound_s);
+        driver_stop(d, 138, text);
+    } else if (d->parked && !any) {
+        d->parked = false;
+        control_post(d->control, CONTROL_REACHED, 0, NULL, NULL);
+    } else if (!d->parked && unreached_is_news(&d->unreached, &d->terms->plan, now)) {
+        say_unreached(d, any, ps, away_ms);
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct driver *d = arg;
     char text[200];
     int64_t now = clock_now_ms();
+    if (d->control && !d->stopped)
+        look_at_links(d, now);
     if (now - d->moved_ms < SAY_WAIT_MS || session_phase(d->session) < SESSION_PULLING)
         return;
     session_waits_for(d->session, text, sizeof text);
@@ -550,6 +600,7 @@ static enum err new_parts(struct driver *d, struct errmsg *e)
                                  .layout = c->layout,
                                  .w = d->local ? d->local->server : c->w,
                                  .averages = c->averages,
+                                 .unreached = &d->unreached,
                                  .local = d->local,
                                  .on_refused = on_refused,
                                  .on_later = on_later,
@@ -598,6 +649,7 @@ void driver_free(struct driver *d)
     if (!d)
         return;
     links_free(d->links);
+    unreached_close(&d->unreached);
     local_free(d->local);
     session_free(d->session);
     loop_timer_stop(&d->tick);

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
+#include "worker/core/unreached.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };
 
@@ -43,6 +44,7 @@ struct links {
     struct coder *coder;                    /* of replies */
     struct row_values *asked[SESSION_ASKS]; /* where answers go; NULL: nowhere */
     struct codec_cost reply_cost;
+    bool parked; /* others have taken over the work: this incarnation may be fenced */
 };
 
 enum err links_new(struct links **out, const struct links_config *config, struct errmsg *e)
@@ -189,7 +191,7 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
 {
     const struct links_config *config = &k->links->config;
     char text[300];
-    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION) {
+    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION && !k->links->parked) {
         (void)snprintf(text, sizeof text, "shard %u turned us away: %.200s", k->shard, m->text);
         config->on_refused(config->ctx, 138, text);
         return;
@@ -257,6 +259,7 @@ static enum err on_frame(struct conn *c, void *owner)
     }
     ProtobufCMessage *m = k->message;
     k->message = NULL;
+    unreached_up(k->links->config.unreached, k->shard);
     if (k->type == FRAME_HELLO_REPLY)
         session_on_link_up(k->links->config.session, k->shard);
     else if (k->type == FRAME_CHALLENGE)
@@ -288,6 +291,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     k->message = NULL;
     k->conn = NULL;
     session_on_link_down(k->links->config.session, k->shard);
+    unreached_down(k->links->config.unreached, k->shard, clock_now_ms(), conn_silent_ms(c));
     dial_lost(k->dialer, code, why);
     dial_start(k->dialer);
 }
@@ -348,7 +352,10 @@ enum err links_restart(struct links *l, struct errmsg *e)
 {
     const struct plan *plan = &l->terms->plan;
     close_all(l);
+    l->parked = false;
     memset(l->asked, 0, sizeof l->asked);
+    if (unreached_begin(l->config.unreached, plan->shards, clock_now_ms()))
+        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
     if (push_codec_restart(l->codec, l->terms))
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
     mem_free(l->remainder.value);
@@ -374,6 +381,11 @@ enum err links_restart(struct links *l, struct errmsg *e)
         dial_start(l->link[i].dialer);
     }
     return ERR_OK;
+}
+
+void links_park(struct links *l)
+{
+    l->parked = true;
 }
 
 /* ---- what goes out ---- */

@@ -15,6 +15,7 @@
 struct cluster;
 struct job;
 struct links;
+struct unreached;
 
 struct links_config {
     struct loop *loop;
@@ -22,9 +23,10 @@ struct links_config {
     const struct job *job;
     const struct cluster *cluster;
     const struct layout *layout;
-    float *w;                  /* the flat block: replies are read into it */
-    float *averages;           /* the same of moving averages; NULL: none are asked for */
-    const struct local *local; /* geo: what a round carries; else NULL */
+    float *w;                    /* the flat block: replies are read into it */
+    float *averages;             /* the same of moving averages; NULL: none are asked for */
+    struct unreached *unreached; /* which links are there; begun with each generation */
+    const struct local *local;   /* geo: what a round carries; else NULL */
     /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
      * code. */
     void (*on_refused)(void *ctx, int exit_code, const char *text);
@@ -39,6 +41,9 @@ void links_free(struct links *l);
 
 /* The session has a new generation: close everything and dial its plan's shards. Errors: ERR_NOMEM, ERR_INPUT. */
 enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
+
+/* While parked: a shard that turns this incarnation away has answered, and no more. Until links_restart. */
+void links_park(struct links *l);
 
 /* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
  * them as they become final. `rows`: of the step's batch, in sync. */

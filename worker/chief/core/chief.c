@@ -194,7 +194,7 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     w->hello = hello;
     w->hello_used = false;
     w->up = true;
-    w->welcomed = false;
+    w->welcomed = w->unreached = false;
     if (c->phase == CHIEF_DONE || c->phase == CHIEF_DONE_PS) {
         Gradwire__Done done = GRADWIRE__DONE__INIT;
         w->done_ms = now_ms;
@@ -206,6 +206,12 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     return ERR_OK;
 }
 
+void chief_on_worker_silent(struct chief *c, uint32_t worker, int64_t silent_ms)
+{
+    if (worker < c->workers)
+        c->worker[worker].silent_ms = silent_ms;
+}
+
 void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms)
 {
     begin(c, now_ms);
@@ -213,7 +219,8 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms)
         return;
     c->worker[worker].up = false;
     c->worker[worker].welcomed = false;
-    c->worker[worker].lost_ms = now_ms;
+    c->worker[worker].lost_ms = now_ms - c->worker[worker].silent_ms;
+    c->worker[worker].silent_ms = 0;
     finish_progress(c);
     check_worker(c, worker);
 }

@@ -36,9 +36,11 @@ struct chief_wait {
     enum chief_wait_for { WAIT_NOBODY, WAIT_PS, WAIT_WORKER } who;
     uint32_t index;
     enum chief_wait_why {
-        WAIT_AWAY,   /* it is not connected */
-        WAIT_SILENT, /* it is connected, and does not do what is its to do: stopped, or slow */
+        WAIT_AWAY,      /* it is not connected */
+        WAIT_SILENT,    /* it is connected, and does not do what is its to do: stopped, or slow */
+        WAIT_UNREACHED, /* a worker that does not reach `ps` */
     } why;
+    uint32_t ps;
     double seconds; /* for so long */
 };
 
@@ -111,6 +113,8 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
  * Errors: ERR_REFUSED with the reason (a worker number that cannot be). */
 enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
                             int64_t now_ms, struct errmsg *e) MUST_CHECK;
+/* Before it is lost: for so long nothing had been heard of its host. timeouts.worker_rejoin_s counts from then. */
+void chief_on_worker_silent(struct chief *c, uint32_t worker, int64_t silent_ms);
 void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);

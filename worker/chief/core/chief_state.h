@@ -103,6 +103,11 @@ struct chief_worker {
     Gradwire__Hello *hello;        /* kept until the generation is entered */
     uint32_t fenced_by;            /* ps that have answered FENCED */
     struct worker_account account; /* when acked */
+    bool unreached;                /* it has told that it does not reach `unreached_ps`, */
+    uint32_t unreached_ps;
+    int64_t unreached_ms; /* since then */
+    int64_t
+        silent_ms; /* before its connection is lost: nothing was heard of its host for so long */
     union {
         struct {
             uint64_t dropped; /* backup workers: microbatches, as far as this chief decided */

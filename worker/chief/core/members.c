@@ -96,6 +96,18 @@ static void leave(struct chief *c, uint32_t worker)
     cut_progress(c);
 }
 
+static void on_unreached(struct chief *c, uint32_t worker, const Gradwire__Unreached *m)
+{
+    struct chief_worker *w = &c->worker[worker];
+    bool was = w->unreached;
+    w->unreached = m->any && m->ps < c->config.ps;
+    if (!w->unreached)
+        return;
+    w->unreached_ps = m->ps;
+    if (!was)
+        w->unreached_ms = c->now_ms - (m->away_ms < INT32_MAX ? (int64_t)m->away_ms : INT32_MAX);
+}
+
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -113,25 +125,65 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
         if (c->mode->done)
             c->mode->done(c, going->n_done, going->done);
         leave(c, worker);
+    } else if (type == FRAME_UNREACHED) {
+        const Gradwire__Unreached *unreached = (const Gradwire__Unreached *)m;
+        if (chief_is_ours(c, unreached->generation))
+            on_unreached(c, worker, unreached);
     } else if (c->mode->on_worker) {
         c->mode->on_worker(c, worker, type, m);
     }
 }
 
+/* A ps that nobody reaches is away for all, whatever this chief's own connection to it says. */
+static bool others_reach(const struct chief *c, uint32_t worker, uint32_t ps)
+{
+    for (uint32_t i = 0; i < c->workers && c->ps[ps].up; i++) {
+        const struct chief_worker *w = &c->worker[i];
+        if (i != worker && w->welcomed && !(w->unreached && w->unreached_ps == ps))
+            return true;
+    }
+    return false;
+}
+
+static void give_away(struct chief *c, uint32_t worker)
+{
+    c->worker[worker].member = false;
+    if (c->mode->away)
+        c->mode->away(c, worker);
+    else
+        c->mode->deal(c);
+}
+
+/* It hangs up, and is as one that is away. */
+static void park(struct chief *c, uint32_t worker)
+{
+    struct chief_worker *w = &c->worker[worker];
+    Gradwire__Park m = GRADWIRE__PARK__INIT;
+    chief_say(c, 1,
+              "worker %u cannot reach ps %u for %" PRId64
+              " s, and others do: they take over its work",
+              worker, w->unreached_ps, (c->now_ms - w->unreached_ms) / 1000);
+    m.generation = &c->named;
+    m.ps = w->unreached_ps;
+    c->io->to_worker(c->ctx, worker, FRAME_PARK, &m.base);
+    w->welcomed = w->unreached = false;
+    give_away(c, worker);
+}
+
 void members_tick(struct chief *c)
 {
+    const int64_t bound_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
     for (uint32_t i = 1; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        if (!w->member || w->up || away_ms <= (int64_t)c->config.timeouts.worker_rejoin_s * 1000)
-            continue;
-        chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work", i,
-                  away_ms / 1000);
-        w->member = false;
-        if (c->mode->away)
-            c->mode->away(c, i);
-        else
-            c->mode->deal(c);
+        if (w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
+            others_reach(c, i, w->unreached_ps)) {
+            park(c, i);
+        } else if (w->member && !w->up && away_ms > bound_ms) {
+            chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work",
+                      i, away_ms / 1000);
+            give_away(c, i);
+        }
     }
     if (c->mode->tick)
         c->mode->tick(c);

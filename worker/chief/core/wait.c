@@ -22,8 +22,15 @@ static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
 {
     if (worker >= c->workers)
         return nobody;
-    return (struct chief_wait){
-        .who = WAIT_WORKER, .index = worker, .why = c->worker[worker].up ? WAIT_SILENT : WAIT_AWAY};
+    const struct chief_worker *w = &c->worker[worker];
+    struct chief_wait wait = {.who = WAIT_WORKER, .index = worker, .why = WAIT_AWAY};
+    if (w->up && w->unreached) {
+        wait.why = WAIT_UNREACHED;
+        wait.ps = w->unreached_ps;
+    } else if (w->up) {
+        wait.why = WAIT_SILENT;
+    }
+    return wait;
 }
 
 /* ---- who it is ---- */
@@ -86,6 +93,8 @@ const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes
     if (w->why == WAIT_AWAY)
         (void)snprintf(out, bytes, "%s %u, which is not connected",
                        w->who == WAIT_PS ? "ps" : "worker", w->index);
+    else if (w->why == WAIT_UNREACHED)
+        (void)snprintf(out, bytes, "worker %u, which cannot reach ps %u", w->index, w->ps);
     else if (w->who == WAIT_PS)
         (void)snprintf(out, bytes,
                        "ps %u, which is connected, and does not answer: stopped, or slow",
@@ -115,7 +124,8 @@ struct chief_wait chief_wait(const struct chief *c, int64_t now_ms)
 
 static bool same(const struct chief_wait *a, const struct chief_wait *b)
 {
-    return a->who == b->who && (!a->who || (a->index == b->index && a->why == b->why));
+    return a->who == b->who &&
+           (!a->who || (a->index == b->index && a->why == b->why && a->ps == b->ps));
 }
 
 /* Of the beginning finish.c and chief.c tell by themselves. The chief's own session is no other process. */

@@ -1,0 +1,95 @@
+/* Which ps a worker does not reach: two ps with two shards each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/core/unreached.h"
+
+enum { SHARDS = 4 };
+
+static struct plan_shard shard[SHARDS] = {{.ps = 0}, {.ps = 0}, {.ps = 1}, {.ps = 1}};
+static const struct plan plan = {.shards = SHARDS, .shard = shard};
+
+static void all_up(struct unreached *u)
+{
+    assert_int_equal(unreached_begin(u, SHARDS, 1000), ERR_OK);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        unreached_up(u, i);
+}
+
+static void a_link_that_is_dialed_again_at_once_is_no_news(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    all_up(&u);
+    unreached_down(&u, 2, 5000, 0);
+    assert_false(unreached_is_news(&u, &plan, 5000 + UNREACHED_AFTER_MS - 1));
+    unreached_up(&u, 2);
+    assert_false(unreached_is_news(&u, &plan, 9000));
+    unreached_close(&u);
+}
+
+static void a_ps_that_is_not_reached_is_told_once_with_the_time_since_it_was_heard(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    uint32_t ps = 7;
+    int64_t away_ms;
+    all_up(&u);
+    unreached_down(&u, 3, 20000, 8000);
+    unreached_down(&u, 3, 21000, 0); /* dialed again, in vain */
+    assert_true(unreached_longest(&u, &plan, 21000, &ps, &away_ms));
+    assert_int_equal(ps, 1);
+    assert_int_equal(away_ms, 9000);
+    assert_true(unreached_is_news(&u, &plan, 21000));
+    assert_false(unreached_is_news(&u, &plan, 22000));
+    unreached_forget(&u); /* another chief */
+    assert_true(unreached_is_news(&u, &plan, 23000));
+    unreached_up(&u, 3);
+    assert_true(unreached_is_news(&u, &plan, 24000));
+    assert_false(unreached_longest(&u, &plan, 24000, &ps, &away_ms));
+    unreached_close(&u);
+}
+
+static void the_ps_that_is_away_longest_is_named(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    uint32_t ps;
+    int64_t away_ms;
+    all_up(&u);
+    unreached_down(&u, 0, 6000, 0);
+    unreached_down(&u, 2, 5000, 0);
+    assert_true(unreached_longest(&u, &plan, 10000, &ps, &away_ms));
+    assert_int_equal(ps, 1);
+    unreached_up(&u, 2);
+    assert_true(unreached_longest(&u, &plan, 10000, &ps, &away_ms));
+    assert_int_equal(ps, 0);
+    unreached_close(&u);
+}
+
+static void a_ps_that_never_answered_is_away_from_the_beginning(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    uint32_t ps;
+    int64_t away_ms;
+    assert_int_equal(unreached_begin(&u, SHARDS, 1000), ERR_OK);
+    assert_true(unreached_longest(&u, &plan, 4000, &ps, &away_ms));
+    assert_int_equal(away_ms, 3000);
+    unreached_close(&u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_link_that_is_dialed_again_at_once_is_no_news),
+        cmocka_unit_test(a_ps_that_is_not_reached_is_told_once_with_the_time_since_it_was_heard),
+        cmocka_unit_test(the_ps_that_is_away_longest_is_named),
+        cmocka_unit_test(a_ps_that_never_answered_is_away_from_the_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

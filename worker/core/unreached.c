@@ -1,0 +1,66 @@
+#include "worker/core/unreached.h"
+
+#include <assert.h>
+
+#include "common/base/mem.h"
+
+enum err unreached_begin(struct unreached *u, uint32_t shards, int64_t now_ms)
+{
+    int64_t *lost_ms = mem_zalloc(shards, sizeof *lost_ms);
+    if (!lost_ms)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < shards; i++)
+        lost_ms[i] = now_ms;
+    unreached_close(u);
+    *u = (struct unreached){.shards = shards, .lost_ms = lost_ms};
+    return ERR_OK;
+}
+
+void unreached_close(struct unreached *u)
+{
+    mem_free(u->lost_ms);
+    *u = (struct unreached){0};
+}
+
+void unreached_up(struct unreached *u, uint32_t shard)
+{
+    assert(shard < u->shards);
+    u->lost_ms[shard] = 0;
+}
+
+void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms)
+{
+    assert(shard < u->shards && silent_ms >= 0);
+    if (!u->lost_ms[shard])
+        u->lost_ms[shard] = now_ms > silent_ms ? now_ms - silent_ms : 1;
+}
+
+bool unreached_longest(const struct unreached *u, const struct plan *plan, int64_t now_ms,
+                       uint32_t *ps, int64_t *away_ms)
+{
+    *away_ms = 0;
+    for (uint32_t i = 0; i < u->shards; i++) {
+        int64_t ms = u->lost_ms[i] ? now_ms - u->lost_ms[i] : 0;
+        if (ms < UNREACHED_AFTER_MS || ms <= *away_ms)
+            continue;
+        *ps = plan->shard[i].ps;
+        *away_ms = ms;
+    }
+    return *away_ms > 0;
+}
+
+bool unreached_is_news(struct unreached *u, const struct plan *plan, int64_t now_ms)
+{
+    uint32_t ps = 0;
+    int64_t away_ms;
+    bool any = unreached_longest(u, plan, now_ms, &ps, &away_ms);
+    bool news = any != u->any || (any && ps != u->told);
+    u->any = any;
+    u->told = ps;
+    return news;
+}
+
+void unreached_forget(struct unreached *u)
+{
+    u->any = false;
+}

@@ -61,8 +61,6 @@ enum frame_to {
     X(STEP_DECISION, step_decision, 41, FRAME_TO_SHARDS)                                           \
     X(STEP_ASK, step_ask, 42, FRAME_TO_SHARDS)                                                     \
     X(BATCH_REJECTED, batch_rejected, 43, FRAME_TO_CHIEF)                                          \
-    X(UNREACHED, unreached, 62, FRAME_TO_CHIEF)                                                    \
-    X(PARK, park, 63, FRAME_TO_WORKER)                                                             \
     X(WELCOME, welcome, 50, FRAME_TO_WORKER)                                                       \
     X(DEAL, deal, 51, FRAME_TO_WORKER)                                                             \
     X(LEASE_ASK, lease_ask, 52, FRAME_TO_CHIEF)                                                    \
@@ -75,6 +73,8 @@ enum frame_to {
     X(DONE, done, 59, FRAME_TO_PS | FRAME_TO_WORKER)                                               \
     X(DONE_ACK, done_ack, 60, FRAME_TO_CHIEF)                                                      \
     X(VITALS, vitals, 61, FRAME_TO_CHIEF)                                                          \
+    X(UNREACHED, unreached, 62, FRAME_TO_CHIEF)                                                    \
+    X(PARK, park, 63, FRAME_TO_WORKER)                                                             \
     X(STORE_PUT, store_put, 70, FRAME_TO_CHIEF)                                                    \
     X(STORE_GET, store_get, 71, FRAME_TO_CHIEF)                                                    \
     X(STORE_ANSWER, store_answer, 72, FRAME_TO_PS)

@@ -127,7 +127,7 @@ training: {batch_size: 2}
 
     def test_a_label_out_of_range(self):
         self.data(idx((4, 2, 3), range(24)), idx((4,), (0, 1, 3, 1)))
-        self.refused("y.idx", "label 3")
+        self.refused("y.idx", "label at offset 10", "is 3")
 
     def test_a_shape_that_does_not_fit(self):
         self.data(idx((4, 3, 3), range(36)), idx((4,), (0, 1, 2, 1)))

@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import pathlib
-import select
 import signal
 import stat
 import subprocess
@@ -729,23 +728,6 @@ class LaunchTest(Case):
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
         self.assertIsNone(bystander.poll())
-
-    def test_on_a_terminal_one_line_redraws(self):
-        self.scripts(ps=[["await over", "exit 0"]], worker_1=[["await over", "exit 0"]],
-                     worker_0=[[step_line(10), "await seen", "exit 0"]])
-        ours, theirs = os.openpty()
-        launcher = subprocess.Popen(self.command(), env=self.environment(), stdout=subprocess.DEVNULL,
-                                    stderr=theirs, stdin=theirs, cwd=self.tmp)
-        os.close(theirs)
-        shown = b""
-        while b"step 10/100" not in shown:
-            self.assertTrue(select.select([ours], [], [], DEADLINE_S)[0], shown)
-            shown += os.read(ours, 4096)
-        self.assertIn(b"\r\x1b[Kepoch 1/2  step 10/100  loss 0.5000", shown)
-        (self.tmp / "seen").touch()
-        (self.tmp / "over").touch()
-        self.assertEqual(launcher.wait(DEADLINE_S), 0)
-        os.close(ours)
 
 
 if __name__ == "__main__":

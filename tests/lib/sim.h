@@ -308,7 +308,7 @@ void sim_disk_close(struct sim *sim);
 /* ---- sim_ps.c ---- */
 
 /* sim_async_rows.c */
-enum { SIM_IDS_MAX = 64 };
+enum { SIM_IDS_MAX = 64, SIM_LEFT_MAX = 64 /* batches of a job with geo */ };
 struct sim_thread_row {
     bool there;
     float w[SIM_DIM_MAX];
@@ -632,7 +632,7 @@ struct sim {
     size_t updates, updates_room;
     struct sim_update *update;
     struct sim_computed *computed;
-    float left[64]; /* geo: the part of a batch that its round leaves out */
+    float left[SIM_LEFT_MAX]; /* geo: the part of a batch that its round leaves out */
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
     bool died;                                       /* somebody was killed */
     double *

@@ -690,6 +690,11 @@ static void check_saved(struct sim *sim, const struct manifest *m, const struct 
                      sim->saved_ids >> id & 1 ? "" : "not ");
 }
 
+static float left_out(const struct sim *sim, uint64_t batch)
+{
+    return batch < SIM_LEFT_MAX ? sim->left[batch] : 0;
+}
+
 /* Every id that the cut calls resolved is in every element once, and no other one. */
 static void check_async(struct sim *sim, const struct manifest *m, const float *w)
 {
@@ -708,7 +713,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
             continue;
         bool differs = sim_broken_for(c, id, 1);
         *(differs ? &open : &moved) +=
-            (float)id_value(id) * c->settings.learning_rate * (1 - sim->left[id]);
+            (float)id_value(id) * c->settings.learning_rate * (1 - left_out(sim, id));
         *(differs ? &open_t : &t) += 1;
     }
     if (c->settings.update == GRADWIRE__UPDATE__GEO)

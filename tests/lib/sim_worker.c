@@ -1,4 +1,5 @@
 /* A worker process of the simulated cluster: what worker/step/train.c and its links do around the session. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -568,8 +569,11 @@ static void note_round(const struct sim_worker *k, float part)
 {
     const struct session_ranges *r = session_round(k->session);
     for (size_t i = 0; i < r->n && k->terms->settings.geo_merge != GRADWIRE__GEO_MERGE__PADDLE; i++)
-        for (uint64_t id = 0; id < r->range[i].count; id++)
-            sim_of(k)->left[r->range[i].first + id] = 1 - part;
+        for (uint64_t id = 0; id < r->range[i].count; id++) {
+            uint64_t batch = r->range[i].first + id;
+            assert(batch < SIM_LEFT_MAX);
+            sim_of(k)->left[batch] = 1 - part;
+        }
 }
 
 /* Geo: what the parameters have moved; async: what was withheld. */

@@ -335,6 +335,10 @@ static enum err check_own_ca(const struct tls *t, bool dialed, struct errmsg *e)
         error = verify_own(t, "ssl_server");
     if (error == X509_V_OK)
         return ERR_OK;
+    if (error == X509_V_ERR_INVALID_PURPOSE)
+        return wrong_file(t, TLS_CERT, e,
+                          "it is not for both sides of a connection; make it without extended key "
+                          "usage, or with server auth and client auth");
     return wrong_file(t, TLS_CERT, e,
                       "processes with the CA of --tls_ca=%.200s would refuse it: %s; wanted is a "
                       "certificate that this CA has signed, or the CA that has signed this one",

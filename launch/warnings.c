@@ -107,6 +107,8 @@ void warnings_hear(struct warnings *w, const char *name, const char *text, int64
         *h = (struct warning_held){.key = key};
         (void)snprintf(h->text, sizeof h->text, "%s", text);
         w->left_out += left_out;
+    } else if (!h && w->n_held == WARNINGS_HELD) {
+        w->left_out++;
     }
     if (h)
         held_add(h, name);

@@ -21,6 +21,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
+#include "common/process/process_state.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/net/tls.h"
@@ -472,6 +473,11 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
     return err;
 }
 
+static bool is_first_start(const struct process *p)
+{
+    return p->flags.listen_fd >= 0 && !getenv(PROCESS_AGAIN);
+}
+
 static enum err run_host(struct process *p, const struct epoch_end_config *config,
                          struct train *train, struct epoch_end *end, struct errmsg *e)
 {
@@ -494,7 +500,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                             .cluster = &p->cluster,
                                             .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
-                                            .handed = p->flags.listen_fd >= 0,
+                                            .handed = is_first_start(p),
                                             .meter = driver_meter(driver)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
@@ -587,7 +593,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
                                             .checkpoints = p->checkpoints,
-                                            .handed = p->flags.listen_fd >= 0,
+                                            .handed = is_first_start(p),
                                             .meter = driver_meter(driver)};
     enum err err = chief_link_new(&link, e);
     if (err)

@@ -53,7 +53,8 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
 {
     struct name name;
     for (unsigned place = 1; next(&was, &name); place++) {
-        unsigned now = place_of(is, &name);
+        unsigned now =
+            name.bytes ? place_of(is, &name) : 0; /* without a name its place is all there is */
         if (now && now != place)
             return err_set(e, ERR_INPUT,
                            "column %.*s was input column %u, is input column %u, and would be "

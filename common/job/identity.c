@@ -1,4 +1,5 @@
 /* What a job is: its canonical text, the lines of its identity keys, and their hash. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -524,18 +525,34 @@ static enum geo_merge merge_that_was(const char *was)
     return was && value_is(&found, "paddle") ? GEO_MERGE_PADDLE : GEO_MERGE_AVERAGE;
 }
 
+/* The text with this value of the key, and all other lines as they are: what the data have said of the model since it was
+ * made (a shape that is auto) is not the job's. NULL: no memory. */
+static char *with_merge(const char *text, const char *value)
+{
+    static const char unsettled[] = "training.geo_merge = auto\n";
+    const char *line = strstr(text, unsettled);
+    assert(line);
+    const char *rest = line + sizeof unsettled - 1;
+    size_t begin = (size_t)(line - text), bytes = strlen(text) + strlen(value) + 1;
+    char *out = mem_zalloc(bytes, 1);
+    if (out)
+        (void)snprintf(out, bytes, "%.*straining.geo_merge = %s\n%s", (int)begin, text, value,
+                       rest);
+    return out;
+}
+
 enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e)
 {
     struct job_training *t = &job->training;
     if (t->update != UPDATE_GEO || t->geo_merge != GEO_MERGE_AUTO)
         return ERR_OK;
-    char *unsettled = job->identity_text;
-    t->geo_merge = merge_that_was(was);
-    if (identity_text(job)) {
-        job->identity_text = unsettled;
+    enum geo_merge settled = merge_that_was(was);
+    char *text = with_merge(job->identity_text, settled == GEO_MERGE_PADDLE ? "paddle" : "average");
+    if (!text)
         return err_set(e, ERR_NOMEM, "out of memory");
-    }
-    mem_free(unsettled);
+    mem_free(job->identity_text);
+    job->identity_text = text;
+    t->geo_merge = settled;
     return ERR_OK;
 }
 

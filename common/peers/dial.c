@@ -24,8 +24,9 @@ struct dialer {
     struct loop_timer timer;              /* until the next round, or for one connect */
     int64_t wait_ms, opened_ms;
     char why[TLS_WHY_BYTES], said[TLS_WHY_BYTES];
-    int64_t locked_out_ms; /* when the first of the last tries ended so; 0: the last one did not */
-    uint32_t locked_out;   /* tries */
+    int64_t locked_out_ms; /* when the first of the tries ended so that have ended so since */
+    int64_t last_locked_out_ms;
+    uint32_t locked_out; /* tries */
 
     struct lookup *lookup; /* in flight, or NULL */
     struct event looked_up;
@@ -52,10 +53,13 @@ static void lookup_end(struct dialer *d)
 /* How a try ended. */
 static void count_locked_out(struct dialer *d, bool so)
 {
-    if (!so || d->locked_out++ == 0)
-        d->locked_out_ms = so ? clock_now_ms() : 0;
-    if (!so)
+    if (!so) {
         d->locked_out = 0;
+        return;
+    }
+    d->last_locked_out_ms = clock_now_ms();
+    if (d->locked_out++ == 0)
+        d->locked_out_ms = d->last_locked_out_ms;
 }
 
 /* A peer that is not there yet is no news at a start; one that does not take us, or we not it, is. */
@@ -298,9 +302,10 @@ void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)
                             m->reason == GRADWIRE__REASON__OTHER_NAME);
 }
 
-bool dial_hopeless(const struct dialer *d, int64_t now_ms)
+bool dial_hopeless(const struct dialer *d)
 {
-    return d->locked_out >= DIAL_HOPELESS_TRIES && now_ms - d->locked_out_ms >= DIAL_HOPELESS_MS;
+    return d->locked_out >= DIAL_HOPELESS_TRIES &&
+           d->last_locked_out_ms - d->locked_out_ms >= DIAL_HOPELESS_MS;
 }
 
 void dial_stop(struct dialer *d)

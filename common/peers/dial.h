@@ -42,7 +42,7 @@ void dial_lost(struct dialer *d, enum err code, const char *why);
 void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m);
 /* Each of the last tries ended because one side does not take the other's certificate, or the token; there were some, and
  * the files are still as they were. While nobody changes the files no further try can end otherwise. */
-bool dial_hopeless(const struct dialer *d, int64_t now_ms);
+bool dial_hopeless(const struct dialer *d);
 /* Stop trying. A connection that is the owner's already is left alone. */
 void dial_stop(struct dialer *d);
 bool dial_trying(const struct dialer *d);

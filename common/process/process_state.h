@@ -13,6 +13,9 @@ enum process_state {
     STATE_DONE,       /* the job is done, and this process holds nothing of it any more */
 };
 
+/* In the environment of a process that its launcher has started before, in this job. */
+#define PROCESS_AGAIN "GRADWIRE_STARTED_AGAIN"
+
 const char *process_state_word(enum process_state s);
 /* A gauge for each state, of which one is 1. */
 void process_state_metrics(struct metrics *m, enum process_state s);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/process/process_state.h"
 #include "common/process/signals.h"
 
 /* ---- a command line ---- */
@@ -72,6 +73,10 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     child_keep_fd(c->handed.progress);
     child_keep_fd(c->handed.http);
     signals_reset();
+    if (c->again)
+        (void)setenv(PROCESS_AGAIN, "1", 1);
+    else
+        (void)unsetenv(PROCESS_AGAIN);
     execv(c->argv[0], c->argv);
     (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", c->argv[0], strerror(errno));
     _exit(CHILD_EXIT_NO_EXEC);

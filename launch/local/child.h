@@ -32,6 +32,7 @@ struct child {
     struct handed handed;
     int out_fd;        /* its stdout and stderr */
     const char *token; /* written to its standard input; NULL: that is empty */
+    bool again;        /* it ran before, in this job */
 };
 
 /* Start it in a process group of its own, registered with the guardian. A program that cannot be

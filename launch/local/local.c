@@ -17,7 +17,8 @@ static enum err local_start(struct process *p, struct errmsg *e)
     enum err err = process_open_log(p, &log_fd, e);
     if (err)
         return err;
-    struct child c = {.argv = p->argv, .handed = place->handed, .out_fd = log_fd};
+    struct child c = {
+        .argv = p->argv, .handed = place->handed, .out_fd = log_fd, .again = p->started_ms != 0};
     err = child_start(&p->pid, &c, place->guardian, e);
     (void)close(log_fd);
     if (err)

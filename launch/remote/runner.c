@@ -48,6 +48,7 @@ struct outlet {
 struct ward {
     pid_t pid;     /* 0: does not run */
     int listen_fd; /* -1: no port bound */
+    bool started;  /* once, in this job */
     struct outlet out, progress;
 };
 
@@ -262,7 +263,8 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
 {
     struct ward *w = &r->ward[i];
     const char *token = json_string_value(json_object_get(m, "token"));
-    struct child c = {.handed = {w->listen_fd, -1, -1}, .out_fd = -1, .token = token};
+    struct child c = {
+        .handed = {w->listen_fd, -1, -1}, .out_fd = -1, .token = token, .again = w->started};
     enum err err = outlet_open(&w->out, r, i, TALK_OUT, &c.out_fd);
     bool chief = json_is_true(json_object_get(m, "progress"));
     if (chief)
@@ -277,6 +279,7 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
         err_set(e, err, "pipes: %s", err_str(err));
     if (!err)
         err = child_start(&w->pid, &c, &r->guardian, e);
+    w->started = w->started || !err;
     argv_free(args.argv);
     if (c.out_fd >= 0)
         (void)close(c.out_fd);

@@ -152,13 +152,26 @@ class JobTest(TrainCase):
         """The first status of /events of which `until` is so. A stream ends where the process begins to train; then, as a
         browser does, it is asked for again."""
         while True:
-            s = dial(address)
-            s.settimeout(120)
-            s.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+            told = self.event_of(self.stream(address), until)
+            if told:
+                return told
+
+    def stream(self, address):
+        s = dial(address)
+        s.settimeout(120)
+        s.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+        return s
+
+    def event_of(self, s, until):
+        """None: the stream has ended before."""
+        try:
             with s, s.makefile("rb") as lines:
                 for line in lines:
                     if line.startswith(b"data: ") and until(told := json.loads(line[6:])):
                         return told
+        except ConnectionError:
+            pass  # who read its data has closed it
+        return None
 
     def test_the_address_is_told_and_leads_to_the_page(self):
         job = self.launch(*slow(0.02), "--fault=worker-1=sleep:0.06", keys={"training.epochs": 100000})
@@ -180,8 +193,9 @@ class JobTest(TrainCase):
         self.assertEqual([p["http"] for p in seen["ps"] + seen["workers"]],
                          [places(self.out)[name] for name in ("ps-0", "ps-1", "worker-0", "worker-1")])
         self.look(url, job)
+        stream = self.stream(at)
         job.signal(signal.SIGTERM)
-        self.assertEqual(self.event(at, lambda s: s.get("end"))["end"]["exit_code"], 143)
+        self.assertEqual(self.event_of(stream, lambda s: s.get("end"))["end"]["exit_code"], 143)
         job.wait(143)
         said = subprocess.run([LAUNCH, "status", self.out, "--open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.assertIn("has no page now", said.stderr)

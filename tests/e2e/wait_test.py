@@ -42,7 +42,7 @@ class Wait(TrainCase):
         job.until("nobody is waited for", lambda: self.waiting(job) is None)
         self.assertNotRegex(self.http(job, "/metrics"), r"_waited_seconds{.*} [1-9]")
         job.until("status names nobody", lambda: "waiting" not in self.status(job))
-        self.assertEqual(job.log("worker-0").count(f"for {role} {index}, {words}"), 1)
+        self.assertIn(f"for {role} {index}, {words}", job.log("worker-0"))
 
     def test_a_worker_and_a_ps_that_are_stopped_are_named(self):
         job = self.launch("--workers=2", "--ps=2", keys={"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 1000})

@@ -83,6 +83,17 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .random = quiet_random,
                                    .journal = quiet_journal};
 
+static void enter(struct fixture *f)
+{
+    for (uint32_t i = 0; i < PS; i++) {
+        Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+        Gradwire__Generation g = msg_generation(f->entered);
+        m.generation = &g;
+        m.shard = i;
+        chief_on_ps(f->chief, i, FRAME_ENTERED, &m.base, f->now_ms);
+    }
+}
+
 static void open_fixture(struct fixture *f, Gradwire__Update update)
 {
     struct errmsg e;
@@ -104,13 +115,7 @@ static void open_fixture(struct fixture *f, Gradwire__Update update)
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
         quiet_ps_up(f->chief, i, 1, f->now_ms); /* a takeover: no cut is taken at the beginning */
-    for (uint32_t i = 0; i < PS; i++) {
-        Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
-        Gradwire__Generation g = msg_generation(f->entered);
-        m.generation = &g;
-        m.shard = i;
-        chief_on_ps(f->chief, i, FRAME_ENTERED, &m.base, f->now_ms);
-    }
+    enter(f);
     Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(chief_on_worker_up(f->chief, i, &hello, f->now_ms, &e), ERR_OK);
@@ -406,6 +411,24 @@ static void a_ps_that_no_worker_reaches_parks_nobody(void **state)
     close_fixture(&f);
 }
 
+/* The worker may have reached it before it was welcomed: then it has nothing to take back. */
+static void a_ps_that_comes_back_in_another_generation_parks_nobody(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    unreached(&f, 1, true, 1, 1000);
+    chief_on_ps_down(f.chief, 1, f.now_ms);
+    const uint64_t before = f.entered.number;
+    quiet_ps_up(f.chief, 1, 0, f.now_ms); /* empty */
+    assert_true(f.entered.number > before);
+    enter(&f);
+    assert_true(chief_peer_worker(f.chief, 1, f.now_ms).member);
+    pass(&f, 40000);
+    assert_int_equal(f.parked, 0);
+    close_fixture(&f);
+}
+
 static void a_ps_that_is_away_for_the_chief_parks_nobody(void **state)
 {
     (void)state;
@@ -460,6 +483,7 @@ int main(void)
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),
         cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode),
         cmocka_unit_test(a_ps_that_no_worker_reaches_parks_nobody),
+        cmocka_unit_test(a_ps_that_comes_back_in_another_generation_parks_nobody),
         cmocka_unit_test(a_ps_that_is_away_for_the_chief_parks_nobody),
         cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_named_with_it),
         cmocka_unit_test(a_silent_worker_is_away_since_it_was_last_heard),

@@ -50,12 +50,22 @@ static void inputs_that_change_places_are_refused_naming_the_first(void **state)
              "column's weights");
 }
 
+static void columns_without_names_keep_their_places(void **state)
+{
+    (void)state;
+    static const char two[] = "data.columns[0].number.name = \n"
+                              "data.columns[1].number.name = \n";
+    struct errmsg e = {""};
+    assert_int_equal(column_order_compare(two, two, &e), ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_at_their_places_may_stand_beside_other_labels_and_keys),
         cmocka_unit_test(one_of_another_name_is_not_compared),
         cmocka_unit_test(inputs_that_change_places_are_refused_naming_the_first),
+        cmocka_unit_test(columns_without_names_keep_their_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,7 +221,13 @@ static const char *merge_of(const char *set, const char *was)
 {
     struct errmsg e;
     struct job unsettled = parsed(mlp, set), job = parsed(mlp, set);
+    job.model.shape[0] +=
+        1; /* the data may say what was auto, and the text has what the job says */
     assert_int_equal(job_settle_merge(&job, was, &e), ERR_OK);
+    const char *was_shape = strstr(unsettled.identity_text, "model.input.shape = ");
+    const char *shape = strstr(job.identity_text, "model.input.shape = ");
+    assert_non_null(shape);
+    assert_memory_equal(shape, was_shape, strcspn(was_shape, "\n") + 1);
     const char *word = job_geo_merge_word(job.training.geo_merge);
     char line[64];
     (void)snprintf(line, sizeof line, "training.geo_merge = %s\n", word);

@@ -49,7 +49,8 @@ static void put_warning(struct log_kept *to, const Gradwire__Warning *m)
 {
     size_t n = m->text.len < LOG_KEPT_BYTES ? m->text.len : LOG_KEPT_BYTES - 1;
     *to = (struct log_kept){.time_ms = m->time_ms, .level = m->error ? LOG_ERROR : LOG_WARN};
-    memcpy(to->text, m->text.data, n);
+    if (n)
+        memcpy(to->text, m->text.data, n);
 }
 
 void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, int64_t now_ms)

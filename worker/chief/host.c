@@ -346,8 +346,7 @@ static void host_on_tick(void *role, int64_t now)
     struct host *h = role;
     char why[600];
     chief_tick(h->chief, now);
-    if (!h->control->ended && h->control->config.handed &&
-        ps_links_hopeless(h, now, why, sizeof why))
+    if (!h->control->ended && h->control->config.handed && ps_links_hopeless(h, why, sizeof why))
         control_stop_train(h->control, 2, "%s", why);
     if (h->control->ended)
         return;

@@ -91,7 +91,7 @@ enum err ps_links_start(struct host *h, struct errmsg *e) MUST_CHECK;
 /* Why the first ps that is not there is not: what it said, or what dialing it gave. */
 const char *ps_links_why_away(const struct host *h);
 /* A ps that never was there cannot come: dial_hopeless. `why` names it. */
-bool ps_links_hopeless(const struct host *h, int64_t now_ms, char *why, size_t bytes);
+bool ps_links_hopeless(const struct host *h, char *why, size_t bytes);
 void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a);
 void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
 bool ps_links_wait(const struct host *h);

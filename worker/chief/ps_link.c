@@ -170,11 +170,11 @@ const char *ps_links_why_away(const struct host *h)
     return "";
 }
 
-bool ps_links_hopeless(const struct host *h, int64_t now_ms, char *why, size_t bytes)
+bool ps_links_hopeless(const struct host *h, char *why, size_t bytes)
 {
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++) {
         const struct ps_link *p = &h->ps[i];
-        if (p->was_up || !dial_hopeless(p->dialer, now_ms))
+        if (p->was_up || p->conn || !dial_hopeless(p->dialer))
             continue;
         (void)snprintf(why, bytes, "ps %u and this process do not take each other: %s", i,
                        p->refusal[0] ? p->refusal : dial_why(p->dialer));

@@ -26,7 +26,7 @@ enum {
     ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
     GOING_ALONE_MS = 2000,
     LATER_MS =
-        3000, /* for a chief that is there to welcome us to a generation that shards have entered */
+        10000, /* for all shards to enter a generation that some are in, and the chief to welcome us */
     LOOK_MS = 2000,
     LOOK_BOUND_S = 10, /* storage may hang */
 };
@@ -274,6 +274,8 @@ static void look(void *arg)
 /* Did the job end while we were away? */
 static void start_look(struct chief_link *l, int64_t now)
 {
+    if (!l->welcomed && now - l->lost_ms < ENDING_ALONE_MS)
+        return; /* a chief that trains on may have called us: it has not had the time to welcome us */
     struct look *k = l->looking || now - l->looked_ms < LOOK_MS ? NULL : mem_zalloc(1, sizeof *k);
     if (!k)
         return;
@@ -359,10 +361,10 @@ static void give_up(struct chief_link *l, int64_t away_s)
 }
 
 /* The start is over before it has begun: one side does not take the other. */
-static bool is_hopeless(const struct chief_link *l, int64_t now)
+static bool is_hopeless(const struct chief_link *l)
 {
     const struct dialer *d = l->to_chief ? l->chief : l->ps;
-    return l->control->config.handed && !l->welcomed && d && dial_hopeless(d, now);
+    return l->control->config.handed && !l->welcomed && !l->conn && d && dial_hopeless(d);
 }
 
 static void end_hopeless(struct chief_link *l)
@@ -401,7 +403,7 @@ static void chief_link_on_tick(void *role, int64_t now)
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
-    } else if (is_hopeless(l, now)) {
+    } else if (is_hopeless(l)) {
         end_hopeless(l);
     } else if (l->parked) {
         return; /* training ends it, by timeouts.ps_rejoin_s */

@@ -70,7 +70,8 @@ struct control_config {
     bool waits;  /* --when_done=wait */
     const char
         *checkpoints; /* of a worker that is not the chief: where the final manifest may be */
-    bool handed;      /* a launcher started it: nobody changes its files while the job starts */
+    bool
+        handed; /* a launcher started it, for the first time: nobody changes its files while the job starts */
     const struct meter *meter;
 };
 

@@ -178,7 +178,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
                not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0), metrics,
                now_s - p->epoch_s, best_text);
     tell_point(p, epoch, true,
-               (double[]){loss, metric[0], eval ? eval->loss : NAN,
+               (double[]){loss, job->model.metrics ? metric[0] : NAN, eval ? eval->loss : NAN,
                           eval && job->model.metrics ? eval->metric[0] : NAN});
     if (trained->examples > 0)
         words(learned, job, loss, metric);

@@ -134,7 +134,8 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     f->path = c->paths.path[c->next_file];
     c->line = 1;
     c->tail_bytes = 0;
-    c->first_row = c->table->rows;
+    if (c->reading->look) /* else other threads may be joining their rows */
+        c->first_row = c->table->rows;
     c->file_bytes = 0;
     c->open = true;
     if (c->reading->job->data.format == DATA_SYNTHETIC)

@@ -10,17 +10,17 @@
 
 /* ---- who ---- */
 
+static uint32_t readers(const struct check_crew *crew)
+{
+    return crew->workers + crew->evaluators;
+}
+
 bool check_crew_read(struct check_crew *crew, const char *text)
 {
     int end = 0;
     return sscanf(text, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 "%n", &crew->ps, &crew->workers,
                   &crew->evaluators, &end) == 3 &&
-           text[end] == '\0';
-}
-
-static uint32_t readers(const struct check_crew *crew)
-{
-    return crew->workers + crew->evaluators;
+           text[end] == '\0' && readers(crew) > 0;
 }
 
 /* ---- the model's shapes ---- */

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/peers/dial.h"
 #include "common/peers/hello.h"
 #include "worker/driver/guard.h"
 #include "worker/driver/links.h"
@@ -17,7 +18,8 @@
 enum {
     SAY_WAIT_MS = 10000,
     UNREACHED_MORE_MS =
-        10000, /* where the chief has not parked this worker, it may end the job first */
+        10000,      /* where the chief has not parked this worker, it may end the job first */
+    LATE_MS = 2500, /* since the tick before */
 };
 
 /* Pushed, and not answered yet. */
@@ -36,7 +38,8 @@ struct driver {
     const struct session_terms *terms; /* the session's */
     struct links *links;
     struct unreached unreached;
-    bool parked;         /* the chief has given our work to others */
+    bool parked; /* the chief has given our work to others */
+    int64_t ticked_ms;
     struct local *local; /* geo; else NULL */
     struct meter meter;
 
@@ -187,7 +190,8 @@ static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
     bool anew;
     enum err err = session_on_welcome(d->session, m, &anew, &e);
     d->parked = false;
-    unreached_forget(&d->unreached); /* the chief begins anew, too */
+    links_park(d->links, false);
+    unreached_forget(&d->unreached); /* the chief has, too */
     if (!err && anew)
         err = adopt_welcome(d, &e);
     if (err)
@@ -223,7 +227,7 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
     }
     if (type == FRAME_PARK) {
         d->parked = true;
-        links_park(d->links);
+        links_park(d->links, true);
         return;
     }
     session_on_chief(d->session, type, m);
@@ -502,7 +506,8 @@ static void look_at_links(struct driver *d, int64_t now)
         (void)snprintf(text, sizeof text,
                        "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)", ps, bound_s);
         driver_stop(d, 138, text);
-    } else if (d->parked && !any) {
+    } else if (d->parked && away_ms <= DIAL_WAIT_MAX_MS + UNREACHED_AFTER_MS) {
+        /* Or all answer: a shard that turns us away ends the connection, which is dialed again after a while. */
         d->parked = false;
         control_post(d->control, CONTROL_REACHED, 0, NULL, NULL);
     } else if (!d->parked && unreached_is_news(&d->unreached, &d->terms->plan, now)) {
@@ -515,7 +520,10 @@ static void on_tick(void *arg)
     struct driver *d = arg;
     char text[200];
     int64_t now = clock_now_ms();
-    if (d->control && !d->stopped)
+    bool late =
+        now - d->ticked_ms > LATE_MS; /* we computed, and links that are back have not been read */
+    d->ticked_ms = now;
+    if (d->control && !d->stopped && !late)
         look_at_links(d, now);
     if (now - d->moved_ms < SAY_WAIT_MS || session_phase(d->session) < SESSION_PULLING)
         return;

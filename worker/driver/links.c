@@ -383,9 +383,9 @@ enum err links_restart(struct links *l, struct errmsg *e)
     return ERR_OK;
 }
 
-void links_park(struct links *l)
+void links_park(struct links *l, bool parked)
 {
-    l->parked = true;
+    l->parked = parked;
 }
 
 /* ---- what goes out ---- */

@@ -42,8 +42,8 @@ void links_free(struct links *l);
 /* The session has a new generation: close everything and dial its plan's shards. Errors: ERR_NOMEM, ERR_INPUT. */
 enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
 
-/* While parked: a shard that turns this incarnation away has answered, and no more. Until links_restart. */
-void links_park(struct links *l);
+/* While parked: a shard that turns this incarnation away has answered, and no more. links_restart ends it, too. */
+void links_park(struct links *l, bool parked);
 
 /* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
  * them as they become final. `rows`: of the step's batch, in sync. */

@@ -1,6 +1,7 @@
 #include "worker/model/blas.h"
 
 #include <stddef.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,6 +44,8 @@ blas_one_thread(int argc, char **argv, char **envp)
     for (; envp[n]; n++)
         if (is_set(envp[n]))
             return;
+    if (getauxval(AT_BASE) == 0)
+        return; /* a loader that was named by hand: /proc/self/exe is that one */
     begin_anew(argv, envp, n);
 }
 
@@ -54,17 +57,26 @@ extern void blas_memory_free(void *buffer) __attribute__((weak));
 
 enum { BUFFER_MIB = 128 }; /* the largest of its kernels for x86-64 and arm64 */
 
-/* It does not come back where this much is not there. */
+/* It does not come back where one of its buffers is not there. Each is asked for as it does, so that what bounds them
+ * (ulimit -v and -d, vm.overcommit_memory) bounds these. */
 static enum err probe(uint32_t buffers, struct errmsg *e)
 {
-    size_t bytes = (size_t)buffers * ((size_t)BUFFER_MIB << 20);
-    void *there = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (there == MAP_FAILED)
+    size_t bytes = (size_t)BUFFER_MIB << 20;
+    void **there = mem_zalloc(buffers, sizeof *there);
+    uint32_t n = 0;
+    for (; there && n < buffers; n++) {
+        there[n] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (there[n] == MAP_FAILED)
+            break;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        (void)munmap(there[i], bytes);
+    mem_free(there);
+    if (n < buffers)
         return err_set(e, ERR_NOMEM,
-                       "no address space for the products of %u threads, %zu MiB: raise "
+                       "no address space for the products of %u threads, %d MiB each: raise "
                        "ulimit -v, or lower worker.threads",
-                       buffers, bytes >> 20);
-    (void)munmap(there, bytes);
+                       buffers, BUFFER_MIB);
     return ERR_OK;
 }
 

@@ -59,7 +59,7 @@ static void welcome(struct chief *c, uint32_t worker)
         c->mode->came(c, worker, how);
     assert(w->incarnation);
     w->welcomed = w->member = w->given = w->hello_used = true;
-    w->acked = w->fencing = w->held = false;
+    w->acked = w->fencing = w->held = w->unreached = false;
     send_welcome(c, worker);
     if (c->holds)
         cut_resend_worker(c, worker);
@@ -99,13 +99,11 @@ static void leave(struct chief *c, uint32_t worker)
 static void on_unreached(struct chief *c, uint32_t worker, const Gradwire__Unreached *m)
 {
     struct chief_worker *w = &c->worker[worker];
-    bool was = w->unreached;
     w->unreached = m->any && m->ps < c->config.ps;
     if (!w->unreached)
         return;
     w->unreached_ps = m->ps;
-    if (!was)
-        w->unreached_ms = c->now_ms - (m->away_ms < INT32_MAX ? (int64_t)m->away_ms : INT32_MAX);
+    w->unreached_ms = c->now_ms - (m->away_ms < INT32_MAX ? (int64_t)m->away_ms : INT32_MAX);
 }
 
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m)

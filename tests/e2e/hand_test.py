@@ -72,7 +72,7 @@ class HandTest(HandCase):
         Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")
         me = [WORKER, "--job_name=worker", "--task_index=0", *of]
         small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(138)
-        self.assertIn("error worker 0: no address space for the products of 2 threads, 256 MiB: raise ulimit -v",
+        self.assertIn("error worker 0: no address space for the products of 2 threads, 128 MiB each: raise ulimit -v",
                       small.last_line())
         large = Process(self, ["prlimit", f"--as={1200 << 20}", *me], "large", env).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(), large.log())

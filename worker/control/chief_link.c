@@ -274,8 +274,6 @@ static void look(void *arg)
 /* Did the job end while we were away? */
 static void start_look(struct chief_link *l, int64_t now)
 {
-    if (!l->welcomed && now - l->lost_ms < ENDING_ALONE_MS)
-        return; /* a chief that trains on may have called us: it has not had the time to welcome us */
     struct look *k = l->looking || now - l->looked_ms < LOOK_MS ? NULL : mem_zalloc(1, sizeof *k);
     if (!k)
         return;
@@ -393,10 +391,12 @@ static void chief_link_on_tick(void *role, int64_t now)
         check_later(l, now);
         return;
     }
-    start_look(l, now);
     const struct job *job = l->control->config.job;
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
+    /* A chief that trains on may have called us, and has not had the time to welcome us. */
+    if (l->welcomed || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
+        start_look(l, now);
     if (l->over_ms && (l->control->config.waits || l->control->going ||
                        now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {
         leave_done(l, NOBODY_TRAINS_ON);

@@ -59,7 +59,8 @@ static void welcome(struct chief *c, uint32_t worker)
         c->mode->came(c, worker, how);
     assert(w->incarnation);
     w->welcomed = w->member = w->given = w->hello_used = true;
-    w->acked = w->fencing = w->held = w->unreached = false;
+    w->acked = w->fencing = w->held = false;
+    w->unreached = false; /* it has forgotten what it told */
     send_welcome(c, worker);
     if (c->holds)
         cut_resend_worker(c, worker);

@@ -183,7 +183,7 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
 enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
 enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each has those before it, too */
 
-/* What stands behind the bar. */
+/* The words behind the bar. */
 static void line_add_tail(struct line *l, const struct progress_event *event, uint32_t batch_size,
                           int with)
 {

@@ -98,7 +98,7 @@ enum csv_delimiter {
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
 /* What a new run (checkpoint.run) takes of the words and scales of the one before it. */
-/* What a round of geo pushes; on the wire, but for AUTO, which the chief settles (job_settle_merge). */
+/* How much of its move a worker pushes in a round of geo. AUTO is never on the wire: the chief replaces it (job_settle_merge). */
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 

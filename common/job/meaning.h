@@ -1,5 +1,5 @@
-/* What other programs call a thing that has another name here: the hint for a word or a key that is no slip of the pen. Names
- * are compared without case, and by letters and digits alone: BCELoss, bce_loss and bce-loss are one. Pure. */
+/* Names that other programs use for words and keys of the job file, as hints for a user who knows those programs. Names are
+ * compared without case, by letters and digits alone: BCELoss, bce_loss and bce-loss are the same. Pure. */
 #ifndef GRADWIRE_COMMON_JOB_MEANING_H
 #define GRADWIRE_COMMON_JOB_MEANING_H
 

@@ -45,7 +45,7 @@ void files_abort(struct files_writer *w);
  * Errors: ERR_NOTFOUND, ERR_IO. */
 enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
 
-/* Remove what the folder holds: all files, or those that a writer which died has left. What cannot be removed is logged. */
+/* Remove all files of the folder, or only the temporary ones that a dead writer has left. Logs each that it cannot remove. */
 void files_clean(const char *folder, bool temporary_only);
 
 /* Read a whole file of at most `max` bytes; *data is the caller's (mem_free), with a NUL behind it.

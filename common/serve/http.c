@@ -179,7 +179,7 @@ static void add_header(struct evhttp_request *req, const char *name, const char 
     (void)evhttp_add_header(evhttp_request_get_output_headers(req), name, value);
 }
 
-/* What a browser may do with an answer: load what is here, and nothing from anywhere else. */
+/* The Content-Security-Policy: a browser may load resources of this server, and nothing from anywhere else. */
 static const char *policy(const struct http *h)
 {
     return h->ops->files ? "default-src 'none'; script-src 'self'; style-src 'self'; "

@@ -56,7 +56,7 @@ enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct
 enum err http_open_again(struct http **h, struct loop *loop, int fd, const struct http_ops *ops,
                          void *ctx) MUST_CHECK;
 void http_close(struct http *h); /* NULL is none */
-/* What /status has changed so that streams are to hear of it now; NULL is none. */
+/* Send the present /status to all streams now. Takes NULL. */
 void http_tell(struct http *h);
 /* Tests: another bound than HTTP_BEAT_MS. */
 void http_beat_ms(struct http *h, int64_t ms);

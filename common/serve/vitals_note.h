@@ -1,4 +1,4 @@
-/* What a process tells the chief of itself, for the job's page: memory, where it answers HTTP, its last warnings. */
+/* The message in which a process tells the chief its memory, its HTTP address and its last warnings, for the job's page. */
 #ifndef GRADWIRE_COMMON_SERVE_VITALS_NOTE_H
 #define GRADWIRE_COMMON_SERVE_VITALS_NOTE_H
 

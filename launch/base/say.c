@@ -49,7 +49,7 @@ static void say_bytes(const char *text)
     (void)written; /* there is nowhere else to say that stderr is gone */
 }
 
-/* What takes the status away, on as many rows as it stands on now; "" if there is none. */
+/* The characters that clear the status line on all of its rows; "" if no status line is shown. */
 static const char *say_clear(char out[SAY_CLEAR_BYTES])
 {
     size_t n = strlen(say_last_status), rows = n ? (n - 1) / say_columns() : 0;

@@ -1,7 +1,7 @@
-/* What the launcher tells on stderr: lines, and on a terminal one line that redraws below them.
+/* The launcher's output on stderr: lines, and on a terminal one line that redraws below them.
  *
- * A terminal may be made narrower while that line stands: most of them then wrap it, so it takes several rows. What is
- * cleared is as many rows as it takes at the width that the terminal has at that moment. */
+ * A terminal may be made narrower while that line stands: most of them then wrap it, so it takes several rows. The
+ * launcher clears as many rows as the line takes at the terminal's present width. */
 #ifndef GRADWIRE_LAUNCH_BASE_SAY_H
 #define GRADWIRE_LAUNCH_BASE_SAY_H
 

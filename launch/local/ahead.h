@@ -5,7 +5,8 @@
 
 #include "launch/local/crew.h"
 
-/* What is unwise is told at once. Errors: ERR_INPUT what cannot work. Blocks until the program has ended. */
+/* Check a job before its processes start; warn at once of what is unwise. Errors: ERR_INPUT if the job cannot work. Blocks
+ * until the worker program, which does the checks, has ended. */
 enum err ahead_look(const struct options *o, const struct site *site, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -3,7 +3,7 @@
  * Happy path: a browser connects here -> WEB_OPEN -> the runner connects to the chief -> both send what comes as
  * WEB_DATA -> whoever closes says WEB_CLOSE. Failure modes: WEB_MAX connections are open (another one is closed at once),
  * the chief is not there (closed), the link is full or a reader does not read (more than WEB_QUEUE_BYTES wait: closed;
- * a page asks again), the link is lost (all are closed). What a process of the job writes never waits for a browser. */
+ * a page asks again), the link is lost (all are closed). No process of the job waits for a browser when it writes. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_WEB_H
 #define GRADWIRE_LAUNCH_REMOTE_WEB_H
 

@@ -1,4 +1,4 @@
-/* What the job's page is made from: bounded curves, and how each process is. */
+/* The data behind the job's page: bounded curves, and the state of each process. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -669,7 +669,7 @@ static void shard_counts_the_rounds_of_a_new_process_from_1(void **state)
     close_fixture(&f);
 }
 
-/* Of both workers each batch has a variance of 0.125. What the second one has seen last is older than the first's rounds. */
+/* Each batch of both workers has a variance of 0.125. The second worker last saw the average of before the first one's rounds. */
 static void shard_keeps_a_variance_above_0_whoever_is_late(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What the job's page shows beside the chief's facts: curves, warnings, how each process is. */
+/* The data of the job's page that the chief's core does not have: curves, warnings, the state of each process. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "worker/control/history.h"
 #include "worker/model/evaluation.h"
 
-/* What the job's page shows beside the chief's facts. */
+/* The data of the job's page that the chief's core does not have. */
 struct host_page {
     struct health *worker; /* WORKERS_MAX */
     struct health *ps;     /* of each */
@@ -110,7 +110,7 @@ enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
 void host_page_close(struct host *h);
 void host_page_tick(struct host *h, int64_t now_ms);
 bool host_page_on_letter(struct host *h, const struct mail *m); /* false: it is not for the page */
-/* What /status has of a worker, a ps, and the job as a whole. */
+/* The fields of /status about a worker, a ps, and the whole job. */
 double host_page_slow_s(const struct host *h); /* for each step: a worker above it is slow */
 void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
                           json_t *to);

@@ -229,7 +229,7 @@ static enum err chief_link_start(void *role, struct control *control, struct err
     return err;
 }
 
-/* Whoever stays rests at once; whoever does not has waited as a ps does, for a chief that trains on. */
+/* With --when_done=wait this process rests at once. Without, it has waited as a ps does, for a chief that trains on. */
 static void leave_done(struct chief_link *l, const char *why)
 {
     l->control->nobody_came = !l->welcomed;

@@ -13,7 +13,7 @@ static void thin(struct history *h)
     h->every *= 2;
 }
 
-/* What was behind p was rolled back. */
+/* Remove the points from this step on: a rollback undid them. */
 static void roll_back(struct history *h, uint64_t step)
 {
     uint32_t before = h->n;

@@ -208,7 +208,7 @@ void progress_untrained(int fd, const char *text)
     write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);
 }
 
-/* What JSON wants escaped; control characters are blanks. */
+/* Escape quotes and backslashes for JSON; control characters become blanks. */
 static void json_text(char *out, size_t bytes, const char *text)
 {
     size_t n = 0;

@@ -25,7 +25,7 @@ enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got,
 /* The most bytes that a file of this size and compression can decompress to: a limit for what its
  * header may ask for, before anything is allocated. Exact for a plain file. */
 uint64_t stream_bound_bytes(const struct stream *s);
-/* What it decompresses to, likely: as much for each of its bytes as what was read so far. Exact for a plain file. */
+/* The likely size when decompressed, by the ratio of the bytes read so far. Exact for a plain file. */
 uint64_t stream_likely_bytes(const struct stream *s);
 int stream_is_compressed(const struct stream *s);
 

@@ -55,7 +55,7 @@ void check_tables(struct check *p, struct finding *f);
 void check_memory(struct check *p, struct finding *f);
 void check_checkpoint(struct check *p, struct finding *f);
 void check_grace(struct check *p, struct finding *f);
-/* What one thread's activations take: they are built, and the heap says. p->model is there. */
+/* Bytes of one thread's activations, measured by building them. p->model must be there. */
 uint64_t check_activations_bytes(const struct check *p);
 /* check_crew.c: all processes of the job together */
 bool check_crew_read(struct check_crew *crew, const char *text); /* "PS,WORKERS,EVALUATORS" */

@@ -64,7 +64,7 @@ static bool stays(struct job *job, const struct errmsg *was)
     return err && strcmp(e.text, was->text) == 0;
 }
 
-/* What is wrong with the data is told when they are read, with file and line: then nothing is said here. */
+/* Says nothing of wrong data: the processes name file and line when they read them. */
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};

@@ -20,7 +20,7 @@ uint64_t estimate_ps_bytes(const struct job *job, uint64_t share, uint32_t worke
 uint64_t estimate_worker_bytes(const struct job *job, uint64_t elems, uint32_t threads,
                                uint64_t activations_bytes, uint64_t data_bytes);
 
-/* What no run can do without: of all ps together, and of a worker. Weights and slots; the weights and a gradient. */
+/* The least memory that any run needs: weights and slots on all ps together; weights and one gradient in each worker. */
 uint64_t estimate_ps_least_bytes(const struct job *job, uint64_t elems);
 uint64_t estimate_worker_least_bytes(uint64_t elems);
 

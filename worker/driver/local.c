@@ -140,7 +140,7 @@ void local_round(struct local *l, const float *w, float part)
     }
 }
 
-/* What a worker makes of statistics is only to be looked at: they change no gradient. */
+/* A worker's own moving averages are for evaluation only: no gradient depends on them. */
 static void take_statistics(struct local *l, float *w)
 {
     for (uint32_t i = 0; i < l->layout->tensors; i++) {

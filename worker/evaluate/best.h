@@ -43,7 +43,7 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
 enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *eval, uint64_t cut,
                        int take_hold, struct errmsg *e) MUST_CHECK;
 
-/* What is monitored: "loss", or the name of a metric; and its value in an evaluation. Only where training.monitor is given. */
+/* The monitored quantity: its name ("loss" or a metric), and its value in an evaluation. Only with training.monitor. */
 const char *best_monitor_name(const struct job *job);
 double best_monitored(const struct job *job, const struct evaluation *eval);
 

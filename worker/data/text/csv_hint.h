@@ -1,4 +1,4 @@
-/* What a person likely forgot, where a line of csv is not what the job says: told by the text alone. Pure. */
+/* Hints at the key that a user likely forgot, if a line of csv does not fit the job. They look at the text alone. Pure. */
 #ifndef GRADWIRE_WORKER_DATA_TEXT_CSV_HINT_H
 #define GRADWIRE_WORKER_DATA_TEXT_CSV_HINT_H
 

@@ -14,7 +14,7 @@ static const double powers[POWER_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5, 
                                              1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                              1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* What was read: digits * 10^exponent; `digits` wraps where there are more than DIGITS_MAX. */
+/* The number as read: digits * 10^exponent; `digits` wraps where there are more than DIGITS_MAX. */
 struct decimal {
     uint64_t digits;
     int count, exponent;

@@ -320,6 +320,27 @@ static void a_peer_that_always_hangs_up_is_dialed_ever_more_slowly(void **state)
     close(fd);
 }
 
+static void a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since(void **state)
+{
+    (void)state;
+    struct dialer *d = dial("127.0.0.1:1"); /* is told of tries, and makes none */
+    struct loop_timer timer;
+    int due = 0;
+    for (int i = 0; i < DIAL_HOPELESS_TRIES; i++)
+        dial_lost(d, ERR_TLS, "the certificate is refused");
+    assert_false(dial_hopeless(d));
+    loop_timer_init(&timer, &loop, count_tick, &due);
+    assert_int_equal(loop_timer_once(&timer, DIAL_HOPELESS_MS + 20), ERR_OK);
+    while (!due)
+        assert_int_equal(loop_tick(&loop, NULL), ERR_OK);
+    assert_false(dial_hopeless(d)); /* no try has seen the files of now */
+    dial_lost(d, ERR_TLS, "the certificate is refused");
+    assert_true(dial_hopeless(d));
+    dial_lost(d, ERR_CLOSED, "the peer hung up");
+    assert_false(dial_hopeless(d));
+    dial_free(d);
+}
+
 static void a_dialer_refuses_what_is_no_address(void **state)
 {
     (void)state;
@@ -365,6 +386,7 @@ int main(void)
         T(an_unknown_name_is_not_yet),
         T(a_dialer_freed_at_any_moment_leaves_nothing),
         T(a_peer_that_always_hangs_up_is_dialed_ever_more_slowly),
+        T(a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since),
         T(a_dialer_refuses_what_is_no_address),
         T(a_dialer_without_memory_tries_on),
     };

@@ -50,7 +50,18 @@ static bool parse_json(struct log_line *l, const char *line)
     return ours;
 }
 
+/* A peer or a field of the data may have written a part of the text, and it is going to a terminal. */
+static void blank_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
 bool log_line_parse(struct log_line *l, const char *line)
 {
-    return *line == '{' ? parse_json(l, line) : parse_text(l, line);
+    bool ours = *line == '{' ? parse_json(l, line) : parse_text(l, line);
+    if (ours)
+        blank_controls(l->text);
+    return ours;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/json_number.h"
+#include "common/base/json_text.h"
 #include "common/base/mem.h"
 
 static const double newest = 0.3; /* its share in a moving mean */
@@ -67,26 +68,12 @@ void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, 
 
 /* ---- what is shown ---- */
 
-/* A peer's text may be no UTF-8: then there is "?" for each byte above 127. */
-static json_t *text_json(const char *text)
-{
-    json_t *whole = json_string(text);
-    char plain[sizeof((struct health *)0)->http]; /* the longest */
-    if (whole)
-        return whole;
-    (void)snprintf(plain, sizeof plain, "%s", text);
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c > 127)
-            *c = '?';
-    return json_string(plain);
-}
-
 void health_put(const struct health *h, json_t *to, int64_t now_ms)
 {
     if (!h->known)
         return;
     (void)json_object_set_new(to, "resident_bytes", json_integer((json_int_t)h->resident_bytes));
-    (void)json_object_set_new(to, "http", h->http[0] ? text_json(h->http) : json_null());
+    (void)json_object_set_new(to, "http", h->http[0] ? json_text(h->http) : json_null());
     (void)json_object_set_new(to, "heard_s", json_integer((now_ms - h->heard_ms) / 1000));
     if (h->tasks == 0)
         return;
@@ -120,5 +107,5 @@ json_t *health_warning(const struct log_kept *w, const char *process)
 {
     return json_pack("{s:I, s:s, s:s, s:o}", "time_ms", (json_int_t)w->time_ms, "process", process,
                      "level", w->level == LOG_ERROR ? "error" : "warning", "text",
-                     text_json(w->text));
+                     json_text(w->text));
 }

@@ -1,4 +1,5 @@
 /* What the chief's process adds to its HTTP: the job as a whole. */
+#include "common/base/json_text.h"
 #include "common/base/clock.h"
 #include "common/base/json_number.h"
 #include "worker/chief/host_state.h"
@@ -206,16 +207,17 @@ enum err host_status(void *role, json_t *to)
         (void)json_array_append_new(workers, worker_json(h, i, slow_s, now));
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
         (void)json_array_append_new(ps, ps_json(h, i, now));
-    json_t *job = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:s?, s:o, s:o, s:o}", "run", f.uuid,
-        "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps, "planned_steps",
-        (json_int_t)f.total, "epoch", (json_int_t)epoch_of(h, &f), "dealt", (json_int_t)f.dealt,
-        "lost", (json_int_t)f.lost, "rejected", (json_int_t)f.rejected, "recoveries",
-        (int)f.recoveries, "cut",
-        f.cut == UINT64_MAX
-            ? json_null()
-            : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step", (json_int_t)f.cut_step),
-        "waits_for", waits_for, "waiting", waiting_json(h, now), "workers", workers, "ps", ps);
+    json_t *job =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o}", "run",
+                  f.uuid, "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps,
+                  "planned_steps", (json_int_t)f.total, "epoch", (json_int_t)epoch_of(h, &f),
+                  "dealt", (json_int_t)f.dealt, "lost", (json_int_t)f.lost, "rejected",
+                  (json_int_t)f.rejected, "recoveries", (int)f.recoveries, "cut",
+                  f.cut == UINT64_MAX ? json_null()
+                                      : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step",
+                                                  (json_int_t)f.cut_step),
+                  "waits_for", json_text(waits_for), "waiting", waiting_json(h, now), "workers",
+                  workers, "ps", ps);
     host_page_put_job(h, &f, job);
     if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
         json_decref(job);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/base/json_text.h"
 #include "common/serve/http.h"
 #include "common/process/process_state.h"
 #include "common/net/tls.h"
@@ -60,19 +61,21 @@ json_t *control_http_status(const struct job *job, const struct cluster *cluster
 {
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
-    return json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b}", "process", name,
-        "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index,
-        "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name,
-        "update", job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready",
-        not_ready, "state", process_state_word(state), "waits_for", waits_for, "draining", going);
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:o, s:b}",
+                     "process", name, "version", GRADWIRE_VERSION, "role", role_str(cluster->role),
+                     "index", (int)cluster->index, "worker", (int)cluster->worker_id, "is_chief",
+                     cluster->is_chief, "job", job->name, "update",
+                     job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready",
+                     not_ready, "state", process_state_word(state), "waits_for",
+                     json_text(waits_for), "draining", going);
 }
 
 /* How it ends; null: it has not. */
 static json_t *end_json(const struct control *c)
 {
-    return c->ended ? json_pack("{s:i, s:s}", "exit_code", c->exit_code, "text", c->end_text)
-                    : json_null();
+    return c->ended
+               ? json_pack("{s:i, s:o}", "exit_code", c->exit_code, "text", json_text(c->end_text))
+               : json_null();
 }
 
 static json_t *on_status(void *ctx)

@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "worker/model/metric.h"
 
@@ -208,25 +210,20 @@ void progress_untrained(int fd, const char *text)
     write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);
 }
 
-/* Escape quotes and backslashes for JSON; control characters become blanks. */
-static void json_text(char *out, size_t bytes, const char *text)
-{
-    size_t n = 0;
-    for (; *text && n + 2 < bytes; text++) {
-        if (*text == '"' || *text == '\\')
-            out[n++] = '\\';
-        out[n++] = (unsigned char)*text < ' ' ? ' ' : *text;
-    }
-    out[n] = '\0';
-}
-
 void progress_say(int fd, const char *fmt, ...)
 {
-    char text[384], escaped[2 * sizeof text];
+    char text[384];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    json_text(escaped, sizeof escaped, text);
-    write_line(fd, "{\"type\":\"log\",\"text\":\"%s\"}\n", escaped);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ') /* it is going to a terminal */
+            *c = ' ';
+    json_t *said = json_text(text);
+    char *quoted = json_dumps(said, JSON_ENCODE_ANY);
+    if (quoted)
+        write_line(fd, "{\"type\":\"log\",\"text\":%s}\n", quoted);
+    free(quoted);
+    json_decref(said);
 }

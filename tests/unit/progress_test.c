@@ -253,6 +253,19 @@ static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
     assert_string_equal(got, "epoch 2/2:");
 }
 
+static void progress_says_any_text_as_one_line_that_the_launcher_takes(void **state)
+{
+    (void)state;
+    int ends[2];
+    char got[256] = "";
+    assert_int_equal(pipe(ends), 0);
+    progress_say(ends[1], "new word \"%s\"\n\x1b[31m", "M\xfcnchen");
+    assert_true(read(ends[0], got, sizeof got - 1) > 0);
+    assert_string_equal(got, "{\"type\":\"log\",\"text\":\"new word \\\"M?nchen\\\"  [31m\"}\n");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +276,7 @@ int main(void)
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
         cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
+        cmocka_unit_test(progress_says_any_text_as_one_line_that_the_launcher_takes),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),
         cmocka_unit_test(progress_refuses_what_is_no_message_and_leaves_the_event_alone),
         cmocka_unit_test(progress_takes_absurd_numbers_as_none),

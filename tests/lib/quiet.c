@@ -18,9 +18,9 @@ void quiet_to_worker(void *ctx, uint32_t worker, enum frame_type type, const Pro
     (void)ctx, (void)worker, (void)type, (void)m;
 }
 
-enum err quiet_find_no_cut(void *ctx, uint64_t below, struct manifest *m)
+enum err quiet_find_no_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
-    (void)ctx, (void)below, (void)m;
+    (void)ctx, (void)below, (void)m, (void)e;
     return ERR_NOTFOUND;
 }
 

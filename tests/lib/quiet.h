@@ -9,7 +9,7 @@
 /* ---- chief_io ---- */
 
 void quiet_to_worker(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
-enum err quiet_find_no_cut(void *ctx, uint64_t below, struct manifest *m);
+enum err quiet_find_no_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e);
 void quiet_publish(void *ctx, const struct manifest *m);
 void quiet_discard(void *ctx, uint64_t cut);
 void quiet_finish(void *ctx);

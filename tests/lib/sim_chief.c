@@ -33,8 +33,9 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
         sim_send(sim_of(k), c, DIALER, type, m);
 }
 
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
+    (void)e;
     return sim_disk_find(sim_of(ctx), below, m);
 }
 

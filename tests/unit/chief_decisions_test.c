@@ -32,6 +32,7 @@ struct said {
     char momentum[200]; /* what was said of it last */
     int momenta;        /* and how often */
     int ended;          /* the exit code, -1: not yet */
+    char why[512];      /* it ended */
     bool may_fail;      /* it is no failure of the test */
     int kept[KEPT_FAILED + 1];
     uint64_t kept_ask, kept_cut; /* of the last one */
@@ -43,7 +44,8 @@ struct fixture {
     struct said said;
     struct layout layout;
     const struct manifest *base; /* what is on disk */
-    enum err no_base;            /* or why that cannot be said */
+    enum err no_base;            /* or why that cannot be said, */
+    const char *why_no_base;     /* in words */
     int64_t now_ms;
 };
 
@@ -86,11 +88,11 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
     said->lease_first = lease->ranges[0]->first;
 }
 
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
     const struct fixture *f = ctx;
     if (f->no_base)
-        return f->no_base;
+        return err_set(e, f->no_base, "%s", f->why_no_base ? f->why_no_base : "");
     if (!f->base || f->base->cut >= below)
         return ERR_NOTFOUND;
     *m = *f->base;
@@ -132,6 +134,7 @@ static void io_finish(void *ctx)
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
+    (void)snprintf(said->why, sizeof said->why, "%s", text);
     if (((struct fixture *)ctx)->no_base || (said->awaited && exit_code == 143) ||
         (said->done && exit_code == 0) || said->may_fail) {
         said->ended = exit_code;
@@ -233,14 +236,23 @@ static Gradwire__Generation generation(const struct fixture *f)
     return quiet_generation(f->said.generation);
 }
 
-static void entered(struct fixture *f, uint32_t shard)
+/* `corrupt`: why its part of the cut cannot be used; "": it is entered. */
+static void entered_with(struct fixture *f, uint32_t shard, const char *corrupt)
 {
+    char text[200];
     Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
     Gradwire__Generation g = generation(f);
+    (void)snprintf(text, sizeof text, "%s", corrupt);
     m.generation = &g;
     m.shard = shard;
-    m.error = (char *)"";
+    m.error = text;
+    m.corrupt = text[0] != 0;
     chief_on_ps(f->chief, shard, FRAME_ENTERED, &m.base, f->now_ms);
+}
+
+static void entered(struct fixture *f, uint32_t shard)
+{
+    entered_with(f, shard, "");
 }
 
 static void ask(struct fixture *f, uint32_t worker)
@@ -455,6 +467,43 @@ static void generation_is_above_that_of_the_disk(void **state)
     ps_up(&f, 1);
     assert_int_equal(f.said.mode, RESTORE);
     assert_int_equal(f.said.generation, 42);
+    close_fixture(&f);
+}
+
+static void a_rollback_without_a_usable_cut_names_each_with_its_reason(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct manifest base = {.cut = 7, .generation = 41, .uuid = "job", .total_elems = 4096};
+    open_fixture(&f, &base);
+    ps_up(&f, 0);
+    ps_up(&f, 1);
+    assert_int_equal(f.said.mode, RESTORE);
+    f.no_base = ERR_CORRUPT;
+    f.why_no_base = "cut-0000000005/manifest.gw: it is damaged";
+    entered_with(&f, 1, "/jobs/a/checkpoints/cut-0000000007/shard-1.gw: its checksum is wrong");
+    assert_int_equal(f.said.ended, 1);
+    assert_string_equal(f.said.why,
+                        "none of its cuts can be used: mend them, or start anew with --fresh: "
+                        "cut-0000000007/shard-1.gw: its checksum is wrong; "
+                        "cut-0000000005/manifest.gw: it is damaged");
+    close_fixture(&f);
+}
+
+/* No path is in the word of a ps that gets its files from the chief. */
+static void a_rollback_names_the_cut_that_a_shard_could_not_read(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct manifest base = {.cut = 7, .generation = 41, .uuid = "job", .total_elems = 4096};
+    open_fixture(&f, &base);
+    ps_up(&f, 0);
+    ps_up(&f, 1);
+    f.no_base = ERR_CORRUPT;
+    entered_with(&f, 0, "the chief: no such file");
+    assert_string_equal(f.said.why,
+                        "none of its cuts can be used: mend them, or start anew with --fresh: "
+                        "cut 7: the chief: no such file");
     close_fixture(&f);
 }
 
@@ -882,6 +931,8 @@ int main(void)
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),
+        cmocka_unit_test(a_rollback_without_a_usable_cut_names_each_with_its_reason),
+        cmocka_unit_test(a_rollback_names_the_cut_that_a_shard_could_not_read),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
         cmocka_unit_test(a_shard_that_has_no_room_for_rows_ends_the_job),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),

@@ -39,10 +39,10 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
     f->welcome = f->welcome || (worker == 0 && type == FRAME_WELCOME);
 }
 
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
     const struct fixture *f = ctx;
-    (void)below;
+    (void)below, (void)e;
     *m = f->base;
     return ERR_OK;
 }

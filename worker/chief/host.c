@@ -77,13 +77,12 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
         msg_send(g->conn, type, m, NULL, 0);
 }
 
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
     struct host *h = ctx;
-    struct errmsg e = {""}; /* it is in the log */
     /* Or its thread would delete, as older than its own, the cut that is found here. */
     disk_thread_settle(&h->checkpoints_disk);
-    return host_find_cut(h->checkpoints, below, m, &e);
+    return host_find_cut(h->checkpoints, below, m, e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)

@@ -86,9 +86,9 @@ struct control {
     pthread_t pthread;
     struct http *http; /* NULL: none */
     bool going, ended;
-    int exit_code; /* once it has ended */
-    char end_text[400];
-    bool nobody_came; /* no chief within timeouts.start_s; read behind control_close */
+    int exit_code;      /* once it has ended */
+    char end_text[640]; /* what failed (struct errmsg), and what is wrong with a ps */
+    bool nobody_came;   /* no chief within timeouts.start_s; read behind control_close */
     int64_t going_ms;
 };
 

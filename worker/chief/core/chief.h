@@ -49,8 +49,9 @@ struct chief_io {
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
     void (*to_worker)(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
     /* The newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: there never was one;
-     * ERR_CORRUPT, ERR_NEWER: there are some, and none can be used; ERR_NOMEM. *m is the caller's. */
-    enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m);
+     * ERR_CORRUPT, ERR_NEWER: there are some, and none can be used, for the reason that *e has of each below `below`;
+     * ERR_NOMEM. *m is the caller's. */
+    enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e);
     /* Write the manifest on another thread, answer with chief_on_published. The core fills what it knows; the shell
      * adds evaluation, seconds, identity and fingerprint. `m` is valid during the call. */
     void (*publish)(void *ctx, const struct manifest *m);

@@ -305,7 +305,8 @@ struct chief {
     Gradwire__Plan plan_message;
     struct manifest base; /* the cut that the generation started from */
     bool has_base;
-    uint64_t usable_below; /* cuts from here on have proved unusable */
+    uint64_t usable_below; /* cuts from here on have proved unusable: */
+    char unusable[200];    /* what shards said of them; "": nothing */
 
     struct chief_ps *ps;
     struct chief_shard *shard;
@@ -334,7 +335,7 @@ struct chief {
     int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     int64_t done_ms;
-    char failed[400];
+    char failed[sizeof(struct errmsg)];
 };
 
 /* tell.c */

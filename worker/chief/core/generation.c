@@ -84,20 +84,42 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
+/* A shard could not read its part of the base; `why` mostly begins with the path of a file in the cut's folder. */
+static void note_unusable(struct chief *c, const char *why)
+{
+    size_t at = strlen(c->unusable);
+    const char *in_folder = strstr(why, "/cut-");
+    char cut[32] = "";
+    if (in_folder)
+        why = in_folder + 1;
+    else
+        (void)snprintf(cut, sizeof cut, "cut %" PRIu64 ": ", c->base.cut);
+    (void)snprintf(c->unusable + at, sizeof c->unusable - at, "%s%s%.90s", at ? "; " : "", cut,
+                   why);
+    c->usable_below = c->base.cut;
+}
+
+/* `found`: why the cuts below usable_below cannot be used, "": there are none. */
+static void fail_without_cut(struct chief *c, const char *found)
+{
+    const char *and = c->unusable[0] && found[0] ? "; " : "";
+    chief_fail(c, "none of its cuts can be used: mend them, or start anew with --fresh: %s%s%.330s",
+               c->unusable, and, found);
+}
+
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
+    struct errmsg e = {""};
     manifest_close(&c->base);
-    enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base);
+    enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
     if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
         chief_end(c, 138, "no memory to look at the checkpoints");
         return;
     }
     if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
-        chief_fail(
-            c, "there are checkpoints, and none of them can be used: mend them, or start anew with "
-               "--fresh");
+        fail_without_cut(c, e.text);
         return;
     }
     if (agree && (!c->has_base || strcmp(c->base.uuid, c->ps[0].uuid) == 0)) {
@@ -211,7 +233,7 @@ void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
     if (m->error[0] && m->corrupt && c->begins == BEGINS_RESTORE) {
         chief_say(c, 1, "cut %" PRIu64 " cannot be used: %s; trying the one before it", c->base.cut,
                   m->error);
-        c->usable_below = c->base.cut;
+        note_unusable(c, m->error);
         for (uint32_t i = 0; i < c->config.ps; i++)
             c->ps[i].entered = false;
         generation_start(c);

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,16 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/process/dirlock.h"
 #include "common/flags/flags.h"
-#include "launch/progress.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
-#include "launch/page.h"
+#include "launch/job_dir.h"
 #include "launch/summary.h"
 
 enum {
@@ -28,136 +24,6 @@ enum {
     CONTROL_LOGS_MAX = 4096,
     CONTROL_LOGS_NAMED = 16 /* where none is of the wanted name */
 };
-
-enum { STATUS_RUNS = 0, STATUS_FAILED = 1, STATUS_DONE = 3, STATUS_TO_RESUME = 4 };
-
-/* DIR of the command line, or NULL after one line on stderr. */
-static const char *control_dir(const char *command, int argc, char **argv)
-{
-    struct stat s;
-    char processes[PATH_MAX];
-    flags_parse(command, argc, argv);
-    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
-    if (stat(dir, &s) != 0) {
-        (void)fprintf(stderr, "gradwire: %s: %s\n", dir, strerror(errno));
-        return NULL;
-    }
-    if (rundir_file(dir, "processes", processes, NULL) || stat(processes, &s) != 0) {
-        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", dir);
-        return NULL;
-    }
-    return dir;
-}
-
-/* ---- status ---- */
-
-static void control_print_processes(const char *dir)
-{
-    char path[PATH_MAX], line[512], role[16], host[300];
-    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
-    unsigned index;
-    long pid;
-    while (f && fgets(line, sizeof line, f)) {
-        int words = sscanf(line, "%15s %u %ld %299s", role, &index, &pid, host);
-        if (words < 3 || strcmp(role, "launcher") == 0)
-            continue;
-        bool gone = words == 3 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
-        (void)printf("  %s %u: pid %ld%s%s%s\n", role, index, pid, words == 4 ? " on " : "",
-                     words == 4 ? host : "", gone ? ", gone" : "");
-    }
-    if (f)
-        (void)fclose(f);
-}
-
-/* Whom training waits for, if for anybody. */
-static void control_print_wait(const json_t *kept)
-{
-    struct progress_event event = {0};
-    char *line = json_dumps(json_object_get(kept, "wait"), 0);
-    if (line && !progress_parse(&event, line, strlen(line)) && *event.text) {
-        double since = difftime(time(NULL), json_integer_value(json_object_get(kept, "wait_time")));
-        (void)printf("  waiting %.0f s for %s\n", since + event.seconds, event.text);
-    }
-    free(line);
-}
-
-static void control_print_progress(const char *dir)
-{
-    char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
-    json_t *kept = rundir_file(dir, "processes/progress.json", path, NULL)
-                       ? NULL
-                       : json_load_file(path, 0, NULL);
-    char *line = json_dumps(json_object_get(kept, "progress"), 0);
-    struct progress_event event = {0};
-    if (line && !progress_parse(&event, line, strlen(line))) {
-        json_int_t batch_size = json_integer_value(json_object_get(kept, "batch_size"));
-        progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
-        (void)printf("  %s  (%lld s ago)\n", text,
-                     (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
-    } else {
-        (void)printf("  no step yet\n");
-    }
-    control_print_wait(kept);
-    json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
-    if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)
-        (void)printf("  last checkpoint: cut %lld\n", (long long)cut);
-    (void)printf("  restarts: %lld\n",
-                 (long long)json_integer_value(json_object_get(kept, "restarts")));
-    free(line);
-    json_decref(kept);
-}
-
-/* Of a job that does not run. */
-static int control_last_run(const char *dir)
-{
-    enum summary_end end = summary_end(dir);
-    if (end == SUMMARY_NONE) {
-        (void)printf("%s: not running; the last run left no summary (its launcher was killed): "
-                     "run train again to resume\n",
-                     dir);
-        return STATUS_TO_RESUME;
-    }
-    (void)printf("%s: not running%s; the last run:\n", dir,
-                 end == SUMMARY_INTERRUPTED ? ", run train again to resume" : "");
-    summary_print(stdout, dir);
-    if (end == SUMMARY_INTERRUPTED)
-        return STATUS_TO_RESUME;
-    return end == SUMMARY_DONE ? STATUS_DONE : STATUS_FAILED;
-}
-
-/* Show the page, where that is asked for; otherwise, and where it cannot be shown, go on. `url` NULL: there is none. */
-static int control_open(const char *dir, const char *url, int exit_code)
-{
-    if (!flags_on("open"))
-        return exit_code;
-    (void)fflush(stdout);
-    if (url) {
-        page_open(url);
-        return EXIT_FAILED;
-    }
-    (void)fprintf(stderr, "gradwire: %s has no page now: a job has one while it runs\n", dir);
-    return exit_code;
-}
-
-int control_status(int argc, char **argv)
-{
-    const char *dir = control_dir("status", argc, argv);
-    char url[PAGE_URL_BYTES];
-    if (!dir)
-        return EXIT_INPUT;
-    bool launcher_lives;
-    pid_t holder = dirlock_holder(dir, &launcher_lives);
-    if (holder <= 0)
-        return control_open(dir, NULL, control_last_run(dir));
-    (void)printf("%s: %s, launcher pid %ld\n", dir,
-                 launcher_lives ? "running" : "ending, its launcher is gone", (long)holder);
-    control_print_processes(dir);
-    control_print_progress(dir);
-    bool page = page_url(dir, url);
-    if (page)
-        (void)printf("  page: %s\n", url);
-    return control_open(dir, page ? url : NULL, STATUS_RUNS);
-}
 
 /* ---- stop ---- */
 
@@ -184,11 +50,35 @@ static void control_wait(int pidfd, const char *dir)
             (void)fprintf(stderr, "gradwire: %s is still ending\n", dir);
 }
 
+/* A job without a launcher runs in DIR: its processes belong to what started them. */
+static bool control_is_others(const char *dir)
+{
+    struct job_dir d;
+    unsigned long job, step;
+    job_dir_look(&d, dir);
+    if (!d.holder || d.by == JOB_DIR_TRAIN)
+        return false;
+    if (d.by == JOB_DIR_HAND)
+        (void)fprintf(stderr,
+                      "gradwire: the job of %s has no launcher: end its processes where they were "
+                      "started (SIGTERM to each)\n",
+                      dir);
+    else if (sscanf(job_dir_attempt(&d), "slurm-%lu-%lu", &job, &step) == 2)
+        (void)fprintf(stderr, "gradwire: srun has started the job of %s: scancel %lu.%lu ends it\n",
+                      dir, job, step);
+    else
+        (void)fprintf(stderr, "gradwire: %s has ranks (%s): end it where they were started\n", dir,
+                      job_dir_attempt(&d));
+    return true;
+}
+
 int control_stop(int argc, char **argv)
 {
-    const char *dir = control_dir("stop", argc, argv);
+    const char *dir = job_dir_given("stop", argc, argv);
     if (!dir)
         return EXIT_INPUT;
+    if (control_is_others(dir))
+        return EXIT_FAILED;
     pid_t pid;
     int fd = control_launcher(dir, &pid);
     if (fd < 0) {
@@ -254,6 +144,15 @@ static void control_no_log(const char *dir, const char *const *wanted)
 {
     const char *any = NULL;
     char *found[CONTROL_LOGS_NAMED];
+    struct job_dir d;
+    job_dir_look(&d, dir);
+    if (d.by == JOB_DIR_RANK) {
+        (void)fprintf(stderr,
+                      "gradwire: %s has no logs: what its ranks write goes to the output of srun "
+                      "or mpirun\n",
+                      dir);
+        return;
+    }
     (void)fprintf(stderr, "gradwire: %s/processes has no log", dir);
     for (const char *before = " of"; *wanted; wanted++, before = ",")
         (void)fprintf(stderr, "%s %s", before, *wanted);
@@ -272,7 +171,7 @@ int control_logs(int argc, char **argv)
     static char words[WORDS][16] = {"tail", "--lines=+1", "--lines=20", "--follow=name", "--"};
     static char *tail[CONTROL_LOGS_MAX + 8];
     char pid_flag[32];
-    const char *dir = control_dir("logs", argc, argv);
+    const char *dir = job_dir_given("logs", argc, argv);
     if (!dir)
         return EXIT_INPUT;
     const char *const *wanted = flags_list(FLAGS_WORDS, NULL) + 1;

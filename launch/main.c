@@ -1,4 +1,4 @@
-/* What `./gradwire train|rank|status|stop|logs` executes; the runner, which `train --hosts` starts on
+/* What `./gradwire train|rank|status|stop|logs|old` executes; the runner, which `train --hosts` starts on
  * other hosts; and the guardian, which is this program under its own name. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +11,19 @@
 #include "launch/base/options.h"
 #include "launch/control.h"
 #include "launch/local/guardian.h"
+#include "launch/old.h"
 #include "launch/rank.h"
 #include "launch/remote/runner.h"
 #include "launch/base/say.h"
+#include "launch/status.h"
 #include "launch/train.h"
 
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"train", train_main},      {"rank", rank_main},    {"runner", runner_main},
-                {"status", control_status}, {"stop", control_stop}, {"logs", control_logs}};
+} commands[] = {{"train", train_main},   {"rank", rank_main},    {"runner", runner_main},
+                {"status", status_main}, {"stop", control_stop}, {"logs", control_logs},
+                {"old", old_main}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int main_unknown(const char *name)

@@ -1,6 +1,5 @@
 #include "launch/rank.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@
 #include "launch/local/crew.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
+#include "launch/rendezvous.h"
 
 enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999 };
 
@@ -180,13 +180,12 @@ static enum err rank_name_address(struct rank *r, char *out, size_t bytes, struc
 
 static enum err rank_leave_address(const struct rank *r, const char *address, struct errmsg *e)
 {
-    char name[16], line[PROCESS_ADDRESS_BYTES + 2];
-    enum err err = files_mkdirs(r->folder, e);
-    if (err)
-        return err;
-    (void)snprintf(name, sizeof name, "%u", r->rank);
-    int n = snprintf(line, sizeof line, "%s\n", address);
-    return rundir_put(r->folder, name, line, (size_t)n, e);
+    const struct process *p = &r->crew.process[r->rank];
+    struct rendezvous_rank me = {.index = p->index, .pid = (long)getpid()};
+    (void)snprintf(me.address, sizeof me.address, "%s", address);
+    (void)snprintf(me.role, sizeof me.role, "%s", role_str(p->role));
+    rendezvous_host(me.host);
+    return rendezvous_leave(r->folder, r->rank, &me, e);
 }
 
 /* Rank 0's, before its address: who has met it finds it. */
@@ -207,18 +206,11 @@ static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
 /* The address that rank i left; false: none yet. */
 static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS_ADDRESS_BYTES])
 {
-    char path[PATH_MAX + 16];
-    uint8_t *text = NULL;
-    size_t bytes;
-    (void)snprintf(path, sizeof path, "%s/%u", r->folder, i);
-    if (files_read(path, PROCESS_ADDRESS_BYTES - 1, &text, &bytes, NULL))
+    struct rendezvous_rank found;
+    if (!rendezvous_read(r->folder, i, &found))
         return false;
-    text[strcspn((char *)text, "\n")] = 0;
-    bool right = !cluster_address_problem((char *)text);
-    if (right)
-        (void)snprintf(out, PROCESS_ADDRESS_BYTES, "%s", (char *)text);
-    mem_free(text);
-    return right;
+    memcpy(out, found.address, sizeof found.address);
+    return true;
 }
 
 /* "3, 5 and 7 more": who has not come. How many. */
@@ -262,33 +254,6 @@ static enum err rank_meet(struct rank *r, struct errmsg *e)
     return ERR_OK;
 }
 
-static void remove_folder(const char *path)
-{
-    DIR *d = opendir(path);
-    char file[2 * PATH_MAX];
-    for (struct dirent *entry; d && (entry = readdir(d));)
-        if (entry->d_name[0] != '.' &&
-            snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file)
-            (void)unlink(file);
-    if (d)
-        (void)closedir(d);
-    (void)rmdir(path);
-}
-
-/* All have come: what other attempts left is of no use to anybody. */
-static void rank_forget_others(const struct rank *r)
-{
-    char meeting[PATH_MAX], path[2 * PATH_MAX];
-    (void)snprintf(meeting, sizeof meeting, "%s/rendezvous", r->output);
-    DIR *d = opendir(meeting);
-    for (struct dirent *entry; d && (entry = readdir(d));)
-        if (entry->d_name[0] != '.' && strcmp(entry->d_name, r->attempt) != 0 &&
-            snprintf(path, sizeof path, "%s/%s", meeting, entry->d_name) < (int)sizeof path)
-            remove_folder(path);
-    if (d)
-        (void)closedir(d);
-}
-
 /* ---- becoming it ---- */
 
 /* Ranks on one host share its cores, unless the scheduler has given each its own. */
@@ -308,16 +273,18 @@ static void rank_share(struct rank *r, uint32_t *site_of)
 /* The chief's. */
 static enum err rank_open_page(const struct rank *r, int *fd, struct errmsg *e)
 {
-    char name[256] = "", host[256], at[300];
+    char name[RENDEZVOUS_HOST_BYTES], host[256], at[300];
     bool bare_v6 = strchr(r->http_address, ':') && r->http_address[0] != '[';
     (void)snprintf(host, sizeof host, bare_v6 ? "[%.250s]" : "%.250s", r->http_address);
     (void)snprintf(at, sizeof at, "%s:%d", host, r->http_port);
     enum err err = listen_bind(fd, at, LISTEN_TAKEN_MS, e);
     if (err)
         return err_wrap(e, err, "--http_address, --http_port: ");
-    (void)gethostname(name, sizeof name - 1);
+    rendezvous_host(name);
     log_info("the job's page: http://%s:%u/ on %s", host, socket_port(*fd), name);
-    return fcntl(*fd, F_SETFD, 0) == 0 ? ERR_OK : err_set(e, ERR_IO, "%s", strerror(errno));
+    if (fcntl(*fd, F_SETFD, 0) != 0)
+        return err_set(e, ERR_IO, "%s", strerror(errno));
+    return rendezvous_leave_page(r->folder, host, socket_port(*fd), e);
 }
 
 static enum err rank_become(struct rank *r, struct errmsg *e)
@@ -350,7 +317,8 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     char address[PROCESS_ADDRESS_BYTES], who[32];
     (void)snprintf(who, sizeof who, "rank %u", r->rank);
     log_init(who, LOG_INFO);
-    (void)snprintf(r->folder, sizeof r->folder, "%s/rendezvous/%s", r->output, r->attempt);
+    (void)snprintf(r->folder, sizeof r->folder, "%s/" RENDEZVOUS_FOLDER "/%s", r->output,
+                   r->attempt);
     enum err err = rundir_make(r->output, e);
     if (!err)
         err = rank_bind(r, e);
@@ -366,7 +334,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     if (!err)
         err = rank_meet(r, e);
     if (!err && r->rank == 0)
-        rank_forget_others(r);
+        rendezvous_forget_others(r->output, r->attempt);
     return err ? err : rank_become(r, e);
 }
 

@@ -23,7 +23,7 @@ const struct flags_program flags_programs[] = {
      "/output (or --output=DIR). All other flags go to the program:\n\n",
      NULL, 0},
     {"launch", FLAGS_LAUNCH, FLAGS_LAUNCH, "gradwire COMMAND",
-     "A COMMAND is train, rank, status, stop or logs; each has a --help.", "", "COMMAND",
+     "A COMMAND is train, rank, status, stop, logs or old; each has a --help.", "", "COMMAND",
      WORDS_MAX},
     {"train", FLAGS_TRAIN, FLAGS_TRAIN, "gradwire train JOB",
      "A cluster of ps and worker processes, supervised.",
@@ -39,6 +39,11 @@ const struct flags_program flags_programs[] = {
      "End the job of DIR after a checkpoint; train again to resume.", "", "DIR", 1},
     {"logs", FLAGS_LOGS, FLAGS_LOGS, "gradwire logs DIR [PROCESS]...",
      "The logs of the job of DIR, or those of worker-0 and so on.", "", "DIR", WORDS_MAX},
+    {"old", FLAGS_OLD, FLAGS_OLD, "gradwire old DIR",
+     "The folders DIR.1, DIR.2 .. that train --fresh moved aside.",
+     "A folder that a running job uses, or that is not a job's, is left.\n"
+     "Exit: 0 done, 1 one could not be removed, 2 no such folder or number.\n",
+     "DIR", 1},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
 };
 
@@ -182,6 +187,8 @@ const struct flag flags_table[] = {
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "show its page, by $BROWSER or xdg-open"),
     ROW("follow", FLAG_ON, FLAGS_LOGS, NULL, "the last lines, and more until the job ends",
         .letter = 'f'),
+    ROW("remove", FLAG_LIST, FLAGS_OLD, "N|all",
+        "remove DIR.N, or all of them; as often as wanted"),
     ROW("help", FLAG_ON, FLAGS_ALL, NULL, "this text; --version: which version it is",
         .letter = 'h'),
     ROW("version", FLAG_ON, FLAGS_ALL, NULL, NULL),

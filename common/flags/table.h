@@ -15,9 +15,10 @@ enum {
     FLAGS_STATUS = 64,
     FLAGS_STOP = 128,
     FLAGS_LOGS = 256,
+    FLAGS_OLD = 512,
     FLAGS_PROCESS = FLAGS_PS | FLAGS_WORKER,
     FLAGS_CLUSTER = FLAGS_TRAIN | FLAGS_RANK,
-    FLAGS_ALL = 511
+    FLAGS_ALL = 1023
 };
 
 enum flag_kind {

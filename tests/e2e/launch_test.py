@@ -520,6 +520,78 @@ class LaunchTest(Case):
             self.assertFalse((self.out / "mark").exists())
             self.assertEqual((self.tmp / f"out.{n}" / "mark").read_text(), str(n))
 
+    def job_folder(self, name, summary='{"status":"done"}'):
+        folder = self.tmp / name
+        (folder / "processes").mkdir(parents=True)
+        (folder / "lock").write_text("1\n")
+        if summary:
+            (folder / "summary.json").write_text(summary)
+        return folder
+
+    def test_what_fresh_left_is_listed_and_removed(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
+        for flags in ([], ["--fresh"], ["--fresh"]):
+            self.assertEqual(self.train(*flags).returncode, 0)
+        (self.out.with_suffix(".1") / "model").mkdir()
+        (self.out.with_suffix(".1") / "model/weights.safetensors").write_bytes(bytes(3 << 20))
+        (self.tmp / "out.04").mkdir()  # no name that --fresh gives
+        said = self.control("old", f"{self.out}/")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        lines = said.stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], [f"{self.out}.1", f"{self.out}.2"])
+        self.assertRegex(lines[0], r"  done +3\.\d MB  20\d\d-\d\d-\d\d \d\d:\d\d$")
+        self.assertEqual(self.control("old", str(self.out), "--remove=3").returncode, 2)
+        self.assertEqual(self.control("old", str(self.out), "--remove", "2", "--remove=2").returncode, 0)
+        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.04", "out.1"])
+        self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
+        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.04"])
+        none = self.control("old", str(self.out))
+        self.assertEqual((none.returncode, "no older runs" in none.stdout), (0, True))
+
+    def test_nothing_but_old_folders_of_jobs_is_removed(self):
+        self.job_folder("out")
+        self.job_folder("out.1", '{"status":"failed"}')
+        noted = self.job_folder("out.2")
+        (noted / "notes.txt").write_text("mine")
+        elsewhere = self.job_folder("elsewhere")
+        (self.tmp / "out.3").symlink_to(elsewhere)
+        (self.tmp / "out.4").mkdir()
+        (self.tmp / "out.4/data.csv").write_text("mine")
+        busy = self.job_folder("out.10", None)
+        (self.tmp / "out.1/model").symlink_to(elsewhere)  # the link goes, and not what it points to
+        with open(busy / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            listed = self.control("old", str(self.out)).stdout.splitlines()
+            self.assertEqual([line.split()[0][len(str(self.out)):] for line in listed], [".1", ".2", ".3", ".4", ".10"])
+            for line, text in zip(listed, ("  failed  ", "has notes.txt, which gradwire did not write", "it is no folder",
+                                           "not the output folder of a job", "  running  ")):
+                self.assertIn(text, line)
+            got = self.control("old", str(self.out), "--remove=all")
+            self.assertEqual(got.returncode, 1)
+            self.assertEqual(len(got.stderr.splitlines()), 4, got.stderr)
+            self.assertIn("out.10 is left: a job runs in it", got.stderr)
+        self.assertEqual(got.stdout.split(":")[0], f"{self.out}.1")
+        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.10", "out.2", "out.3", "out.4"])
+        self.assertTrue((elsewhere / "processes").is_dir() and (noted / "processes").is_dir())
+        for words, text in ((["old", str(self.out), "--remove=x"], "'x' is not allowed; allowed: all, or a number N of"),
+                            (["old", str(self.out), "--remove=7"], "there is no"), (["old", str(self.out / "nowhere")], "No such"),
+                            (["old", f"{self.out}.2"], f"did you mean {self.out}?"), (["old", f"{self.out}.4"], "not the output"),
+                            (["old"], "DIR"), (["old", str(self.out), "--rm=1"], "unknown flag --rm"), (["olds"], "did you mean old?")):
+            got = self.control(*words)
+            self.assertEqual((got.returncode, text in got.stderr), (2, True), got.stderr)
+        self.assertEqual(self.control("old", str(self.out), "--remove=10").returncode, 0)
+
+    def test_a_removal_that_was_interrupted_is_finished(self):
+        self.job_folder("out")
+        for left in (["lock"], ["processes", "lock"], ["checkpoints", "lock"]):
+            folder = self.job_folder("out.1", None)
+            (folder / "checkpoints").mkdir()
+            for p in folder.iterdir():
+                if p.name not in left:
+                    p.rmdir() if p.is_dir() else p.unlink()
+            self.assertEqual(self.control("old", str(self.out), "--remove=1").returncode, 0, left)
+            self.assertFalse(folder.exists())
+
     def test_logs_of_several_runs_are_appended(self):
         self.scripts(ps=[["say hello", "exit 0"]], worker=[["exit 0"]])
         self.train()

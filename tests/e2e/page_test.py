@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The page of a job: where its address is told, what its events say, and what people see of it in a browser (Chromium;
 without it those tests skip). GRADWIRE_SCREENSHOTS=DIR keeps pictures of each state, for people to look at."""
+import fcntl
 import http.server
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -178,11 +180,7 @@ class JobTest(TrainCase):
         at = job.until("the chief is in processes/http", lambda: places(self.out).get("worker-0"))
         url = f"http://{at}/"
         job.until("the launcher tells the address", lambda: f"the job's page: {url}" in job.stderr())
-        script = self.tmp / "browser"
-        script.write_text(f"#!/bin/sh\necho \"$1\" > {self.tmp}/opened\n")
-        script.chmod(0o755)
-        said = subprocess.run([LAUNCH, "status", self.out, "--open"], env={**os.environ, "BROWSER": str(script)},
-                              stdout=subprocess.PIPE, text=True)
+        said = self.status(self.out, "--open", browser=True)
         self.assertEqual(said.returncode, 0)
         self.assertIn(f"page: {url}", said.stdout)
         self.assertEqual((self.tmp / "opened").read_text(), url + "\n")
@@ -231,10 +229,57 @@ class JobTest(TrainCase):
             at = ranks[1].log().split("the job's page: http://")[1].split("/")[0]
             self.until("the page is there", lambda: '<script src="page.js"' in text(at, "/"))
             self.until("it trains", lambda: json.loads(text(at, "/status") or "{}").get("whole_job", {}).get("curve"))
+            said = self.status(out, "--open", browser=True)
+            self.assertEqual((said.returncode, (self.tmp / "opened").read_text()), (0, f"http://{at}/\n"))
+            for line in (f"running, slurm-5-0-0, chief pid {ranks[1].process.pid} on {socket.gethostname()}",
+                         f"  ps 0: pid {ranks[0].process.pid} on ", f"  worker 0: pid {ranks[1].process.pid} on ",
+                         "  last checkpoint: cut ", f"  page: http://{at}/\n"):
+                self.assertIn(line, said.stdout)
+            self.assertNotIn("gone", said.stdout)
+            stop = subprocess.run([LAUNCH, "stop", out], stderr=subprocess.PIPE, text=True)
+            self.assertEqual((stop.returncode, "scancel 5.0 ends it" in stop.stderr), (1, True))
             for r in ranks:
                 r.process.terminate()
             for r in ranks:
                 r.wait(143)
+            said = self.status(out, "--open")
+            self.assertEqual((said.returncode, "has no page now" in said.stderr), (4, True))
+            self.assertIn("not running, start it again to resume; the last run:", said.stdout)
+        self.ranks_elsewhere(out)
+
+    def ranks_elsewhere(self, out):
+        """The folder as it would be if its ranks were on a host of another name, and later, when its chief has been killed."""
+        attempt = out / "rendezvous/slurm-5-0-0"
+        chief = (attempt / "1").read_text().splitlines()
+        (attempt / "1").write_text(f"{chief[0]}\n{' '.join(chief[1].split()[:3])} node7\n")
+        (attempt / "page").write_text("http://127.0.0.1:4711/ node7\n")
+        with open(out / "lock", "r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            said = self.status(out, "--open", browser=True)
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("page: http://127.0.0.1:4711/ on node7 alone; from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
+            self.assertIn("the page is on node7 alone", said.stderr)
+            lock.write(lock.read())  # as a chief does that takes it
+            lock.flush()
+            os.utime(out / "lock")
+        said = self.status(out)
+        self.assertEqual(said.returncode, 4)
+        self.assertIn("the last run left no summary (its chief was killed, or refused to start", said.stdout)
+        self.assertIn("the run before it:\nmnist-mlp: interrupted", said.stdout.replace("  the", "the"))
+        again = out / "rendezvous/slurm-6-0-0"
+        again.mkdir()
+        (again / "0").write_text(f"127.0.0.1:1\nps 0 {os.getpid()} {socket.gethostname()}\n")
+        said = self.status(out)
+        self.assertEqual((said.returncode, "1 rank of slurm-6-0-0 has come, and the chief has not begun\n" in said.stdout), (0, True))
+        self.assertIn("its ranks write goes to the output of srun", subprocess.run(
+            [LAUNCH, "logs", out], stderr=subprocess.PIPE, text=True).stderr)
+
+    def status(self, out, *flags, browser=False):
+        script = self.tmp / "browser"
+        script.write_text(f"#!/bin/sh\necho \"$1\" > {self.tmp}/opened\n")
+        script.chmod(0o755)
+        env = {**os.environ, "BROWSER": str(script)} if browser else os.environ
+        return subprocess.run([LAUNCH, "status", out, *flags], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def look(self, url, job):
         if WHY_NOT or SANITIZED:

@@ -3,6 +3,7 @@
 network namespaces of the test's own, and srun is played by this test: it starts each rank with what srun tells it."""
 import os
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -43,6 +44,12 @@ class RankTest(TrainCase):
         token = self.out / "rendezvous/slurm-17-0-0/token"  # of their own, for this user alone
         self.assertEqual((token.stat().st_mode & 0o777, len(token.read_text())), (0o600, 64))
         self.assertIn("info worker 0: generation 1", ranks[2].log())
+
+    def test_status_tells_that_the_last_start_of_ranks_was_done(self):
+        for r in self.all(2, "--ps=1"):
+            r.wait(0)
+        got = subprocess.run([LAUNCH, "status", self.out], stdout=subprocess.PIPE, text=True)
+        self.assertEqual((got.returncode, "not running; the last run:\n" in got.stdout), (3, True), got.stdout)
 
     def test_under_mpirun_too(self):
         def mpi(rank, size):
@@ -115,7 +122,7 @@ class HostsTest(TrainCase):
             r.wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
         left = sorted(p.read_text() for p in (self.out / "rendezvous/slurm-17-0-0").iterdir())
-        self.assertRegex(left[0], rf"^{self.hosts.address(0)}:500\d\n$")
+        self.assertRegex(left[0], rf"^{self.hosts.address(0)}:500\d\nps 0 {ranks[0].process.pid} \S+\n$")
 
     def test_the_same_line_of_the_script_on_every_host_trains(self):
         (self.tmp / "secret").write_text("0123456789abcdef0123456789abcdef\n")

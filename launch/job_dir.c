@@ -1,0 +1,104 @@
+#include "launch/job_dir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/flags/flags.h"
+#include "common/process/dirlock.h"
+#include "launch/base/rundir.h"
+
+static bool has(const char *dir, const char *name, mode_t kind)
+{
+    char path[PATH_MAX];
+    struct stat s;
+    return !rundir_file(dir, name, path, NULL) && stat(path, &s) == 0 &&
+           (s.st_mode & S_IFMT) == kind;
+}
+
+bool job_dir_is(const char *dir)
+{
+    return has(dir, "processes", S_IFDIR) || has(dir, RENDEZVOUS_FOLDER, S_IFDIR) ||
+           (has(dir, "checkpoints", S_IFDIR) && has(dir, "lock", S_IFREG));
+}
+
+const char *job_dir_given(const char *command, int argc, char **argv)
+{
+    struct stat s;
+    flags_parse(command, argc, argv);
+    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
+    if (stat(dir, &s) != 0) {
+        (void)fprintf(stderr, "gradwire: %s: %s\n", dir, strerror(errno));
+        return NULL;
+    }
+    if (!job_dir_is(dir)) {
+        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", dir);
+        return NULL;
+    }
+    return dir;
+}
+
+/* ---- what started it ---- */
+
+/* In the file, held or not; 0: none. */
+static long lock_pid(const char *dir)
+{
+    char path[PATH_MAX];
+    long pid = 0;
+    FILE *f = rundir_file(dir, "lock", path, NULL) ? NULL : fopen(path, "re");
+    if (f && fscanf(f, "%ld", &pid) != 1)
+        pid = 0;
+    if (f)
+        (void)fclose(f);
+    return pid;
+}
+
+static bool is_launcher(const char *dir, long pid)
+{
+    char path[PATH_MAX], line[512];
+    long found = 0;
+    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
+    while (f && found != pid && fgets(line, sizeof line, f))
+        if (sscanf(line, "launcher 0 %ld", &found) != 1)
+            found = 0;
+    if (f)
+        (void)fclose(f);
+    return found == pid && pid != 0;
+}
+
+/* The first worker of the attempt; *chief is unchanged where it has not come. */
+static bool find_chief(const char *folder, struct rendezvous_rank *chief)
+{
+    struct rendezvous_rank r;
+    uint32_t end = rendezvous_end(folder);
+    for (uint32_t i = 0; i < end; i++)
+        if (rendezvous_read(folder, i, &r) && strcmp(r.role, "worker") == 0) {
+            *chief = r;
+            return true;
+        }
+    return false;
+}
+
+void job_dir_look(struct job_dir *d, const char *dir)
+{
+    *d = (struct job_dir){.by = JOB_DIR_TRAIN};
+    d->holder = dirlock_holder(dir, &d->lives);
+    long pid = lock_pid(dir);
+    bool ranks = rendezvous_newest(dir, d->folder);
+    d->locked_once = pid != 0;
+    d->began = ranks && find_chief(d->folder, &d->chief) && pid != 0 && d->chief.pid == pid;
+    if (is_launcher(dir, pid))
+        d->by = JOB_DIR_TRAIN;
+    else if (d->began)
+        d->by = JOB_DIR_RANK;
+    else if (!has(dir, "processes", S_IFDIR))
+        d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
+}
+
+const char *job_dir_attempt(const struct job_dir *d)
+{
+    const char *slash = strrchr(d->folder, '/');
+    return slash ? slash + 1 : d->folder;
+}

@@ -1,0 +1,374 @@
+#include "launch/old.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/digits.h"
+#include "common/base/mem.h"
+#include "common/flags/flags.h"
+#include "common/process/files.h"
+#include "launch/base/options.h"
+#include "launch/base/rundir.h"
+#include "launch/job_dir.h"
+#include "launch/summary.h"
+
+enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
+
+/* ---- one folder ---- */
+
+/* What gradwire writes into DIR itself; the last ones tell that it is a job's, and are removed last, in this order. */
+static const char *const known[] = {
+    "best",  "by-hand",      "eval.json",  "history",     "learning-rates.csv", "logs",
+    "model", "summary.json", "rendezvous", "checkpoints", "processes",          "lock"};
+enum { KNOWN = sizeof known / sizeof *known };
+
+/* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */
+static int known_place(const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; i < KNOWN; i++)
+        if (strcmp(known[i], name) == 0)
+            return i;
+    return strstr(name, FILES_TEMPORARY) || name[n - 1] == '~' ? 0 : -1;
+}
+
+static bool has_only_lock(const char *path)
+{
+    bool lock = false, other = false;
+    DIR *d = opendir(path);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        lock = lock || strcmp(entry->d_name, "lock") == 0;
+        other = other || (!dots && strcmp(entry->d_name, "lock") != 0);
+    }
+    if (d)
+        (void)closedir(d);
+    return lock && !other;
+}
+
+/* Is it a folder of a job, and of nothing else? */
+static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
+{
+    struct stat s;
+    const char *other = NULL;
+    if (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
+        (void)snprintf(why, OLD_WHY_BYTES, "it is no folder");
+        return false;
+    }
+    if (!job_dir_is(path) && !has_only_lock(path)) {
+        (void)snprintf(why, OLD_WHY_BYTES, "it is not the output folder of a job");
+        return false;
+    }
+    DIR *d = opendir(path);
+    for (struct dirent *entry; d && !other && (entry = readdir(d));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            known_place(entry->d_name) < 0)
+            other = entry->d_name;
+    if (!d)
+        (void)snprintf(why, OLD_WHY_BYTES, "%s", strerror(errno));
+    else if (other)
+        (void)snprintf(why, OLD_WHY_BYTES,
+                       "it has %.255s, which gradwire did not write: move "
+                       "that elsewhere first",
+                       other);
+    bool ours = d && !other;
+    if (d)
+        (void)closedir(d);
+    return ours;
+}
+
+/* Hold its lock; *fd -1: it has none. False: a job may run in it. */
+static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
+{
+    char lock[PATH_MAX];
+    *fd = rundir_file(path, "lock", lock, NULL) ? -1 : open(lock, O_RDWR | O_CLOEXEC);
+    int error = *fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
+    if (!error || (*fd < 0 && error == ENOENT))
+        return true;
+    if (error == EWOULDBLOCK)
+        (void)snprintf(why, OLD_WHY_BYTES, "a job runs in it");
+    else
+        (void)snprintf(why, OLD_WHY_BYTES, "its lock: %s", strerror(error));
+    if (*fd >= 0)
+        (void)close(*fd);
+    return false;
+}
+
+/* Names at the top by their place in `known`. */
+static int by_place(const FTSENT **a, const FTSENT **b)
+{
+    bool top = (*a)->fts_level == 1;
+    int one = top ? known_place((*a)->fts_name) : 0, two = top ? known_place((*b)->fts_name) : 0;
+    return one != two ? (one > two) - (one < two) : strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static FTS *walk(const char *path)
+{
+    char *paths[] = {(char *)path, NULL};
+    return fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, by_place);
+}
+
+/* On the disk. */
+static uint64_t old_bytes(const char *path)
+{
+    FTS *tree = walk(path);
+    uint64_t bytes = 0;
+    for (FTSENT *f; tree && (f = fts_read(tree));)
+        if (f->fts_info != FTS_DP && f->fts_info != FTS_NS)
+            bytes += (uint64_t)f->fts_statp->st_blocks * 512;
+    if (tree)
+        (void)fts_close(tree);
+    return bytes;
+}
+
+/* All of it, links and not what they point to. False: `why`. */
+static bool old_delete(const char *path, char why[OLD_WHY_BYTES])
+{
+    FTS *tree = walk(path);
+    bool gone = tree != NULL;
+    for (FTSENT *f; gone && (f = fts_read(tree));) {
+        int error = f->fts_info == FTS_DNR || f->fts_info == FTS_ERR || f->fts_info == FTS_NS
+                        ? f->fts_errno
+                        : 0;
+        if (f->fts_info == FTS_D)
+            continue;
+        if (!error && (f->fts_info == FTS_DP ? rmdir : unlink)(f->fts_accpath) != 0)
+            error = errno;
+        if (error)
+            (void)snprintf(why, OLD_WHY_BYTES, "%.400s: %s", f->fts_path, strerror(error));
+        gone = error == 0;
+    }
+    if (!tree)
+        (void)snprintf(why, OLD_WHY_BYTES, "%s", strerror(errno));
+    else
+        (void)fts_close(tree);
+    return gone;
+}
+
+/* ---- all of DIR's ---- */
+
+struct old {
+    char dir[PATH_MAX]; /* without slashes at its end */
+    uint32_t number[OLD_MAX];
+    size_t n;
+};
+
+static void old_path(const struct old *o, uint32_t number, char out[PATH_MAX + 16])
+{
+    (void)snprintf(out, PATH_MAX + 16, "%s.%u", o->dir, number);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t one = *(const uint32_t *)a, two = *(const uint32_t *)b;
+    return (one > two) - (one < two);
+}
+
+/* "DIR.7" is DIR's 7. */
+static void old_find(struct old *o)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(o->dir, '/'), *name = slash ? slash + 1 : o->dir;
+    size_t bytes = strlen(name);
+    (void)snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - o->dir + 1) : 1,
+                   slash ? o->dir : ".");
+    DIR *d = opendir(parent);
+    for (struct dirent *entry; d && o->n < OLD_MAX && (entry = readdir(d));) {
+        const char *rest = entry->d_name + bytes;
+        if (strncmp(entry->d_name, name, bytes) == 0 && rest[0] == '.' && rest[1] != '0' &&
+            digits_read(rest + 1, 1, OLD_NUMBER_MAX, &o->number[o->n]))
+            o->n++;
+    }
+    if (d)
+        (void)closedir(d);
+    qsort(o->number, o->n, sizeof *o->number, by_number);
+}
+
+/* "12.3 MB" */
+static void size_text(char *out, size_t bytes, uint64_t size)
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t i = 0;
+    double x = (double)size;
+    for (; x >= 999.5 && i + 1 < sizeof unit / sizeof *unit; i++)
+        x /= 1000;
+    (void)snprintf(out, bytes, i && x < 99.5 ? "%.1f %s" : "%.0f %s", x, unit[i]);
+}
+
+static const char *state_text(const char *path)
+{
+    static const char *const end[] = {[SUMMARY_NONE] = "no summary",
+                                      [SUMMARY_DONE] = "done",
+                                      [SUMMARY_INTERRUPTED] = "interrupted",
+                                      [SUMMARY_FAILED] = "failed"};
+    struct job_dir d;
+    job_dir_look(&d, path);
+    return d.holder ? "running" : end[summary_end(path)];
+}
+
+/* When its last run ended: of the summary, or of the lock. */
+static void date_text(char out[32], const char *path)
+{
+    static const char *const file[] = {"summary.json", "lock", "."};
+    char name[PATH_MAX];
+    struct stat s;
+    struct tm t;
+    (void)snprintf(out, 32, "?");
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+        if (!rundir_file(path, file[i], name, NULL) && stat(name, &s) == 0 &&
+            localtime_r(&s.st_mtime, &t)) {
+            (void)strftime(out, 32, "%Y-%m-%d %H:%M", &t);
+            return;
+        }
+}
+
+static void old_print(const struct old *o)
+{
+    char path[PATH_MAX + 16], size[32], date[32], why[OLD_WHY_BYTES];
+    for (size_t i = 0; i < o->n; i++) {
+        old_path(o, o->number[i], path);
+        if (!old_is_ours(path, why)) {
+            (void)printf("%s  left alone: %s\n", path, why);
+            continue;
+        }
+        size_text(size, sizeof size, old_bytes(path));
+        date_text(date, path);
+        (void)printf("%s  %-11s  %8s  %s\n", path, state_text(path), size, date);
+    }
+}
+
+/* ---- --remove ---- */
+
+static bool old_remove(const struct old *o, uint32_t number)
+{
+    char path[PATH_MAX + 16], size[32], why[OLD_WHY_BYTES];
+    int lock = -1;
+    old_path(o, number, path);
+    bool gone = old_is_ours(path, why) && old_lock(path, &lock, why);
+    if (gone) {
+        size_text(size, sizeof size, old_bytes(path));
+        gone = old_delete(path, why);
+        if (lock >= 0)
+            (void)close(lock);
+    }
+    if (gone)
+        (void)printf("%s: removed, %s\n", path, size);
+    else
+        (void)fprintf(stderr, "gradwire: %s is left: %s\n", path, why);
+    return gone;
+}
+
+static bool old_has(const struct old *o, uint32_t number)
+{
+    return bsearch(&number, o->number, o->n, sizeof number, by_number) != NULL;
+}
+
+/* Each value of --remove is "all", or the number of one that is there. */
+static bool old_check(const struct old *o, const char *const *which, size_t n)
+{
+    uint32_t number;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(which[i], "all") == 0)
+            continue;
+        if (!digits_read(which[i], 1, OLD_NUMBER_MAX, &number)) {
+            (void)fprintf(stderr,
+                          "gradwire: --remove: '%s' is not allowed; allowed: all, or a number N "
+                          "of %s.N\n",
+                          which[i], o->dir);
+            return false;
+        }
+        if (old_has(o, number))
+            continue;
+        (void)fprintf(stderr, "gradwire: --remove: there is no %s.%u", o->dir, number);
+        for (size_t k = 0; k < o->n; k++)
+            (void)fprintf(stderr, "%s%s.%u", k ? ", " : "; there are ", o->dir, o->number[k]);
+        (void)fprintf(stderr, "\n");
+        return false;
+    }
+    return true;
+}
+
+static bool is_wanted(const char *const *which, size_t n, uint32_t number)
+{
+    uint32_t one;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(which[i], "all") == 0 ||
+            (digits_read(which[i], 1, OLD_NUMBER_MAX, &one) && one == number))
+            return true;
+    return false;
+}
+
+static int old_remove_all(const struct old *o, const char *const *which, size_t n)
+{
+    bool all = true;
+    if (!old_check(o, which, n))
+        return EXIT_INPUT;
+    for (size_t i = 0; i < o->n; i++)
+        if (is_wanted(which, n, o->number[i]))
+            all = old_remove(o, o->number[i]) && all;
+    return all ? 0 : EXIT_FAILED;
+}
+
+/* ---- the command ---- */
+
+static int old_none(const struct old *o)
+{
+    struct stat s;
+    const char *dot = strrchr(o->dir, '.');
+    uint32_t number;
+    bool aside = dot && digits_read(dot + 1, 1, OLD_NUMBER_MAX, &number);
+    if (stat(o->dir, &s) != 0)
+        (void)fprintf(stderr, "gradwire: %s: %s\n", o->dir, strerror(errno));
+    else if (!job_dir_is(o->dir))
+        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", o->dir);
+    else if (aside)
+        (void)fprintf(stderr, "gradwire: %s has no older runs; did you mean %.*s?\n", o->dir,
+                      (int)(dot - o->dir), o->dir);
+    else {
+        (void)printf("%s has no older runs: train --fresh keeps them as %s.1, %s.2\n", o->dir,
+                     o->dir, o->dir);
+        return 0;
+    }
+    return EXIT_INPUT;
+}
+
+int old_main(int argc, char **argv)
+{
+    size_t n;
+    flags_parse("old", argc, argv);
+    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
+    const char *const *which = flags_list("remove", &n);
+    size_t bytes = strlen(dir);
+    struct old *o = mem_zalloc(1, sizeof *o);
+    while (bytes > 1 && dir[bytes - 1] == '/')
+        bytes--;
+    if (!o || bytes + 16 >= sizeof o->dir) {
+        (void)fprintf(stderr, "gradwire: %.200s: %s\n", dir,
+                      o ? "it is too long" : "out of memory");
+        mem_free(o);
+        return o ? EXIT_INPUT : EXIT_FAILED;
+    }
+    (void)snprintf(o->dir, sizeof o->dir, "%.*s", (int)bytes, dir);
+    old_find(o);
+    int exit_code = 0;
+    if (n > 0)
+        exit_code = old_remove_all(o, which, n);
+    else if (o->n == 0)
+        exit_code = old_none(o);
+    else
+        old_print(o);
+    mem_free(o);
+    return exit_code;
+}

@@ -1,0 +1,315 @@
+#include "launch/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/flags/flags.h"
+#include "launch/base/options.h"
+#include "launch/base/rundir.h"
+#include "launch/job_dir.h"
+#include "launch/page.h"
+#include "launch/progress.h"
+#include "launch/summary.h"
+
+enum { STATUS_RUNS = 0, STATUS_FAILED = 1, STATUS_DONE = 3, STATUS_TO_RESUME = 4 };
+
+/* ---- a job of train ---- */
+
+static void status_print_launched(const char *dir)
+{
+    char path[PATH_MAX], line[512], role[16], host[300];
+    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
+    unsigned index;
+    long pid;
+    while (f && fgets(line, sizeof line, f)) {
+        int words = sscanf(line, "%15s %u %ld %299s", role, &index, &pid, host);
+        if (words < 3 || strcmp(role, "launcher") == 0)
+            continue;
+        bool gone = words == 3 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+        (void)printf("  %s %u: pid %ld%s%s%s\n", role, index, pid, words == 4 ? " on " : "",
+                     words == 4 ? host : "", gone ? ", gone" : "");
+    }
+    if (f)
+        (void)fclose(f);
+}
+
+/* Whom training waits for, if for anybody. */
+static void status_print_wait(const json_t *kept)
+{
+    struct progress_event event = {0};
+    char *line = json_dumps(json_object_get(kept, "wait"), 0);
+    if (line && !progress_parse(&event, line, strlen(line)) && *event.text) {
+        double since = difftime(time(NULL), json_integer_value(json_object_get(kept, "wait_time")));
+        (void)printf("  waiting %.0f s for %s\n", since + event.seconds, event.text);
+    }
+    free(line);
+}
+
+static void status_print_progress(const char *dir)
+{
+    char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
+    json_t *kept = rundir_file(dir, "processes/progress.json", path, NULL)
+                       ? NULL
+                       : json_load_file(path, 0, NULL);
+    char *line = json_dumps(json_object_get(kept, "progress"), 0);
+    struct progress_event event = {0};
+    if (line && !progress_parse(&event, line, strlen(line))) {
+        json_int_t batch_size = json_integer_value(json_object_get(kept, "batch_size"));
+        progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
+        (void)printf("  %s  (%lld s ago)\n", text,
+                     (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
+    } else {
+        (void)printf("  no step yet\n");
+    }
+    status_print_wait(kept);
+    json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
+    if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)
+        (void)printf("  last checkpoint: cut %lld\n", (long long)cut);
+    (void)printf("  restarts: %lld\n",
+                 (long long)json_integer_value(json_object_get(kept, "restarts")));
+    free(line);
+    json_decref(kept);
+}
+
+/* ---- a job of rank, or started by hand ---- */
+
+static bool is_here(const char *host)
+{
+    char here[RENDEZVOUS_HOST_BYTES];
+    rendezvous_host(here);
+    return strcmp(host, here) == 0;
+}
+
+static bool is_gone(const struct rendezvous_rank *r)
+{
+    return is_here(r->host) && kill((pid_t)r->pid, 0) != 0 && errno == ESRCH;
+}
+
+/* How many have come; `alive`: is one of them a process of this host? */
+static uint32_t status_count_ranks(const struct job_dir *d, bool *alive)
+{
+    struct rendezvous_rank r;
+    uint32_t n = 0, end = rendezvous_end(d->folder);
+    *alive = false;
+    for (uint32_t i = 0; i < end; i++) {
+        bool came = rendezvous_read(d->folder, i, &r);
+        n += came;
+        *alive = *alive || (came && r.role[0] && is_here(r.host) && !is_gone(&r));
+    }
+    return n;
+}
+
+static void status_print_ranks(const struct job_dir *d)
+{
+    struct rendezvous_rank r;
+    uint32_t end = rendezvous_end(d->folder);
+    for (uint32_t i = 0; i < end; i++)
+        if (rendezvous_read(d->folder, i, &r) && r.role[0])
+            (void)printf("  %s %u: pid %ld on %s%s\n", r.role, r.index, r.pid, r.host,
+                         is_gone(&r) ? ", gone" : "");
+}
+
+/* The newest cut that is whole; 0: none. *when is that of its manifest. */
+static unsigned long long status_newest_cut(const char *dir, time_t *when)
+{
+    char folder[PATH_MAX], path[PATH_MAX], name[NAME_MAX + 16];
+    unsigned long long cut, newest = 0;
+    struct stat s;
+    DIR *d = rundir_file(dir, "checkpoints", folder, NULL) ? NULL : opendir(folder);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        (void)snprintf(name, sizeof name, "%s/manifest.gw", entry->d_name);
+        if (sscanf(entry->d_name, "cut-%llu", &cut) != 1 || cut < newest ||
+            rundir_file(folder, name, path, NULL) || stat(path, &s) != 0)
+            continue;
+        newest = cut;
+        *when = s.st_mtime;
+    }
+    if (d)
+        (void)closedir(d);
+    return newest;
+}
+
+static void status_print_cut(const char *dir)
+{
+    time_t when = 0;
+    unsigned long long cut = status_newest_cut(dir, &when);
+    if (when)
+        (void)printf("  last checkpoint: cut %llu  (%.0f s ago)\n", cut,
+                     difftime(time(NULL), when));
+    else
+        (void)printf("  no checkpoint yet\n");
+}
+
+/* ---- of a job that does not run ---- */
+
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* Was DIR/NAME written before DIR/other? A file that is not there never was. */
+static bool is_before(const char *dir, const char *name, const char *other)
+{
+    char path[PATH_MAX];
+    struct stat a, b;
+    return !rundir_file(dir, name, path, NULL) && stat(path, &a) == 0 &&
+           !rundir_file(dir, other, path, NULL) && stat(path, &b) == 0 &&
+           is_older(&a.st_mtim, &b.st_mtim);
+}
+
+/* The summary is of a run before the last one: the last one took the lock later, and left none. */
+static bool status_summary_is_old(const struct job_dir *d, const char *dir)
+{
+    return d->by != JOB_DIR_TRAIN && is_before(dir, "summary.json", "lock");
+}
+
+static int status_no_summary(const struct job_dir *d, const char *dir, bool before)
+{
+    const char *by = d->by == JOB_DIR_TRAIN ? "launcher" : "chief";
+    (void)printf("%s: not running; the last run left no summary (its %s was killed%s): %s to "
+                 "resume\n",
+                 dir, by, d->by == JOB_DIR_TRAIN ? "" : ", or refused to start; its log says",
+                 d->by == JOB_DIR_TRAIN ? "run train again" : "start it again");
+    if (before) {
+        (void)printf("  the run before it:\n");
+        summary_print(stdout, dir);
+    }
+    return STATUS_TO_RESUME;
+}
+
+static int status_last_run(const struct job_dir *d, const char *dir)
+{
+    enum summary_end end = summary_end(dir);
+    bool old = status_summary_is_old(d, dir);
+    if (end == SUMMARY_NONE || old)
+        return status_no_summary(d, dir, old);
+    const char *again =
+        d->by == JOB_DIR_TRAIN ? ", run train again to resume" : ", start it again to resume";
+    (void)printf("%s: not running%s; the last run:\n", dir,
+                 end == SUMMARY_INTERRUPTED ? again : "");
+    summary_print(stdout, dir);
+    if (end == SUMMARY_INTERRUPTED)
+        return STATUS_TO_RESUME;
+    return end == SUMMARY_DONE ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* Ranks have come to DIR since a chief held it last. */
+static bool status_meets(const struct job_dir *d, const char *dir)
+{
+    char attempt[PATH_MAX];
+    (void)snprintf(attempt, sizeof attempt, RENDEZVOUS_FOLDER "/%.255s", job_dir_attempt(d));
+    return d->folder[0] && !d->began && (!d->locked_once || is_before(dir, "lock", attempt));
+}
+
+static int status_no_chief(const struct job_dir *d, const char *dir)
+{
+    bool alive;
+    uint32_t n = status_count_ranks(d, &alive);
+    (void)printf("%s: %u rank%s of %s %s come, and the chief has not begun%s\n", dir, n,
+                 n == 1 ? "" : "s", job_dir_attempt(d), n == 1 ? "has" : "have",
+                 alive ? "" : ": they wait on other hosts, or are gone");
+    return alive ? STATUS_RUNS : STATUS_TO_RESUME;
+}
+
+/* ---- the page ---- */
+
+/* Of the job that runs. False: it has none that DIR knows. `host`: the page is for that host alone; "": for this one, too. */
+static bool status_page(const struct job_dir *d, const char *dir, char url[PAGE_URL_BYTES],
+                        char host[RENDEZVOUS_HOST_BYTES])
+{
+    host[0] = 0;
+    if (d->by == JOB_DIR_TRAIN)
+        return page_url(dir, url);
+    if (d->by == JOB_DIR_HAND || !rendezvous_page(d->folder, url, host))
+        return false;
+    bool loopback = strncmp(url, "http://127.", 11) == 0 || strncmp(url, "http://[::1]", 12) == 0 ||
+                    strncmp(url, "http://localhost:", 17) == 0;
+    if (!loopback || is_here(host))
+        host[0] = 0;
+    return true;
+}
+
+static unsigned status_port(const char *url)
+{
+    const char *colon = strrchr(url, ':');
+    return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+static void status_print_page(const char *url, const char *host)
+{
+    unsigned port = status_port(url);
+    if (!*host)
+        (void)printf("  page: %s\n", url);
+    else
+        (void)printf("  page: %s on %s alone; from here: ssh -L %u:127.0.0.1:%u %s\n", url, host,
+                     port, port, host);
+}
+
+/* Show the page, where that is asked for; otherwise, and where it cannot be shown, go on. `url` NULL: there is none. */
+static int status_open(const char *dir, const char *url, const char *host, int exit_code)
+{
+    if (!flags_on("open"))
+        return exit_code;
+    (void)fflush(stdout);
+    if (url && !*host) {
+        page_open(url);
+        return EXIT_FAILED;
+    }
+    if (url)
+        (void)fprintf(stderr,
+                      "gradwire: the page is on %s alone: run the ssh line above, then "
+                      "open %s; or start the ranks with --http-address\n",
+                      host, url);
+    else
+        (void)fprintf(stderr, "gradwire: %s has no page now: a job has one while it runs\n", dir);
+    return url ? EXIT_FAILED : exit_code;
+}
+
+/* ---- all ---- */
+
+static void status_print_running(const struct job_dir *d, const char *dir)
+{
+    long pid = (long)d->holder;
+    if (d->by == JOB_DIR_TRAIN) {
+        (void)printf("%s: %s, launcher pid %ld\n", dir,
+                     d->lives ? "running" : "ending, its launcher is gone", pid);
+        status_print_launched(dir);
+        status_print_progress(dir);
+    } else if (d->by == JOB_DIR_RANK) {
+        (void)printf("%s: running, %s, chief pid %ld on %s\n", dir, job_dir_attempt(d), pid,
+                     d->chief.host);
+        status_print_ranks(d);
+        status_print_cut(dir);
+    } else {
+        (void)printf("%s: running, started by hand, chief pid %ld\n", dir, pid);
+        status_print_cut(dir);
+    }
+}
+
+int status_main(int argc, char **argv)
+{
+    const char *dir = job_dir_given("status", argc, argv);
+    char url[PAGE_URL_BYTES], host[RENDEZVOUS_HOST_BYTES];
+    struct job_dir d;
+    if (!dir)
+        return EXIT_INPUT;
+    job_dir_look(&d, dir);
+    if (d.holder <= 0)
+        return status_open(dir, NULL, "",
+                           status_meets(&d, dir) ? status_no_chief(&d, dir)
+                                                 : status_last_run(&d, dir));
+    status_print_running(&d, dir);
+    bool page = status_page(&d, dir, url, host);
+    if (page)
+        status_print_page(url, host);
+    return status_open(dir, page ? url : NULL, host, STATUS_RUNS);
+}

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <event2/listener.h>
-
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/net/listen.h"
@@ -547,13 +545,13 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
 
 /* ---- the page ---- */
 
-/* A listener's callback. */
-static void on_browser(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int n,
-                       void *arg)
+/* web.c closes those that are too many. */
+static void on_browser(void *owner, int fd, const char *peer)
 {
-    (void)l, (void)from, (void)n;
-    struct fleet *f = arg;
+    (void)peer;
+    struct fleet *f = owner;
     web_accept(&f->web, fd);
+    listen_release(&f->door);
 }
 
 enum err fleet_serve_page(struct fleet *f, struct errmsg *e)
@@ -564,13 +562,10 @@ enum err fleet_serve_page(struct fleet *f, struct errmsg *e)
     if (err)
         return err;
     uint16_t port = socket_port(fd);
-    f->door = evconnlistener_new(f->config.base, on_browser, f,
-                                 LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-    if (!f->door || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
-        if (!f->door)
-            (void)close(fd);
+    f->door_loop.base = f->config.base;
+    if (listen_start(&f->door, &f->door_loop, fd, WEB_MAX, on_browser, f))
         return err_set(e, ERR_NOMEM, "out of memory");
-    }
+    f->has_door = true;
     web_init(&f->web, f->config.base);
     web_talk(&f->web, &((struct remote_place *)chief->place)->remote->link.talk);
     (void)snprintf(chief->http, sizeof chief->http, "127.0.0.1:%u", port);
@@ -591,9 +586,9 @@ void fleet_close(struct fleet *f)
         return;
     f->closed = true;
     web_talk(&f->web, NULL);
-    if (f->door)
-        evconnlistener_free(f->door);
-    f->door = NULL;
+    if (f->has_door)
+        listen_close(&f->door);
+    f->has_door = false;
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
         if (c->link.tick)

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "common/base/sha256.h"
+#include "common/net/listen.h"
 #include "launch/remote/fleet.h"
 #include "launch/remote/link.h"
 #include "launch/remote/web.h"
@@ -63,7 +64,9 @@ struct fleet {
     void *arg;
     const struct guardian *guardian;
     struct web web;
-    struct evconnlistener *door; /* where browsers come to the page; NULL: none */
+    bool has_door;
+    struct listener door;  /* where browsers come to the page */
+    struct loop door_loop; /* config.base, as the listener wants it */
 };
 
 /* Open the link. Errors: ERR_IO, ERR_NOMEM. */

@@ -7,12 +7,17 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 
+#include "common/net/socket.h"
+
 /* Without a word to the other side. */
 static void drop(struct web_conn *c)
 {
     if (c->bev)
         bufferevent_free(c->bev);
+    if (c->late)
+        event_free(c->late);
     c->bev = NULL;
+    c->late = NULL;
 }
 
 static void end(struct web_conn *c)
@@ -49,11 +54,20 @@ static void on_written(struct bufferevent *bev, void *arg)
     drop(arg);
 }
 
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    drop(arg);
+}
+
 static void finish(struct web_conn *c)
 {
-    if (!c->bev)
+    const struct timeval bound = {.tv_sec = WEB_FINISH_MS / 1000};
+    if (!c->bev || c->late)
         return;
-    if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0) {
+    if (evbuffer_get_length(bufferevent_get_output(c->bev)) > 0)
+        c->late = evtimer_new(c->web->base, on_late, c);
+    if (!c->late || event_add(c->late, &bound) != 0) {
         drop(c);
         return;
     }
@@ -65,8 +79,7 @@ static bool take(struct web_conn *c, int take_fd)
 {
     c->bev = bufferevent_socket_new(c->web->base, take_fd, BEV_OPT_CLOSE_ON_FREE);
     if (!c->bev) {
-        if (take_fd >= 0)
-            (void)close(take_fd);
+        (void)close(take_fd);
         return false;
     }
     bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
@@ -124,7 +137,8 @@ static void dial(struct web *w, uint32_t number, uint16_t port)
                                    .sin_port = htons(port),
                                    .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     struct web_conn *c = port ? free_place(w) : NULL;
-    if (!c || !take(c, -1)) {
+    int fd = c ? socket_open(AF_INET) : -1; /* not inherited by processes that are started now */
+    if (fd < 0 || !take(c, fd)) {
         talk_send_raw(w->talk, TALK_WEB_CLOSE, number, "", 0);
         return;
     }

@@ -2,8 +2,8 @@
  *
  * Happy path: a browser connects here -> WEB_OPEN -> the runner connects to the chief -> both send what comes as
  * WEB_DATA -> whoever closes says WEB_CLOSE. Failure modes: WEB_MAX connections are open (another one is closed at once),
- * the chief is not there (closed), the link is full or a reader does not read (more than WEB_QUEUE_BYTES wait: closed;
- * a page asks again), the link is lost (all are closed). No process of the job waits for a browser when it writes. */
+ * the chief is not there (closed), the link is full or a reader does not read (more than WEB_QUEUE_BYTES wait, or the other side has closed
+ * for WEB_FINISH_MS: closed; a page asks again), the link is lost (all are closed). No process of the job waits for a browser when it writes. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_WEB_H
 #define GRADWIRE_LAUNCH_REMOTE_WEB_H
 
@@ -14,7 +14,7 @@
 #include "common/base/err.h"
 #include "launch/remote/talk.h"
 
-enum { WEB_MAX = 32, WEB_QUEUE_BYTES = 1 << 20 };
+enum { WEB_MAX = 32, WEB_QUEUE_BYTES = 1 << 20, WEB_FINISH_MS = 3000 };
 
 struct bufferevent;
 struct web;
@@ -22,6 +22,7 @@ struct web_conn {
     struct web *web;
     uint32_t number;         /* of its messages; another one for each connection */
     struct bufferevent *bev; /* NULL: free */
+    struct event *late;      /* it is dropped then; NULL: the other side has not closed */
 };
 
 /* All zero: nothing is passed on, and nothing is to be closed. */

@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from browser import WHY_NOT, Browser  # noqa: E402
-from cluster import LAUNCH, ROOT, SANITIZED, Process, TrainCase, free_ports, slow  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, ROOT, SANITIZED, Process, TrainCase, free_ports, slow  # noqa: E402
 from watch import dial, get, places, text  # noqa: E402
 
 PAGE = ROOT / "worker" / "control" / "page"
@@ -209,6 +210,7 @@ class JobTest(TrainCase):
         job.until("the launcher tells the address", lambda: f"the job's page: http://{at}/" in job.stderr())
         job.until("the page is there", lambda: text(at, "/page.js") == (PAGE / "page.js").read_text())
         self.assertTrue(self.event(at, lambda s: (j := s.get("whole_job")) and j["curve"]))
+        self.without_descriptors(job, at)
         pid = job.kill("worker-0", signal.SIGKILL)
         job.until_pid("worker-0", other_than=pid)
         job.until("another chief answers there", lambda: get(at, "/healthz") == (200, "ok\n"))
@@ -217,6 +219,24 @@ class JobTest(TrainCase):
         job.signal(signal.SIGTERM)
         job.wait(143)
         self.assertIsNone(get(at, "/"))
+
+    def without_descriptors(self, job, at):
+        """Who comes to the page while the launcher has no descriptor left waits, and the launcher waits too."""
+        launcher = job.process.pid
+        used = {int(name) for name in os.listdir(f"/proc/{launcher}/fd")}
+        free = next(i for i in range(len(used) + 1) if i not in used)
+        before = resource.prlimit(launcher, resource.RLIMIT_NOFILE)
+        resource.prlimit(launcher, resource.RLIMIT_NOFILE, (free, before[1]))
+        try:
+            with dial(at) as waits:
+                waits.settimeout(DEADLINE_S)
+                waits.sendall(b"GET /healthz HTTP/1.1\r\nHost: page\r\nConnection: close\r\n\r\n")
+                job.until("the launcher says why it does not accept", lambda: "new connections wait" in job.stderr())
+                resource.prlimit(launcher, resource.RLIMIT_NOFILE, before)
+                self.assertIn(b"200", waits.recv(100))
+        finally:
+            resource.prlimit(launcher, resource.RLIMIT_NOFILE, before)
+        self.assertNotIn("accept", job.stderr())
 
     def test_the_chief_among_ranks_listens_on_loopback_or_where_it_is_told_to(self):
         port = free_ports(1)[0]

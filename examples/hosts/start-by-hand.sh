@@ -8,8 +8,8 @@
 #
 # PS and WORKERS are host:port, with commas between them: the same on all hosts, in the same order. The first worker is
 # the chief. Those whose host is this one are started here; MY_HOST=NAME says which that is, where its own names and
-# addresses do not. DIR is on storage that the hosts share. Every FLAG goes to each process: --help of build/ps/ps lists
-# them. Give --token_file=FILE, the same secret for all, or --auth=none: then whoever reaches a port may speak to it.
+# addresses do not. DIR is on storage that the hosts share. Every FLAG goes to each process: --help of the programs
+# lists them. Give --token_file=FILE, the same secret for all, or --auth=none: then whoever reaches a port may speak to it.
 #
 # Logs are in DIR/by-hand. Ctrl-C and SIGTERM are passed on: the job ends after a checkpoint, and the same lines let it
 # go on. Nothing is started again: where that is wanted, let a supervisor start each process by its own line (a signal,
@@ -22,9 +22,21 @@ set -euo pipefail
 }
 job=$1 out=$2 ps_hosts=$3 worker_hosts=$4
 shift 4
-build=${GRADWIRE_BUILD:-$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)/build}
+here=$(dirname "$(readlink -f "$0")")
 own=" ${MY_HOST:-localhost 127.0.0.1 $(hostname) $(hostname -f 2>/dev/null || true) $(hostname -I 2>/dev/null || true)} "
 pids=()
+
+program() { # NAME: built in this source tree, or installed with this script
+    local path
+    for path in "${GRADWIRE_BUILD:-$here/../../build}/$1/$1" "$here/../../../../bin/gradwire-$1"; do
+        if [[ -x $path ]]; then
+            readlink -f "$path"
+            return
+        fi
+    done
+    echo "the program of a $1 is not there: ./gradwire build makes it" >&2
+    return 2
+}
 
 start_here() { # ROLE PROGRAM HOSTS FLAG...
     local role=$1 program=$2 index=0 address
@@ -42,10 +54,12 @@ start_here() { # ROLE PROGRAM HOSTS FLAG...
     done
 }
 
+ps=$(program ps)
+worker=$(program worker)
 mkdir -p "$out/by-hand"
 trap 'kill -TERM "${pids[@]}" 2>/dev/null || true' INT TERM
-start_here ps "$build/ps/ps" "$ps_hosts" "$@"
-start_here worker "$build/worker/worker" "$worker_hosts" "$@"
+start_here ps "$ps" "$ps_hosts" "$@"
+start_here worker "$worker" "$worker_hosts" "$@"
 [[ ${#pids[@]} -gt 0 ]] || {
     echo "none of $ps_hosts,$worker_hosts is this host (${own# })" >&2
     exit 2

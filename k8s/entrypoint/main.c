@@ -15,6 +15,7 @@
 #include "common/cluster/cluster_given.h"
 #include "common/flags/flags.h"
 #include "common/base/log.h"
+#include "common/process/program.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "k8s/entrypoint/pair.h"
@@ -35,23 +36,6 @@ struct command {
     const char *words[WORDS_MAX];
     size_t n;
 };
-
-/* Beside this program, as installed, or where the build leaves it. */
-static enum err find_program(enum role role, char *out, struct errmsg *e)
-{
-    const char *name = role == ROLE_PS ? "ps" : "worker";
-    char self[PATH_MAX / 2];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return err_set(e, ERR_IO, "/proc/self/exe: %s", strerror(errno));
-    self[n] = 0;
-    *strrchr(self, '/') = 0;
-    (void)snprintf(out, PATH_MAX, "%s/gradwire-%s", self, name);
-    if (access(out, X_OK) == 0)
-        return ERR_OK;
-    (void)snprintf(out, PATH_MAX, "%s/../%s/%s", self, name, name);
-    return access(out, X_OK) == 0 ? ERR_OK : err_set(e, ERR_IO, "%.400s: no such program", out);
-}
 
 /* What the files of the container say; flags that follow win. */
 static void add_defaults(struct command *c)
@@ -88,7 +72,7 @@ static enum err command_init(struct command *c, enum role role, struct errmsg *e
     bool doctor = flags_on("doctor");
     if (n > GIVEN_MAX)
         return err_set(e, ERR_INPUT, "more than %d words", GIVEN_MAX);
-    enum err err = find_program(doctor ? ROLE_WORKER : role, c->program, e);
+    enum err err = program_beside(c->program, !doctor && role == ROLE_PS ? "ps" : "worker", e);
     if (err)
         return err;
     c->words[c->n++] = c->program;

@@ -3,39 +3,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
+#include "common/process/program.h"
 #include "launch/local/child.h"
 
 /* ---- programs ---- */
 
-/* The folder two levels above this executable: build/launch/launch -> build. */
-static enum err crew_own_dir(char dir[PATH_MAX], struct errmsg *e)
+static enum err crew_find(char path[PATH_MAX], const char *bin_dir, const char *name,
+                          struct errmsg *e)
 {
-    ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
-    if (n <= 0)
-        return err_set(e, ERR_INPUT, "cannot tell where the launcher stands; give --bin-dir");
-    dir[n] = 0;
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(dir, '/');
-        if (slash)
-            *slash = 0;
-    }
-    return ERR_OK;
-}
-
-static enum err crew_find(char path[PATH_MAX], const char *dir, const char *name, struct errmsg *e)
-{
-    int n = snprintf(path, PATH_MAX, "%s/%s/%s", dir, name, name);
-    if (n < 0 || n >= PATH_MAX)
-        return err_set(e, ERR_INPUT, "%.200s...: the path is too long", dir);
-    if (access(path, X_OK) != 0)
-        return err_set(e, ERR_INPUT, "%s is not there or not executable; run ./gradwire build",
-                       path);
-    return ERR_OK;
+    return bin_dir ? program_in(path, bin_dir, name, e) : program_beside(path, name, e);
 }
 
 enum err site_init(struct site *s, const struct options *o, struct errmsg *e)
@@ -43,18 +23,8 @@ enum err site_init(struct site *s, const struct options *o, struct errmsg *e)
     *s = (struct site){
         .tls = o->tls, .cores = cores_usable(), .memory_bytes = cgroup_memory_bytes()};
     (void)snprintf(s->job, sizeof s->job, "%s", o->job); /* a longer one cannot be opened */
-    char own[PATH_MAX];
-    const char *dir = o->bin_dir;
-    enum err err = ERR_OK;
-    if (!dir) {
-        err = crew_own_dir(own, e);
-        dir = own;
-    }
-    if (!err)
-        err = crew_find(s->ps_program, dir, "ps", e);
-    if (!err)
-        err = crew_find(s->worker_program, dir, "worker", e);
-    return err;
+    enum err err = crew_find(s->ps_program, o->bin_dir, "ps", e);
+    return err ? err : crew_find(s->worker_program, o->bin_dir, "worker", e);
 }
 
 /* ---- who there is ---- */

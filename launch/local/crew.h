@@ -30,8 +30,8 @@ struct crew {
     struct local_place *local_place; /* of each process; NULL: they run on other hosts */
 };
 
-/* This host, all but s->output: ps/ps and worker/worker are in o->bin_dir, or beside the launcher. Errors: ERR_INPUT they
- * are not there. */
+/* This host, all but s->output: the programs are in o->bin_dir, or beside the launcher. Errors: ERR_INPUT they are not
+ * there. */
 enum err site_init(struct site *s, const struct options *o, struct errmsg *e) MUST_CHECK;
 
 /* Name them all; dir is where their logs will be. Close with crew_close, on error too. Errors:

@@ -66,8 +66,8 @@ static void check_programs(json_t *answer, const json_t *programs)
     {
         const char *path = json_string_value(one);
         if (path && access(path, X_OK) != 0)
-            check_problem(answer, "%s is not there or not executable: run ./gradwire build there",
-                          path);
+            check_problem(
+                answer, "%s is not there or not executable: build or install gradwire there", path);
     }
 }
 

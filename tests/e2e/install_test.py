@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""./gradwire install: another user trains with a read-only installed build. ./gradwire dist: the same commit gives the same
+bytes. The packages that ./gradwire setup asks for are those that the package manager has."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import BUILD, DEADLINE_S, ROOT, Case, free_ports, kernels  # noqa: E402
+
+DOOR = ROOT / "gradwire"
+NOBODY = 65534
+PROGRAMS = {"gradwire", "gradwire-launch", "gradwire-ps", "gradwire-worker"}
+OF_THE_TREE = ("setup", "build", "test", "bench", "lint", "fuzz", "mutate", "image", "install", "dist")
+SMALL = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--set=training.epochs=1"]
+LONG = [*SMALL, "--set=training.epochs=10000"]
+
+
+def run(*command, **options):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=DEADLINE_S, **options)
+
+
+def listing(folder):
+    """Each path below it, with all that a write would change."""
+    return {str(p.relative_to(folder)): ((s := p.lstat()).st_mode, s.st_size, s.st_mtime_ns) for p in folder.rglob("*")}
+
+
+@unittest.skipIf(BUILD != ROOT / "build", "install takes the release build")
+class InstallTest(Case):
+    PROGRAMS = True
+
+    def setUp(self):
+        super().setUp()
+        self.tmp.chmod(0o755)
+
+    def install(self, *flags, code=0, **more):
+        got = run(DOOR, "install", *flags, umask=0o077, env={**os.environ, "DESTDIR": "", **more})
+        self.assertEqual(got.returncode, code, got.stdout + got.stderr)
+        return got.stderr
+
+    def installed(self):
+        """A prefix that nobody may write to."""
+        prefix = self.tmp / "prefix"
+        self.install(f"--prefix={prefix}")
+        for path in [prefix, *prefix.rglob("*")]:
+            path.chmod(path.stat().st_mode & 0o7555)
+        self.addCleanup(run, "chmod", "-R", "u+w", prefix)
+        return prefix
+
+    def other_user(self, prefix):
+        """Runs the installed command as another user where this one is root, in a folder of its own."""
+        home = self.tmp / "home"
+        home.mkdir()
+        who = {}
+        if os.geteuid() == 0:
+            os.chown(home, NOBODY, NOBODY)
+            who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(home), **kernels()}
+
+        def gradwire(*words, code=0, program=prefix / "bin/gradwire", **more):
+            got = run(program, *words, cwd=home, env={**env, **more}, **who)
+            self.assertEqual(got.returncode, code, f"{words}: {got.stdout}{got.stderr}")
+            return got.stdout + got.stderr
+        return home, gradwire
+
+    def test_another_user_trains_with_a_read_only_build_that_was_installed_with_umask_077(self):
+        prefix = self.installed()
+        before, job = listing(prefix), prefix / "share/gradwire/examples/mnist/mlp.yaml"
+        home, gradwire = self.other_user(prefix)
+        self.assertIn("digest", gradwire("train", job, *SMALL))
+        self.assertEqual(sorted(p.name for p in home.iterdir()), ["runs"])
+        self.assertIn("mnist-mlp: done", gradwire("status", "runs/mnist-mlp", code=3))
+        self.assertIn("generation 1", gradwire("logs", "runs/mnist-mlp", "worker-1"))
+        self.assertIn("gradwire", gradwire("--version"))
+        self.assertIn("ok   job", gradwire("doctor", job, "--output=new"))
+        self.assertIn("begin with", gradwire("lr-finder", job, "--output=rates", *SMALL))
+        gradwire("train", job, "--detach", "--output=long", *LONG)
+        gradwire("status", "long")
+        gradwire("stop", "long")
+        gradwire("status", "long", code=4)
+        self.assertEqual(listing(prefix), before)
+
+    def test_ranks_and_processes_started_by_hand_find_the_installed_programs(self):
+        prefix = self.installed()
+        job, script = prefix / "share/gradwire/examples/mnist/mlp.yaml", prefix / "share/gradwire/examples/hosts/start-by-hand.sh"
+        home, gradwire = self.other_user(prefix)
+        ps, worker = free_ports(2)
+        gradwire(job, "by-hand", f"127.0.0.1:{ps}", f"127.0.0.1:{worker}", *SMALL, program=script)
+        self.assertTrue((home / "by-hand/summary.json").exists())
+        gradwire("-c", 'for rank in 0 1; do SLURM_PROCID=$rank "$@" & pids+=($!); done; for p in "${pids[@]}"; do wait $p; done',
+                 "bash", prefix / "bin/gradwire", "rank", job, "--ps=1", "--address=127.0.0.1", "--output=ranks", *SMALL,
+                 program="/bin/bash", SLURM_NTASKS="2", SLURM_JOB_ID="7", SLURM_STEP_ID="0")
+        self.assertTrue((home / "ranks/summary.json").exists())
+
+    def test_commands_of_the_source_tree_are_refused_in_one_line_that_says_where_they_work(self):
+        _, gradwire = self.other_user(self.installed())
+        for command in OF_THE_TREE:
+            said = gradwire(command, code=2)
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn(f"in a source tree of gradwire, as ./gradwire {command}\n", said)
+        self.assertNotIn("./gradwire", gradwire("help"))
+
+    def test_destdir_stages_a_package_and_a_prefix_that_cannot_be_written_is_one_error(self):
+        stage = self.tmp / "stage"
+        said = self.install("--prefix", "/usr", DESTDIR=str(stage))
+        self.assertIn(f"{stage}/usr/bin/gradwire", said)
+        self.assertEqual({p.name for p in (stage / "usr/bin").iterdir()}, PROGRAMS)
+        self.assertEqual([p.name for p in stage.iterdir()], ["usr"])
+        file = self.tmp / "file"
+        file.write_text("")
+        said = self.install(f"--prefix={file}/below", code=1)
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn(f"{file} is no folder that", said)
+        if os.geteuid() != 0:
+            stage.chmod(0o555)
+            self.assertIn(f"{stage} is no folder that", self.install(f"--prefix={stage}/new", code=1))
+            stage.chmod(0o755)
+
+
+@unittest.skipUnless((ROOT / ".git").exists(), "dist packs a commit, and this is no git checkout")
+class DistTest(Case):
+    IN_MEMORY = False
+
+    def dist(self, root, **more):
+        got = run(root / "gradwire", "dist", env={**os.environ, **more})
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return pathlib.Path(got.stdout.strip())
+
+    def test_a_commit_gives_the_same_tarball_to_everybody_and_it_needs_no_git(self):
+        clone, home = self.tmp / "clone", self.tmp / "home"
+        home.mkdir()
+        (home / ".gitconfig").write_text("[tar]\n\tumask = 0\n[core]\n\tautocrlf = true\n")
+        subprocess.run(["git", "-c", "safe.directory=*", "clone", "-q", ROOT, clone], check=True)
+        ours, theirs = self.dist(ROOT), self.dist(clone, HOME=str(home), TZ="Asia/Tokyo")
+        self.assertEqual(ours.name, theirs.name)
+        self.assertEqual(ours.read_bytes(), theirs.read_bytes())
+        subprocess.run(["tar", "-C", self.tmp, "-xzf", ours], check=True)
+        tree = self.tmp / ours.name.removesuffix(".tar.gz")
+        tracked = run("git", "-C", clone, "ls-files", "-z").stdout.split("\0")[:-1]
+        self.assertEqual(sorted(str(p.relative_to(tree)) for p in tree.rglob("*") if not p.is_dir()), sorted(tracked))
+        self.assertIn("./gradwire train", run(tree / "gradwire").stdout)
+        refused = run(tree / "gradwire", "dist")
+        self.assertEqual((refused.returncode, refused.stderr.count("\n")), (1, 1), refused.stderr)
+
+
+class PackagesTest(Case):
+    """tools/packages.sh beside package managers that are played: each says in `asked` what it was asked."""
+
+    PROGRAMS = True
+
+    def packages(self, line, **programs):
+        """What is said, and asked, when the line of the shell runs beside these programs, and none else of their kind."""
+        tools, asked = self.tmp / "bin", self.tmp / "asked"
+        tools.mkdir()
+        for tool in ("bash", "dirname", "mkdir", "sort", "touch", "env"):
+            (tools / tool).symlink_to(f"/usr/bin/{tool}")
+        for name, text in {**programs, "sudo": 'shift; exec "$@"'}.items():
+            tool = tools / name.replace("_", "-")
+            tool.write_text(f'#!/bin/bash\necho "{name} $*" >> {asked}\n{text}\n')
+            tool.chmod(0o755)
+        door = 'say() { echo "$*"; }; die() { shift; say "$*"; exit 1; }; quietly() { shift; "$@"; }'
+        got = run("/bin/bash", "-euc", f'{door}; source "$0"; {line}', ROOT / "tools/packages.sh",
+                  env={"PATH": str(tools), "ROOT": str(self.tmp)})
+        self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+        return got.stdout, asked.read_text().splitlines()
+
+    def test_of_several_names_the_one_is_installed_that_there_is_and_others_are_told(self):
+        said, asked = self.packages("packages_install 'libclang-rt-dev|libclang-rt-14-dev' gcc sesame",
+                                    apt_get="", dpkg_query="exit 1",
+                                    apt_cache="[[ $3 == gcc || $3 == libclang-rt-14-dev ]]")
+        self.assertIn("apt_get install -y --no-install-recommends libclang-rt-14-dev gcc", asked)
+        self.assertIn("apt knows no package sesame", said)
+
+    def test_what_is_installed_under_another_of_its_names_is_not_asked_for(self):
+        said, asked = self.packages("packages_need fuzz", apt_get="", apt_cache="",
+                                    dpkg_query="case $3 in clang | libclang-rt-14-dev) echo 'ii ' ;; *) exit 1 ;; esac")
+        self.assertFalse([line for line in asked if line.startswith(("apt_get", "apt_cache"))], asked)
+
+    def test_fedora_is_asked_by_its_own_names(self):
+        said, asked = self.packages("packages_need build", rpm="[[ $3 == gcc ]]",
+                                    dnf="[[ $2 != repoquery || $4 == libcmocka-devel ]] || echo known")
+        (install,) = [line for line in asked if line.startswith("dnf install")]
+        self.assertIn(" protobuf-c-devel ", install)
+        self.assertIn(" cmocka-devel ", install)
+        self.assertNotIn(" gcc ", install)
+
+
+if __name__ == "__main__":
+    unittest.main()

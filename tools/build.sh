@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# One of ./gradwire's files: the builds, each in a folder of its own.
+
+build_dir() { # BUILD
+    case $1 in
+    release) printf '%s\n' "$ROOT/build" ;;
+    debug | asan | tsan) printf '%s\n' "$ROOT/build/$1" ;;
+    *) die 2 "build $1: release, debug, asan or tsan is wanted" ;;
+    esac
+}
+
+build_configure() { # BUILD DIR
+    local -a flags=(-DCMAKE_BUILD_TYPE=Release -DGRADWIRE_SANITIZE= "-DGRADWIRE_WERROR=${GRADWIRE_WERROR:-OFF}")
+    case $1 in
+    debug) flags[0]=-DCMAKE_BUILD_TYPE=Debug ;;
+    asan) flags=(-DCMAKE_BUILD_TYPE=Sanitize -DGRADWIRE_SANITIZE=address) ;;
+    tsan) flags=(-DCMAKE_BUILD_TYPE=Sanitize -DGRADWIRE_SANITIZE=thread) ;;
+    esac
+    quietly "$2/log/cmake.log" cmake -S "$ROOT" -B "$2" -G Ninja "${flags[@]}"
+}
+
+# One build of a folder at a time; the second finds everything done.
+build() { # BUILD [TARGET]...
+    local kind=$1 dir
+    dir=$(build_dir "$kind")
+    shift
+    packages_need build
+    mkdir -p "$dir/log"
+    exec {build_lock}>"$dir/log/lock"
+    flock "$build_lock"
+    [[ -f $dir/.ninja_log ]] || say "building in $dir; this takes a minute or two (log: $dir/log/build.log)"
+    [[ -f $dir/build.ninja ]] || build_configure "$kind" "$dir"
+    quietly "$dir/log/build.log" ninja -C "$dir" "$@"
+    exec {build_lock}>&-
+}

@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# One of ./gradwire's files: fuzz.
+
+fuzz_run() { # NAME SECONDS SEED; seed 0: libFuzzer draws one
+    local dir=$ROOT/build/fuzz corpus=$ROOT/build/fuzz/corpus/$1
+    local -a seeds=()
+    mkdir -p "$corpus"
+    [[ ! -d $ROOT/tests/fuzz/corpus/$1 ]] || seeds=("$ROOT/tests/fuzz/corpus/$1")
+    say "fuzz $1 for $2 s"
+    "$dir/tests/fuzz/${1}_fuzz" -max_total_time="$2" -seed="$3" -artifact_prefix="$dir/" -print_final_stats=1 \
+        "$corpus" "${seeds[@]}"
+}
+
+fuzz() {
+    local seconds=60 seed=0 name file
+    local -a names=()
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+        --seconds=*) seconds=${1#*=} ;;
+        --seconds)
+            seconds=${2:-}
+            shift
+            ;;
+        --seed=*) seed=${1#*=} ;;
+        --seed)
+            seed=${2:-}
+            shift
+            ;;
+        *) names+=("$1") ;;
+        esac
+        shift
+    done
+    [[ $seconds =~ ^[1-9][0-9]*$ ]] || die 2 "--seconds wants a whole number from 1"
+    [[ $seed =~ ^[0-9]+$ ]] || die 2 "--seed wants a whole number"
+    compgen -G "$ROOT/tests/fuzz/*_fuzz.c" >/dev/null || die 2 "fuzz: there are no targets in tests/fuzz yet"
+    if [[ ${#names[@]} -eq 0 ]]; then
+        for file in "$ROOT"/tests/fuzz/*_fuzz.c; do
+            names+=("$(basename "$file" _fuzz.c)")
+        done
+    fi
+    for name in "${names[@]}"; do
+        [[ -f $ROOT/tests/fuzz/${name}_fuzz.c ]] || die 2 "fuzz $name: there is no tests/fuzz/${name}_fuzz.c"
+    done
+    packages_need build fuzz
+    CC=clang CXX=clang++ quietly "$ROOT/build/fuzz/log/cmake.log" cmake -S "$ROOT" -B "$ROOT/build/fuzz" -G Ninja \
+        -DCMAKE_BUILD_TYPE=Sanitize -DGRADWIRE_SANITIZE=address -DGRADWIRE_FUZZ=ON
+    quietly "$ROOT/build/fuzz/log/build.log" ninja -C "$ROOT/build/fuzz" "${names[@]/%/_fuzz}"
+    for name in "${names[@]}"; do
+        fuzz_run "$name" "$seconds" "$seed"
+    done
+    say "fuzz ok: ${names[*]}"
+}

@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# One of ./gradwire's files: test, bench, mutate.
+
+GROUPS_ALL=(unit sim wire train e2e k8s)
+GROUPS_MORE=(operator containers kernel_tls) # only when asked for by name
+TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
+
+test_parse() {
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+        --build=*) TEST_BUILD=${1#*=} ;;
+        --build)
+            [[ $# -gt 1 ]] || die 2 "--build wants release, debug, asan or tsan"
+            TEST_BUILD=$2
+            shift
+            ;;
+        --short) TEST_SHORT=1 ;;
+        *)
+            [[ " ${GROUPS_ALL[*]} ${GROUPS_MORE[*]} " == *" $1 "* ]] ||
+                die 2 "test $1: the groups are ${GROUPS_ALL[*]} ${GROUPS_MORE[*]}"
+            TEST_GROUPS+=("$1")
+            ;;
+        esac
+        shift
+    done
+    [[ ${#TEST_GROUPS[@]} -gt 0 ]] || TEST_GROUPS=("${GROUPS_ALL[@]}")
+}
+
+# A regular expression over ctest's labels.
+test_labels() {
+    local group
+    local -a labels=()
+    for group in "${TEST_GROUPS[@]}"; do
+        if [[ $group == e2e && $TEST_SHORT -eq 1 ]]; then
+            labels+=(short)
+        else
+            labels+=("$group")
+        fi
+    done
+    (
+        IFS='|'
+        printf '^(%s)$' "${labels[*]}"
+    )
+}
+
+# Sanitizers place their shadow memory where some kernels' address randomization puts libraries.
+test_wrapper() {
+    if [[ $TEST_BUILD == [at]san ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        printf '%s\n' setarch "$(uname -m)" -R
+    fi
+}
+
+# The operator's code: by Go, some minutes for the first time; it says what it does. Without Go its tests skip.
+test_operator_build() { # DIR
+    GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/operator/build.py" ||
+        die 1 "test operator: its code does not build"
+}
+
+# The group wants an image: GRADWIRE_IMAGE_STORAGE's, or one of this build's programs. It is left out where none can be had.
+test_containers() { # DIR
+    local code=0 group
+    local -a others=()
+    [[ -z ${GRADWIRE_IMAGE_STORAGE:-} ]] || return 0
+    if [[ $EUID -eq 0 ]] && ! (packages_need containers); then
+        say "skipping containers: what they want cannot be installed"
+        code=3
+    else
+        "$ROOT/tests/k8s/image_here" "$1" "$1/image" || code=$?
+        export GRADWIRE_IMAGE_STORAGE=$1/image
+    fi
+    [[ $code -ne 0 ]] || return 0
+    [[ $code -eq 3 ]] || die 1 "the image for containers was not made"
+    for group in "${TEST_GROUPS[@]}"; do
+        [[ $group == containers ]] || others+=("$group")
+    done
+    [[ ${#others[@]} -gt 0 ]] || exit 0
+    unset GRADWIRE_IMAGE_STORAGE
+    TEST_GROUPS=("${others[@]}")
+}
+
+test_all() {
+    local dir jobs
+    local -a wrapper targets=() show=(--output-on-failure)
+    test_parse "$@"
+    jobs=$(($(nproc) + 1)) # one waits, mostly
+    dir=$(build_dir "$TEST_BUILD")
+    if [[ " ${TEST_GROUPS[*]} " =~ " "(k8s|operator|containers)" " ]]; then
+        packages_need k8s
+    fi
+    if [[ ${TEST_GROUPS[*]} == operator ]]; then # a few long tests, and none of ours in C
+        targets=("${PROGRAMS[@]}" gradwire-entrypoint)
+        show=(--verbose)
+    fi
+    if [[ " ${TEST_GROUPS[*]} " == *" kernel_tls "* ]]; then
+        (packages_need kernel_tls) || say "what kernel_tls wants cannot be installed"
+    fi
+    if [[ ${TEST_GROUPS[*]} == kernel_tls ]]; then
+        targets=("${PROGRAMS[@]}" wire_tls_test)
+        show=(--verbose)
+    fi
+    build "$TEST_BUILD" "${targets[@]}"
+    [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || test_operator_build "$dir"
+    [[ " ${TEST_GROUPS[*]} " != *" containers "* ]] || test_containers "$dir"
+    mapfile -t wrapper < <(test_wrapper)
+    [[ $TEST_SHORT -eq 0 ]] || export GRADWIRE_SHORT=1
+    export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+    say "test ${TEST_GROUPS[*]} ($TEST_BUILD)"
+    exec "${wrapper[@]}" ctest --test-dir "$dir" --label-regex "$(test_labels)" --no-tests=error \
+        "${show[@]}" --parallel "$jobs"
+}
+
+bench() {
+    [[ -f $ROOT/benchmarks/run.py ]] || die 2 "bench: benchmarks/run.py is not there"
+    [[ ${1:-} != instructions ]] || packages_need instructions
+    build release
+    export GRADWIRE_BUILD=$ROOT/build GRADWIRE_ROOT=$ROOT
+    exec python3 "$ROOT/benchmarks/run.py" "$@"
+}
+
+mutate() {
+    packages_need build mutate
+    exec python3 "$ROOT/tests/mutate/run.py" "$@"
+}

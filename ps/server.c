@@ -751,7 +751,7 @@ int server_run(const struct server_config *config)
     struct errmsg e = {""};
     memset(s, 0, sizeof *s);
     s->config = config;
-    s->host = (struct hello_host){config->job, config->cluster, s->uuid};
+    s->host = (struct hello_host){.job = config->job, .cluster = config->cluster, .uuid = s->uuid};
     s->life = life_begin(config->ending != ENDING_NONE);
     grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();

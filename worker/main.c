@@ -46,8 +46,10 @@
 #include "worker/model/growth.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
-#include "worker/taught.h"
+#include "worker/taught/taught.h"
 #include "worker/tables_ahead.h"
+
+enum { ENCODING_TRIES = 3 /* to read a cut's encoding.json from the chief */ };
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 
@@ -70,7 +72,9 @@ struct process {
     bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
-    struct taught taught;   /* by the newest cut: what rows mean */
+    struct taught taught;            /* by the newest cut: what rows mean */
+    struct control_encoding read_by; /* a worker: there: taught is what the chief has said */
+    uint32_t encoding_tries;         /* that failed */
     char *encoding;         /* what they mean, for the cuts that follow; NULL: the format says it */
     struct journal journal; /* the chief: of the runs before */
     struct disk_thread logs_disk; /* DIR/logs, and eval.json */
@@ -196,7 +200,7 @@ static enum err measure_planted(struct process *p, struct errmsg *e)
 static enum err find_taught(struct process *p, struct errmsg *e)
 {
     const struct manifest *base = NULL;
-    if (p->flags.find_learning_rate)
+    if (p->flags.find_learning_rate || p->read_by.there)
         return ERR_OK;
     enum err err = ERR_OK;
     if (p->cluster.is_chief) {
@@ -582,7 +586,9 @@ static void remember(struct process *p, const struct train *train, const struct 
     p->rests = idle_state(&end, &p->result.exit_code);
 }
 
-static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
+/* *asked: there: the chief wants the rows to be read anew. */
+static enum err run_worker(struct process *p, struct train *train, struct control_encoding *asked,
+                           struct errmsg *e)
 {
     struct chief_link *link = NULL;
     struct driver *driver = train_parts(train)->driver;
@@ -594,6 +600,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .waits = p->flags.waits,
                                             .checkpoints = p->checkpoints,
                                             .handed = is_first_start(p),
+                                            .read_by = p->read_by.there ? &p->read_by : NULL,
                                             .meter = driver_meter(driver)};
     enum err err = chief_link_new(&link, e);
     if (err)
@@ -603,13 +610,15 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
     if (!err) {
         train_run(train, &control, NULL, NULL, &p->result);
         control_close(&control);
-        remember(p, train, &control);
+        *asked = control.encoding;
+        if (!asked->there)
+            remember(p, train, &control);
     }
     chief_link_free(link);
     return err;
 }
 
-static enum err run(struct process *p, struct errmsg *e)
+static enum err run(struct process *p, struct control_encoding *asked, struct errmsg *e)
 {
     struct train *train = NULL;
     struct train_config config = {.job = &p->job,
@@ -626,8 +635,69 @@ static enum err run(struct process *p, struct errmsg *e)
     err = train_new(&train, &config, e);
     if (err)
         return err;
-    err = p->cluster.is_chief ? run_chief(p, train, e) : run_worker(p, train, e);
+    err = p->cluster.is_chief ? run_chief(p, train, e) : run_worker(p, train, asked, e);
     train_free(train);
+    return err;
+}
+
+static void forget_rows(struct process *p)
+{
+    free(p->encoding);
+    p->encoding = NULL;
+    dataset_close(&p->data);
+    dataset_close(&p->eval);
+    model_free(p->model);
+    p->model = NULL;
+    p->has_eval = false;
+    mem_give_back();
+}
+
+/* By the chief's cut: this process does not see it. What cannot be had now is asked for again: the chief may have been
+ * started anew. */
+static enum err ask_chief(struct process *p, const struct control_encoding *asked, bool *had,
+                          struct errmsg *e)
+{
+    enum err err = taught_ask(&p->taught, &p->job, &p->cluster, asked->chief, asked->cut,
+                              p->data.fingerprint, e);
+    *had = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
+        return err;
+    if (++p->encoding_tries >= ENCODING_TRIES)
+        return err_wrap(e, err, "the encoding of the chief's rows cannot be had: ");
+    log_warn("the encoding of the chief's rows cannot be had, asking again: %s", e->text);
+    return ERR_OK;
+}
+
+static enum err read_anew(struct process *p, const struct control_encoding *asked, struct errmsg *e)
+{
+    bool had = false;
+    p->result = (struct driver_result){0};
+    signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
+    enum err err = begin_interim(p, STATE_LOADING, e);
+    if (!err)
+        err = ask_chief(p, asked, &had, e);
+    if (err || !had)
+        return err;
+    log_info("reading the data again, by the encoding of the chief's cut %" PRIu64, asked->cut);
+    forget_rows(p);
+    job_close(&p->job); /* the data have told it what they are */
+    p->read_by = *asked;
+    err = load_job(p, e);
+    return err ? err : load(p, e);
+}
+
+/* As the rows are, and anew if the chief reads them otherwise. */
+static enum err run_all(struct process *p, struct errmsg *e)
+{
+    struct control_encoding asked = {.there = false};
+    enum err err = run(p, &asked, e);
+    while (!err && asked.there) {
+        const struct control_encoding by = asked;
+        asked.there = false;
+        err = read_anew(p, &by, e);
+        if (!err)
+            err = run(p, &asked, e);
+    }
     return err;
 }
 
@@ -777,7 +847,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     enum err err = look_back(p, e);
     if (!err && p->cluster.n_ps == 0)
         err = alone_start(alone, &p->cluster, &p->flags, p->output, e);
-    return err ? err : run(p, e);
+    return err ? err : run_all(p, e);
 }
 
 /* Of the job nothing stays; names, sockets and what is over do. */
@@ -787,16 +857,12 @@ static void forget(struct process *p)
     best_close(&p->best);
     manifest_close(&p->base);
     taught_close(&p->taught);
-    free(p->encoding);
-    p->encoding = NULL;
     journal_close(&p->journal);
-    dataset_close(&p->data);
-    dataset_close(&p->eval);
-    model_free(p->model);
+    forget_rows(p);
     job_close(&p->job);
-    p->model = NULL;
-    p->has_eval = p->has_base = p->finished = false;
-    p->data = p->eval = (struct dataset){0};
+    p->has_base = p->finished = false;
+    p->read_by = (struct control_encoding){.there = false};
+    p->encoding_tries = 0;
     p->result = (struct driver_result){0};
     p->learned = (struct epoch_end_result){0};
     mem_give_back();

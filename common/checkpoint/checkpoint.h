@@ -128,6 +128,9 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
 /* Write the cut's encoding.json in the same way, before its manifest, which names it by *f. */
 enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
                                    struct manifest_encoding *f, struct errmsg *e) MUST_CHECK;
+/* Is this the encoding.json that a manifest names? `path` is its name in messages. Errors: ERR_CORRUPT. */
+enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void *data,
+                                   size_t bytes, const char *path, struct errmsg *e) MUST_CHECK;
 /* Read and check the encoding.json of a manifest that has one. *text is the caller's (mem_free), with a NUL behind it.
  * Errors: ERR_CORRUPT (it is missing, too); ERR_IO; ERR_NOMEM. */
 enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,

@@ -21,6 +21,17 @@ enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *te
     return err;
 }
 
+enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void *data,
+                                   size_t bytes, const char *path, struct errmsg *e)
+{
+    if (bytes != f->bytes)
+        return checkpoint_corrupt(
+            e, path, "it has not the %" PRIu64 " bytes that the manifest says", f->bytes);
+    if ((uint32_t)crc32_z(0, data, bytes) != f->crc)
+        return checkpoint_corrupt(e, path, "its checksum differs");
+    return ERR_OK;
+}
+
 enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
                                   size_t *bytes, struct errmsg *e)
 {
@@ -32,17 +43,15 @@ enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, cha
         err = files_read_regular(path, m->encoding.bytes, &data, &n, e);
     if (err == ERR_NOTFOUND)
         return checkpoint_corrupt(e, path, "it is missing");
-    if (err && err != ERR_TOOBIG)
+    if (err == ERR_TOOBIG)
+        return checkpoint_check_encoding(&m->encoding, NULL, (size_t)m->encoding.bytes + 1, path,
+                                         e);
+    if (err)
         return err;
-    if (err || n != m->encoding.bytes) {
-        if (!err)
-            mem_free(data);
-        return checkpoint_corrupt(
-            e, path, "it has not the %" PRIu64 " bytes that the manifest says", m->encoding.bytes);
-    }
-    if ((uint32_t)crc32_z(0, data, n) != m->encoding.crc) {
+    err = checkpoint_check_encoding(&m->encoding, data, n, path, e);
+    if (err) {
         mem_free(data);
-        return checkpoint_corrupt(e, path, "its checksum differs");
+        return err;
     }
     *text = (char *)data;
     *bytes = n;

@@ -19,3 +19,8 @@ bool store_is_manifest(const char *file)
 {
     return strcmp(file, CHECKPOINT_MANIFEST) == 0;
 }
+
+bool store_is_encoding(const char *file)
+{
+    return strcmp(file, CHECKPOINT_ENCODING) == 0;
+}

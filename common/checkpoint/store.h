@@ -6,8 +6,10 @@
 
 enum { STORE_PIECE_BYTES = 1 << 20, STORE_NAME_MAX = 32 };
 
-/* Is it the name of a shard's file ("shard-12.gw"), or of the manifest? Nothing else is ever opened for a peer. */
+/* Is it the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json? Nothing else is ever opened for a
+ * peer. */
 bool store_is_shard(const char *file);
 bool store_is_manifest(const char *file);
+bool store_is_encoding(const char *file);
 
 #endif

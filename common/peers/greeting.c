@@ -1,6 +1,7 @@
 #include "common/peers/greeting.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -78,22 +79,27 @@ void greeting_refuse(struct conn *c, const Gradwire__Refuse *m)
     conn_finish(c, ERR_REFUSED, m->text);
 }
 
-void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
-                        const char *text)
+static void turn_away(struct conn *c, const struct hello_host *host,
+                      const struct hello_refusal *why)
 {
     static struct log_budget budget;
     uint32_t left_out;
     bool say = log_may(&budget, clock_now_ms(), &left_out);
-    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    Gradwire__Refuse m;
     if (say && left_out)
         log_warn("%u more were refused", left_out);
     if (say)
-        log_warn("%s is refused: %s", conn_peer(c), text);
-    m.reason = reason;
-    m.text = (char *)text;
-    if (reason == GRADWIRE__REASON__OTHER_JOB)
-        m.identity_text = host->job->identity_text;
+        log_warn("%s is refused: %s", conn_peer(c), why->text);
+    hello_refuse(&m, host, why);
     greeting_refuse(c, &m);
+}
+
+void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
+                        const char *text)
+{
+    struct hello_refusal why = {.reason = reason};
+    (void)snprintf(why.text, sizeof why.text, "%s", text);
+    turn_away(c, host, &why);
 }
 
 static bool proved(const struct greeting *g, struct conn *c)
@@ -132,6 +138,6 @@ bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello
         return false;
     if (hello_judge(host, m, &why))
         return true;
-    greeting_turn_away(c, host, why.reason, why.text);
+    turn_away(c, host, &why);
     return false;
 }

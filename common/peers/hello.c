@@ -39,6 +39,7 @@ static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const cha
     (void)vsnprintf(why->text, sizeof why->text, fmt, args);
     va_end(args);
     why->reason = reason;
+    why->encoding = false;
     return false;
 }
 
@@ -105,11 +106,13 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
                       "a worker of job %.64s dialed the chief of job %s%s", m->job, job->name,
                       other_name ? "" : "; a key that makes its identity differs");
-    if (!same_encoding(job, m))
-        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                      "its rows mean something else than the chief's (words, scales or buckets): "
-                      "give it the same data and data.encoding, and the DIR that has the "
-                      "checkpoints; or all of them data.encoding: learn");
+    if (!same_encoding(job, m)) {
+        (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                     "its rows mean something else than the chief's (words, scales or buckets): "
+                     "give it the same data and data.encoding");
+        why->encoding = true;
+        return false;
+    }
     if (m->role == GRADWIRE__ROLE__CHIEF) /* whose name is not the worker's that it says it is */
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
@@ -133,7 +136,23 @@ bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct
     if (!version_same(m->version, role_word(m->role, is_ps), is_ps ? "ps" : "chief", why->text,
                       sizeof why->text)) {
         why->reason = GRADWIRE__REASON__OTHER_VERSION;
+        why->encoding = false;
         return false;
     }
     return is_ps ? ps_takes(host, m, why) : chief_takes(host, m, why);
+}
+
+void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
+                  const struct hello_refusal *why)
+{
+    gradwire__refuse__init(m);
+    m->reason = why->reason;
+    m->text = (char *)why->text;
+    if (why->reason == GRADWIRE__REASON__OTHER_JOB)
+        m->identity_text = host->job->identity_text;
+    if (!why->encoding)
+        return;
+    m->encoding.data = (uint8_t *)host->job->encoding;
+    m->encoding.len = sizeof host->job->encoding;
+    m->encoding_cut = host->encoding_cut;
 }

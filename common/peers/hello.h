@@ -16,13 +16,18 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
 struct hello_host {
     const struct job *job;
     const struct cluster *cluster;
-    const char *uuid; /* of a ps: the run that it holds; "": none */
+    const char *uuid;      /* of a ps: the run that it holds; "": none */
+    uint64_t encoding_cut; /* of the chief: as in Refuse */
 };
 
 struct hello_refusal {
     Gradwire__Reason reason;
+    bool encoding; /* the peer's rows mean something else than the host's */
     char text[400];
 };
+/* What the refusal says. The strings are borrowed of all three. */
+void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
+                  const struct hello_refusal *why);
 
 /* Whether `host` takes a peer that says this; if not, *why is filled. */
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m,

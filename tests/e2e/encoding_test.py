@@ -3,13 +3,16 @@
 the checkpoint (checkpoint.run, data.encoding)."""
 import json
 import pathlib
+import shutil
 import struct
 import sys
 import unittest
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TrainCase  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cluster import PS, WORKER, TrainCase  # noqa: E402
+from hand_test import HandCase  # noqa: E402
 
 JOB = """name: people
 model:
@@ -59,7 +62,7 @@ def people(first, rows, towns=TOWNS):
     return lines
 
 
-class EncodingTest(TrainCase):
+class NightsCase(TrainCase):
     def setUp(self):
         super().setUp()
         self.JOB = self.tmp / "people.yaml"
@@ -88,6 +91,8 @@ class EncodingTest(TrainCase):
     def encoding(self):
         return json.loads((self.out / "model/encoding.json").read_text())["columns"]
 
+
+class EncodingTest(NightsCase):
     def test_rows_in_another_order_mean_what_they_meant(self):
         first, was = self.monday(), self.encoding()
         self.write(sorted(people(0, 800), reverse=True)[:600])  # other words first, another mean
@@ -187,6 +192,43 @@ class EncodingTest(TrainCase):
             with self.subTest(new):
                 self.JOB.write_text(JOB.replace(old, new))
                 self.assertIn(said, self.said(self.tuesday(code=2)))
+
+
+class ApartTest(NightsCase, HandCase):
+    """Hosts that share no storage: each process has a DIR of its own, and the chief's alone has checkpoints."""
+
+    def apart(self, name, keys, code=0, **others):
+        """A ps and two workers; returns worker 1, whose DIR is empty, and which has `others` of keys."""
+        hosts = self.addresses(3)
+        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]},{hosts[2]}"]
+        keys = {"checkpoint.run": name, "timeouts.start_s": 40, "timeouts.worker_rejoin_s": 100, **keys}
+        ps = self.start(PS, "ps-0", "--job_name=ps", "--task_index=0", *of, keys=keys, out=self.tmp / f"ps-{name}")
+        chief, worker = [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of,
+                                    keys={**keys, **(others if i else {})},
+                                    out=self.tmp / f"worker-{name}" if i else self.out) for i in range(2)]
+        worker.wait(code)
+        for p in () if code else (chief, ps):
+            p.wait(0)
+        return worker
+
+    def test_a_worker_that_sees_no_checkpoint_has_the_meaning_of_rows_from_the_chief(self):
+        self.monday()
+        self.write(people(0, 800, ["Lima", *reversed(TOWNS), "Cali"]))
+        shutil.copytree(self.out, self.tmp / "shared")
+        for epochs in (1, 2):  # a new run; then it goes on, by a cut of its own
+            keys = {"training.epochs": epochs}
+            worker = self.apart("tuesday", keys)
+            self.assertIn("reading the data again, by the encoding of the chief's cut", worker.log())
+            shared = self.launch("--ps=1", "--workers=2", keys={"checkpoint.run": "tuesday", **keys},
+                                 out=self.tmp / "shared").wait(0).summary()
+            self.assertEqual((self.summary()["digest"], self.summary()["epochs"]), (shared["digest"], epochs))
+            self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
+
+    def test_a_worker_of_other_data_is_told_so(self):
+        (self.tmp / "others.csv").write_text("\n".join(people(0, 800, [*TOWNS, "Lima"])) + "\n")
+        worker = self.apart("monday", {"training.epochs": 400}, code=2, **{"data.train": self.tmp / "others.csv"})
+        self.assertIn("the chief trains on other data than this worker has read: data.train must name the same data",
+                      worker.last_line())
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ static Gradwire__Hello hello(const struct cluster *of)
 
 static void takes(const struct cluster *c, const char *uuid, const Gradwire__Hello *m)
 {
-    const struct hello_host host = {&job, c, uuid};
-    struct hello_refusal why = {GRADWIRE__REASON__UNKNOWN, ""};
+    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid};
+    struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
     if (!hello_judge(&host, m, &why))
         fail_msg("%s", why.text);
 }
@@ -36,8 +36,8 @@ static void takes(const struct cluster *c, const char *uuid, const Gradwire__Hel
 static void refuses(const struct cluster *c, const char *uuid, const Gradwire__Hello *m,
                     Gradwire__Reason reason, const char *text)
 {
-    const struct hello_host host = {&job, c, uuid};
-    struct hello_refusal why = {GRADWIRE__REASON__UNKNOWN, ""};
+    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid};
+    struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
     assert_false(hello_judge(&host, m, &why));
     assert_string_equal(why.text, text);
     assert_int_equal(why.reason, reason);
@@ -134,8 +134,30 @@ static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
     takes(&ps, "", &m);
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
             "its rows mean something else than the chief's (words, scales or buckets): give it the "
-            "same data and data.encoding, and the DIR that has the checkpoints; or all of them "
-            "data.encoding: learn");
+            "same data and data.encoding");
+    job.encoded = false;
+}
+
+static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&worker);
+    Gradwire__Refuse refuse;
+    uint8_t other[sizeof job.encoding] = {0};
+    const struct hello_host host = {.job = &job, .cluster = &chief, .uuid = "", .encoding_cut = 8};
+    struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
+    job.encoded = true;
+    m.encoding.data = other;
+    m.encoding.len = sizeof other;
+    assert_false(hello_judge(&host, &m, &why));
+    hello_refuse(&refuse, &host, &why);
+    assert_int_equal(refuse.encoding_cut, 8);
+    assert_int_equal(refuse.encoding.len, sizeof job.encoding);
+    assert_memory_equal(refuse.encoding.data, job.encoding, sizeof job.encoding);
+    m.job = (char *)"theirs"; /* what its rows mean does not matter */
+    assert_false(hello_judge(&host, &m, &why));
+    hello_refuse(&refuse, &host, &why);
+    assert_int_equal(refuse.encoding_cut, 0);
     job.encoded = false;
 }
 
@@ -196,6 +218,7 @@ int main(void)
         cmocka_unit_test(another_release_is_named_by_both_sides),
         cmocka_unit_test(another_job_is_refused),
         cmocka_unit_test(other_meanings_of_rows_are_refused_by_the_chief),
+        cmocka_unit_test(a_refusal_for_what_rows_mean_says_which_cut_has_it),
         cmocka_unit_test(another_run_is_refused_by_a_ps),
         cmocka_unit_test(another_ps_list_is_refused),
         cmocka_unit_test(who_cannot_be_is_refused),

@@ -30,8 +30,10 @@ static void only_files_of_a_cut_have_names(void **state)
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
         assert_true(store_is_shard(shards[i]) && !store_is_manifest(shards[i]));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_true(!store_is_shard(others[i]) && !store_is_manifest(others[i]));
+        assert_true(!store_is_shard(others[i]) && !store_is_manifest(others[i]) &&
+                    !store_is_encoding(others[i]));
     assert_true(store_is_manifest("manifest.gw") && !store_is_shard("manifest.gw"));
+    assert_true(store_is_encoding("encoding.json") && !store_is_manifest("encoding.json"));
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/taught.h"
+#include "worker/taught/taught.h"
 
 /* ---- a job, its data and its cuts ---- */
 

@@ -59,7 +59,7 @@ static enum err on_frame(struct conn *c, void *owner)
 {
     (void)owner;
     struct tls *dials = tls_own();
-    const struct hello_host host = {&h.job, &h.cluster, ""};
+    const struct hello_host host = {.job = &h.job, .cluster = &h.cluster, .uuid = ""};
     tls_own_set(h.tls);
     h.heard++;
     h.taken += greeting_taken(&h.greeting, c, &host, h.hello);

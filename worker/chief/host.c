@@ -320,7 +320,10 @@ static void host_on_letter(void *role, struct mail *m)
             checkpoint_release(h->kept_hold);
         h->kept_hold = (int)m->number;
     } else if (m->type == HOST_STORED) {
-        ps_links_tell_kept(h, (uint32_t)m->number, m->data);
+        if (m->number == STORE_SERVER_READER)
+            worker_links_tell_kept(h, m->data);
+        else
+            ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {
         chief_enough(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == CONTROL_DIVERGED) {

@@ -44,6 +44,8 @@ struct worker_link {
     struct conn *conn;
     struct worker_link *next;
     bool known;
+    bool reads;          /* it is a reader: known is false */
+    uint64_t connection; /* a reader's, as in ps_link */
     uint32_t worker;
     struct greeting greeting;
     struct pending_conn pending;
@@ -123,6 +125,7 @@ void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t
 void worker_link_accept(void *owner, int fd, const char *peer);
 bool worker_links_shed(void *owner);                                 /* listener.shed */
 struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: not there */
+void worker_links_tell_kept(struct host *h, const struct store_server_answer *a); /* a reader */
 void worker_links_finish(struct host *h);
 void worker_links_close(struct host *h);
 

@@ -179,11 +179,19 @@ static enum err get(struct store_server *k, const struct task *t,
     return err;
 }
 
+static void say(const struct task *t, const char *what)
+{
+    if (t->ps == STORE_SERVER_READER)
+        log_warn("a worker asks for %s: %s", t->file, what);
+    else
+        log_warn("ps %u: %s", t->ps, what);
+}
+
 static void answer_task(struct store_server *k, const struct task *t)
 {
     struct store_server_answer *a = mem_zalloc(1, sizeof *a);
     if (!a) {
-        log_error("no memory to answer ps %u about %s", t->ps, t->file);
+        say(t, "no memory to answer");
         return;
     }
     gradwire__store_answer__init(&a->head);
@@ -193,7 +201,7 @@ static void answer_task(struct store_server *k, const struct task *t)
     enum err err = t->kind == TASK_PUT ? put(k, t, a) : get(k, t, a);
     a->head.corrupt = err == ERR_NOTFOUND || err == ERR_CORRUPT;
     if (err) {
-        log_warn("ps %u: %s", t->ps, a->error.text);
+        say(t, a->error.text);
         a->head.error = a->error.text;
         a->bytes = 0;
     }
@@ -258,7 +266,7 @@ enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connecti
 enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
                           const Gradwire__StoreGet *m)
 {
-    if (!store_is_shard(m->file) && !store_is_manifest(m->file))
+    if (!store_is_shard(m->file) && !store_is_manifest(m->file) && !store_is_encoding(m->file))
         return ERR_PROTO;
     return add(k,
                (struct task){.kind = TASK_GET,

@@ -1,11 +1,13 @@
 /* The chief stores the cuts of ps that do not share its storage: what they send is written to DIR/checkpoints,
  * what they need from there is read, on the thread of checkpoints, so that no disk holds up the chief's decisions.
- * The other end is ps/store.h. */
+ * The other end is ps/store.h; of a worker that reads a cut's encoding.json worker/control/cut_reader.h. */
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 #define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 
 #include "common/net/disk_thread.h"
 #include "worker/control/control.h"
+
+enum { STORE_SERVER_READER = UINT32_MAX /* in place of a ps's number: a worker */ };
 
 struct store_server {
     const char *checkpoints;

@@ -5,6 +5,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/checkpoint/store.h"
 #include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 
@@ -22,8 +23,9 @@ static enum err worker_link_on_head(struct conn *c, void *owner, const struct fr
     (void)c;
     struct worker_link *g = owner;
     g->type = f->type;
-    enum err err = g->known ? ERR_OK : greeting_on_head(&g->greeting, f, head);
-    if (!err && g->known && f->body_bytes)
+    bool greeted = g->known || g->reads;
+    enum err err = greeted ? ERR_OK : greeting_on_head(&g->greeting, f, head);
+    if (greeted && (f->body_bytes || (g->reads && f->type != FRAME_STORE_GET)))
         err = ERR_PROTO;
     if (err)
         return err;
@@ -41,14 +43,50 @@ static void worker_link_doctor(struct worker_link *g)
     conn_finish(g->conn, ERR_CLOSED, "a doctor has looked");
 }
 
+/* It asks for files, as a ps that does not share our storage. */
+static void worker_link_reader(struct worker_link *g)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    g->reads = true;
+    g->connection = ++g->host->connections;
+    conn_limits(g->conn, FRAME_HEAD_MAX, 0);
+    pending_conn_leave(&g->pending);
+    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+}
+
+static enum err worker_link_get(struct worker_link *g, const Gradwire__StoreGet *m)
+{
+    if (!store_is_manifest(m->file) && !store_is_encoding(m->file))
+        return ERR_PROTO;
+    return store_server_get(&g->host->store_server, STORE_SERVER_READER, g->connection, m);
+}
+
+void worker_links_tell_kept(struct host *h, const struct store_server_answer *a)
+{
+    struct worker_link *g = h->worker_links;
+    while (g && (!g->reads || g->connection != a->connection))
+        g = g->next;
+    if (!g || conn_closed(g->conn))
+        return;
+    msg_send(g->conn, FRAME_STORE_ANSWER, &a->head.base, a->bytes ? a->body : NULL, a->bytes);
+    if (a->bytes)
+        conn_copy_out(g->conn, a->body, a->bytes);
+}
+
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
-    const struct hello_host host = {h->control->config.job, h->control->config.cluster, ""};
+    uint64_t cut = chief_facts(h->chief).cut;
+    const struct hello_host host = {h->control->config.job, h->control->config.cluster, "",
+                                    cut == UINT64_MAX ? 0 : cut + 1};
     if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {
         worker_link_doctor(g);
+        return;
+    }
+    if (m->role == GRADWIRE__ROLE__READER) {
+        worker_link_reader(g);
         return;
     }
     struct worker_link *former = worker_link_of(h, m->worker);
@@ -80,8 +118,11 @@ static enum err worker_link_on_frame(struct conn *c, void *owner)
 {
     struct worker_link *g = owner;
     ProtobufCMessage *m = g->message;
+    enum err err = ERR_OK;
     g->message = NULL;
-    if (!g->known)
+    if (g->reads)
+        err = worker_link_get(g, (const Gradwire__StoreGet *)m);
+    else if (!g->known)
         worker_link_hello(g, (const Gradwire__Hello *)m);
     else if (g->type == FRAME_VITALS)
         health_hear(&g->host->page.worker[g->worker], (const Gradwire__Vitals *)m, conn_peer(c),
@@ -89,7 +130,7 @@ static enum err worker_link_on_frame(struct conn *c, void *owner)
     else
         chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
     msg_free(m);
-    return ERR_OK;
+    return err;
 }
 
 static void worker_link_on_close(struct conn *c, void *owner, enum err code, const char *why)

@@ -1,13 +1,15 @@
 /* A worker's connection to the chief, whose address ps 0 has.
  *
  * Happy path: dial ps 0 -> the chief's address -> dial the chief -> hello -> letters both ways, until DONE.
- * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the job has ended meanwhile (ps 0
+ * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the chief refuses us, for our rows mean
+ * something else (the process reads them anew by the cut that it names: cut_reader.h); the job has ended meanwhile (ps 0
  * says so, or the final manifest lies under DIR/checkpoints: 0); the chief's host is gone without a word (shards of a
  * later generation refuse us: ask ps 0 anew). */
 #include "worker/control/chief_link.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
@@ -136,14 +138,32 @@ static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
     l->generation = msg_generation_get(m->generation).number;
 }
 
+/* The chief's rows mean something else than ours, and a cut says what: they are to be read anew, once for each digest. */
+static void on_other_encoding(struct chief_link *l, const Gradwire__Refuse *m)
+{
+    struct control *c = l->control;
+    const struct control_encoding *tried = c->config.read_by;
+    struct control_encoding *to = &c->encoding;
+    if (!l->to_chief || !m->encoding_cut || m->encoding.len != sizeof to->digest || c->ended ||
+        (tried && memcmp(tried->digest, m->encoding.data, sizeof tried->digest) == 0))
+        return;
+    to->there = true;
+    to->cut = m->encoding_cut - 1;
+    memcpy(to->digest, m->encoding.data, sizeof to->digest);
+    (void)snprintf(to->chief, sizeof to->chief, "%s", l->address);
+    control_stop_train(c, 0, "the rows are read anew, by the encoding of cut %" PRIu64, to->cut);
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct chief_link *l = owner;
     ProtobufCMessage *m = l->message;
     l->message = NULL;
     if (l->type == FRAME_REFUSE) {
-        control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
-                        (const Gradwire__Refuse *)m, l->refusal);
+        on_other_encoding(l, (const Gradwire__Refuse *)m);
+        if (!l->control->encoding.there)
+            control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
+                            (const Gradwire__Refuse *)m, l->refusal);
         dial_locked_out(l->to_chief ? l->chief : l->ps, (const Gradwire__Refuse *)m);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
@@ -178,8 +198,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     l->message = NULL;
     l->conn = NULL;
     if (!l->ps)
-        return; /* the worker ends */
-    if (l->up) {
+        return;                         /* the worker ends */
+    if (l->up && code != ERR_REFUSED) { /* else nothing was there to be lost */
         l->lost_ms = clock_now_ms();
         l->looked = false;
         log_info("the chief's connection is lost: %s", why);

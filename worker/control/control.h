@@ -62,6 +62,14 @@ struct control_ops {
     enum err (*status)(void *role, json_t *to);
 };
 
+/* The chief's rows mean something else than this worker's: what a refusal says of it. */
+struct control_encoding {
+    bool there;
+    uint64_t cut;       /* whose encoding.json says it */
+    uint8_t digest[32]; /* of the chief's */
+    char chief[300];    /* its address */
+};
+
 struct control_config {
     const struct job *job;
     const struct cluster *cluster;
@@ -72,6 +80,7 @@ struct control_config {
         *checkpoints; /* of a worker that is not the chief: where the final manifest may be */
     bool
         handed; /* a launcher started it, for the first time: nobody changes its files while the job starts */
+    const struct control_encoding *read_by; /* the rows were read anew by it; NULL: they were not */
     const struct meter *meter;
 };
 
@@ -89,6 +98,7 @@ struct control {
     int exit_code;      /* once it has ended */
     char end_text[640]; /* what failed (struct errmsg), and what is wrong with a ps */
     bool nobody_came;   /* no chief within timeouts.start_s; read behind control_close */
+    struct control_encoding encoding; /* there: that is why it has ended; the same */
     int64_t going_ms;
 };
 

@@ -1,4 +1,4 @@
-#include "worker/taught.h"
+#include "worker/taught/taught.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "common/base/sha256.h"
 #include "common/job/column_order.h"
 #include "common/process/files.h"
+#include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "worker/data/csv_row.h"
 #include "worker/export/encoding.h"
@@ -61,11 +62,11 @@ static enum err take_from_cut(struct taught *t, const char *checkpoints, const s
 }
 
 /* One of another job teaches nothing: the chief refuses to go on from it, naming what differs. */
-static bool is_of_another_job(const struct job *job, const struct manifest *m, bool begins)
+static bool is_of_another_job(const struct job *job, const struct manifest *m, bool begins,
+                              struct errmsg *e)
 {
-    struct errmsg e;
-    return begins ? job_identity_compare_model(m->identity_text, job->identity_text, &e) != ERR_OK
-                  : job_identity_compare(m->identity_text, job->identity_text, &e) != ERR_OK;
+    return begins ? job_identity_compare_model(m->identity_text, job->identity_text, e) != ERR_OK
+                  : job_identity_compare(m->identity_text, job->identity_text, e) != ERR_OK;
 }
 
 /* learn takes no word and no scale; the weights are those of the columns as they stood. */
@@ -82,9 +83,10 @@ static enum err check_order(const struct job *job, const struct manifest *m, str
 static enum err take(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, const struct manifest *m, struct errmsg *e)
 {
+    struct errmsg other;
     bool begins = warm_start_is_due(job, m);
     enum data_encoding how = job->data.csv.encoding;
-    if (is_of_another_job(job, m, begins))
+    if (is_of_another_job(job, m, begins, &other))
         return ERR_OK;
     if (begins && how == ENCODING_LEARN)
         return check_order(job, m, e);
@@ -135,6 +137,61 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
     bool gone = true;
     for (int i = 0; i < LOOKS && gone && !err; i++)
         err = look(t, job, output, checkpoints, &gone, e);
+    return err;
+}
+
+/* What the chief has served. take_text moves. */
+static void take_from_chief(struct taught *t, const struct job *job, const struct manifest *m,
+                            char *take_text)
+{
+    bool begins = warm_start_is_due(job, m);
+    taught_close(t);
+    (void)snprintf(t->from, sizeof t->from, "the chief's cut %" PRIu64, m->cut);
+    t->text = take_text;
+    t->given =
+        (struct encoding_given){.text = take_text,
+                                .bytes = (size_t)m->encoding.bytes,
+                                .from = t->from,
+                                .extends = begins && job->data.csv.encoding == ENCODING_EXTEND};
+    t->there = true;
+}
+
+/* Is the chief's cut of our job, and of our data? */
+static enum err check_chiefs(const struct job *job, const struct manifest *m,
+                             const uint8_t data_fingerprint[32], struct errmsg *e)
+{
+    struct errmsg other;
+    bool begins = warm_start_is_due(job, m);
+    if (is_of_another_job(job, m, begins, &other))
+        return err_set(e, ERR_INPUT, "the chief's cut %" PRIu64 " is of another job: %.300s",
+                       m->cut, other.text);
+    if (!begins && memcmp(m->data_fingerprint, data_fingerprint, sizeof m->data_fingerprint) != 0)
+        return err_set(e, ERR_INPUT,
+                       "the chief trains on other data than this worker has read: data.train must "
+                       "name the same data everywhere");
+    return ERR_OK;
+}
+
+enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
+                    const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
+                    struct errmsg *e)
+{
+    const struct cut_reader reader = {.job = job,
+                                      .cluster = cluster,
+                                      .chief = chief,
+                                      .cut = cut,
+                                      .silent_ms = CUT_READER_SILENT_MS};
+    struct manifest m;
+    char *text;
+    enum err err = cut_reader_fetch(&reader, &m, &text, e);
+    if (err)
+        return err;
+    err = check_chiefs(job, &m, data_fingerprint, e);
+    if (err)
+        mem_free(text);
+    else
+        take_from_chief(t, job, &m, text);
+    manifest_close(&m);
     return err;
 }
 

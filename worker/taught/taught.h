@@ -3,12 +3,14 @@
  *
  * Happy path: each process finds the newest cut by itself (the chief has read it already), takes its encoding.json, and reads
  * its rows by it: a job that goes on as it stands, a run that begins anew (checkpoint.run) as data.encoding says. The rule is
- * the same for all, and extending twice changes nothing, so nobody waits for anybody. Failure modes: a process that does not
- * see the cuts, which the chief refuses by the digest in its hello; a cut that says nothing of it, of an earlier release. */
-#ifndef GRADWIRE_WORKER_TAUGHT_H
-#define GRADWIRE_WORKER_TAUGHT_H
+ * the same for all, and extending twice changes nothing, so nobody waits for anybody. Failure modes: a worker that does not
+ * see the cuts, whose hello has another digest than the chief's rows have: it asks the chief for the encoding.json of its cut,
+ * and reads its rows anew; a cut that says nothing of it, of an earlier release. */
+#ifndef GRADWIRE_WORKER_TAUGHT_TAUGHT_H
+#define GRADWIRE_WORKER_TAUGHT_TAUGHT_H
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/cluster/cluster.h"
 #include "worker/data/dataset.h"
 #include "worker/data/encoding_given.h"
 
@@ -23,6 +25,12 @@ struct taught {
 enum err taught_find(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
+/* The same from the chief, at `chief` ("host:port"), of this cut; what was found before is closed. *t is unchanged on error.
+ * data_fingerprint: of the training part that this process has read. Errors: of cut_reader_fetch; ERR_INPUT the cut is of
+ * another job, or of other data. */
+enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
+                    const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
+                    struct errmsg *e) MUST_CHECK;
 /* NULL: the training part is what teaches. */
 const struct encoding_given *taught_given(const struct taught *t);
 /* When the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest, for the

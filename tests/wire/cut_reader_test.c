@@ -1,0 +1,238 @@
+/* A worker reads what a cut's rows mean from the chief, which is a thread here that says what a test wants. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/net/socket.h"
+#include "common/wire/msg.h"
+#include "tests/lib/peer.h"
+#include "worker/control/cut_reader.h"
+
+static const char TEXT[] = "{\"columns\": [\"twenty and some bytes\"]}";
+enum { CUT = 7, PIECE_BYTES = 11 };
+
+enum way {
+    WELL,
+    FLIPS_A_BYTE,
+    IS_LONGER,
+    BREAKS_THE_MANIFEST,
+    HAS_NO_ENCODING,
+    IS_ANOTHER_CUT,
+    HAS_LOST_IT,
+    HANGS_UP,
+    SAYS_NOTHING,
+    REFUSES,
+    WELCOMES,
+    SKIPS_A_PIECE,
+};
+
+static struct chief {
+    enum way way;
+    int listening;
+    uint8_t *manifest;
+    size_t manifest_bytes;
+    int role, gets;
+} chief;
+
+/* ---- the chief ---- */
+
+static void send_frame(int fd, enum frame_type type, const ProtobufCMessage *m, const void *body,
+                       size_t body_bytes)
+{
+    uint8_t head[512];
+    size_t bytes;
+    uint8_t *frame =
+        peer_encode(type, head, protobuf_c_message_pack(m, head), body, body_bytes, &bytes);
+    peer_write(fd, frame, bytes);
+    mem_free(frame);
+}
+
+/* NULL: the connection is over. */
+static ProtobufCMessage *read_frame(int fd, struct frame *f)
+{
+    uint8_t header[FRAME_HEADER_BYTES], head[4096];
+    if (recv(fd, header, sizeof header, MSG_WAITALL) != sizeof header)
+        return NULL;
+    assert_int_equal(frame_decode(f, header, sizeof head, 0), ERR_OK);
+    if (f->head_bytes)
+        peer_read(fd, head, f->head_bytes);
+    return msg_unpack(f->type, head, f->head_bytes);
+}
+
+static void say_lost(int fd)
+{
+    Gradwire__StoreAnswer m = GRADWIRE__STORE_ANSWER__INIT;
+    m.request = 1;
+    m.error = (char *)"it is gone";
+    m.corrupt = true;
+    send_frame(fd, FRAME_STORE_ANSWER, &m.base, NULL, 0);
+}
+
+static void serve(int fd, const Gradwire__StoreGet *get)
+{
+    bool manifest = strcmp(get->file, "manifest.gw") == 0;
+    uint8_t text[sizeof TEXT];
+    memcpy(text, TEXT, sizeof TEXT);
+    text[20] ^= chief.way == FLIPS_A_BYTE;
+    const uint8_t *file = manifest ? chief.manifest : text;
+    Gradwire__StoreAnswer m = GRADWIRE__STORE_ANSWER__INIT;
+    chief.gets++;
+    m.request = get->request;
+    m.offset = get->offset + (chief.way == SKIPS_A_PIECE && get->offset > 0);
+    m.total = manifest ? chief.manifest_bytes : sizeof TEXT - 1 + (chief.way == IS_LONGER);
+    uint64_t left = m.total - get->offset;
+    send_frame(fd, FRAME_STORE_ANSWER, &m.base, file + get->offset,
+               left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
+}
+
+static void answer_hello(int fd, const Gradwire__Hello *hello)
+{
+    Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
+    Gradwire__Welcome welcome = GRADWIRE__WELCOME__INIT;
+    chief.role = (int)hello->role;
+    refuse.reason = GRADWIRE__REASON__OTHER_JOB;
+    refuse.text = (char *)"of another house";
+    if (chief.way == REFUSES)
+        send_frame(fd, FRAME_REFUSE, &refuse.base, NULL, 0);
+    else if (chief.way == WELCOMES)
+        send_frame(fd, FRAME_WELCOME, &welcome.base, NULL, 0);
+    else if (chief.way != SAYS_NOTHING)
+        send_frame(fd, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+}
+
+static void *chief_main(void *unused)
+{
+    int fd = accept(chief.listening, NULL, NULL);
+    struct frame f;
+    ProtobufCMessage *m;
+    while ((m = read_frame(fd, &f))) {
+        bool ends = f.type == FRAME_STORE_GET && chief.way == HANGS_UP;
+        if (f.type == FRAME_HELLO)
+            answer_hello(fd, (const Gradwire__Hello *)m);
+        else if (chief.way == HAS_LOST_IT)
+            say_lost(fd);
+        else if (!ends)
+            serve(fd, (const Gradwire__StoreGet *)m);
+        msg_free(m);
+        if (ends)
+            break;
+    }
+    close(fd);
+    return unused;
+}
+
+/* ---- the worker ---- */
+
+static void make_manifest(void)
+{
+    uint32_t threads[] = {1};
+    struct checkpoint_file file = {.name = "shard-0.gw", .elems = 4, .bytes = 100};
+    const struct manifest_encoding none = {0};
+    const struct manifest_encoding there = {
+        sizeof TEXT - 1, (uint32_t)crc32_z(0, (const uint8_t *)TEXT, sizeof TEXT - 1)};
+    struct errmsg e = {""};
+    struct manifest m = {.cut = chief.way == IS_ANOTHER_CUT ? CUT + 1 : CUT,
+                         .total_elems = 4,
+                         .identity_text = (char *)"",
+                         .files = 1,
+                         .file = &file,
+                         .ps = 1,
+                         .ps_threads = threads};
+    m.encoding = chief.way == HAS_NO_ENCODING ? none : there;
+    if (manifest_encode(&m, &chief.manifest, &chief.manifest_bytes, &e))
+        fail_msg("%s", e.text);
+    chief.manifest[10] ^= chief.way == BREAKS_THE_MANIFEST;
+}
+
+static enum err fetch(enum way way, char **text, struct manifest *m, struct errmsg *e)
+{
+    pthread_t thread;
+    char address[32], *own[] = {address};
+    struct job job = {.name = "people"};
+    const struct cluster cluster = {
+        .role = ROLE_WORKER, .index = 1, .worker_id = 1, .n_ps = 1, .ps = own};
+    chief = (struct chief){.way = way, .listening = peer_listen(), .role = -1};
+    make_manifest();
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(chief.listening));
+    assert_int_equal(pthread_create(&thread, NULL, chief_main, NULL), 0);
+    const struct cut_reader r = {.job = &job,
+                                 .cluster = &cluster,
+                                 .chief = address,
+                                 .cut = CUT,
+                                 .silent_ms = way == SAYS_NOTHING ? 300 : PEER_DEADLINE_MS};
+    enum err err = cut_reader_fetch(&r, m, text, e);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(chief.listening);
+    mem_free(chief.manifest);
+    return err;
+}
+
+static void a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    struct manifest m;
+    struct errmsg e = {""};
+    if (fetch(WELL, &text, &m, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(text, TEXT);
+    assert_int_equal(m.cut, CUT);
+    assert_int_equal(m.encoding.bytes, sizeof TEXT - 1);
+    assert_int_equal(chief.role, GRADWIRE__ROLE__READER);
+    assert_true(chief.gets > 4);
+    mem_free(text);
+    manifest_close(&m);
+}
+
+static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
+{
+    (void)state;
+    static const struct {
+        enum way way;
+        enum err err;
+        const char *why;
+    } cases[] = {
+        {FLIPS_A_BYTE, ERR_CORRUPT, "the chief's encoding.json: corrupt: its checksum differs"},
+        {IS_LONGER, ERR_CORRUPT, "encoding.json of cut 7 has 39 bytes, which it cannot have"},
+        {BREAKS_THE_MANIFEST, ERR_CORRUPT, "the chief's manifest.gw: corrupt"},
+        {HAS_NO_ENCODING, ERR_NOTFOUND, "has no encoding.json: an earlier release wrote it"},
+        {IS_ANOTHER_CUT, ERR_CORRUPT, "the chief's manifest is of cut 8"},
+        {HAS_LOST_IT, ERR_CORRUPT, "the chief: it is gone"},
+        {HANGS_UP, ERR_CLOSED, "the chief's connection is lost"},
+        {SAYS_NOTHING, ERR_TIMEOUT, "says nothing for 0 s"},
+        {REFUSES, ERR_REFUSED, "the chief refuses: of another house"},
+        {WELCOMES, ERR_PROTO, "the chief does not serve what cuts say of rows"},
+        {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        struct manifest m;
+        struct errmsg e = {""};
+        enum err err = fetch(cases[i].way, &text, &m, &e);
+        if (!strstr(e.text, cases[i].why))
+            fail_msg("case %zu: %s", i, e.text);
+        assert_int_equal(err, cases[i].err);
+        assert_null(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest),
+        cmocka_unit_test(what_is_not_as_the_manifest_says_ends_with_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+#include "worker/control/cut_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/store.h"
+#include "common/peers/dial.h"
+#include "common/peers/hello.h"
+#include "common/peers/msg_send.h"
+
+enum { MANIFEST_BYTES_MAX = CHECKPOINT_HEAD_MAX + CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES };
+
+struct fetch {
+    const struct cut_reader *of;
+    struct loop loop;
+    struct loop_timer bound;
+    struct dialer *dialer;
+    struct conn *conn;
+    ProtobufCMessage *message;
+    uint16_t type;
+    const char *file; /* that is being read; NULL: the hello is not answered */
+    uint8_t *data;    /* (total), and one more */
+    uint64_t at, total;
+    uint64_t piece_bytes; /* of the frame that comes in */
+    bool whole;           /* there is the manifest */
+    struct manifest m;
+    bool over;
+    enum err err;
+    struct errmsg *e;
+};
+
+static void end(struct fetch *f, enum err err)
+{
+    if (f->over)
+        return;
+    f->over = true;
+    f->err = err;
+    loop_stop(&f->loop);
+}
+
+static void ask(struct fetch *f)
+{
+    Gradwire__StoreGet m = GRADWIRE__STORE_GET__INIT;
+    m.request = 1;
+    m.cut = f->of->cut;
+    m.file = (char *)f->file;
+    m.offset = f->at;
+    msg_send(f->conn, FRAME_STORE_GET, &m.base, NULL, 0);
+}
+
+static void begin_file(struct fetch *f, const char *file)
+{
+    mem_free(f->data);
+    f->data = NULL;
+    f->file = file;
+    f->at = f->total = 0;
+    ask(f);
+}
+
+/* ---- what comes ---- */
+
+static enum err wrong_size(struct fetch *f, uint64_t total)
+{
+    return err_set(f->e, ERR_CORRUPT,
+                   "the chief's %s of cut %" PRIu64 " has %" PRIu64 " bytes, which it cannot have",
+                   f->file, f->of->cut, total);
+}
+
+/* The first piece is about to come: room for the file, of a size that it may have. */
+static enum err make_room(struct fetch *f, uint64_t total)
+{
+    bool fits = f->whole ? total == f->m.encoding.bytes : total <= MANIFEST_BYTES_MAX;
+    if (!fits)
+        return wrong_size(f, total);
+    f->data = mem_zalloc((size_t)total + 1, 1);
+    f->total = total;
+    return f->data ? ERR_OK : err_set(f->e, ERR_NOMEM, "no memory for %s", f->file);
+}
+
+static enum err begin_piece(struct fetch *f, const Gradwire__StoreAnswer *m)
+{
+    enum err err = f->data || !f->piece_bytes ? ERR_OK : make_room(f, m->total);
+    if (err)
+        return err;
+    if (m->offset != f->at || m->total != f->total || f->piece_bytes > STORE_PIECE_BYTES ||
+        f->piece_bytes > f->total - f->at)
+        return err_set(f->e, ERR_PROTO, "the chief sends a piece of %s that was not asked for",
+                       f->file);
+    return ERR_OK;
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *frame, const uint8_t *head)
+{
+    (void)c;
+    struct fetch *f = owner;
+    f->type = frame->type;
+    f->piece_bytes = frame->body_bytes;
+    if (f->over || (frame->body_bytes && (frame->type != FRAME_STORE_ANSWER || !f->file)))
+        return ERR_PROTO;
+    f->message = msg_unpack(frame->type, head, frame->head_bytes);
+    if (!f->message || !frame->body_bytes)
+        return f->message ? ERR_OK : ERR_PROTO;
+    enum err err = begin_piece(f, (const Gradwire__StoreAnswer *)f->message);
+    if (err)
+        end(f, err);
+    return err;
+}
+
+static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                         size_t *bytes)
+{
+    (void)c;
+    struct fetch *f = owner;
+    *p = f->data + f->at + at;
+    *bytes = (size_t)left;
+    return ERR_OK;
+}
+
+static enum err manifest_came(struct fetch *f)
+{
+    enum err err =
+        manifest_decode(f->data, (size_t)f->total, "the chief's manifest.gw", &f->m, f->e);
+    if (err)
+        return err;
+    f->whole = true;
+    if (f->m.cut != f->of->cut)
+        return err_set(f->e, ERR_CORRUPT, "the chief's manifest is of cut %" PRIu64, f->m.cut);
+    if (!f->m.encoding.bytes)
+        return err_set(f->e, ERR_NOTFOUND,
+                       "the chief's cut %" PRIu64
+                       " has no encoding.json: an earlier release wrote it",
+                       f->of->cut);
+    begin_file(f, CHECKPOINT_ENCODING);
+    return ERR_OK;
+}
+
+static void file_came(struct fetch *f)
+{
+    if (!f->whole) {
+        enum err err = manifest_came(f);
+        if (err)
+            end(f, err);
+        return;
+    }
+    end(f, checkpoint_check_encoding(&f->m.encoding, f->data, (size_t)f->total,
+                                     "the chief's encoding.json", f->e));
+}
+
+static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
+{
+    if (m->error[0] || !f->piece_bytes) {
+        end(f, err_set(f->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s",
+                       m->error[0] ? m->error : "an answer without a word"));
+        return;
+    }
+    f->at += f->piece_bytes;
+    if (f->at == f->total)
+        file_came(f);
+    else
+        ask(f);
+}
+
+static void on_bound(void *arg)
+{
+    struct fetch *f = arg;
+    const char *why = f->conn ? "" : dial_why(f->dialer);
+    end(f, err_set(f->e, ERR_TIMEOUT, "the chief at %s says nothing for %" PRId64 " s%s%s",
+                   f->of->chief, f->of->silent_ms / 1000, why[0] ? ": " : "", why));
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct fetch *f = owner;
+    ProtobufCMessage *m = f->message;
+    f->message = NULL;
+    if (loop_timer_once(&f->bound, f->of->silent_ms))
+        end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
+    else if (f->type == FRAME_REFUSE)
+        end(f, err_set(f->e, ERR_REFUSED, "the chief refuses: %s",
+                       ((const Gradwire__Refuse *)m)->text));
+    else if (f->type == FRAME_HELLO_REPLY && !f->file)
+        begin_file(f, CHECKPOINT_MANIFEST);
+    else if (f->type == FRAME_STORE_ANSWER && f->file)
+        on_answer(f, (const Gradwire__StoreAnswer *)m);
+    else if (f->type != FRAME_CHALLENGE)
+        end(f, err_set(f->e, ERR_PROTO, "the chief does not serve what cuts say of rows"));
+    msg_free(m);
+    if (f->over)
+        conn_close(c, ERR_OK, "answered");
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code;
+    struct fetch *f = owner;
+    msg_free(f->message);
+    f->message = NULL;
+    f->conn = NULL;
+    if (!f->over)
+        end(f, err_set(f->e, ERR_CLOSED, "the chief's connection is lost: %.300s", why));
+}
+
+static void on_open(struct conn *c, void *owner)
+{
+    struct fetch *f = owner;
+    Gradwire__Hello m;
+    f->conn = c;
+    hello_make(&m, f->of->job, f->of->cluster, 0);
+    m.role = GRADWIRE__ROLE__READER;
+    m.encoding.len = 0;
+    dial_hello(f->dialer, c, &m);
+}
+
+static const struct conn_ops ops = {.on_head = on_head,
+                                    .on_space = on_space,
+                                    .on_frame = on_frame,
+                                    .on_close = on_close,
+                                    .on_open = on_open};
+
+/* ---- the whole ---- */
+
+static enum err talk(struct fetch *f)
+{
+    loop_timer_init(&f->bound, &f->loop, on_bound, f);
+    enum err err = dial_new(&f->dialer, &f->loop, "the chief", f->of->chief, &ops, f, f->e);
+    if (err)
+        return err;
+    dial_start(f->dialer);
+    err = loop_timer_once(&f->bound, f->of->silent_ms);
+    if (!err)
+        err = loop_run(&f->loop);
+    if (err)
+        return err_set(f->e, err, "the event loop failed: %s", err_str(err));
+    return f->err;
+}
+
+static void stop(struct fetch *f)
+{
+    f->over = true;
+    loop_timer_stop(&f->bound);
+    dial_free(f->dialer);
+    if (f->conn)
+        conn_close(f->conn, ERR_CLOSED, "no answer is wanted any more");
+    loop_close(&f->loop); /* the connection ends here */
+}
+
+enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
+                          struct errmsg *e)
+{
+    struct fetch f = {.of = r, .e = e};
+    enum err err = loop_init(&f.loop);
+    if (err)
+        return err_set(e, err, "no event loop: %s", err_str(err));
+    err = talk(&f);
+    stop(&f);
+    if (!err) {
+        *m = f.m;
+        *text = (char *)f.data;
+        return ERR_OK;
+    }
+    if (f.whole)
+        manifest_close(&f.m);
+    mem_free(f.data);
+    return err;
+}

@@ -1,0 +1,28 @@
+/* A worker that does not see the chief's folder of cuts has a cut's encoding.json from the chief (worker/chief/store_server.h).
+ *
+ * Happy path: dial the chief -> hello, as a reader -> HELLO_REPLY -> manifest.gw -> encoding.json, whose size and checksum the
+ * manifest has. Failure modes: a chief that is not there, refuses, hangs up, or says nothing for too long; a cut that has gone
+ * meanwhile, or has none; bytes that are not those of the manifest. Each ends it, with words. */
+#ifndef GRADWIRE_WORKER_CONTROL_CUT_READER_H
+#define GRADWIRE_WORKER_CONTROL_CUT_READER_H
+
+#include "common/checkpoint/checkpoint.h"
+#include "common/cluster/cluster.h"
+
+enum { CUT_READER_SILENT_MS = 30000 /* the bound of a job */ };
+
+struct cut_reader {
+    const struct job *job;
+    const struct cluster *cluster;
+    const char *chief; /* "host:port" */
+    uint64_t cut;
+    int64_t silent_ms; /* for so long the chief may say nothing */
+};
+
+/* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL behind them) are the caller's, unchanged on error.
+ * Errors: ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT, ERR_PROTO, ERR_NOTFOUND the cut has no encoding.json, ERR_NOMEM.
+ * Thread: any; waits, on a loop of its own. */
+enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
+                          struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -668,6 +668,20 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
     return ERR_OK;
 }
 
+/* By the chief's cut, in taught; NULL: by the newest one that is seen. */
+static enum err load_again(struct process *p, const struct control_encoding *read_by,
+                           struct errmsg *e)
+{
+    forget_rows(p);
+    job_close(&p->job); /* the data have told it what they are */
+    if (read_by)
+        p->read_by = *read_by;
+    else
+        taught_close(&p->taught);
+    enum err err = load_job(p, e);
+    return err ? err : load(p, e);
+}
+
 static enum err read_anew(struct process *p, const struct control_encoding *asked, struct errmsg *e)
 {
     bool had = false;
@@ -679,11 +693,7 @@ static enum err read_anew(struct process *p, const struct control_encoding *aske
     if (err || !had)
         return err;
     log_info("reading the data again, by the encoding of the chief's cut %" PRIu64, asked->cut);
-    forget_rows(p);
-    job_close(&p->job); /* the data have told it what they are */
-    p->read_by = *asked;
-    err = load_job(p, e);
-    return err ? err : load(p, e);
+    return load_again(p, asked, e);
 }
 
 /* As the rows are, and anew if the chief reads them otherwise. */
@@ -714,14 +724,15 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* The evaluator: what ends it is said as of a worker. */
-static enum err run_evaluator(struct process *p, struct errmsg *e)
+/* What ends it is said as of a worker. */
+static enum err run_evaluator(struct process *p, struct evaluator_end *end, struct errmsg *e)
 {
     const struct evaluator_role role = {.job = &p->job,
                                         .cluster = &p->cluster,
                                         .model = p->model,
                                         .data = &p->data,
                                         .eval = &p->eval,
+                                        .encoding = p->encoding,
                                         .planted = p->planted,
                                         .batches_per_epoch = order_batches(&p->order),
                                         .output = p->output,
@@ -729,14 +740,27 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
                                         .logs = p->logs,
                                         .progress_fd = p->flags.progress_fd,
                                         .http_fd = p->http_fd};
-    bool told = false;
     interim_end(&p->interim);
-    enum err err = evaluator_role_run(&role, &told, e);
-    if (!err && told)
+    enum err err = evaluator_role_run(&role, end, e);
+    if (!err && end->told)
         p->result.exit_code = 143;
     else if (!err)
         log_info("the final checkpoint is evaluated: done");
     return err;
+}
+
+/* The evaluator. The newest cut says what its rows mean: they are read anew by it, once. */
+static enum err evaluate_all(struct process *p, struct errmsg *e)
+{
+    struct evaluator_end end = {.told = false};
+    enum err err = run_evaluator(p, &end, e);
+    if (!err || !end.encoding || end.told)
+        return err;
+    log_info("reading the data again, by the newest cut: %s", e->text);
+    err = begin_interim(p, STATE_LOADING, e);
+    if (!err)
+        err = load_again(p, NULL, e);
+    return err ? err : run_evaluator(p, &end, e);
 }
 
 /* How many workers there are is known to the chief, unless they come and go. */
@@ -843,7 +867,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     if (p->flags.find_learning_rate)
         return find_learning_rate(p, e);
     if (p->cluster.role == ROLE_EVALUATOR)
-        return run_evaluator(p, e);
+        return evaluate_all(p, e);
     enum err err = look_back(p, e);
     if (!err && p->cluster.n_ps == 0)
         err = alone_start(alone, &p->cluster, &p->flags, p->output, e);

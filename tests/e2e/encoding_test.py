@@ -11,7 +11,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PS, WORKER, TrainCase  # noqa: E402
+from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from hand_test import HandCase  # noqa: E402
 
 JOB = """name: people
@@ -101,6 +101,22 @@ class EncodingTest(NightsCase):
         self.assertEqual(self.encoding(), was)
         again = self.night("tuesday", **{**STILL, "training.epochs": 2}).summary()  # it goes on in the same way
         self.assertEqual((again["eval"], again["epochs"]), (first["eval"], 2))
+
+    def test_an_evaluator_that_has_learned_other_words_reads_its_rows_by_the_cut(self):
+        first = self.monday()
+        (self.out / "eval.json").unlink(missing_ok=True)
+        self.write(sorted(people(0, 800), reverse=True))
+        evaluator = Process(self, [WORKER, f"--job={self.JOB}", f"--output={self.out}", "--job_name=evaluator",
+                                   f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}",
+                                   *self.sets({"checkpoint.run": "tuesday", "data.encoding": "learn", **STILL})], "evaluator")
+        evaluator.until_said("evaluating the checkpoints of")
+        s = self.tuesday().summary()
+        evaluator.wait(0)
+        result = json.loads((self.out / "eval.json").read_text())["results"][-1]
+        self.assertEqual(s["eval"], first["eval"])
+        for key, value in s["eval"].items():
+            self.assertAlmostEqual(result[key], value, places=12)
+        self.assertIn("reading the data again, by the newest cut", evaluator.log())
 
     def test_learn_begins_with_words_and_scales_of_its_own(self):
         first, was = self.monday(), self.encoding()

@@ -52,6 +52,7 @@ struct watch {
     bool any_passed;
     bool seen;       /* a checkpoint was there */
     bool final_seen; /* the newest is a final one, and done with */
+    bool other_encoding;
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
 };
 
@@ -114,8 +115,15 @@ static void say_waiting(struct watch *v, int64_t now)
 
 /* ---- one checkpoint ---- */
 
-/* Of our job, and of our data? */
-static enum err check_manifest(const struct watch *v, const struct manifest *m, struct errmsg *e)
+/* A cut of an earlier release does not say. */
+static bool same_encoding(const char *text, const struct manifest_encoding *f)
+{
+    struct errmsg e;
+    return !text || !f->bytes || !checkpoint_check_encoding(f, text, strlen(text), "", &e);
+}
+
+/* Of our job, of our data, and read as we have read them? */
+static enum err check_manifest(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     enum err err = job_identity_compare(m->identity_text, r->job->identity_text, e);
@@ -131,6 +139,12 @@ static enum err check_manifest(const struct watch *v, const struct manifest *m, 
         return err_set(e, ERR_INPUT,
                        "%s: cut %" PRIu64 " has %" PRIu64 " parameters, the model %" PRIu64,
                        r->checkpoints, m->cut, m->total_elems, model_layout(r->model)->elems);
+    v->other_encoding = !same_encoding(r->encoding, &m->encoding);
+    if (v->other_encoding)
+        return err_set(e, ERR_INPUT,
+                       "%s: the rows of cut %" PRIu64 " mean something else than this evaluator's "
+                       "(words, scales or buckets): give it the chief's data.encoding",
+                       r->checkpoints, m->cut);
     return ERR_OK;
 }
 
@@ -384,7 +398,8 @@ static void take_signals(void)
     (void)sigaction(SIGINT, &action, NULL);
 }
 
-enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go, struct errmsg *e)
+enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
+                            struct errmsg *e)
 {
     int64_t now = clock_now_ms();
     struct watch v = {.role = role,
@@ -402,8 +417,8 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
         err = watch_run(&v, e);
         atomic_store(&running, NULL);
     }
-    *told_to_go = atomic_load(&told) > 0;
-    if (*told_to_go)
+    *end = (struct evaluator_end){.told = atomic_load(&told) > 0, .encoding = v.other_encoding};
+    if (end->told)
         log_info("told to go");
     http_thread_free(v.http.thread);
     events_free(v.events);

@@ -20,6 +20,7 @@ struct evaluator_role {
     const struct model *model;
     const struct dataset *data; /* its fingerprint is the job's */
     const struct dataset *eval;
+    const char *encoding; /* encoding.json, by which they were read; NULL: they have none */
     struct planted planted;
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
@@ -27,9 +28,14 @@ struct evaluator_role {
     int http_fd;     /* the caller's; -1: none */
 };
 
-/* Run to the end. ERR_OK: done, or told to go, which *told_to_go says. Errors: ERR_INPUT the checkpoints are of another job
- * or other data; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
-enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
+struct evaluator_end {
+    bool told;     /* to go */
+    bool encoding; /* ERR_INPUT, for a checkpoint's rows mean something else than these */
+};
+
+/* Run to the end. ERR_OK: done, or told to go. Errors: ERR_INPUT the checkpoints are of another job, of other data, or their
+ * rows mean something else; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
+enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e) MUST_CHECK;
 
 #endif

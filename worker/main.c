@@ -80,7 +80,8 @@ struct process {
     struct disk_thread logs_disk; /* DIR/logs, and eval.json */
     struct driver_result result;
     struct epoch_end_result learned;
-    struct best best; /* the chief's */
+    struct epoch_log log; /* the chief's, and best */
+    struct best best;
 };
 
 static int wrong(enum err err, const struct errmsg *e)
@@ -362,6 +363,16 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
     return ERR_OK;
 }
 
+/* Of training, in former runs. A chief that was killed has trained longer than its last checkpoint says. */
+static double seconds_before(const struct process *p)
+{
+    double told = p->log.n ? p->log.line[p->log.n - 1].seconds : 0;
+    if (!p->has_base)
+        return 0;
+    return strcmp(p->log.uuid, p->base.uuid) == 0 && told > p->base.seconds ? told
+                                                                            : p->base.seconds;
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
@@ -372,6 +383,9 @@ static enum err look_back(struct process *p, struct errmsg *e)
         err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
+    if (!err)
+        err = epoch_log_read(&p->log, &p->job, p->output, e);
+    p->learned.seconds_before = seconds_before(p);
     if (err || !p->has_base)
         return err;
     uint64_t per_epoch = order_batches(&p->order), epochs = manifest_epochs(&p->base, per_epoch);
@@ -465,6 +479,7 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .cluster = &p->cluster,
                                    .result = &p->result,
                                    .learned = &p->learned,
+                                   .log = &p->log,
                                    .base = p->has_base ? &p->base : NULL,
                                    .finished = p->finished,
                                    .batches_per_epoch = order_batches(&p->order),
@@ -497,7 +512,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .progress_fd = p->flags.progress_fd,
                                       .journal = &p->journal,
                                       .logs_disk = &p->logs_disk,
-                                      .seconds_before = p->has_base ? p->base.seconds : 0,
+                                      .seconds_before = p->learned.seconds_before,
+                                      .log = &p->log,
                                       .finished = p->finished,
                                       .learned_epochs = epochs_learned(p->base.epoch)};
     struct control_config control_config = {.job = &p->job,
@@ -523,7 +539,6 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         control_close(&control);
         if (p->finished) {
             int exit_code = p->result.exit_code;
-            mem_free(p->learned.history); /* nothing was learned */
             p->learned = learned;
             p->result = before;
             p->result.exit_code = exit_code;
@@ -551,6 +566,8 @@ static enum err run_chief(struct process *p, struct train *train, struct errmsg 
                                             .planted = p->planted,
                                             .best = &p->best,
                                             .curves = &curves,
+                                            .log = &p->log,
+                                            .finished = p->finished,
                                             .output = p->output,
                                             .progress_fd = p->flags.progress_fd};
     struct epoch_end *end = NULL;
@@ -877,7 +894,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 /* Of the job nothing stays; names, sockets and what is over do. */
 static void forget(struct process *p)
 {
-    mem_free(p->learned.history);
+    epoch_log_close(&p->log);
     best_close(&p->best);
     manifest_close(&p->base);
     taught_close(&p->taught);

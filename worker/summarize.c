@@ -208,20 +208,20 @@ static json_t *batches(const struct chief_facts *f)
                      count(f->recoveries));
 }
 
-/* What the evaluator found stands where the chief's own evaluations would. */
-static json_t *history(const struct summarize *what, const char *uuid, bool *ok)
+/* What the evaluator found stands where the chief's own evaluations would. Epochs behind f->steps will be learned again. */
+static json_t *history(const struct summarize *what, const struct chief_facts *f, bool *ok)
 {
     json_t *all = json_array();
-    for (size_t i = 0; i < what->learned->epochs; i++) {
-        const struct epoch_end_epoch *from = &what->learned->history[i];
+    for (size_t i = 0; i < what->log->n && what->log->line[i].step <= f->steps; i++) {
+        const struct epoch_line *from = &what->log->line[i];
         const struct evaluation *found = from->has_eval ? &from->eval : NULL;
         if (what->evaluator) {
-            const struct eval_result *at = eval_log_at(what->evaluator, uuid, from->step);
+            const struct eval_result *at = eval_log_at(what->evaluator, f->uuid, from->step);
             found = at ? &at->eval : NULL;
         }
         add(all,
             json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
-                      json_number(from->seconds), "train", trained(what->job, &from->trained, ok),
+                      json_number(from->seconds), "train", results(what->job, &from->trained, ok),
                       "eval", results(what->job, found, ok)),
             ok);
     }
@@ -375,7 +375,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "eval", results(job, !what->evaluator ? own : judged ? &judged->eval : NULL, ok), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
-    put(all, "seconds", json_number((what->base ? what->base->seconds : 0) + r->train_s), ok);
+    put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
     put(all, "first_step_s", json_number(l->first_step_s), ok);
     put(all, "peak_rss_bytes", json_object(), ok);
     put(all, "restarts", count(0), ok);
@@ -383,7 +383,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "exact", json_boolean(exact), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);
-    put(all, "history", history(what, f->uuid, ok), ok);
+    put(all, "history", history(what, f, ok), ok);
     put(all, "per_worker", accounts(worker, workers, ok), ok);
     put(all, "compression", compression(what, f, worker, workers, ok), ok);
     put(all, "evaluator", what->evaluator ? evaluator(judged, f->steps) : json_null(), ok);

@@ -13,6 +13,7 @@ struct summarize {
     const struct cluster *cluster;
     const struct driver_result *result;
     const struct epoch_end_result *learned;
+    const struct epoch_log *log;
     const struct manifest *base;   /* the cut that this run began from; NULL: none */
     const struct journal *journal; /* of the runs before */
     bool finished;                 /* the job was done before this run began */

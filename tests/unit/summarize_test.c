@@ -48,6 +48,7 @@ struct known {
     struct cluster cluster;
     struct driver_result result;
     struct epoch_end_result learned;
+    struct epoch_log epochs;
     struct manifest base;
     struct eval_log log;
     struct chief_facts facts;
@@ -55,12 +56,12 @@ struct known {
     struct summarize what;
 };
 
-static struct epoch_end_epoch ends[] = {
+static struct epoch_line ends[] = {
     {.epoch = 3, .seconds = 1.25, .has_eval = true, .eval = {.loss = 0.5, .metric = {0.5, NAN}}},
     {.epoch = 4,
      .seconds = 2.5,
      .step = 900,
-     .trained = {.examples = 8, .loss = 3, .metric = {6}},
+     .trained = {.loss = 0.375, .metric = {0.75, 0}},
      .has_eval = true,
      .eval = {.loss = 0.25, .metric = {0.75, INFINITY}}},
 };
@@ -86,9 +87,9 @@ static struct known *full(void)
         .learned = {.first_step_s = 0.25,
                     .has_eval = true,
                     .eval = {.loss = NAN, .metric = {1, INFINITY}},
-                    .epochs = 2,
-                    .history = ends,
+                    .seconds_before = 3,
                     .digest = "abcd"},
+        .epochs = {.uuid = "u", .n = 2, .line = ends},
         .base = {.seconds = 3},
         .facts = {.steps = 9380,
                   .dealt = 9380,
@@ -121,6 +122,7 @@ static struct known *full(void)
                  .cluster = &k.cluster,
                  .result = &k.result,
                  .learned = &k.learned,
+                 .log = &k.epochs,
                  .base = &k.base,
                  .batches_per_epoch = 938,
                  .output = folder},
@@ -239,6 +241,18 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_true(worker == 2 && tasks == 3 && examples == 192 && computed == 0.5 && waited == 1.5 &&
                 out == 10 && in == 20);
     json_decref(json);
+}
+
+static void the_summary_has_no_epoch_that_will_be_learned_again(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    for (uint64_t steps = 899; steps <= 900; steps++) {
+        k->facts.steps = steps;
+        json_t *json = written(k);
+        assert_int_equal(json_array_size(json_object_get(json, "history")), steps == 900 ? 2 : 1);
+        json_decref(json);
+    }
 }
 
 static void the_summary_has_the_scores_of_a_planted_model(void **state)
@@ -437,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
+        TEST(the_summary_has_no_epoch_that_will_be_learned_again),
         TEST(the_summary_has_the_scores_of_a_planted_model),
         TEST(the_summary_has_the_counts_of_each_table),
         TEST(a_job_whose_rows_had_no_room_is_not_exact),

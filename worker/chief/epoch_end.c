@@ -16,6 +16,7 @@
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/control/progress.h"
+#include "worker/model/metric.h"
 
 enum {
     STEP_LETTER_MS = 50, /* the control thread hears of steps so often, and at each epoch's end */
@@ -34,6 +35,7 @@ struct epoch_end {
     bool final_seen; /* async: the last evaluation is done */
     bool finished;   /* what is to be exported is here, when the final checkpoint is published */
     uint64_t epoch_asked;
+    uint64_t told_epochs; /* that were told before this generation, and are not undone by it */
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
     bool step_due;                      /* of it the control thread is still to hear */
@@ -63,9 +65,31 @@ static void tell_point(void *ctx, const struct history_point *p, bool of_epoch)
     post(ctx, of_epoch ? CONTROL_EPOCH_POINT : CONTROL_STEP_POINT, copy);
 }
 
+/* The file is to have what the log has. NULL: no memory, and the file stays as it is. */
+static void write_log(struct epoch_end *end)
+{
+    post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0));
+}
+
+static void restored(void *ctx, uint64_t step)
+{
+    struct epoch_end *end = ctx;
+    if (epoch_log_restore(end->config.log, step))
+        write_log(end);
+}
+
+static void begin_log(struct epoch_end *end)
+{
+    const struct epoch_log *log = end->config.log;
+    if (epoch_log_begin(end->config.log, end->terms->uuid))
+        write_log(end);
+    end->told_epochs = log->n ? log->line[log->n - 1].epoch : 0;
+}
+
 static void welcomed(void *ctx)
 {
     struct epoch_end *end = ctx;
+    begin_log(end);
     end->finish_asked = end->evaluate_asked = end->step_due = false;
     end->final_seen = end->finished = false;
     best_cut_drop(&end->best_cut);
@@ -196,27 +220,41 @@ static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
                             : epoch * end->terms->settings.batches_per_epoch;
 }
 
-/* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
-static void note_epoch(struct epoch_end *end, uint64_t epoch, const struct sums *trained,
-                       double now_s)
+static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
+                                 const struct sums *trained, double now_s)
 {
-    struct epoch_end_result *r = end->result;
-    while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
-        r->epochs--; /* a rollback went behind it */
-    if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
-        struct epoch_end_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
-        if (!grown)
-            return;
-        r->history = grown;
-        r->epochs++;
-    }
-    r->history[r->epochs - 1] =
-        (struct epoch_end_epoch){.epoch = epoch,
-                                 .step = end_of(end, epoch),
-                                 .seconds = driver_trained_s(end->parts->driver, now_s),
-                                 .trained = *trained,
-                                 .has_eval = end->evaluator != NULL,
-                                 .eval = r->eval};
+    const struct job *job = end->config.job;
+    struct epoch_line line = {.epoch = epoch,
+                              .step = end_of(end, epoch),
+                              .seconds = end->result->seconds_before +
+                                         driver_trained_s(end->parts->driver, now_s),
+                              .trained.loss = trained->loss / trained->examples,
+                              .has_eval = end->evaluator != NULL,
+                              .eval = end->result->eval};
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        line.trained.metric[i] = metric_value(job, i, trained->metric, trained->examples);
+    return line;
+}
+
+/* An epoch that ended before this generation is looked at again where the generation begins at its end. In async that is
+ * with what others have pushed since, and only the last one is told by that: it is the model's. */
+static bool is_told(const struct epoch_end *end, const struct epoch_line *line)
+{
+    const struct epoch_line *told = epoch_log_find(end->config.log, line->epoch);
+    if (!told || told->step != line->step || told->has_eval != line->has_eval)
+        return false;
+    bool before = line->epoch <= end->told_epochs && (end->terms->sync || !end->finish_asked);
+    return before || epoch_line_equal(told, line, end->config.job->model.metrics);
+}
+
+/* For summary.json and the next process. Without memory it is not there: training is not what fails. */
+static void note_epoch(struct epoch_end *end, const struct epoch_line *line)
+{
+    struct epoch_log *log = end->config.log;
+    if (epoch_log_add(log, line))
+        log_warn("epoch %" PRIu64 " is not in the history: out of memory", line->epoch);
+    else
+        post(end, CONTROL_EPOCH_LINE, epoch_log_text(log, end->config.job, log->n - 1));
 }
 
 /* The chief ends the job. */
@@ -267,6 +305,21 @@ static bool best_with(const struct epoch_end *end, uint64_t epoch, const struct 
                                   .waited = is_best ? 0 : best_waited(best, epoch),
                                   .patience = job->early_stopping.patience};
     return any;
+}
+
+/* To people, and to the history. */
+static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums *trained,
+                       const struct evaluation *eval, double now_s)
+{
+    struct progress_best best;
+    const struct epoch_line line = line_of(end, epoch, trained, now_s);
+    if (end->config.finished || is_told(end, &line)) {
+        progress_go_on(&end->progress, now_s);
+        return;
+    }
+    progress_epoch(&end->progress, epoch, trained, eval,
+                   best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
+    note_epoch(end, &line);
 }
 
 /* False: no epoch was better for too long. */
@@ -339,10 +392,7 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
         return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
-    struct progress_best best;
-    progress_epoch(&end->progress, epoch, &trained, eval,
-                   best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
-    note_epoch(end, epoch, &trained, now_s);
+    tell_epoch(end, epoch, &trained, eval, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);
     if (eval && !isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)
@@ -483,6 +533,7 @@ static bool between(void *ctx)
 }
 
 const struct driver_chief epoch_end_ops = {
+    .restored = restored,
     .welcomed = welcomed,
     .step = step_made,
     .between = between,

@@ -7,6 +7,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_EPOCH_END_H
 #define GRADWIRE_WORKER_CHIEF_EPOCH_END_H
 
+#include "worker/chief/epoch_log.h"
 #include "worker/evaluate/best.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/step/train.h"
@@ -18,18 +19,10 @@ struct epoch_end_config {
     struct planted planted;
     struct best *best;
     struct curves *curves;
+    struct epoch_log *log;
+    bool finished;      /* the job was done before: no epoch is told */
     const char *output; /* DIR */
     int progress_fd;    /* -1: none */
-};
-
-/* The end of an epoch of this run. */
-struct epoch_end_epoch {
-    uint64_t epoch;      /* from 1, over all runs */
-    double seconds;      /* since this run's first step, without evaluation */
-    uint64_t step;       /* batches behind it; in sync steps */
-    struct sums trained; /* of its training, as far as the lead shard had it then */
-    bool has_eval;
-    struct evaluation eval;
 };
 
 /* The findings. */
@@ -37,9 +30,8 @@ struct epoch_end_result {
     double first_step_s; /* since the process began; NAN: none */
     bool has_eval;
     struct evaluation eval; /* the last one */
-    size_t epochs;
-    struct epoch_end_epoch *history; /* (epochs); freed by the caller: mem_free */
-    char digest[65];                 /* "" where model/ was not written */
+    double seconds_before;  /* of training, in former runs; the caller's */
+    char digest[65];        /* "" where model/ was not written */
 };
 
 struct epoch_end;

@@ -157,9 +157,11 @@ static void io_waits(void *ctx, const struct chief_wait *wait)
 /* Of a job that was done before, its words are said already. */
 static void io_restored(void *ctx, const struct manifest *m)
 {
-    const struct host *h = ctx;
+    struct host *h = ctx;
     char text[RESUME_WORDS_BYTES];
-    if (h->config.finished)
+    control_to_train(h->control, TRAIN_RESTORED, m ? m->step : 0);
+    host_page_restored(h, m);
+    if (h->config.finished || !m)
         return;
     bool goes_on = resume_words(text, m, h->control->config.job, h->config.batches_per_epoch);
     log_info("%s", text);
@@ -304,7 +306,7 @@ static void host_on_letter(void *role, struct mail *m)
 {
     struct host *h = role;
     int64_t now = clock_now_ms();
-    if (host_page_on_letter(h, m))
+    if (host_page_on_letter(h, m) || host_epochs_on_letter(h, m))
         return;
     if (m->type == CONTROL_SEND) {
         chief_on_worker(h->chief, 0, (enum frame_type)m->number, m->data, now);

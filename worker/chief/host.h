@@ -9,6 +9,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/net/disk_thread.h"
 #include "worker/chief/core/chief.h"
+#include "worker/chief/epoch_log.h"
 #include "worker/control/control.h"
 
 struct host_config {
@@ -21,7 +22,8 @@ struct host_config {
     int progress_fd;      /* -1: none */
     const struct journal *journal;
     struct disk_thread *logs_disk;
-    double seconds_before;   /* of training, in former runs */
+    double seconds_before;       /* of training, in former runs */
+    const struct epoch_log *log; /* the epochs of former processes; read before the first letter */
     bool finished;           /* the job was done before: only tell the others, for a few seconds */
     uint64_t learned_epochs; /* then: in its final checkpoint */
 };

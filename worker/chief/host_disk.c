@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/process/files.h"
+#include "common/process/line_file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
@@ -137,6 +138,73 @@ static void hold(const struct publication *p)
         control_post(p->host->control, HOST_HELD, (uint64_t)hold, NULL, NULL);
 }
 
+/* ---- the history ---- */
+
+/* Lines on their way to DIR/history.jsonl. */
+struct lines {
+    struct host *host;
+    char *text;
+    bool whole; /* in the place of those that are there */
+};
+
+static void lines_free(struct lines *l)
+{
+    mem_free(l->text);
+    mem_free(l);
+}
+
+static void complain_of_history(struct host *h, const char *why)
+{
+    if (!h->epochs_complained)
+        log_warn("the history of epochs may lack some after a restart (said once): %s", why);
+    h->epochs_complained = true;
+}
+
+static void write_lines(void *arg)
+{
+    struct lines *l = arg;
+    struct errmsg e = {""};
+    char path[4200];
+    size_t bytes = strlen(l->text);
+    epoch_log_path(path, l->host->config.output);
+    enum err err = l->whole ? files_write(path, l->text, bytes, &e)
+                            : line_file_append(path, l->text, bytes, &e);
+    if (err)
+        complain_of_history(l->host, e.text);
+    else if (!l->whole)
+        l->host->epochs_unsynced = true;
+    lines_free(l);
+}
+
+/* What a cut has learned is in the history that is read beside it. */
+static void sync_history(struct host *h)
+{
+    struct errmsg e = {""};
+    char path[4200];
+    epoch_log_path(path, h->config.output);
+    if (h->epochs_unsynced && line_file_sync(path, &e))
+        complain_of_history(h, e.text);
+    h->epochs_unsynced = false;
+}
+
+bool host_epochs_on_letter(struct host *h, struct mail *m)
+{
+    if (m->type != CONTROL_EPOCH_LINE && m->type != CONTROL_EPOCH_LINES)
+        return false;
+    struct lines *l = m->data ? mem_zalloc(1, sizeof *l) : NULL;
+    if (l)
+        *l = (struct lines){h, m->data, m->type == CONTROL_EPOCH_LINES};
+    if (l && disk_thread_post(&h->checkpoints_disk, write_lines, l) == ERR_OK) {
+        m->data = NULL;
+    } else {
+        log_warn("the history of epochs lacks one after a restart: no memory to write it");
+        mem_free(l);
+    }
+    return true;
+}
+
+/* ---- a cut ---- */
+
 static void publish(void *arg)
 {
     struct publication *p = arg;
@@ -144,6 +212,7 @@ static void publish(void *arg)
     struct errmsg e = {""};
     const char *encoding = p->host->config.encoding;
     enum err err = ERR_OK;
+    sync_history(p->host);
     if (encoding)
         err = checkpoint_write_encoding(dir, p->m.cut, encoding, strlen(encoding), &p->m.encoding,
                                         &e);

@@ -12,11 +12,40 @@
 
 enum { WARNINGS_SHOWN = 12, STEP_VALUES = 3, EPOCH_VALUES = 4, RATE = 2 };
 
+/* The epochs of the processes before: of a curve by the step each is a point. */
+static void add_epochs(struct host *h)
+{
+    const struct epoch_log *log = h->config.log;
+    for (size_t i = 0; i < log->n; i++) {
+        const struct epoch_line *l = &log->line[i];
+        const double none = NAN,
+                     metric = h->control->config.job->model.metrics ? l->trained.metric[0] : none;
+        const double judged = h->control->config.job->model.metrics ? l->eval.metric[0] : none;
+        const struct history_point step = {l->epoch * h->config.batches_per_epoch,
+                                           {l->trained.loss, metric, none, none}};
+        const struct history_point epoch = {l->epoch,
+                                            {l->trained.loss, metric,
+                                             l->has_eval ? l->eval.loss : none,
+                                             l->has_eval ? judged : none}};
+        history_add(&h->page.steps, &step);
+        history_add(&h->page.epochs, &epoch);
+    }
+}
+
 enum err host_page_start(struct host *h, struct errmsg *e)
 {
     h->page.worker = mem_zalloc(CHIEF_WORKERS_MAX, sizeof *h->page.worker);
     h->page.ps = mem_zalloc(h->control->config.cluster->n_ps, sizeof *h->page.ps);
+    add_epochs(h);
     return h->page.worker && h->page.ps ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for the page");
+}
+
+void host_page_restored(struct host *h, const struct manifest *m)
+{
+    uint64_t per_epoch = h->config.batches_per_epoch;
+    uint64_t epochs = m ? manifest_epochs(m, per_epoch) : 0;
+    history_drop(&h->page.epochs, epochs + 1);
+    history_drop(&h->page.steps, (m ? m->step : 0) + 1);
 }
 
 void host_page_close(struct host *h)

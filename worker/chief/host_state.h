@@ -68,6 +68,8 @@ struct host {
     bool has_eval;
     struct disk_thread checkpoints_disk; /* manifests, and what ps send and fetch */
     struct disk_thread journal_disk;
+    /* checkpoints_disk's: the history has lines that a power cut may take; that it cannot be written was said */
+    bool epochs_unsynced, epochs_complained;
     struct store_server store_server;
     char store_token[64];
     uint64_t connections;
@@ -111,6 +113,7 @@ enum err host_status(void *role, json_t *to) MUST_CHECK;
 enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
 void host_page_close(struct host *h);
 void host_page_tick(struct host *h, int64_t now_ms);
+void host_page_restored(struct host *h, const struct manifest *m); /* as chief_io's */
 bool host_page_on_letter(struct host *h, const struct mail *m); /* false: it is not for the page */
 /* The fields of /status about a worker, a ps, and the whole job. */
 double host_page_slow_s(const struct host *h); /* for each step: a worker above it is slow */
@@ -131,7 +134,9 @@ void worker_links_close(struct host *h);
 
 /* ---- host_disk.c: what waits for a disk does so on threads of its own ---- */
 
-void host_publish(void *ctx, const struct manifest *m);          /* a chief_io call */
+void host_publish(void *ctx, const struct manifest *m); /* a chief_io call */
+bool host_epochs_on_letter(struct host *h,
+                           struct mail *m); /* takes its data; false: it is not for the history */
 void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
 /* The evaluator's result of the final cut is looked for in DIR/eval.json. */
 void host_await_evaluator(void *ctx, uint64_t cut); /* a chief_io call */

@@ -1,13 +1,12 @@
 #include "worker/chief/journal_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/process/files.h"
+#include "common/process/line_file.h"
 
 /* ---- text ---- */
 
@@ -97,45 +96,15 @@ enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg 
     return err;
 }
 
-/* A torn line at the end must not swallow the next one: behind it the append begins with an end of line. */
-static bool is_torn(int fd)
-{
-    char last = '\n';
-    off_t bytes = lseek(fd, 0, SEEK_END);
-    return bytes != 0 && (bytes < 0 || pread(fd, &last, 1, bytes - 1) != 1 || last != '\n');
-}
-
-static enum err write_all(int fd, const struct journal_entry *entry, size_t n)
-{
-    char line[JOURNAL_LINE_MAX + 1] = "\n";
-    size_t before = is_torn(fd) ? 1 : 0;
-    for (size_t i = 0; i < n; i++, before = 0) {
-        size_t bytes = before + journal_line(&entry[i], line + before), done = 0;
-        while (done < bytes) {
-            ssize_t written = write(fd, line + done, bytes - done);
-            if (written < 0 && errno != EINTR)
-                return ERR_IO;
-            done += written > 0 ? (size_t)written : 0;
-        }
-    }
-    return fsync(fd) ? ERR_IO : ERR_OK;
-}
-
 enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
                         struct errmsg *e)
 {
     char path[4200];
     enum err err = files_mkdirs(checkpoints, e);
-    if (err)
-        return err;
     journal_path(path, checkpoints);
-    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-    err = write_all(fd, entry, n);
-    if (err)
-        err_set(e, err, "%s: %s", path, strerror(errno));
-    if (close(fd) && !err)
-        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-    return err ? err : files_sync_folder(checkpoints, e);
+    for (size_t i = 0; i < n && !err; i++) {
+        char line[JOURNAL_LINE_MAX];
+        err = line_file_append(path, line, journal_line(&entry[i], line), e);
+    }
+    return err ? err : line_file_sync(path, e);
 }

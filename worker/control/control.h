@@ -15,8 +15,9 @@ struct meter;
 
 /* Letters to the training thread. */
 enum train_letter {
-    TRAIN_CHIEF,     /* number: frame type; data: a message of the chief */
-    TRAIN_HELLO,     /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
+    TRAIN_CHIEF, /* number: frame type; data: a message of the chief */
+    TRAIN_HELLO, /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
+    TRAIN_RESTORED, /* the generation that WELCOME is next to tell begins with what a cut of step `number` has */
     TRAIN_EPOCH,     /* not in sync: epoch `number` is over: evaluate */
     TRAIN_FINISH,    /* all is learned: final parameters, evaluation */
     TRAIN_KEPT,      /* data: struct train_kept */
@@ -38,6 +39,8 @@ enum control_letter {
     CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
     CONTROL_STEP_POINT,  /* data: struct history_point: loss, metric, examples/s after a step */
     CONTROL_EPOCH_POINT, /* the same: loss, metric, and those of the evaluation, of an epoch */
+    CONTROL_EPOCH_LINE,  /* data: a line of the history (worker/chief/epoch_log.h), a string */
+    CONTROL_EPOCH_LINES, /* the same: all lines, in the place of those that the file has */
     CONTROL_QUIT,        /* from control_close */
     CONTROL_ROLE,        /* the first of the role's own: control_ops.on_letter gets them */
 };

@@ -13,8 +13,7 @@ static void thin(struct history *h)
     h->every *= 2;
 }
 
-/* Remove the points from this step on: a rollback undid them. */
-static void roll_back(struct history *h, uint64_t step)
+void history_drop(struct history *h, uint64_t step)
 {
     uint32_t before = h->n;
     while (h->n && h->point[h->n - 1].step >= step)
@@ -30,7 +29,7 @@ void history_add(struct history *h, const struct history_point *p)
 {
     if (h->every == 0)
         h->every = 1;
-    roll_back(h, p->step);
+    history_drop(h, p->step);
     bool keep_last = h->n == 0 || (h->seen - 1) % h->every == 0;
     if (keep_last && h->n == HISTORY_MAX)
         thin(h);

@@ -21,6 +21,8 @@ struct history {
 
 /* All zero is one without points. A step that is not behind the last one's was rolled back: what follows it goes. */
 void history_add(struct history *h, const struct history_point *p);
+/* Points from this step on go: a rollback undid them. */
+void history_drop(struct history *h, uint64_t step);
 /* [[step, value, ..], ..] with the first `values` of each; null for what is not finite. NULL: no memory. */
 json_t *history_json(const struct history *h, uint32_t values);
 

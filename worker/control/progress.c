@@ -190,6 +190,11 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,
              eval ? progress_planted(&p->planted, planted) : "");
+    progress_go_on(p, now_s);
+}
+
+void progress_go_on(struct progress *p, double now_s)
+{
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;
 }

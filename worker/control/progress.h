@@ -42,6 +42,9 @@ void progress_step(struct progress *p, double examples, const struct sums *train
 void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
                     const struct evaluation *eval, const struct progress_best *best, double now_s);
 
+/* An epoch was told before: the next one begins now. */
+void progress_go_on(struct progress *p, double now_s);
+
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
 

@@ -256,6 +256,10 @@ static void on_letter(void *arg, struct mail *m)
     case TRAIN_HELLO:
         say_hello(d);
         break;
+    case TRAIN_RESTORED:
+        if (d->chief)
+            d->chief->restored(d->chief_ctx, m->number);
+        break;
     case TRAIN_EPOCH:
         if (d->chief)
             d->chief->evaluate(d->chief_ctx, m->number);

@@ -27,7 +27,8 @@ struct driver_config {
 
 /* What the chief does on this thread beside its share of the work. Each may end the run (driver_stop). */
 struct driver_chief {
-    void (*welcomed)(void *ctx); /* a new generation has begun */
+    void (*restored)(void *ctx, uint64_t step); /* the next generation begins with a cut of it */
+    void (*welcomed)(void *ctx);                /* a new generation has begun */
     void (*step)(void *ctx, uint64_t id, const struct sums *sums, double now_s); /* was made */
     bool (*between)(
         void *ctx); /* two tasks; false: the next one is not begun before a letter has come */

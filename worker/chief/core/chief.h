@@ -73,7 +73,7 @@ struct chief_io {
     void (*say)(void *ctx, int is_warning, const char *text);
     /* Training waits for this process, or (WAIT_NOBODY) for none any more. Said once when that begins. May be NULL. */
     void (*waits)(void *ctx, const struct chief_wait *wait);
-    /* A generation has begun with what this cut has. */
+    /* A generation begins with what this cut has, or (NULL) with initial values. Said before any worker hears of it. */
     void (*restored)(void *ctx, const struct manifest *m);
     uint64_t (*random)(void *ctx);
     /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */

@@ -211,9 +211,9 @@ static void entered_all(struct chief *c)
     wait_begin(c);
     if (c->begins == BEGINS_NEW && !c->going)
         cut_start(c, false); /* cut 0: the state after initialization */
+    if (c->begins != BEGINS_TAKEOVER)
+        c->io->restored(c->ctx, c->has_base ? &c->base : NULL);
     members_entered(c);
-    if (c->begins == BEGINS_RESTORE)
-        c->io->restored(c->ctx, &c->base);
     for (uint32_t i = 0; c->begins == BEGINS_TAKEOVER && i < c->config.ps; i++)
         if (c->mode->resend)
             c->mode->resend(c, i);

@@ -1,0 +1,61 @@
+#include "common/process/line_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/process/files.h"
+
+static enum err io_error(struct errmsg *e, const char *path)
+{
+    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static enum err write_all(int fd, const char *text, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t written = write(fd, text + done, bytes - done);
+        if (written < 0 && errno != EINTR)
+            return ERR_IO;
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return ERR_OK;
+}
+
+static bool is_torn(int fd)
+{
+    char last = '\n';
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    return bytes != 0 && (bytes < 0 || pread(fd, &last, 1, bytes - 1) != 1 || last != '\n');
+}
+
+enum err line_file_append(const char *path, const char *lines, size_t bytes, struct errmsg *e)
+{
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return io_error(e, path);
+    enum err err = is_torn(fd) ? write_all(fd, "\n", 1) : ERR_OK;
+    if (!err)
+        err = write_all(fd, lines, bytes);
+    if (err)
+        err = io_error(e, path);
+    if (close(fd) && !err)
+        err = io_error(e, path);
+    return err;
+}
+
+enum err line_file_sync(const char *path, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || n >= sizeof folder)
+        return io_error(e, path);
+    enum err err = fsync(fd) ? io_error(e, path) : ERR_OK;
+    (void)close(fd);
+    memcpy(folder, slash ? path : ".", n);
+    folder[n] = '\0';
+    return err ? err : files_sync_folder(folder[0] ? folder : "/", e);
+}

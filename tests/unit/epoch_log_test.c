@@ -1,0 +1,185 @@
+/* The history of a job's epochs: what reads back, what a rollback undoes, and whose lines count. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/line_file.h"
+#include "tests/lib/folder.h"
+#include "worker/chief/epoch_log.h"
+
+static const struct job *job(void)
+{
+    static struct job j;
+    j = (struct job){
+        .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_MEAN_ABSOLUTE_ERROR}}};
+    return &j;
+}
+
+/* Of numbers that decimal digits do not have. */
+static struct epoch_line line(uint64_t epoch)
+{
+    return (struct epoch_line){.epoch = epoch,
+                               .step = 10 * epoch,
+                               .seconds = (double)epoch / 3,
+                               .trained = {.loss = 1 / 7.0, .metric = {2.0 / 3, 1e-300}},
+                               .has_eval = true,
+                               .eval = {.loss = 1e22 / 3, .metric = {0, 0.1}}};
+}
+
+static void add(struct epoch_log *l, uint64_t epoch)
+{
+    struct epoch_line one = line(epoch);
+    assert_int_equal(epoch_log_add(l, &one), ERR_OK);
+}
+
+static struct epoch_log of(const char *uuid, uint64_t epochs)
+{
+    struct epoch_log l = {.n = 0};
+    (void)epoch_log_begin(&l, uuid);
+    for (uint64_t i = 1; i <= epochs; i++)
+        add(&l, i);
+    return l;
+}
+
+static void parse(struct epoch_log *l, const char *text)
+{
+    assert_int_equal(epoch_log_parse(l, job(), text, strlen(text)), ERR_OK);
+}
+
+static void an_epoch_reads_back_to_the_bit(void **state)
+{
+    (void)state;
+    struct epoch_log l = of("a", 2), back = {.n = 0};
+    l.line[1].trained.loss = l.line[1].eval.metric[0] = NAN;
+    struct epoch_line none = line(3);
+    none.has_eval = false;
+    assert_int_equal(epoch_log_add(&l, &none), ERR_OK);
+    char *text = epoch_log_text(&l, job(), 0), *last = epoch_log_text(&l, job(), 2);
+    assert_true(text && last);
+    assert_string_equal(text + strlen(text) - strlen(last), last);
+    parse(&back, text);
+    assert_string_equal(back.uuid, "a");
+    assert_int_equal(back.n, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(epoch_line_equal(&back.line[i], &l.line[i], 2));
+        assert_true(back.line[i].seconds == l.line[i].seconds);
+    }
+    assert_false(epoch_line_equal(&l.line[0], &l.line[1], 2));
+    mem_free(text);
+    mem_free(last);
+    epoch_log_close(&l);
+    epoch_log_close(&back);
+}
+
+static void an_epoch_that_is_made_again_takes_the_place_of_all_behind_it(void **state)
+{
+    (void)state;
+    struct epoch_log l = of("a", 4);
+    add(&l, 3);
+    assert_int_equal(l.n, 3);
+    assert_non_null(epoch_log_find(&l, 3));
+    assert_null(epoch_log_find(&l, 4));
+    add(&l, 9); /* in async some are missing */
+    assert_int_equal(l.n, 4);
+    epoch_log_close(&l);
+}
+
+static void a_rollback_undoes_the_epochs_that_its_cut_has_not(void **state)
+{
+    (void)state;
+    struct epoch_log l = of("a", 4);
+    assert_false(epoch_log_restore(&l, 40));
+    assert_true(epoch_log_restore(&l, 39));
+    assert_true(epoch_log_restore(&l, 20));
+    assert_int_equal(l.n, 2);
+    assert_true(epoch_log_restore(&l, 0));
+    assert_int_equal(l.n, 0);
+    assert_false(epoch_log_restore(&l, 0));
+    epoch_log_close(&l);
+}
+
+static void epochs_of_another_job_do_not_count(void **state)
+{
+    (void)state;
+    struct epoch_log l = of("a", 2), other = of("b", 1);
+    char *text = epoch_log_text(&other, job(), 0);
+    assert_false(epoch_log_begin(&l, "a"));
+    parse(&l, text); /* the last one's */
+    assert_string_equal(l.uuid, "b");
+    assert_int_equal(l.n, 1);
+    assert_true(epoch_log_begin(&l, "c"));
+    assert_int_equal(l.n, 0);
+    assert_false(epoch_log_begin(&l, "d"));
+    mem_free(text);
+    epoch_log_close(&l);
+    epoch_log_close(&other);
+}
+
+static void lines_that_make_no_sense_are_passed_over(void **state)
+{
+    (void)state;
+    struct epoch_log l = {.n = 0};
+    parse(&l, "\n[]\n{\"job\":\"a\"}\n"
+              "{\"job\":\"a\",\"epoch\":0,\"step\":1,\"seconds\":1,\"train\":{}}\n"
+              "{\"job\":\"a\",\"epoch\":1,\"step\":-1,\"seconds\":1,\"train\":{}}\n"
+              "{\"job\":\"a\",\"epoch\":1,\"step\":1,\"seconds\":null,\"train\":{}}\n"
+              "{\"job\":\"a\",\"epoch\":1,\"step\":1,\"seconds\":1}\n"
+              "{\"epoch\":1,\"step\":1,\"seconds\":1,\"train\":{}}\n"
+              "{\"job\":\"a\",\"epoch\":2,\"step\":5,\"seconds\":1,\"train\":{\"loss\":3}}\n"
+              "{\"job\":\"a\",\"epoch\":3,\"step\":6,\"seconds\":1,\"train\":{\"lo");
+    assert_int_equal(l.n, 1);
+    assert_int_equal(l.line[0].epoch, 2);
+    assert_true(l.line[0].trained.loss == 3 && isnan(l.line[0].trained.metric[1]));
+    assert_false(l.line[0].has_eval);
+    epoch_log_close(&l);
+}
+
+static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
+{
+    (void)state;
+    char folder[FOLDER_BYTES], path[4200];
+    struct errmsg e = {""};
+    struct epoch_log l = of("a", 2), back = {.n = 0};
+    assert_int_equal(folder_make(folder), 0);
+    assert_int_equal(epoch_log_read(&back, job(), folder, &e), ERR_OK); /* none is an empty one */
+    assert_int_equal(back.n, 0);
+    epoch_log_path(path, folder);
+    assert_int_equal(line_file_sync(path, &e), ERR_IO);
+    for (size_t i = 0; i < l.n; i++) {
+        char *text = epoch_log_text(&l, job(), i);
+        *strchr(text, '\n') = '\0';
+        assert_int_equal(line_file_append(path, "{\"torn", 6, &e), ERR_OK);
+        assert_int_equal(line_file_append(path, text, strlen(text), &e), ERR_OK);
+        assert_int_equal(line_file_append(path, "\n", 1, &e), ERR_OK);
+        mem_free(text);
+    }
+    assert_int_equal(line_file_sync(path, &e), ERR_OK);
+    assert_int_equal(epoch_log_read(&back, job(), folder, &e), ERR_OK);
+    assert_int_equal(back.n, 2);
+    assert_int_equal(folder_remove(folder), 0);
+    epoch_log_close(&l);
+    epoch_log_close(&back);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_reads_back_to_the_bit),
+        cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
+        cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),
+        cmocka_unit_test(epochs_of_another_job_do_not_count),
+        cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
+        cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+#include "worker/chief/epoch_log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "worker/model/metric.h"
+
+enum { FILE_MAX_BYTES = 256 << 20 };
+
+void epoch_log_close(struct epoch_log *l)
+{
+    mem_free(l->line);
+    *l = (struct epoch_log){.n = 0};
+}
+
+/* ---- decisions ---- */
+
+enum err epoch_log_add(struct epoch_log *l, const struct epoch_line *line)
+{
+    size_t n = l->n;
+    while (n && l->line[n - 1].epoch >= line->epoch)
+        n--;
+    struct epoch_line *grown = mem_resize(l->line, n + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    grown[n] = *line;
+    l->line = grown;
+    l->n = n + 1;
+    return ERR_OK;
+}
+
+bool epoch_log_restore(struct epoch_log *l, uint64_t step)
+{
+    size_t before = l->n;
+    while (l->n && l->line[l->n - 1].step > step)
+        l->n--;
+    return l->n < before;
+}
+
+bool epoch_log_begin(struct epoch_log *l, const char *uuid)
+{
+    bool drops = l->n > 0 && strcmp(l->uuid, uuid) != 0;
+    if (drops)
+        l->n = 0;
+    (void)snprintf(l->uuid, sizeof l->uuid, "%s", uuid);
+    return drops;
+}
+
+const struct epoch_line *epoch_log_find(const struct epoch_log *l, uint64_t epoch)
+{
+    for (size_t i = l->n; i > 0; i--)
+        if (l->line[i - 1].epoch == epoch)
+            return &l->line[i - 1];
+    return NULL;
+}
+
+static bool equal_bits(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static bool equal_results(const struct evaluation *a, const struct evaluation *b, uint32_t metrics)
+{
+    bool same = equal_bits(a->loss, b->loss);
+    for (uint32_t i = 0; i < metrics; i++)
+        same = same && equal_bits(a->metric[i], b->metric[i]);
+    return same;
+}
+
+bool epoch_line_equal(const struct epoch_line *a, const struct epoch_line *b, uint32_t metrics)
+{
+    return a->epoch == b->epoch && a->step == b->step && a->has_eval == b->has_eval &&
+           equal_results(&a->trained, &b->trained, metrics) &&
+           (!a->has_eval || equal_results(&a->eval, &b->eval, metrics));
+}
+
+/* ---- text ---- */
+
+/* {"loss":..,"accuracy":..}. */
+static json_t *results_json(const struct evaluation *found, const struct job *job)
+{
+    json_t *object = json_pack("{s:o}", "loss", json_number(found->loss));
+    for (uint32_t i = 0; object && i < job->model.metrics; i++)
+        if (json_object_set_new(object, metric_name(job->model.metric[i]),
+                                json_number(found->metric[i]))) {
+            json_decref(object);
+            object = NULL;
+        }
+    return object;
+}
+
+static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
+{
+    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "job", uuid, "epoch",
+                            (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
+                            json_number(line->seconds), "train", results_json(&line->trained, job),
+                            "eval", line->has_eval ? results_json(&line->eval, job) : json_null());
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    return text;
+}
+
+char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from)
+{
+    size_t bytes = 0;
+    char *all = mem_zalloc(1, 1);
+    for (size_t i = from; all && i < l->n; i++) {
+        char *line = line_text(&l->line[i], l->uuid, job);
+        size_t more = line ? strlen(line) : 0;
+        char *grown = line ? mem_resize(all, bytes + more + 2, 1) : NULL;
+        if (!grown)
+            mem_free(all);
+        all = grown;
+        if (grown) {
+            (void)snprintf(grown + bytes, more + 2, "%s\n", line);
+            bytes += more + 1;
+        }
+        free(line);
+    }
+    return all;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static bool count(const json_t *object, const char *key, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
+static struct evaluation results_of(const json_t *object, const struct job *job)
+{
+    struct evaluation found = {.loss = number(object, "loss")};
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        found.metric[i] = number(object, metric_name(job->model.metric[i]));
+    return found;
+}
+
+static bool line_of(const json_t *one, const struct job *job, const char **uuid,
+                    struct epoch_line *line)
+{
+    const json_t *trained = json_object_get(one, "train"), *eval = json_object_get(one, "eval");
+    *uuid = json_string_value(json_object_get(one, "job"));
+    *line = (struct epoch_line){.seconds = number(one, "seconds"),
+                                .trained = results_of(trained, job),
+                                .has_eval = json_is_object(eval),
+                                .eval = results_of(eval, job)};
+    return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
+           count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;
+}
+
+enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char *text, size_t bytes)
+{
+    enum err err = ERR_OK;
+    const char *end;
+    for (const char *at = text; !err && (end = memchr(at, '\n', bytes - (size_t)(at - text)));
+         at = end + 1) {
+        const char *uuid;
+        struct epoch_line line;
+        json_t *one = json_loadb(at, (size_t)(end - at), 0, NULL);
+        if (one && line_of(one, job, &uuid, &line)) {
+            (void)epoch_log_begin(l, uuid);
+            err = epoch_log_add(l, &line);
+        }
+        json_decref(one);
+    }
+    return err;
+}
+
+/* ---- the file ---- */
+
+void epoch_log_path(char out[4200], const char *output)
+{
+    (void)snprintf(out, 4200, "%s/history.jsonl", output);
+}
+
+enum err epoch_log_read(struct epoch_log *l, const struct job *job, const char *output,
+                        struct errmsg *e)
+{
+    char path[4200];
+    uint8_t *text;
+    size_t bytes;
+    epoch_log_path(path, output);
+    enum err err = files_read_regular(path, FILE_MAX_BYTES, &text, &bytes, e);
+    if (err)
+        return err == ERR_NOTFOUND ? ERR_OK : err;
+    err = epoch_log_parse(l, job, (const char *)text, bytes);
+    mem_free(text);
+    return err ? err_set(e, err, "%s: out of memory", path) : ERR_OK;
+}

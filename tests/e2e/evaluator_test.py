@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
-from tfevents import Run  # noqa: E402
+from tfevents import Run, hyperparameters  # noqa: E402
 from watch import get, text  # noqa: E402
 
 KEYS = {"training.epochs": 3, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0, "worker.threads": 1}
@@ -162,6 +162,7 @@ class EventsTest(TrainCase):
         job.until_cut(3)
         job.signal(signal.SIGTERM)
         job.wait(143)
+        (self.out / "logs/events.out.tfevents.0").write_bytes(b"")
         return self.train(keys={**KEYS, "training.epochs": 4 + job.summary()["epochs"]}).summary()
 
     def test_a_reader_finds_what_the_summary_says(self):
@@ -187,6 +188,8 @@ class EventsTest(TrainCase):
         self.assertIn("name: mnist-mlp", train.texts["job"])
         self.assertEqual(set(session.plugins["hparams"]),
                          {f"_hparams_/{tag}" for tag in ("experiment", "session_start_info", "session_end_info")})
+        self.assertEqual((hyperparameters(session)["epochs"], len(session.files)), (s["epochs"], 2))
+        self.assertTrue((self.out / "logs/events.out.tfevents.0").exists())  # it is not ours
 
     def test_a_disk_that_takes_nothing_ends_nothing(self):
         self.out.mkdir()
@@ -214,7 +217,7 @@ class EventsTest(TrainCase):
             self.assertEqual(sum(row[2] for row in rows), 784 * 128)
             self.assertTrue(rows[0][0] < 0 < rows[-1][1], rows)
         self.assertIn("name: mnist-mlp", got["texts"]["job"])
-        self.assertEqual((got["hparams"]["optimizer"], got["hparams"]["learning_rate"]), ("adam", 0.001))
+        self.assertEqual([got["hparams"][key] for key in ("optimizer", "learning_rate", "epochs")], ["adam", 0.001, s["epochs"]])
 
 
 if __name__ == "__main__":

@@ -72,6 +72,16 @@ def doubles(data):
     return list(struct.unpack(f"<{len(data) // 8}d", data))
 
 
+def hyperparameters(run):
+    """{name: value} of the session in this folder."""
+    found = {}
+    for entry in fields(run.plugins["hparams"]["_hparams_/session_start_info"][3][0])[1]:
+        named = fields(entry)
+        value = fields(named[2][0])
+        found[named[1][0].decode()] = doubles(value[2][0])[0] if 2 in value else value[3][0].decode()
+    return found
+
+
 class Run:
     """What a reader knows of one folder, with its restarts obeyed: scalars and histograms are {tag: {step: value}}."""
 
@@ -108,7 +118,8 @@ class Run:
         elif first(plugin, 1) == b"text":
             self.texts[tag] = first(fields(value[8][0]), 8).decode()
         else:
-            self.plugins.setdefault(first(plugin, 1).decode(), {})[tag] = fields(first(plugin, 2))
+            told = self.plugins.setdefault(first(plugin, 1).decode(), {})
+            told.setdefault(tag, fields(first(plugin, 2)))  # TensorBoard keeps the first of each
 
     def _put(self, where, tag, step, value):
         points = where.setdefault(tag, {})

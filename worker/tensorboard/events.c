@@ -35,9 +35,12 @@ static void write_note(void *note)
     struct events *ev = n->of;
     struct errmsg e = {""};
     struct events_file *file = &ev->file[n->run];
-    enum err err = file->fd >= 0 ? ERR_OK : open_file(ev, n->run, n->wall_time, &e);
+    bool begins = file->fd < 0;
+    enum err err = begins ? open_file(ev, n->run, n->wall_time, &e) : ERR_OK;
     if (!err)
         err = events_note_write(n, file, &e);
+    if (!err && begins && n->run == EVENTS_SESSION)
+        events_file_replace(file, EVENTS_SESSION_TAG);
     if (err && !ev->complained)
         log_warn("TensorBoard's files lack what cannot be written (said once): %s", e.text);
     ev->complained |= err != ERR_OK;

@@ -1,5 +1,6 @@
 #include "worker/tensorboard/events_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +11,9 @@
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 
-enum { HEAD_BYTES = 12, TAIL_BYTES = 4, HOST_BYTES = 256, NAMES_MAX = 60 };
+enum { HEAD_BYTES = 12, TAIL_BYTES = 4, HOST_BYTES = 256, NAMES_MAX = 60, LOOK_BYTES = 4096 };
+
+static const char PREFIX[] = "events.out.tfevents.";
 
 uint32_t events_file_masked_crc(const void *data, size_t bytes)
 {
@@ -67,8 +70,8 @@ static enum err create(struct events_file *f, const char *folder, const char *ho
                        struct errmsg *e)
 {
     for (int64_t later = 0; f->fd < 0; later++) {
-        int n = snprintf(f->path, sizeof f->path, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld",
-                         folder, seconds + later, host, (long)getpid());
+        int n = snprintf(f->path, sizeof f->path, "%s/%s%010" PRId64 ".%s.%ld", folder, PREFIX,
+                         seconds + later, host, (long)getpid());
         if (n < 0 || (size_t)n >= sizeof f->path)
             return err_set(e, ERR_IO, "%.100s...: the path is too long", folder);
         f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -106,4 +109,34 @@ void events_file_close(struct events_file *f)
     if (f->fd >= 0)
         (void)close(f->fd);
     f->fd = -1;
+}
+
+static bool has_tag(const char *path, const char *tag)
+{
+    char begin[LOOK_BYTES];
+    struct errmsg e;
+    int fd;
+    if (files_open(path, &fd, &e))
+        return false;
+    ssize_t bytes = read(fd, begin, sizeof begin);
+    (void)close(fd);
+    return bytes > 0 && memmem(begin, (size_t)bytes, tag, strlen(tag));
+}
+
+void events_file_replace(const struct events_file *f, const char *tag)
+{
+    const char *own = strrchr(f->path, '/') + 1;
+    char path[FILES_PATH_MAX];
+    int folder = (int)(own - f->path);
+    (void)snprintf(path, sizeof path, "%.*s", folder, f->path);
+    DIR *d = opendir(path);
+    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) {
+        int n = snprintf(path, sizeof path, "%.*s%s", folder, f->path, entry->d_name);
+        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 &&
+            strcmp(entry->d_name, own) != 0 && n > 0 && (size_t)n < sizeof path &&
+            has_tag(path, tag))
+            (void)unlink(path);
+    }
+    if (d)
+        (void)closedir(d);
 }

@@ -21,6 +21,9 @@ struct events_file {
 enum err events_file_open(struct events_file *f, const char *folder, double wall_time,
                           struct errmsg *e) MUST_CHECK;
 void events_file_close(struct events_file *f);
+/* Remove the other event files of its folder that have this tag near their beginning: f says anew what they say, and
+ * TensorBoard would keep the first. What cannot be removed stays. */
+void events_file_replace(const struct events_file *f, const char *tag);
 
 /* Append one record. On error nothing of it stays: what comes later can be read. Errors: ERR_IO, ERR_NOMEM. */
 enum err events_file_append(struct events_file *f, const Tensorboard__Event *event,

@@ -290,13 +290,13 @@ void events_session(struct events_note *n, const struct job *job)
     experiment.metric_infos = m.infos;
     data.data_case = TENSORBOARD__HPARAMS_DATA__DATA_EXPERIMENT;
     data.experiment = &experiment;
-    append_hparams(n, "_hparams_/experiment", &data);
+    append_hparams(n, EVENTS_SESSION_TAG "experiment", &data);
     start.n_hparams = h.n;
     start.hparams = h.entries;
     start.start_time_secs = n->wall_time;
     data.data_case = TENSORBOARD__HPARAMS_DATA__DATA_SESSION_START_INFO;
     data.session_start_info = &start;
-    append_hparams(n, "_hparams_/session_start_info", &data);
+    append_hparams(n, EVENTS_SESSION_TAG "session_start_info", &data);
 }
 
 void events_session_end(struct events_note *n, bool success)
@@ -310,5 +310,5 @@ void events_session_end(struct events_note *n, bool success)
     end.end_time_secs = n->wall_time;
     data.data_case = TENSORBOARD__HPARAMS_DATA__DATA_SESSION_END_INFO;
     data.session_end_info = &end;
-    append_hparams(n, "_hparams_/session_end_info", &data);
+    append_hparams(n, EVENTS_SESSION_TAG "session_end_info", &data);
 }

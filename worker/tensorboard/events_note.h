@@ -7,6 +7,9 @@
 #include "worker/tensorboard/events.h"
 #include "worker/tensorboard/events_file.h"
 
+/* Before the tags of the session. */
+#define EVENTS_SESSION_TAG "_hparams_/"
+
 struct events_note {
     struct events *of; /* when it is posted */
     enum events_run run;

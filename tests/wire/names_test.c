@@ -33,10 +33,11 @@ static atomic_int lookups;
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                 struct addrinfo **found)
 {
-    struct {
+    struct one {
         struct addrinfo info;
         struct sockaddr_in to;
-    } * all;
+    };
+    struct one *all;
     bool pod = strcmp(host, POD) == 0;
     const char *at = pod ? atomic_load(&pod_at) : host;
     (void)hints;

@@ -280,7 +280,7 @@ static enum err begin_run(struct process *p, struct errmsg *e)
 {
     uint8_t *fresh = NULL;
     struct model_growth growth = {.tensors = 0};
-    enum err err = taught_fresh(&p->taught, &p->data, &fresh, e);
+    enum err err = taught_fresh(&p->taught, p->data.table.schema, &fresh, e);
     if (!err && fresh)
         err = model_growth_init(&growth, p->model, fresh, e);
     const struct warm_start start = {.job = &p->job,

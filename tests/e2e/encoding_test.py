@@ -4,6 +4,7 @@ the checkpoint (checkpoint.run, data.encoding)."""
 import json
 import pathlib
 import shutil
+import subprocess
 import struct
 import sys
 import unittest
@@ -11,7 +12,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import DEADLINE_S, PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from hand_test import HandCase  # noqa: E402
 
 JOB = """name: people
@@ -208,6 +209,27 @@ class EncodingTest(NightsCase):
             with self.subTest(new):
                 self.JOB.write_text(JOB.replace(old, new))
                 self.assertIn(said, self.said(self.tuesday(code=2)))
+
+    def doctor(self, code=0, **keys):
+        keys = {"checkpoint.run": "tuesday", **{key.replace("__", "."): value for key, value in keys.items()}}
+        got = subprocess.run([WORKER, "--doctor", f"--job={self.JOB}", f"--output={self.out}", *self.sets(keys)],
+                             capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(got.returncode, code, got.stdout + got.stderr)
+        return next(line for line in got.stdout.splitlines() if line.split()[1] == "data:")
+
+    def test_doctor_reads_rows_by_the_checkpoint_and_refuses_what_train_refuses(self):
+        self.monday()
+        self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))
+        self.assertIn("goes on with the encoding of cut 1: 6 words of column town, 2 of them new", self.doctor())
+        self.assertIn("goes on with the encoding of cut 1: 4 words of column town", self.doctor(data__encoding="keep"))
+        self.assertNotIn("encoding", self.doctor(data__encoding="learn"))
+        self.JOB.write_text(JOB.replace("scale: standard", "scale: log1p"))
+        self.assertIn("input column 1 (age): its scale is not that of cut 1", self.doctor(code=2))
+        self.write(people(0, 800))
+        self.JOB.write_text(IDS)
+        self.night("monday", "--fresh", "--ps=1")
+        self.write(people(0, 800, ["Lima", "Cali", *TOWNS]))
+        self.assertIn("input_dim 7 would do", self.doctor(code=2))
 
 
 class ApartTest(NightsCase, HandCase):

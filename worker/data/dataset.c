@@ -205,6 +205,7 @@ static enum err look_with(struct dataset *d, const struct reading *r, struct err
     if (!r->eval || !job_reads_columns(r->job))
         return load(d, r, e);
     train.look = &unused;
+    train.given = r->given;
     enum err err = load(&first, &train, e);
     if (err)
         return err;
@@ -236,10 +237,22 @@ void dataset_tell(const struct dataset *d, struct job *job)
 enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint32_t classes,
                       struct errmsg *e)
 {
+    struct table_schema *schema;
+    enum err err = dataset_look_given(out, job, NULL, eval, classes, &schema, e);
+    if (!err)
+        table_schema_unref(schema);
+    return err;
+}
+
+enum err dataset_look_given(struct dataset_look *out, struct job *job,
+                            const struct encoding_given *given, int eval, uint32_t classes,
+                            struct table_schema **schema, struct errmsg *e)
+{
     struct dataset d;
     struct dataset_look look = {0};
     struct reading r = reading_of(job, eval, classes);
     r.look = &look;
+    r.given = given;
     enum err err = look_with(&d, &r, e);
     if (err)
         return err;
@@ -252,9 +265,11 @@ enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint3
         err = dataset_count_keys(&d, d.rows, DATASET_COUNTED_LOOKUPS, &look.keys, e);
     if (!look.bytes)
         look.bytes = d.rows * ((uint64_t)d.features + 1);
-    dataset_close(&d);
-    if (!err)
+    if (!err) {
         *out = look;
+        *schema = d.table.schema ? table_schema_ref(d.table.schema) : NULL;
+    }
+    dataset_close(&d);
     return err;
 }
 

@@ -71,6 +71,12 @@ struct dataset_look {
 enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;
 
+/* The same, of rows that mean what a checkpoint says (NULL: as the part itself teaches). *schema: of the columns of the training
+ * part, by what was read of it, the caller's (table_schema_unref); NULL: it has none. */
+enum err dataset_look_given(struct dataset_look *look, struct job *job,
+                            const struct encoding_given *given, int eval, uint32_t classes,
+                            struct table_schema **schema, struct errmsg *e) MUST_CHECK;
+
 /* ---- order.c: which rows make which batch; pure ---- */
 struct order {
     uint64_t rows, batch_size, seed;

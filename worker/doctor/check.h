@@ -9,6 +9,7 @@
 #include "worker/doctor/table_room.h"
 #include "worker/doctor/visit.h"
 #include "worker/model/model.h"
+#include "worker/taught/taught.h"
 
 struct check_crew { /* how many of each the launcher will start on this host; ps 0: on others */
     uint32_t ps, workers, evaluators;
@@ -22,7 +23,9 @@ struct check {
     struct job job;
     bool has_job;
     char output[4096], checkpoints[4200];
-    struct model *model; /* NULL: not known */
+    struct model *model;         /* NULL: not known */
+    struct taught taught;        /* what a checkpoint says of the rows */
+    struct table_schema *schema; /* of their columns, by the last look; NULL: none */
     struct dataset_look train, eval;
     bool looked, looked_eval;
     struct table_room tables; /* tables 0: none, or not known */

@@ -7,9 +7,11 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/base/version.h"
+#include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
+#include "worker/model/growth.h"
 
 bool check_computes(const struct check *p)
 {
@@ -135,8 +137,14 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
 {
     struct errmsg e = {""};
     uint32_t classes = p->model ? model_classes(p->model) : 0;
-    if (!finding_error(f, dataset_look(out, &p->job, eval, classes, &e), &e))
+    struct table_schema *schema = NULL;
+    enum err err =
+        dataset_look_given(out, &p->job, taught_given(&p->taught), eval, classes, &schema, &e);
+    if (!finding_error(f, err, &e)) {
+        table_schema_unref(p->schema);
+        p->schema = schema;
         return true;
+    }
     if (!files_are_there(eval ? p->job.data.eval : p->job.data.train))
         finding_mend(f, VERDICT_FAIL,
                      "the path is one of this process's host: is the volume mounted?");
@@ -150,17 +158,54 @@ static void say_look(struct finding *f, const char *part, const struct dataset_l
                 l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
 }
 
+/* ---- what a checkpoint says of the rows ---- */
+
+static bool find_taught(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    enum err err = p->checkpoints[0]
+                       ? taught_find(&p->taught, &p->job, p->output, p->checkpoints, NULL, &e)
+                       : ERR_OK;
+    return !finding_error(f, err, &e);
+}
+
+/* Would training refuse the words that are new? */
+static bool refuses_words(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    uint8_t *fresh = NULL;
+    struct model_growth growth = {.tensors = 0};
+    enum err err = taught_check(&p->taught, &p->job, p->schema, &e);
+    if (!err)
+        err = taught_fresh(&p->taught, p->schema, &fresh, &e);
+    if (!err && fresh && p->model)
+        err = model_growth_init(&growth, p->model, fresh, &e);
+    model_growth_close(&growth);
+    mem_free(fresh);
+    return finding_error(f, err, &e);
+}
+
+static void say_words(struct check *p, struct finding *f)
+{
+    char words[600];
+    if (!p->taught.there || !p->schema || refuses_words(p, f))
+        return;
+    finding_say(f, VERDICT_OK, "goes on with the encoding of %s",
+                taught_words(&p->taught, p->schema, p->train.estimated, words, sizeof words));
+}
+
 /* Where the data say what the model is, the model then says which labels they may have. */
 static void look_at_train(struct check *p, struct finding *f)
 {
     bool automatic = job_needs_data(&p->job);
-    p->looked = look(p, f, 0, &p->train);
+    p->looked = find_taught(p, f) && look(p, f, 0, &p->train);
     if (!p->looked)
         return;
     if (automatic)
         shape_by_data(p, f);
     if (!automatic || !p->model || look(p, f, 0, &p->train))
         say_look(f, "data.train", &p->train);
+    say_words(p, f);
 }
 
 void check_data(struct check *p, struct finding *f)
@@ -174,7 +219,9 @@ void check_data(struct check *p, struct finding *f)
         look_at_train(p, reads ? f : &unheard);
     bool evaluates = reads && (c->role == ROLE_EVALUATOR || (c->is_chief && !c->has_evaluator)) &&
                      (p->job.data.eval || p->job.data.format == DATA_SYNTHETIC);
-    p->looked_eval = evaluates && look(p, f, 1, &p->eval);
+    bool can =
+        p->looked || !job_reads_columns(&p->job); /* its columns are read as those of training */
+    p->looked_eval = evaluates && can && look(p, f, 1, &p->eval);
     if (p->looked_eval)
         say_look(f, "data.eval", &p->eval);
     if (!reads)

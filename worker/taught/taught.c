@@ -256,30 +256,58 @@ static void say_growth(const struct table_input *in, int progress_fd)
     progress_say(progress_fd, "%s", text);
 }
 
-static enum err look_at_growth(const struct job *job, const struct table_schema *s, int progress_fd,
-                               struct errmsg *e)
+enum err taught_check(const struct taught *t, const struct job *job, const struct table_schema *s,
+                      struct errmsg *e)
 {
     const struct table_input *in = s->input;
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < job->data.csv.columns && !err; i++) {
+    for (uint32_t i = 0; t->there && t->given.extends && i < job->data.csv.columns && !err; i++) {
         enum column_kind kind = job->data.csv.column[i].kind;
         if (kind != COLUMN_NUMBER && kind != COLUMN_CATEGORY)
             continue;
         if (in->words.count > in->known && in->encode == ENCODE_ID)
             err = check_rows(job, i, in, e);
-        if (in->words.count > in->known && !err)
-            say_growth(in, progress_fd);
         in++;
     }
     return err;
 }
 
-enum err taught_fresh(const struct taught *t, const struct dataset *d, uint8_t **fresh,
+static void say_all_growth(const struct taught *t, const struct table_schema *s, int progress_fd)
+{
+    for (uint32_t i = 0; t->there && t->given.extends && i < s->inputs; i++)
+        if (s->input[i].words.count > s->input[i].known)
+            say_growth(&s->input[i], progress_fd);
+}
+
+enum { WORDS_COLUMNS = 4 /* that are named */ };
+
+const char *taught_words(const struct taught *t, const struct table_schema *s, bool least,
+                         char *out, size_t bytes)
+{
+    uint32_t columns = 0;
+    size_t at = (size_t)snprintf(out, bytes, "%s", t->from);
+    for (uint32_t i = 0; s && i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        uint32_t fresh = in->words.count - in->known;
+        if (in->kind != COLUMN_CATEGORY || columns++ >= WORDS_COLUMNS || at >= bytes)
+            continue;
+        at += (size_t)snprintf(out + at, bytes - at, "%s %u words of column %.64s",
+                               columns == 1 ? ":" : ",", in->words.count,
+                               in->name[0] ? in->name : "without a name");
+        if (fresh && at < bytes)
+            at += (size_t)snprintf(out + at, bytes - at, ", %s%u of them new",
+                                   least ? "at least " : "", fresh);
+    }
+    if (columns > WORDS_COLUMNS && at < bytes)
+        (void)snprintf(out + at, bytes - at, ", and %u columns more", columns - WORDS_COLUMNS);
+    return out;
+}
+
+enum err taught_fresh(const struct taught *t, const struct table_schema *s, uint8_t **fresh,
                       struct errmsg *e)
 {
-    const struct table_schema *s = d->table.schema;
     *fresh = NULL;
-    for (uint32_t i = 0; t->there && t->given.extends && i < s->inputs; i++) {
+    for (uint32_t i = 0; s && t->there && t->given.extends && i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
         if (in->words.count == in->known || in->encode == ENCODE_ID)
             continue;
@@ -308,7 +336,9 @@ enum err taught_agree(const struct taught *t, struct job *job, const struct data
     const struct table_schema *s = d->table.schema;
     if (!s)
         return ERR_OK;
-    enum err err = t->there && t->given.extends ? look_at_growth(job, s, progress_fd, e) : ERR_OK;
+    enum err err = taught_check(t, job, s, e);
+    if (!err)
+        say_all_growth(t, s, progress_fd);
     if (!err)
         err = export_encoding_text(job, s, encoding, e);
     return err ? err : digest(job, *encoding, e);

@@ -37,10 +37,16 @@ const struct encoding_given *taught_given(const struct taught *t);
  * hello. Which words are new is told, to the launcher, too (progress_fd: as in progress_init). Errors: ERR_INPUT an embedding has no row for a new word; ERR_NOMEM. */
 enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
                       int progress_fd, char **encoding, struct errmsg *e) MUST_CHECK;
-/* The chief, before a run begins: which features are those of new words, (features), the caller's (mem_free); NULL: none.
+/* Which features of these columns are those of new words, (features), the caller's (mem_free); NULL: none. s: NULL: no columns.
  * Errors: ERR_NOMEM. */
-enum err taught_fresh(const struct taught *t, const struct dataset *d, uint8_t **fresh,
+enum err taught_fresh(const struct taught *t, const struct table_schema *s, uint8_t **fresh,
                       struct errmsg *e) MUST_CHECK;
+/* Has each embedding a row for each word? Of columns that were looked at alone: taught_agree does it, too. Errors: ERR_INPUT. */
+enum err taught_check(const struct taught *t, const struct job *job, const struct table_schema *s,
+                      struct errmsg *e) MUST_CHECK;
+/* "cut 5: 6 words of column town, 2 of them new, .."; `least`: not all rows were looked at. */
+const char *taught_words(const struct taught *t, const struct table_schema *s, bool least,
+                         char *out, size_t bytes);
 void taught_close(struct taught *t);
 
 #endif

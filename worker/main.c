@@ -436,7 +436,7 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
                        ? best_read(&p->best, w, e)
                        : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
-        err = epoch_end_export(config, w, p->learned.digest, e);
+        err = epoch_end_export(config, w, p->base.step, p->learned.digest, e);
     if (!err)
         err = export_tables(p, &p->base, e);
     mem_free(w);

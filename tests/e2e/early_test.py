@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Early stopping and the best epoch's weights: exact in sync however the job is split or disturbed, known to a job that
 is started again, and refused where there is nothing to look at. The learning-rate finder."""
-import json
 import pathlib
 import signal
 import struct
@@ -10,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, DEADLINE_S, PS, ROOT, WORKER, TrainCase, slow  # noqa: E402
+from cluster import BUILD, DEADLINE_S, PS, ROOT, WORKER, TrainCase, notes, slow  # noqa: E402
 
 # A rate at which the evaluation soon gets no better.
 KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 400, "training.epochs": 60,
@@ -23,7 +22,7 @@ class EarlyTest(TrainCase):
         """What DIR/best says of itself."""
         data = ((out or self.out) / "best/weights.safetensors").read_bytes()
         size = struct.unpack("<Q", data[:8])[0]
-        return json.loads(data[8:8 + size])["__metadata__"], data[8 + size:]
+        return notes((out or self.out) / "best/weights.safetensors"), data[8 + size:]
 
     def check(self, summary, out=None):
         history = summary["history"]
@@ -34,7 +33,10 @@ class EarlyTest(TrainCase):
         self.assertAlmostEqual(float(best["loss"]), lowest, places=12)
         self.assertEqual(int(best["epoch"]), history[losses.index(lowest)]["epoch"])
         self.assertAlmostEqual(summary["eval"]["loss"], lowest, places=12)
-        model = ((out or self.out) / "model/weights.safetensors").read_bytes()
+        path = (out or self.out) / "model/weights.safetensors"
+        self.assertEqual(notes(path), {"job": "mnist-mlp", "step": best["step"], "digest": summary["digest"]})
+        self.assertEqual((best["job"], best["digest"]), ("mnist-mlp", summary["digest"]))
+        model = path.read_bytes()
         self.assertTrue(model.endswith(weights))
         return history
 

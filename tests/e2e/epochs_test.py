@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TrainCase, slow  # noqa: E402
+from cluster import TrainCase, notes, slow  # noqa: E402
 from tfevents import Run  # noqa: E402
 from watch import metrics, places, text  # noqa: E402
 
@@ -101,7 +101,10 @@ class EpochsTest(TrainCase):
         again = self.train("--ps=1", "--workers=1", keys=KEYS)
         self.assertNotIn("epoch 1/2 done", again.stderr())
         self.check(again)
+        said = notes(self.out / "model/weights.safetensors")
+        self.assertEqual(said, {"job": "mnist-mlp", "step": str(EPOCHS * EPOCH_STEPS), "digest": again.summary()["digest"]})
         self.check(self.train("--ps=1", "--workers=1", keys=KEYS))  # nothing was trained
+        self.assertEqual(notes(self.out / "model/weights.safetensors"), said)
         more = self.train("--ps=1", "--workers=1", keys={**KEYS, "training.epochs": EPOCHS + 1})
         self.assertNotIn("epoch 2/3 done", more.stderr())
         self.assertEqual([{k: v for k, v in e.items() if k != "seconds"} for e in more.summary()["history"][:2]], self.last[2])

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """The best epoch of a job with tables: best/ and model/ have the state of that epoch, rows and all, whoever is killed; in
 async, too, the job ends early and best/ has what its cut has."""
-import json
 import pathlib
 import re
-import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase, notes, slow  # noqa: E402
 
 # So few rows, and so large a rate, that the evaluation soon gets worse.
 JOB = """
@@ -53,8 +51,11 @@ class TablesBestTest(TrainCase):
 
     def notes(self, out=None):
         """What best/ says of itself."""
-        data = ((out or self.out) / "best/weights.safetensors").read_bytes()
-        return json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])["__metadata__"]
+        return notes((out or self.out) / "best/weights.safetensors")
+
+    def said(self, out=None):
+        """The same of model/."""
+        return notes((out or self.out) / "model/weights.safetensors")
 
     def files(self, folder, out=None):
         """{name: bytes} of the rows of best/ or model/."""
@@ -84,6 +85,8 @@ class TablesBestTest(TrainCase):
         notes = self.notes(calm)
         self.assertEqual(int(notes["cut_step"]), 15 * best)
         self.assertEqual(notes["cut_step"], notes["step"])
+        self.assertEqual(self.said(calm), {"job": "wide-deep", "step": notes["step"], "digest": s["digest"]})
+        self.assertEqual((notes["job"], notes["digest"], notes["monitor"]), ("wide-deep", s["digest"], "loss"))
         keys = {"training.monitor": "none", "training.epochs": best, "early_stopping.patience": 0,
                 "early_stopping.restore_best_weights": "false"}
         short = self.train("--ps=2", "--workers=2", job=self.job, keys=keys).summary()
@@ -96,6 +99,8 @@ class TablesBestTest(TrainCase):
         s = self.train("--ps=2", "--workers=2", job=self.job, keys=keys).summary()
         self.undisturbed()
         self.assertNotEqual(s["digest"], self.calm["digest"])
+        self.assertEqual(self.said(), {"job": "wide-deep", "step": str(s["steps"]), "digest": s["digest"]})
+        self.assertEqual(self.notes()["digest"], self.calm["digest"])
         self.assertNotEqual(self.files("model"), self.files("best"))
         self.assertEqual(self.files("best"), self.files("best", self.tmp / "calm"))
 
@@ -104,7 +109,7 @@ class TablesBestTest(TrainCase):
         calm = self.tmp / "calm"
         kept = self.files("model", calm)
         again = self.train("--ps=2", "--workers=1", job=self.job, out=calm).summary()
-        self.assertEqual((again["digest"], again["history"], self.files("model", calm)), (s["digest"], [], kept))
+        self.assertEqual((again["digest"], again["history"], self.files("model", calm)), (s["digest"], s["history"], kept))
         more = self.train("--ps=2", "--workers=2", job=self.job, out=calm, keys={"early_stopping.patience": 5}).summary()
         self.assertEqual((more["digest"], more["epochs"]), (s["digest"], s["epochs"] + 2))
 

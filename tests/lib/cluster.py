@@ -33,6 +33,12 @@ def slow(seconds, workers=2):
     return [f"--fault=worker-{i}=sleep:{seconds}" for i in range(workers)]
 
 
+def notes(path):
+    """What a safetensors file says of itself."""
+    data = pathlib.Path(path).read_bytes()
+    return json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+
+
 def command_line(pid):
     """As bytes with NULs; empty for a process that is gone."""
     try:

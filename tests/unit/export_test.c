@@ -111,6 +111,32 @@ static void safetensors_hold_each_tensor_where_their_header_says(void **state)
     mem_free(file);
 }
 
+static void a_note_is_added_and_what_the_file_has_stays(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    const struct export_note notes[] = {{"job", "a"}, {"digest", "old"}}, one = {"digest", "new"};
+    const struct export_note more = {"step", "7"};
+    float back[sizeof w / sizeof *w];
+    char text[8];
+    assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_NOTFOUND);
+    assert_int_equal(export_safetensors(path, &layout, w, notes, 2, &e), ERR_OK);
+    assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_OK);
+    assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const said[][2] = {{"job", "a"}, {"digest", "new"}, {"step", "7"}};
+        assert_int_equal(export_note(path, said[i][0], text, sizeof text), ERR_OK);
+        assert_string_equal(text, said[i][1]);
+    }
+    assert_int_equal(export_read_safetensors(path, &layout, back, &e), ERR_OK);
+    for (int i = 0; i < 3; i++)
+        assert_memory_equal(back + tensors[i].offset_elems, w + tensors[i].offset_elems,
+                            tensors[i].elems * sizeof *w);
+    assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK); /* the first one */
+    assert_int_equal(export_note(path, "step", text, sizeof text), ERR_OK);
+}
+
 static void a_model_without_tensors_is_an_empty_file_of_safetensors(void **state)
 {
     (void)state;
@@ -212,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(safetensors_hold_each_tensor_where_their_header_says),
+        TEST(a_note_is_added_and_what_the_file_has_stays),
         TEST(a_model_without_tensors_is_an_empty_file_of_safetensors),
         TEST(two_tensors_of_one_name_are_refused),
         TEST(a_failed_export_leaves_the_older_file),

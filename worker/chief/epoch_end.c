@@ -409,16 +409,32 @@ bool epoch_end_restores_best(const struct epoch_end_config *config)
     return config->best->has && config->job->early_stopping.restore_best_weights;
 }
 
-enum err epoch_end_export(const struct epoch_end_config *config, const float *w, char digest[65],
-                          struct errmsg *e)
+/* weights.safetensors of model/. The digest of a model with tables is said when those are there. */
+static enum err export_weights(const struct epoch_end_config *config, const float *w, uint64_t step,
+                               const char *digest, struct errmsg *e)
+{
+    const struct layout *l = model_layout(config->model);
+    struct export_note notes[] = {{.key = "job"}, {.key = "step"}, {.key = "digest"}};
+    char path[4096];
+    if (epoch_end_restores_best(config))
+        step = l->rows ? config->best->cut_step : config->best->eval.step;
+    (void)snprintf(notes[0].value, sizeof notes->value, "%s", config->job->name);
+    (void)snprintf(notes[1].value, sizeof notes->value, "%" PRIu64, step);
+    (void)snprintf(notes[2].value, sizeof notes->value, "%s", digest);
+    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", config->output);
+    return export_safetensors(path, l, w, notes, l->rows ? 2 : 3, e);
+}
+
+enum err epoch_end_export(const struct epoch_end_config *config, const float *w, uint64_t step,
+                          char digest[65], struct errmsg *e)
 {
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/model", config->output);
     enum err err = files_mkdirs(path, e);
     if (err)
         return err;
-    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", config->output);
-    err = export_safetensors(path, model_layout(config->model), w, NULL, 0, e);
+    export_digest(model_layout(config->model), w, NULL, digest);
+    err = export_weights(config, w, step, digest, e);
     if (err)
         return err;
     (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
@@ -427,8 +443,8 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
     if (!err && schema)
         err = export_encoding(path, config->job, schema, e);
-    if (!err)
-        export_digest(model_layout(config->model), w, NULL, digest);
+    if (err)
+        digest[0] = '\0';
     return err;
 }
 
@@ -459,11 +475,12 @@ static void finish(struct epoch_end *end)
 }
 
 /* Not before: the shards look at the weights while they write them, and what is not finite is not exported. */
-static void published(void *ctx)
+static void published(void *ctx, uint64_t step)
 {
     struct epoch_end *end = ctx;
     struct errmsg e = {""};
-    if (end->finished && epoch_end_export(&end->config, learned(end), end->result->digest, &e))
+    if (end->finished &&
+        epoch_end_export(&end->config, learned(end), step, end->result->digest, &e))
         stop(end, 1, e.text);
 }
 

@@ -46,8 +46,9 @@ extern const struct driver_chief epoch_end_ops; /* with a struct epoch_end */
 /* model/ gets the best epoch's weights, and there are such. */
 bool epoch_end_restores_best(const struct epoch_end_config *config);
 
-/* model/: weights.safetensors, job.yaml and, of a csv, encoding.json; fills the digest. Errors: ERR_IO. */
-enum err epoch_end_export(const struct epoch_end_config *config, const float *w, char digest[65],
-                          struct errmsg *e) MUST_CHECK;
+/* model/: weights.safetensors, job.yaml and, of a csv, encoding.json; fills the digest, of tables without them. `step`: of
+ * the last parameters, which w is not where the best ones are restored. Errors: ERR_IO. */
+enum err epoch_end_export(const struct epoch_end_config *config, const float *w, uint64_t step,
+                          char digest[65], struct errmsg *e) MUST_CHECK;
 
 #endif

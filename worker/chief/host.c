@@ -123,7 +123,7 @@ static void io_finish(void *ctx)
 static void io_final(void *ctx)
 {
     struct host *h = ctx;
-    control_to_train(h->control, TRAIN_PUBLISHED, 0);
+    control_to_train(h->control, TRAIN_PUBLISHED, chief_facts(h->chief).cut_step);
 }
 
 static void io_ended(void *ctx, int exit_code, const char *text)

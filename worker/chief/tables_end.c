@@ -99,11 +99,12 @@ static enum err export_rows(const struct tables_end *t, const struct manifest *m
     return err;
 }
 
-/* Of the dense part, as model/ has it, and the tables. */
+/* Of the dense part, as model/ has it, and the tables. The file of the dense part says it from here on. */
 static enum err make_digest(const struct tables_end *t, const struct checkpoint_tables *tables,
                             char digest[65], struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
+    struct export_note note = {.key = "digest"};
     float *w = mem_floats(t->layout->elems);
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
@@ -111,6 +112,9 @@ static enum err make_digest(const struct tables_end *t, const struct checkpoint_
     enum err err = export_read_safetensors(path, t->layout, w, e);
     if (!err)
         export_digest(t->layout, w, (const uint8_t(*)[SHA256_BYTES])tables->digest, digest);
+    (void)snprintf(note.value, sizeof note.value, "%s", err ? "" : digest);
+    if (!err)
+        err = export_add_note(path, t->layout, w, &note, e);
     mem_free(w);
     return err;
 }

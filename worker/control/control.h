@@ -21,7 +21,7 @@ enum train_letter {
     TRAIN_EPOCH,     /* not in sync: epoch `number` is over: evaluate */
     TRAIN_FINISH,    /* all is learned: final parameters, evaluation */
     TRAIN_KEPT,      /* data: struct train_kept */
-    TRAIN_PUBLISHED, /* the final checkpoint is published: model/ */
+    TRAIN_PUBLISHED, /* the final checkpoint, of step `number`, is published: model/ */
     TRAIN_GO,        /* SIGTERM */
     TRAIN_STOP,      /* end now; number: exit code; data: why, a string */
 };

@@ -272,7 +272,7 @@ static void on_letter(void *arg, struct mail *m)
         break;
     case TRAIN_PUBLISHED:
         if (d->chief)
-            d->chief->published(d->chief_ctx);
+            d->chief->published(d->chief_ctx, m->number);
         break;
     case TRAIN_KEPT:
         if (d->chief)

@@ -34,7 +34,7 @@ struct driver_chief {
         void *ctx); /* two tasks; false: the next one is not begun before a letter has come */
     void (*evaluate)(void *ctx, uint64_t epoch); /* asked for (TRAIN_EPOCH) */
     void (*finish)(void *ctx);                   /* asked for (TRAIN_FINISH) */
-    void (*published)(void *ctx);                /* the final checkpoint (TRAIN_PUBLISHED) */
+    void (*published)(void *ctx, uint64_t step); /* the final checkpoint (TRAIN_PUBLISHED) */
     void (*kept)(void *ctx,
                  struct train_kept *kept); /* TRAIN_KEPT; it may take the hold: -1 is left then */
 };

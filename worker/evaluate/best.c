@@ -14,7 +14,7 @@
 #include "worker/export/export.h"
 #include "worker/model/metric.h"
 
-enum { NOTES_MAX = 7 + METRICS_MAX };
+enum { NOTES_MAX = 8 + METRICS_MAX };
 
 /* ---- what is monitored ---- */
 
@@ -181,6 +181,9 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
 {
     struct export_note notes[NOTES_MAX];
     size_t n = 0;
+    char digest[65];
+    notes[n] = (struct export_note){.key = "job"};
+    (void)snprintf(notes[n++].value, sizeof notes->value, "%s", b->job->name);
     notes[n] = (struct export_note){.key = "monitor"};
     (void)snprintf(notes[n++].value, sizeof notes->value, "%s", best_monitor_name(b->job));
     notes[n] = (struct export_note){.key = "epoch"};
@@ -192,6 +195,11 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
     for (uint32_t i = 0; i < b->job->model.metrics; i++) {
         notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
+    }
+    if (!has_tables(b)) { /* else it is said where the tables are there */
+        export_digest(b->layout, w, NULL, digest);
+        notes[n] = (struct export_note){.key = "digest"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%s", digest);
     }
     if (cut) {
         notes[n] = (struct export_note){.key = "cut"};

@@ -8,9 +8,10 @@
 #include "common/parameters/layout.h"
 
 /* A line of the header's "__metadata__". */
+enum { EXPORT_NOTE_BYTES = 80 }; /* a name, a digest, a number */
 struct export_note {
     const char *key;
-    char value[JOB_NAME_MAX];
+    char value[EXPORT_NOTE_BYTES];
 };
 
 /* weights.safetensors: the tensors in the order of the layout, F32, shapes as in the layout.
@@ -19,6 +20,11 @@ struct export_note {
 enum err export_safetensors(const char *path, const struct layout *l, const float *w,
                             const struct export_note *notes, size_t n_notes,
                             struct errmsg *e) MUST_CHECK;
+
+/* Write such a file again, with one more note, or another value of one. l, w: what it has. Errors: as export_safetensors and
+ * export_check_safetensors. */
+enum err export_add_note(const char *path, const struct layout *l, const float *w,
+                         const struct export_note *note, struct errmsg *e) MUST_CHECK;
 
 /* safetensors_read.c: such a file, whoever wrote it, in whatever order its tensors stand: are all of the layout's
  * there, F32, with their shapes and bytes? Others may be there too.

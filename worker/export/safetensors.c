@@ -34,28 +34,26 @@ static json_t *describe(const struct tensor *t, uint64_t begin_bytes)
                      (json_int_t)begin_bytes, (json_int_t)end_bytes);
 }
 
-static enum err add_notes(const char *path, json_t *header, const struct export_note *notes,
-                          size_t n, struct errmsg *e)
+/* {key: value, ..}, added to *to. */
+static enum err add_notes(const char *path, json_t *to, const struct export_note *notes, size_t n,
+                          struct errmsg *e)
 {
-    if (n == 0)
-        return ERR_OK;
-    json_t *all = json_object();
     for (size_t i = 0; i < n; i++)
-        if (json_object_set_new(all, notes[i].key, json_string(notes[i].value)) != 0) {
-            json_decref(all);
+        if (json_object_set_new(to, notes[i].key, json_string(notes[i].value)) != 0)
             return out_of_memory(path, e);
-        }
-    return json_object_set_new(header, "__metadata__", all) ? out_of_memory(path, e) : ERR_OK;
+    return ERR_OK;
 }
 
-/* The header's text, for free(); NULL on error. */
-static enum err make_header(const char *path, const struct layout *l,
-                            const struct export_note *notes, size_t n_notes, char **text,
+/* The header's text, for free(); NULL on error. An empty metadata is left out. */
+static enum err make_header(const char *path, const struct layout *l, json_t *metadata, char **text,
                             struct errmsg *e)
 {
     json_t *header = json_object();
     uint64_t at_bytes = 0;
-    enum err err = header ? add_notes(path, header, notes, n_notes, e) : out_of_memory(path, e);
+    bool says = json_object_size(metadata) > 0;
+    enum err err = ERR_OK;
+    if (!header || (says && json_object_set(header, "__metadata__", metadata)))
+        err = out_of_memory(path, e);
     for (uint32_t i = 0; i < l->tensors && !err; i++) {
         const struct tensor *t = &l->tensor[i];
         if (json_object_get(header, t->name))
@@ -82,14 +80,14 @@ enum err safetensors_write_header(struct files_writer *w, const char *text, stru
     return err;
 }
 
-enum err export_safetensors(const char *path, const struct layout *l, const float *w,
-                            const struct export_note *notes, size_t n_notes, struct errmsg *e)
+static enum err write_file(const char *path, const struct layout *l, const float *w,
+                           json_t *metadata, struct errmsg *e)
 {
     char *text = NULL;
-    enum err err = make_header(path, l, notes, n_notes, &text, e);
+    struct files_writer file;
+    enum err err = make_header(path, l, metadata, &text, e);
     if (err)
         return err;
-    struct files_writer file;
     err = files_begin(&file, path, e);
     if (err)
         goto free_text;
@@ -102,5 +100,30 @@ enum err export_safetensors(const char *path, const struct layout *l, const floa
         err = files_commit(&file, e);
 free_text:
     free(text);
+    return err;
+}
+
+enum err export_safetensors(const char *path, const struct layout *l, const float *w,
+                            const struct export_note *notes, size_t n_notes, struct errmsg *e)
+{
+    json_t *metadata = json_object();
+    enum err err = metadata ? add_notes(path, metadata, notes, n_notes, e) : out_of_memory(path, e);
+    if (!err)
+        err = write_file(path, l, w, metadata, e);
+    json_decref(metadata);
+    return err;
+}
+
+enum err export_add_note(const char *path, const struct layout *l, const float *w,
+                         const struct export_note *note, struct errmsg *e)
+{
+    json_t *metadata;
+    enum err err = safetensors_metadata(path, &metadata, e);
+    if (err)
+        return err;
+    err = add_notes(path, metadata, note, 1, e);
+    if (!err)
+        err = write_file(path, l, w, metadata, e);
+    json_decref(metadata);
     return err;
 }

@@ -10,6 +10,7 @@
 
 #include "common/base/mem.h"
 #include "worker/export/export.h"
+#include "worker/export/safetensors.h"
 
 enum { HEADER_MAX_BYTES = 64 << 20 };
 
@@ -143,6 +144,18 @@ enum err export_read_safetensors(const char *path, const struct layout *l, float
                                  struct errmsg *e)
 {
     return read_all(path, l, w, e);
+}
+
+enum err safetensors_metadata(const char *path, json_t **metadata, struct errmsg *e)
+{
+    struct reader r;
+    enum err err = reader_open(&r, path, e);
+    if (err)
+        return err;
+    json_t *said = json_object_get(r.header, "__metadata__");
+    *metadata = said ? json_incref(said) : json_object();
+    reader_close(&r);
+    return *metadata ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
 }
 
 enum err export_note(const char *path, const char *key, char *out, size_t bytes)

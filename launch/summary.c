@@ -133,8 +133,9 @@ static void summary_print_head(FILE *out, const json_t *s)
     if (json_is_number(rate))
         (void)fprintf(out, ", %.0f examples/s", json_number_value(rate));
     (void)fprintf(out, "\n");
+    bool asked = status && strcmp(status, "interrupted") == 0; /* an end that was wanted */
     if (error && *error)
-        (void)fprintf(out, "  error: %s\n", error);
+        (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", error);
 }
 
 /* "  eval: loss 0.0712, accuracy 0.9789": the numbers that `key` has, in this unit, under this title; none: nothing. */

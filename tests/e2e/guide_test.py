@@ -23,7 +23,7 @@ NEAR = 0.02  # a processor with other vectors rounds otherwise
 FRONT_DOOR = f"""#!/bin/sh
 set -e
 case $1 in
-train) exec {LAUNCH} "$@" ;;
+train | status | stop) exec {LAUNCH} "$@" ;;
 doctor) job=$2; shift 2; exec {WORKER} --doctor --job="$job" "$@" ;;
 *) echo "the test knows no $1" >&2; exit 2 ;;
 esac
@@ -67,14 +67,14 @@ class GuideTest(Case):
             self.assertLess(abs(float(a) - float(b)), NEAR, f"the guide shows:\n{shown}and it is:\n{said}")
 
     def follow(self, guide):
-        """What the last command that scores said. Files are written, commands run, and what is shown is compared."""
-        said, scored, ran = "", "", 0
+        """The output of each command that scores. Files are written, commands run, and what is shown is compared."""
+        said, scored, ran = "", [], 0
         for language, file, text in blocks(guide.read_text()):
             if file:
                 (self.tmp / file).write_text(text)
             elif language == "sh":
                 said, ran = self.shell(text), ran + 1
-                scored = said if "score.py" in text else scored
+                scored += [said] if "2>&1" in text else []
             elif language == "console":
                 self.assertEqual(VARIES.sub("#", said), VARIES.sub("#", text))
             else:
@@ -83,21 +83,25 @@ class GuideTest(Case):
         self.assertGreater(ran, 6)
         return scored
 
-    def evaluated(self):
-        return json.loads((self.tmp / "run/summary.json").read_text())["eval"]
+    def evaluated(self, output="run"):
+        return json.loads((self.tmp / output / "summary.json").read_text())["eval"]
 
     def scores(self):
         return len((self.tmp / "scores.txt").read_text().split())
 
     def test_each_command_of_the_clicks_guide_runs_and_says_what_the_guide_shows(self):
-        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", self.follow(CLICKS)).groups()
+        (said,) = self.follow(CLICKS)
+        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", said).groups()
         self.assertAlmostEqual(float(logloss), self.evaluated()["logloss"], delta=1e-5)
         self.assertAlmostEqual(float(auc), self.evaluated()["auc"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
 
     def test_each_command_of_the_csv_guide_runs_and_says_what_the_guide_shows(self):
-        rows, accuracy = re.fullmatch(r"(\d+) rows, accuracy (\S+)\n", self.follow(CSV)).groups()
+        classes, number = self.follow(CSV)
+        rows, accuracy = re.match(r"(\d+) rows, accuracy (\S+)\n", classes).groups()
         self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
+        error = re.fullmatch(r"\d+ rows, mean absolute error (\S+)\n", number)[1]
+        self.assertAlmostEqual(float(error), self.evaluated("prices")["mean_absolute_error"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
 
     def test_the_job_file_of_the_readme_is_the_one_of_the_csv_guide(self):

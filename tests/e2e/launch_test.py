@@ -403,12 +403,12 @@ class LaunchTest(Case):
                 file.unlink()
 
     def test_an_interrupted_jobs_error_names_what_the_user_did_and_what_the_chief_says(self):
-        self.scripts(worker_0=[['summary {"status":"interrupted","error":"told to end: cut 3"}', "run"]])
+        self.scripts(worker_0=[['summary {"status":"interrupted","error":"checkpoint 3 is written"}', "run"]])
         with self.background() as launcher:
             self.ready()
             launcher.send_signal(signal.SIGINT)
             self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
-        self.assertEqual(self.summary()["error"], "interrupted by Ctrl-C; told to end: cut 3")
+        self.assertEqual(self.summary()["error"], "interrupted by Ctrl-C; checkpoint 3 is written")
 
     def test_children_stand_in_process_groups_of_their_own(self):
         with self.background():

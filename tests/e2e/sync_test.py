@@ -84,7 +84,7 @@ class SyncTest(TrainCase):
         self.assertEqual((s["status"], s["exit_code"]), ("interrupted", 143))
         self.assertFalse(job.pids())
         steps = s["steps"]
-        self.assertIn(f"step {steps}, is published, and the job goes on from it", s["error"])
+        self.assertIn(f"step {steps}, is written; the next run continues from it", s["error"])
         job = self.launch("--ps=3", "--workers=1", keys=DISTURBED)
         job.until_said("worker-0", f"(step {steps})")  # going on from cut N
         job.until_cut(job.cuts()[-1] + 1)

@@ -235,10 +235,9 @@ static void a_header_that_is_read_as_a_row_names_data_header(void **state)
     refuses(WORD_LABEL, "w,y\na,2\n",
             ":1: column \"y\": the label \"y\" is not a number; if this line is a header, use "
             "data.header: skip, or names");
-    refuses(
-        "columns: [category: w, label: {name: y, classes: [no, yes]}]", "w,y\na,no\n",
-        ":1: column \"y\": \"y\" is none of the label's classes, like \"no\"; if this line is a "
-        "header, use data.header: skip, or names");
+    refuses("columns: [category: w, label: {name: y, classes: [no, yes]}]", "w,y\na,no\n",
+            ":1: column \"y\": \"y\" is not one of the label's classes: no, yes; if this line is a "
+            "header, use data.header: skip, or names");
     refuses("columns: [category: w, weight: v, label: y]", "w,v,y\na,no,1\n",
             ":1: column \"v\": the weight \"v\" is not a finite number of at least 0; if this line "
             "is a header, use data.header: skip, or names");
@@ -260,7 +259,7 @@ static void a_field_with_blanks_around_names_data_trim(void **state)
             ":2: column \"a\": \" ?\" is not a number" BLANKS);
     refuses(NUMBER_LABEL, "1,2\n  ,2\n", ":2: column \"a\": \"  \" is not a number" BLANKS);
     refuses("columns: [number: a, label: {name: y, classes: [no, yes]}]", "1, no\n",
-            ":1: column \"y\": \" no\" is none of the label's classes, like \"no\"" BLANKS);
+            ":1: column \"y\": \" no\" is not one of the label's classes: no, yes" BLANKS);
     refuses(WORD_LABEL, "x,1\n \"a\",2\n",
             ":2: column \"w\": a quote inside a field: blanks stand around its quotes; use "
             "data.trim: true");
@@ -449,13 +448,22 @@ static void numbers_are_scaled_by_the_training_part(void **state)
     READS("columns: [number: {name: a, scale: min_max}, label: y]", "7,0\n7,1\n", "0 : 0", "0 : 1");
 }
 
+#define A_NUMBER                                                                                   \
+    "; if the answer is a number, use loss: mean_squared_error and a last layer of 1 unit"
 static void labels_are_classes_by_name(void **state)
 {
     (void)state;
     READS("columns: [number: a, label: {name: y, classes: ['no|no.', yes, '*']}]",
           "1,no\n2,yes\n3,no.\n4,perhaps\n", "1 : 0", "2 : 1", "3 : 0", "4 : 2");
     refuses("columns: [number: a, label: {name: y, classes: [no, yes]}]", "1,no\n2,maybe\n",
-            ":2: column \"y\": \"maybe\" is none of the label's classes, like \"no\"");
+            ":2: column \"y\": \"maybe\" is not one of the label's classes: no, yes; if it is a "
+            "class, add it to classes");
+    refuses("columns: [number: a, label: {name: y, classes: [a-name-of-22-letters-a, "
+            "a-name-of-22-letters-b, a-name-of-22-letters-c, a-name-of-22-letters-d]}]",
+            "1,no\n",
+            ":1: column \"y\": \"no\" is not one of the label's classes: a-name-of-22-letters-a, "
+            "a-name-of-22-letters-b, a-name-of-22-letters-c .. (4); if this line is a header, use "
+            "data.header: skip, or names");
     refuses(NUMBER_LABEL, "1,no\n",
             ":1: column \"y\": the label \"no\" is not a number; if this line is a header, use "
             "data.header: skip, or names");
@@ -471,7 +479,10 @@ static void labels_are_classes_by_name(void **state)
                   ":1: column \"y\": label -1.0, the model has 2 classes (labels 0 to 1); name "
                   "the labels as they stand in the file: - label: {classes: [\"-1.0\", \"1.0\"]}");
     refuses_bytes(NUMBER_LABEL, "1,0.5\n", 6, 2,
-                  ":1: column \"y\": label 0.5, the model has 2 classes (labels 0 to 1)");
+                  ":1: column \"y\": label 0.5, the model has 2 classes (labels 0 to 1)" A_NUMBER);
+    refuses_bytes(
+        NUMBER_LABEL, "1,219000\n", 9, 2,
+        ":1: column \"y\": label 219000, the model has 2 classes (labels 0 to 1)" A_NUMBER);
 }
 
 static void the_eval_part_is_read_as_the_training_part_taught(void **state)

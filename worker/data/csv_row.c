@@ -10,6 +10,7 @@
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
 
+enum { CSV_LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
 #define NO_FIELD UINT32_MAX /* what is wrong is the row's fault, not a field's */
 
 /* ---- what is wrong with a row ---- */
@@ -72,18 +73,35 @@ const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes
 
 /* ---- the label ---- */
 
+/* "low, normal": all classes, or the first ones and how many there are. Returns out. */
+static const char *list_classes(const struct csv_format *f, char out[static CSV_LISTED_BYTES])
+{
+    char word[CSV_SHOWN_BYTES];
+    size_t at = 0;
+    for (uint32_t i = 0; i < f->names.count; i++) {
+        size_t bytes;
+        const char *text = vocabulary_text(&f->names, i, &bytes);
+        if (i && at + bytes > CSV_LISTED_BYTES / 2) {
+            (void)snprintf(out + at, CSV_LISTED_BYTES - at, " .. (%u)", f->names.count);
+            return out;
+        }
+        at += (size_t)snprintf(out + at, CSV_LISTED_BYTES - at, "%s%s", i ? ", " : "",
+                               csv_row_shown(word, text, bytes));
+    }
+    return out;
+}
+
 static void read_class(struct csv_row *r, const char *text, size_t bytes, float *label)
 {
     const struct csv_format *f = r->format;
-    char out[CSV_SHOWN_BYTES], first[CSV_SHOWN_BYTES];
+    char out[CSV_SHOWN_BYTES], known[CSV_LISTED_BYTES];
     uint32_t name = vocabulary_find(&f->names, text, bytes);
     uint32_t number = name == VOCABULARY_NONE ? f->others : f->class_of[name];
     if (number == VOCABULARY_NONE) {
-        size_t n;
-        const char *known = vocabulary_text(&f->names, 0, &n);
-        csv_row_bad(r, "\"%s\" is none of the label's classes, like \"%s\"%s",
-                    csv_row_shown(out, text, bytes), csv_row_shown(first, known, n),
-                    csv_row_hint(r, text, bytes, &f->names, ""));
+        csv_row_bad(
+            r, "\"%s\" is not one of the label's classes: %s%s", csv_row_shown(out, text, bytes),
+            list_classes(f, known),
+            csv_row_hint(r, text, bytes, &f->names, "; if it is a class, add it to classes"));
         return;
     }
     *label = (float)number;
@@ -99,8 +117,12 @@ static void refuse_class(struct csv_row *r, const char *shown, float label)
                     "stand in the file: - label: {classes: [\"%s\", \"%s\"]}",
                     shown, classes, classes - 1, shown, shown + 1);
     else
-        csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)", shown, classes,
-                    classes - 1);
+        csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)%s", shown, classes,
+                    classes - 1,
+                    label == floorf(label) && fabsf(label) < LABEL_LIKE_A_CLASS
+                        ? ""
+                        : "; if the answer is a number, use loss: mean_squared_error and a last "
+                          "layer of 1 unit");
 }
 
 void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)

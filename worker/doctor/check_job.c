@@ -31,7 +31,7 @@ void check_version(struct check *p, struct finding *f)
 static void say_who(const struct cluster *c, struct finding *f)
 {
     if (c->alone) {
-        finding_say(f, VERDICT_OK, "nothing is said of one: a worker that trains alone");
+        finding_say(f, VERDICT_OK, "no flags of a cluster: the job on this host alone");
         return;
     }
     finding_say(f, VERDICT_OK, "%s %u%s of %u ps and %u %sworkers%s%s%s", role_str(c->role),
@@ -147,7 +147,7 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
     }
     if (!files_are_there(eval ? p->job.data.eval : p->job.data.train))
         finding_mend(f, VERDICT_FAIL,
-                     "the path is one of this process's host: is the volume mounted?");
+                     "no such file on this host: is the path right, is the volume mounted?");
     return false;
 }
 

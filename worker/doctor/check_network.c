@@ -60,8 +60,10 @@ void check_names(struct check *p, struct finding *f)
         f, VERDICT_WARN,
         "a pod's name resolves when it is ready, and is waited for timeouts.start_s; a name that "
         "never comes is misspelled, of another namespace, or its Service is missing");
-    finding_say(f, VERDICT_OK, p->visits ? "all %zu that it dials resolve" : "it dials nobody",
-                p->visits);
+    if (p->visits)
+        finding_say(f, VERDICT_OK, "all %zu that it dials resolve", p->visits);
+    else if (!p->cluster.alone)
+        finding_say(f, VERDICT_OK, "it dials nobody");
 }
 
 /* ---- its own ports ---- */
@@ -130,7 +132,7 @@ void check_port(struct check *p, struct finding *f)
                        place->port);
         try_bind(f, http, NULL);
     }
-    if (f->verdict == VERDICT_NONE)
+    if (f->verdict == VERDICT_NONE && !c->alone)
         finding_say(f, VERDICT_OK, "it listens on none");
 }
 
@@ -192,7 +194,7 @@ void check_peers(struct check *p, struct finding *f)
     if (p->visits)
         finding_say(f, VERDICT_OK, "%zu of %zu are reached%s", there, p->visits,
                     p->has_job && there ? ", and would take it" : "");
-    else
+    else if (!p->cluster.alone)
         finding_say(f, VERDICT_OK, "it dials nobody");
 }
 

@@ -121,8 +121,9 @@ void check_memory(struct check *p, struct finding *f)
     if (!p->has_cluster || !p->has_job)
         return;
     if (!p->model) {
-        finding_say(f, VERDICT_WARN,
-                    "not estimated: the model's shape is that of data that are not here");
+        finding_say(
+            f, VERDICT_WARN,
+            "not estimated: the model's shape follows from the data, which could not be read");
         return;
     }
     if (p->cluster.role == ROLE_PS && p->cluster.sparse) {

@@ -46,7 +46,9 @@ void check_token(struct check *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%s", flags->token_file[0] ? flags->token_file : "given");
         return;
     }
-    bool one_host = p->has_cluster && (p->cluster.alone || all_on_loopback(&p->cluster));
+    if (p->has_cluster && p->cluster.alone && !flags->tls.cert[0])
+        return; /* nothing to say of a job on one host */
+    bool one_host = p->has_cluster && all_on_loopback(&p->cluster);
     if (flags->tls.cert[0] || one_host) {
         finding_say(f, VERDICT_OK, "none, and none is wanted %s",
                     flags->tls.cert[0] ? "beside TLS" : "on one host");
@@ -87,7 +89,9 @@ void check_certificates(struct check *p, struct finding *f)
         bool ours = tls_own() && !files.cert;
         if (ours)
             files = (struct certificate_files){own->cert, own->key, own->ca};
-        certificate_check(f, &files, time(NULL));
+        bool alone = p->has_cluster && p->cluster.alone; /* needs none */
+        if (!alone || files.cert || files.key || files.ca)
+            certificate_check(f, &files, time(NULL));
         if (ours)
             check_name(p, f);
     }

@@ -106,6 +106,20 @@ int doctor_run_crew(const struct flags *flags)
     return worst == VERDICT_FAIL ? EXIT_WRONG : 0;
 }
 
+/* The verdict of all checks, and what to do next. */
+static void print_end(const struct finding *all)
+{
+    unsigned failed = 0, warned = 0;
+    for (size_t i = 0; i < CHECKS; i++) {
+        failed += all[i].verdict == VERDICT_FAIL;
+        warned += all[i].verdict == VERDICT_WARN;
+    }
+    if (failed)
+        (void)puts("The job cannot start: mend what stands behind FAIL.");
+    else
+        (void)puts(warned ? "The job can start; read the warnings." : "The job can start.");
+}
+
 int doctor_run(const struct flags *flags)
 {
     static struct check p;
@@ -122,6 +136,8 @@ int doctor_run(const struct flags *flags)
     }
     if (flags->doctor_json)
         print_json(all, failed);
+    else
+        print_end(all);
     leave_words(flags, all);
     check_close(&p);
     return failed ? EXIT_WRONG : 0;

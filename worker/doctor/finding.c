@@ -14,10 +14,16 @@ static void raise_to(struct finding *f, enum verdict v)
 void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
 {
     va_list args;
+    char said[sizeof f->text];
     if (v < f->verdict)
         return;
     if (v > f->verdict)
         raise_to(f, v);
+    va_start(args, fmt);
+    (void)vsnprintf(said, sizeof said, fmt, args);
+    va_end(args);
+    if (f->said && strstr(f->text, said))
+        return; /* the same of another file or part */
     if (f->said == FINDING_SAID_MAX) {
         f->unsaid++;
         return;
@@ -25,11 +31,8 @@ void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     size_t at = strlen(f->text);
     if (f->said++)
         at += (size_t)snprintf(f->text + at, sizeof f->text - at, ", ");
-    if (at >= sizeof f->text)
-        return;
-    va_start(args, fmt);
-    (void)vsnprintf(f->text + at, sizeof f->text - at, fmt, args);
-    va_end(args);
+    if (at < sizeof f->text)
+        (void)snprintf(f->text + at, sizeof f->text - at, "%s", said);
 }
 
 bool finding_error(struct finding *f, enum err err, const struct errmsg *e)

@@ -86,10 +86,11 @@ static enum err check_metric(const struct model *m, const struct metric *metric,
     if (metric->wants == CLASSES ? loss_is_crossentropy(m->loss)
                                  : m->loss == LOSS_BINARY_CROSSENTROPY)
         return ERR_OK;
-    return err_set(
-        e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric->name, loss_name(m->loss),
-        metric->wants == CLASSES ? "mean_absolute_error, or a cross-entropy as the loss"
-                                 : "it is of two classes; binary_crossentropy as the loss");
+    return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric->name,
+                   loss_name(m->loss),
+                   metric->wants == CLASSES
+                       ? "mean_absolute_error, or a cross-entropy as the loss"
+                       : "it is a metric of two classes, and needs the loss binary_crossentropy");
 }
 
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)

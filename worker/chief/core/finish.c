@@ -141,8 +141,8 @@ static void let_go(struct chief *c)
         return;
     char text[128];
     (void)snprintf(text, sizeof text,
-                   "told to end: cut %" PRIu64 ", step %" PRIu64
-                   ", is published, and the job goes on from it",
+                   "checkpoint %" PRIu64 ", step %" PRIu64
+                   ", is written; the next run continues from it",
                    c->published_cut, c->published_step);
     chief_end(c, 143, text);
 }

@@ -98,12 +98,13 @@ packages_missing() { # WANTED...
 
 # Install what the package manager has of these; name the rest.
 packages_install() { # WANTED...
-    local wanted name manager
+    local wanted name manager update=
     local -a as_root=() names=() install=(apt-get install -y --no-install-recommends)
     manager=$(packages_manager)
     [[ $manager == apt ]] || install=(dnf install -y --setopt=install_weak_deps=False)
+    [[ $manager != apt ]] || compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || update='sudo apt-get update && '
     if [[ $EUID -ne 0 ]]; then
-        sudo -n true 2>/dev/null || die 1 "packages are missing; run: sudo ${install[*]} ${*%%|*}"
+        sudo -n true 2>/dev/null || die 1 "packages are missing; run: ${update}sudo ${install[*]} ${*%%|*}"
         as_root=(sudo -n)
     fi
     [[ $manager != apt ]] || quietly "$ROOT/build/log/apt-update.log" "${as_root[@]}" apt-get update

@@ -151,20 +151,23 @@ class PackagesTest(Case):
 
     PROGRAMS = True
 
-    def packages(self, line, **programs):
+    def packages(self, line, code=0, who={}, **programs):
         """What is said, and asked, when the line of the shell runs beside these programs, and none else of their kind."""
         tools, asked = self.tmp / "bin", self.tmp / "asked"
         tools.mkdir()
         for tool in ("bash", "dirname", "mkdir", "sort", "touch", "env"):
             (tools / tool).symlink_to(f"/usr/bin/{tool}")
-        for name, text in {**programs, "sudo": 'shift; exec "$@"'}.items():
+        for name, text in {"sudo": 'shift; exec "$@"', **programs}.items():
             tool = tools / name.replace("_", "-")
             tool.write_text(f'#!/bin/bash\necho "{name} $*" >> {asked}\n{text}\n')
             tool.chmod(0o755)
         door = 'say() { echo "$*"; }; die() { shift; say "$*"; exit 1; }; quietly() { shift; "$@"; }'
-        got = run("/bin/bash", "-euc", f'{door}; source "$0"; {line}', ROOT / "tools/packages.sh",
-                  env={"PATH": str(tools), "ROOT": str(self.tmp)})
-        self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+        self.tmp.chmod(0o755)
+        asked.write_text("")
+        asked.chmod(0o666)
+        got = run("/bin/bash", "-euc", f"{door}\n{(ROOT / 'tools/packages.sh').read_text()}\n{line}",
+                  env={"PATH": str(tools), "ROOT": str(self.tmp)}, **who)
+        self.assertEqual(got.returncode, code, got.stdout + got.stderr)
         return got.stdout, asked.read_text().splitlines()
 
     def test_of_several_names_the_one_is_installed_that_there_is_and_others_are_told(self):
@@ -173,6 +176,12 @@ class PackagesTest(Case):
                                     apt_cache="[[ $3 == gcc || $3 == libclang-rt-14-dev ]]")
         self.assertIn("apt_get install -y --no-install-recommends libclang-rt-14-dev gcc", asked)
         self.assertIn("apt knows no package sesame", said)
+
+    def test_without_root_the_command_that_installs_is_printed(self):
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        said, asked = self.packages("packages_install 'a|b' c", code=1, who=who, sudo="exit 1", apt_get="", dpkg_query="")
+        self.assertRegex(said, "run: (sudo apt-get update && )?sudo apt-get install -y --no-install-recommends a c\n$")
+        self.assertEqual(asked, ["sudo -n true"])
 
     def test_what_is_installed_under_another_of_its_names_is_not_asked_for(self):
         said, asked = self.packages("packages_need fuzz", apt_get="", apt_cache="",

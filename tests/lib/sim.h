@@ -605,6 +605,11 @@ void sim_check_end(struct sim *sim);
 
 /* ---- sim_run.c ---- */
 
+struct sim_agreed {
+    struct generation generation;
+    uint64_t hash;
+};
+
 struct sim {
     struct sim_config config;
     int64_t now_us;
@@ -639,10 +644,7 @@ struct sim {
         withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
     bool took_over; /* so began the last generation */
     bool restored;  /* a shard was filled from a cut: what lossy replies had left is gone */
-    struct sim_agreed {
-        struct generation generation;
-        uint64_t hash;
-    } * agreed; /* per step: the parameters that workers began it with */
+    struct sim_agreed *agreed; /* per step: the parameters that workers began it with */
     uint64_t entered_tag;
     uint64_t entered; /* the largest generation that any shard has entered */
     int64_t last_fault_us;

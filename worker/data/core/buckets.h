@@ -33,13 +33,15 @@ enum err buckets_learn_borders(struct buckets *b, const float *value, uint32_t n
  * part of the range of the one before it each quantile is, and the last one which number it is. */
 enum { QUANTILES_ROUNDS = 3 };
 
+struct quantile {
+    uint32_t bits; /* the highest ones of its number, as far as they are known */
+    uint64_t rank; /* from 0, among the numbers that begin so */
+};
+
 struct quantiles {
     uint32_t n, ranges; /* of them; different ranges of this round */
     int round;
-    struct quantile {
-        uint32_t bits; /* the highest ones of its number, as far as they are known */
-        uint64_t rank; /* from 0, among the numbers that begin so */
-    } * of;
+    struct quantile *of;
     uint32_t *range;      /* (ranges), rising */
     atomic_ullong *count; /* (ranges, a part's values) */
 };

@@ -299,7 +299,9 @@ void dial_lost(struct dialer *d, enum err code, const char *why)
 void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)
 {
     count_locked_out(d, m->reason == GRADWIRE__REASON__NO_TOKEN ||
-                            m->reason == GRADWIRE__REASON__OTHER_NAME);
+                            m->reason == GRADWIRE__REASON__OTHER_NAME ||
+                            m->reason == GRADWIRE__REASON__OTHER_JOB ||
+                            m->reason == GRADWIRE__REASON__OTHER_VERSION);
 }
 
 bool dial_hopeless(const struct dialer *d)

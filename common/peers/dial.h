@@ -38,10 +38,11 @@ void dial_start(struct dialer *d);
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
 /* A connection that on_open gave is lost: what went wrong with TLS is told as a failed try is. */
 void dial_lost(struct dialer *d, enum err code, const char *why);
-/* The peer answered the hello with this: of the token, or of the certificate, it counts as locked out. */
+/* The peer answered the hello with this. It counts as locked out if it is about the token, the certificate, the job or the
+ * release: those stay as they are while both processes live. */
 void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m);
-/* Each of the last tries ended because one side does not take the other's certificate, or the token; there were some, and
- * the files are still as they were. While nobody changes the files no further try can end otherwise. */
+/* Each of the last tries ended because one side does not take the other; there were some, and the files of certificate and
+ * token are still as they were. While nobody changes those, and both processes are the same, no try can end otherwise. */
 bool dial_hopeless(const struct dialer *d);
 /* Stop trying. A connection that is the owner's already is left alone. */
 void dial_stop(struct dialer *d);

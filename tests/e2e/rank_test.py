@@ -8,6 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from certificates import Certificates  # noqa: E402
 from cluster import LAUNCH, ROOT, Process, TrainCase  # noqa: E402
 from netns import Hosts  # noqa: E402
 
@@ -24,7 +25,7 @@ def slurm(rank, size, job=17):
     return environment(SLURM_PROCID=rank, SLURM_NTASKS=size, SLURM_JOB_ID=job, SLURM_STEP_ID=0)
 
 
-class RankTest(TrainCase):
+class RankTest(Certificates, TrainCase):
     """All on this host."""
 
     def rank(self, *flags, env, keys={}, before=()):
@@ -71,6 +72,19 @@ class RankTest(TrainCase):
             self.assertEqual("nothing was trained: training.epochs asks for 1, and " in ranks[1].log(), job == 18)
             self.assertEqual([p.name for p in (self.out / "rendezvous").iterdir()], [f"slurm-{job}-0-0"])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    def test_a_refusal_by_the_chief_alone_that_cannot_heal_ends_the_start_at_once(self):
+        self.make_ca("ca")
+        self.make("here", "IP:127.0.0.1")
+        self.make("friend", "DNS:friend")
+        takes = "--tls_names=worker=friend"  # the chief is not told of that
+        ranks = [self.rank("--address=127.0.0.1", "--ps=1", *flags, env=slurm(i, 3), keys={"training.epochs": 100000})
+                 for i, flags in enumerate(([*self.tls("here"), takes], self.tls("here"), [*self.tls("friend"), takes]))]
+        self.assertRegex(ranks[2].wait(2).last_line(), "the chief and this process do not take each other: .* its certificate names "
+                                                       "DNS:friend")
+        for r in ranks[:2]:  # what a scheduler does
+            r.process.terminate()
+            r.process.wait()
 
     def test_ranks_that_do_not_come_are_named(self):
         for bound in (1, 10, 60):  # on a loaded machine one may come later than the others wait

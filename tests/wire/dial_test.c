@@ -341,6 +341,34 @@ static void a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since(void **s
     dial_free(d);
 }
 
+/* The peer says so, in its answer to a hello. */
+static void refuse(struct dialer *d, Gradwire__Reason reason)
+{
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    m.reason = reason;
+    dial_locked_out(d, &m);
+}
+
+static void a_dialer_is_hopeless_when_it_is_refused_for_what_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct dialer *d = dial("127.0.0.1:1");
+    struct loop_timer timer;
+    int due = 0;
+    refuse(d, GRADWIRE__REASON__NO_TOKEN);
+    refuse(d, GRADWIRE__REASON__OTHER_NAME);
+    refuse(d, GRADWIRE__REASON__OTHER_VERSION);
+    loop_timer_init(&timer, &loop, count_tick, &due);
+    assert_int_equal(loop_timer_once(&timer, DIAL_HOPELESS_MS + 20), ERR_OK);
+    while (!due)
+        assert_int_equal(loop_tick(&loop, NULL), ERR_OK);
+    refuse(d, GRADWIRE__REASON__OTHER_JOB);
+    assert_true(dial_hopeless(d));
+    refuse(d, GRADWIRE__REASON__NOT_READY);
+    assert_false(dial_hopeless(d));
+    dial_free(d);
+}
+
 static void a_dialer_refuses_what_is_no_address(void **state)
 {
     (void)state;
@@ -387,6 +415,7 @@ int main(void)
         T(a_dialer_freed_at_any_moment_leaves_nothing),
         T(a_peer_that_always_hangs_up_is_dialed_ever_more_slowly),
         T(a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since),
+        T(a_dialer_is_hopeless_when_it_is_refused_for_what_stays_as_it_is),
         T(a_dialer_refuses_what_is_no_address),
         T(a_dialer_without_memory_tries_on),
     };

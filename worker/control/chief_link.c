@@ -48,6 +48,7 @@ struct chief_link {
     bool vitals;       /* the chief wants to hear how we are */
     bool said_hello;   /* on this connection: nothing may go before it */
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
+    char dialed[300]; /* the address that l->chief dials */
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t vitals_ms;
     int64_t over_ms;     /* since then ps 0 says that the job is done; 0: it does not */
@@ -76,10 +77,11 @@ void chief_link_free(struct chief_link *l)
     mem_free(l);
 }
 
+/* The chief's dialer stays: a next one to the same address goes on with its tries. */
 static void ask_ps(struct chief_link *l)
 {
-    dial_free(l->chief);
-    l->chief = NULL;
+    if (l->chief)
+        dial_stop(l->chief);
     l->to_chief = false;
     dial_start(l->ps);
 }
@@ -89,10 +91,15 @@ static const struct conn_ops chief_link_conn_ops;
 static void dial_chief(struct chief_link *l)
 {
     struct errmsg e = {""};
-    dial_free(l->chief);
-    l->chief = NULL;
     l->to_chief = true;
     l->dialed_ms = clock_now_ms();
+    if (l->chief && strcmp(l->dialed, l->address) == 0) {
+        dial_start(l->chief);
+        return;
+    }
+    dial_free(l->chief);
+    l->chief = NULL;
+    memcpy(l->dialed, l->address, sizeof l->dialed);
     if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l,
                  &e)) {
         log_warn("%s", e.text);
@@ -378,17 +385,21 @@ static void give_up(struct chief_link *l, int64_t away_s)
         l->welcomed ? "; the job may be done: see summary.json in the chief's folder" : "");
 }
 
-/* The start is over before it has begun: one side does not take the other. */
-static bool is_hopeless(const struct chief_link *l)
+/* The start is over before it has begun: one side does not take the other. Which of the two peers; NULL: it is not so. */
+static const struct dialer *hopeless(const struct chief_link *l)
 {
-    const struct dialer *d = l->to_chief ? l->chief : l->ps;
-    return l->control->config.handed && !l->welcomed && !l->conn && d && dial_hopeless(d);
+    if (!l->control->config.handed || l->welcomed || l->conn)
+        return NULL;
+    if (l->chief && dial_hopeless(l->chief))
+        return l->chief;
+    return !l->to_chief && dial_hopeless(l->ps) ? l->ps : NULL;
 }
 
-static void end_hopeless(struct chief_link *l)
+static void end_hopeless(struct chief_link *l, const struct dialer *d)
 {
     control_stop_train(l->control, 2, "%s and this process do not take each other: %s",
-                       who_is_away(l), why_away(l));
+                       d == l->chief ? "the chief" : "ps 0",
+                       l->refusal[0] ? l->refusal : dial_why(d));
 }
 
 /* For the chief's page. */
@@ -412,6 +423,7 @@ static void chief_link_on_tick(void *role, int64_t now)
         return;
     }
     const struct job *job = l->control->config.job;
+    const struct dialer *in_vain = hopeless(l);
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
     /* A chief that trains on may have called us, and has not had the time to welcome us. */
@@ -423,8 +435,8 @@ static void chief_link_on_tick(void *role, int64_t now)
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
-    } else if (is_hopeless(l)) {
-        end_hopeless(l);
+    } else if (in_vain) {
+        end_hopeless(l, in_vain);
     } else if (l->parked) {
         return; /* training ends it, by timeouts.ps_rejoin_s */
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {

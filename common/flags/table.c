@@ -131,7 +131,7 @@ const struct flag flags_table[] = {
     ROW("fault", FLAG_LIST, FLAGS_TRAIN, "PROCESS=FAULT",
         "for tests and benchmarks: worker-1=nan:7"),
     ROW("bin_dir", FLAG_TEXT, FLAGS_CLUSTER, "DIR",
-        "has the programs of ps and worker (also GRADWIRE_BIN_DIR)"),
+        "has the programs ps and worker (also GRADWIRE_BIN_DIR)"),
 
     HEADING(FLAGS_ENTRYPOINT, "Without TF_CONFIG, from ordinals (StatefulSet, Indexed Job):"),
     ROW("role", FLAG_CHOICE, FLAGS_ENTRYPOINT, "ps|worker", "what this pod is", .wants = "ps",

@@ -27,6 +27,7 @@
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "worker/alone.h"
+#include "worker/chief/ended.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/host.h"
 #include "worker/data/planted.h"
@@ -373,6 +374,23 @@ static double seconds_before(const struct process *p)
                                                                             : p->base.seconds;
 }
 
+/* Of a job that is done. One whose final checkpoint is not finite, as an earlier release left it, has failed. */
+static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epochs,
+                            struct errmsg *e)
+{
+    char words[ENDED_WORDS_BYTES];
+    enum err err = ended_look(p->checkpoints, &p->base, model_layout(p->model), words, e);
+    if (err)
+        return err;
+    if (words[0]) {
+        p->result.exit_code = 1;
+        (void)snprintf(p->result.error, sizeof p->result.error, "%s", words);
+    } else {
+        say_done(p, per_epoch, epochs);
+    }
+    return ERR_OK;
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
@@ -394,9 +412,7 @@ static enum err look_back(struct process *p, struct errmsg *e)
         return err;
     p->finished =
         p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
-    if (p->finished)
-        say_done(p, per_epoch, epochs);
-    return ERR_OK;
+    return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }
 
 /* The tables' part of model/, from the final cut, which is loaded, or the best one's; and that of best/. */
@@ -424,6 +440,13 @@ static enum err export_final_tables(struct process *p, struct errmsg *e)
     return err;
 }
 
+static void take_base_eval(struct process *p)
+{
+    p->learned.has_eval = p->base.eval.valid;
+    p->learned.eval.loss = p->base.eval.loss;
+    memcpy(p->learned.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
+}
+
 /* The job was done before: what it leaves behind is made whole from the checkpoint. */
 static enum err complete(struct process *p, const struct epoch_end_config *config, struct errmsg *e)
 {
@@ -440,11 +463,11 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
     if (!err)
         err = export_tables(p, &p->base, e);
     mem_free(w);
-    p->learned.has_eval = best || p->base.eval.valid;
-    p->learned.eval.loss = p->base.eval.loss;
-    memcpy(p->learned.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
-    if (best)
+    take_base_eval(p);
+    if (best) {
+        p->learned.has_eval = true;
         p->learned.eval = p->best.eval;
+    }
     return err;
 }
 
@@ -490,6 +513,14 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
     enum err err = summarize(&what, e);
     eval_log_close(&log);
     return err;
+}
+
+/* What was learned has failed before this run. */
+static enum err summarize_failed(struct process *p, struct errmsg *e)
+{
+    p->learned.first_step_s = NAN;
+    take_base_eval(p);
+    return summarize_run(p, NULL, e);
 }
 
 static bool is_first_start(const struct process *p)
@@ -886,6 +917,8 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     if (p->cluster.role == ROLE_EVALUATOR)
         return evaluate_all(p, e);
     enum err err = look_back(p, e);
+    if (!err && p->result.exit_code)
+        return summarize_failed(p, e);
     if (!err && p->cluster.n_ps == 0)
         err = alone_start(alone, &p->cluster, &p->flags, p->output, e);
     return err ? err : run_all(p, e);

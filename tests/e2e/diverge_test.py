@@ -3,10 +3,14 @@
 """A job that diverges is no success: by default it ends with 1 and names step and tensor; without the guard it trains on,
 shows what it has, and ends with 1, too. What an earlier end left in model/ stays."""
 import pathlib
+import shutil
+import struct
 import sys
 import unittest
+import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("lib", "compare")]
+import cut  # noqa: E402
 from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
 BATCHES = 2000 // 64 + 1
@@ -69,6 +73,35 @@ class DivergeTest(DivergeTestCase):
     def test_the_guard_changes_no_bit_of_a_healthy_job(self):
         want = self.undisturbed(keys=self.OFF)
         self.assertEqual(self.digest("--ps=2", "--workers=2"), want)
+
+
+class EarlierTest(DivergeTestCase):
+    """0.1.0 published final checkpoints that are not finite. (unit/ended_test has weights and rows.)"""
+    EVAL, LOSS = 15, 1
+
+    def break_evaluation(self, path):
+        """Gives a manifest an evaluation whose loss is NaN: a field that comes again is joined to what was there."""
+        data = path.read_bytes()
+        nan = bytes([self.LOSS << 3 | cut.FIXED64]) + struct.pack("<d", float("nan"))
+        head = data[cut.MAGIC_BYTES:-cut.TAIL.size] + bytes([self.EVAL << 3 | cut.BYTES, len(nan)]) + nan
+        magic = data[:cut.MAGIC_BYTES]
+        path.write_bytes(magic + head + cut.TAIL.pack(len(head), zlib.crc32(head), magic))
+
+    def test_a_finished_job_that_is_not_finite_has_failed_when_it_is_run_again(self):
+        keys = {"checkpoint.every_steps": BATCHES - 2, "checkpoint.every_seconds": 0}
+        first = self.train(keys=keys).summary()
+        final = sorted((self.out / "checkpoints").glob("cut-*/manifest.gw"))[-1]
+        self.break_evaluation(final)
+        model = (self.out / "model/weights.safetensors").read_bytes()
+        job, s = self.fails(keys=keys)
+        self.assertRegex(s["error"], rf"^step {BATCHES}: the loss of the evaluation is not finite in the job's final checkpoint: "
+                                     rf"nothing was trained; .*--fresh.*remove checkpoints/{final.parent.name} to go on")
+        self.assertIn(s["error"], job.stderr())
+        self.assertNotIn("nothing was trained: training.epochs", job.stderr())
+        self.assertEqual((s["steps"], s["digest"], len(s["history"])), (BATCHES, None, 1))
+        self.assertEqual((self.out / "model/weights.safetensors").read_bytes(), model)
+        shutil.rmtree(final.parent)
+        self.assertEqual(self.train(keys=keys).summary()["digest"], first["digest"])
 
 
 class WeightTest(DivergeTestCase):

@@ -1286,6 +1286,41 @@ static void a_look_reads_the_first_thousand_rows_of_each_file(void **state)
     teardown(&f);
 }
 
+/* Wrong rows tell which of many files a look opens. */
+static void a_look_before_a_start_opens_some_of_many_files(void **state)
+{
+    (void)state;
+    enum { FILES = 40, ROWS = 20 };
+    struct fixture f;
+    struct dataset_look look = {0};
+    struct table_schema *schema;
+    char name[16], text[ROWS * 6 + 1] = "";
+    unsigned opened = 0;
+    for (int i = 0; i < ROWS; i++)
+        strcat(text, "1,2,3\n");
+    setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+    struct bytes right = {(unsigned char *)text, strlen(text)}, wrong = {(unsigned char *)"x", 1};
+    for (unsigned i = 0; i < FILES; i++) {
+        (void)snprintf(name, sizeof name, "a%02u.csv", i);
+        idx_files_write(&f.files, name, right);
+    }
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_int_equal(look.files, FILES);
+    assert_true(look.estimated);
+    assert_int_equal(look.rows, FILES * ROWS);
+    for (unsigned i = 0; i < FILES; i++) {
+        (void)snprintf(name, sizeof name, "a%02u.csv", i);
+        idx_files_write(&f.files, name, wrong);
+        bool fails = dataset_look(&look, &f.job, 0, 0, &f.e) != ERR_OK;
+        opened += fails;
+        assert_true(fails || (i > 0 && i + 1 < FILES)); /* the first and the last are looked at */
+        assert_int_equal(dataset_look_given(&look, &f.job, NULL, 0, 0, &schema, &f.e), ERR_INPUT);
+        idx_files_write(&f.files, name, right);
+    }
+    assert_int_equal(opened, DATASET_SAMPLE_FILES);
+    teardown(&f);
+}
+
 int main(void)
 {
     log_init("csv_test", LOG_ERROR);
@@ -1336,6 +1371,7 @@ int main(void)
         cmocka_unit_test(a_look_says_of_how_many_rows_it_is_sure),
         cmocka_unit_test(a_look_counts_the_rows_of_packed_files_by_their_size),
         cmocka_unit_test(a_look_reads_the_first_thousand_rows_of_each_file),
+        cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,8 @@ struct csv {
     uint64_t first_row;    /* of this file, in the table */
     uint64_t file_bytes;   /* of its text that was read */
     uint64_t looked_bytes; /* a look: of the text of all files that was read */
-    uint64_t all_bytes;    /* a look: of all files, as they are when decompressed, likely */
+    uint64_t all_bytes;    /* a look: of those files, as they are when decompressed, likely */
+    size_t left_out;       /* a look: files that it does not open */
     bool open;             /* file[next_file] is begun */
     bool ended;            /* nothing more to read, or something failed */
 
@@ -233,12 +234,31 @@ static bool looked_enough(const struct csv *c)
     return c->reading->look && c->open && c->table->rows - c->first_row >= LOOK_ROWS;
 }
 
+/* Is this file one of a sample: the first, or the last of one of the equal parts? */
+static bool is_in_sample(size_t file, size_t files)
+{
+    return files <= DATASET_SAMPLE_FILES || file == 0 ||
+           file * (DATASET_SAMPLE_FILES - 1) / files !=
+               (file + 1) * (DATASET_SAMPLE_FILES - 1) / files;
+}
+
+static void leave_out(struct csv *c)
+{
+    while (!c->open && c->next_file < c->paths.count &&
+           !is_in_sample(c->next_file, c->paths.count)) {
+        c->next_file++;
+        c->left_out++;
+    }
+}
+
 /* The next piece, and its ticket; false: there is none. What fails is reported when its turn comes. */
 static bool take_piece(struct csv *c, struct work *w)
 {
     pthread_mutex_lock(&c->lock);
     if (looked_enough(c))
         close_file(c, false);
+    if (c->reading->sampled)
+        leave_out(c);
     bool more = !c->ended && c->next_file < c->paths.count;
     if (more) {
         w->ticket = c->tickets++;
@@ -507,10 +527,12 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
-    if (r->job->data.format == DATA_SYNTHETIC)
+    size_t files = r->look->files;
+    if (r->job->data.format == DATA_SYNTHETIC) {
         rows = c->drawn.rows;
-    else if (c->all_bytes > c->looked_bytes && c->looked_bytes) {
-        rows = (uint64_t)((double)rows * ((double)c->all_bytes / (double)c->looked_bytes));
+    } else if ((c->all_bytes > c->looked_bytes || c->left_out) && c->looked_bytes) {
+        double each = (double)c->all_bytes / (double)c->looked_bytes;
+        rows = (uint64_t)((double)rows * each * (double)files / (double)(files - c->left_out));
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)

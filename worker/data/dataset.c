@@ -205,6 +205,7 @@ static enum err look_with(struct dataset *d, const struct reading *r, struct err
     if (!r->eval || !job_reads_columns(r->job))
         return load(d, r, e);
     train.look = &unused;
+    train.sampled = r->sampled;
     train.given = r->given;
     enum err err = load(&first, &train, e);
     if (err)
@@ -234,26 +235,14 @@ void dataset_tell(const struct dataset *d, struct job *job)
     }
 }
 
-enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint32_t classes,
-                      struct errmsg *e)
-{
-    struct table_schema *schema;
-    enum err err = dataset_look_given(out, job, NULL, eval, classes, &schema, e);
-    if (!err)
-        table_schema_unref(schema);
-    return err;
-}
-
-enum err dataset_look_given(struct dataset_look *out, struct job *job,
-                            const struct encoding_given *given, int eval, uint32_t classes,
-                            struct table_schema **schema, struct errmsg *e)
+static enum err look_at(struct dataset_look *out, struct job *job, struct reading *reading,
+                        struct table_schema **schema, struct errmsg *e)
 {
     struct dataset d;
     struct dataset_look look = {0};
-    struct reading r = reading_of(job, eval, classes);
-    r.look = &look;
-    r.given = given;
-    enum err err = look_with(&d, &r, e);
+    int eval = reading->eval;
+    reading->look = &look;
+    enum err err = look_with(&d, reading, e);
     if (err)
         return err;
     look.rows = d.rows;
@@ -271,6 +260,27 @@ enum err dataset_look_given(struct dataset_look *out, struct job *job,
     }
     dataset_close(&d);
     return err;
+}
+
+enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e)
+{
+    struct table_schema *schema;
+    struct reading r = reading_of(job, eval, classes);
+    r.sampled = true;
+    enum err err = look_at(out, job, &r, &schema, e);
+    if (!err)
+        table_schema_unref(schema);
+    return err;
+}
+
+enum err dataset_look_given(struct dataset_look *out, struct job *job,
+                            const struct encoding_given *given, int eval, uint32_t classes,
+                            struct table_schema **schema, struct errmsg *e)
+{
+    struct reading r = reading_of(job, eval, classes);
+    r.given = given;
+    return look_at(out, job, &r, schema, e);
 }
 
 void dataset_close(struct dataset *d)

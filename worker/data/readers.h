@@ -17,7 +17,8 @@ struct reading {
     const struct encoding_given *given; /* csv: what a checkpoint has taught; NULL: nothing */
     struct table_schema *schema;        /* csv: of the training part; NULL: it is being read */
     struct dataset_look *look; /* dataset_look: read how the files begin, and no more; else NULL */
-    struct spill *spill;       /* the same */
+    bool sampled;        /* the look may leave out files: csv reads DATASET_SAMPLE_FILES of them */
+    struct spill *spill; /* the same */
 };
 
 /* The readers: fill rows, features, rank, shape, x, labels of a zeroed dataset and put the contents

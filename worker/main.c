@@ -479,7 +479,9 @@ static void await_evaluator(const struct process *p)
     struct timespec pause = {.tv_nsec = 200000000};
     for (bool waited = false;; waited = true) {
         struct errmsg e;
-        bool there = eval_log_judged(&p->job, p->output, p->base.uuid, p->base.cut, &e);
+        struct eval_result r;
+        bool there =
+            eval_log_judged(&p->job, p->output, p->base.uuid, p->base.cut, &r, &e) && r.final;
         if (e.text[0])
             log_warn("%s", e.text);
         if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)

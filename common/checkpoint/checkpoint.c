@@ -323,6 +323,42 @@ static void remove_temporary(const char *dir, uint64_t cut)
         files_clean(folder, true);
 }
 
+struct published {
+    uint64_t cut;
+    int64_t written_ms; /* its manifest was */
+    bool stays;
+};
+
+/* False: it has no manifest. */
+static bool written_ms(const char *dir, uint64_t cut, int64_t *ms)
+{
+    char path[FILES_PATH_MAX];
+    struct stat is;
+    if (checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, NULL) || stat(path, &is) != 0)
+        return false;
+    *ms = (int64_t)is.st_mtim.tv_sec * 1000 + is.st_mtim.tv_nsec / 1000000;
+    return true;
+}
+
+/* Of `n`, newest first. Frequent cuts are all young, and what went wrong a while ago is in each of the newest. So the
+ * newest of those that are old enough stays, and the oldest of the younger ones, which will be old enough next. */
+static void choose(struct published *cut, size_t n, uint32_t keep)
+{
+    size_t stay = n > 0, old = 1;
+    if (n > 0)
+        cut[0].stays = true;
+    while (old < n && cut[0].written_ms - cut[old].written_ms < CHECKPOINT_OLD_S * 1000)
+        old++;
+    for (size_t i = old > 1 ? old - 1 : old; keep >= 3 && i < n && i <= old; i++) {
+        cut[i].stays = true;
+        stay++;
+    }
+    for (size_t i = 1; i < n && stay < keep; i++) {
+        stay += !cut[i].stays;
+        cut[i].stays = true;
+    }
+}
+
 void checkpoint_prune(const char *dir, uint32_t keep)
 {
     struct errmsg e;
@@ -332,16 +368,25 @@ void checkpoint_prune(const char *dir, uint32_t keep)
         log_warn("%s", e.text);
         return;
     }
-    uint32_t published = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool is = is_published(dir, cuts[i]);
-        if (is && (published == 0 || published < keep)) {
-            remove_temporary(dir, cuts[i]);
-            published++;
-        } else if (published > 0) {
-            remove_cut(dir, cuts[i]);
-        } /* else: newer than what is published, and perhaps just being written */
+    struct published *all = mem_zalloc(n + 1, sizeof *all);
+    size_t count = 0, k = 0;
+    for (size_t i = 0; all && i < n; i++) {
+        struct published p = {.cut = cuts[i]};
+        if (written_ms(dir, cuts[i], &p.written_ms))
+            all[count++] = p;
     }
+    if (all)
+        choose(all, count, keep);
+    /* A folder that is newer than the first of them may just be being written. */
+    for (size_t i = 0; count > 0 && i < n; i++) {
+        bool is = k < count && all[k].cut == cuts[i];
+        if (is && all[k].stays)
+            remove_temporary(dir, cuts[i]);
+        else if (k > 0)
+            remove_cut(dir, cuts[i]);
+        k += is;
+    }
+    mem_free(all);
     mem_free(cuts);
 }
 

@@ -177,9 +177,11 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
                                  const struct optimizer *o, float *w, struct errmsg *e) MUST_CHECK;
 
-/* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished
- * leftovers older than the newest published cut, and temporary names in those that stay. One that
- * is held stays until the next time. Failures are logged, never fatal. */
+/* Remove all but `keep` (at least 1) published cuts (manifest first), unpublished leftovers older than the newest
+ * published cut, and temporary names in those that stay. The newest stays. With a `keep` of 3 or more so do the newest of
+ * those whose manifest is CHECKPOINT_OLD_S older than its own, and the one that will be that old next; the others that
+ * stay are the newest. One that is held stays until the next time. Failures are logged, never fatal. */
+enum { CHECKPOINT_OLD_S = 60 };
 void checkpoint_prune(const char *dir, uint32_t keep);
 /* Hold a published cut while it is read: no checkpoint_prune of any process removes it. It is a lock on its manifest
  * (flock), so a holder that dies holds nothing. Where the storage knows no locks nothing is held, and a reader finds

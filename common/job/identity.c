@@ -130,7 +130,10 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
         (void)fputs(at, out);
         break;
     case KEY_U32:
-        (void)fprintf(out, "%u", *number);
+        if (key->or_auto && *number == UINT32_MAX)
+            (void)fputs("auto", out);
+        else
+            (void)fprintf(out, "%u", *number);
         break;
     case KEY_U64:
         (void)fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)at);

@@ -29,7 +29,8 @@ enum {
     JOB_ROW_CELLS_MAX = 1 << 15, /* of four bytes, that a row of csv has in memory */
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
-#define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
+#define CHECKPOINT_AUTO UINT32_MAX /* a KEY_U32 that is `auto` */
+#define JOB_TOP_K_RATIO_MAX 0.25f  /* an entry is two floats long */
 
 enum loss_kind {
     LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
@@ -273,7 +274,8 @@ struct job {
         uint32_t allow;   /* bit i: `auto` may choose codec i beside the lossless ones */
     } compression;
     struct job_checkpoint {
-        uint32_t every_steps, every_seconds, keep;
+        uint32_t every_steps, every_seconds; /* CHECKPOINT_AUTO, too */
+        uint32_t keep;
         enum checkpoint_store store;
         char run[JOB_NAME_MAX];
     } checkpoint;

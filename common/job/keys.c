@@ -139,8 +139,9 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
                         JOB_NAME_MAX - 1);
     case KEY_U32:
     case KEY_U64:
-        return snprintf(out, bytes, "integer from %llu to %llu%s", (unsigned long long)key->min,
-                        (unsigned long long)key->max, key->or_null ? ", or null" : "");
+        return snprintf(out, bytes, "integer from %llu to %llu%s%s", (unsigned long long)key->min,
+                        (unsigned long long)key->max, key->or_null ? ", or null" : "",
+                        key->or_auto ? ", or auto" : "");
     case KEY_REAL:
         return real_allowed(key, out, bytes);
     case KEY_BOOL:

@@ -52,7 +52,8 @@ struct job_key {
     size_t offset; /* in struct job, or in the element for keys of layers and columns */
     bool identity; /* a resumed job must have the same value */
     bool required;
-    bool or_auto; /* KEY_SHAPE: `auto` is allowed, rank 0 */
+    bool
+        or_auto; /* `auto` is allowed. KEY_SHAPE: rank 0; KEY_U32: UINT32_MAX, which `max` is below */
     bool or_null; /* KEY_U32: `null` is allowed, 0 */
     bool alias;   /* another name of a key that is written out: not written itself */
     bool as_job;  /* of a table: the job's key of that name says what it means */

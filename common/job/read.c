@@ -218,6 +218,11 @@ static bool integer_read(const struct job_key *key, const struct job_node *node,
            *out <= key->max;
 }
 
+static bool is_auto(const struct job_key *key, const struct job_node *node)
+{
+    return key->or_auto && has_text(node) && strcmp(node->text, "auto") == 0;
+}
+
 /* A number or a bool: plain, not in quotes. */
 static enum err read_plain(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
@@ -225,6 +230,10 @@ static enum err read_plain(struct job_reader *r, const struct job_key *key,
     void *at = job_read_at(r, key);
     if (key->or_null && job_tree_is_null(node)) {
         memset(at, 0, sizeof(uint32_t));
+        return ERR_OK;
+    }
+    if (is_auto(key, node)) {
+        *(uint32_t *)at = UINT32_MAX;
         return ERR_OK;
     }
     uint64_t integer = 0;
@@ -399,7 +408,7 @@ static enum err read_shape(struct job_reader *r, const struct job_key *key,
     uint64_t elems = 1, dim;
     uint32_t rank = 0, *at = job_read_at(r, key);
     at[0] = 0;
-    if (key->or_auto && node->kind == NODE_SCALAR && node->text && strcmp(node->text, "auto") == 0)
+    if (is_auto(key, node))
         return ERR_OK;
     if (node->kind != NODE_LIST || !node->child)
         return job_refuse_value(r, key, node);

@@ -110,13 +110,19 @@ static const struct job_key keys[] = {
         .setting = "codecs_allowed"),
 
     JOB_KEY("checkpoint.every_steps", U32, checkpoint.every_steps,
-            "steps between checkpoints; due when both have passed; 0 leaves this one out, both 0: "
-            "only at the start, on SIGTERM and at the end",
-            RANGE(0, UINT32_MAX), .fallback = "500"),
+            "steps between checkpoints; a checkpoint is due when these and `every_seconds` have "
+            "passed; 0 leaves this one out, both 0: only at the start, on SIGTERM and at the end. "
+            "Both `auto`: a checkpoint is due when the last one took at most 1 % of the time since "
+            "it began, and at least each 500 steps and 60 s; one of them `auto`: 500",
+            RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
     JOB_KEY("checkpoint.every_seconds", U32, checkpoint.every_seconds,
-            "seconds between checkpoints", RANGE(0, UINT32_MAX), .fallback = "60"),
-    JOB_KEY("checkpoint.keep", U32, checkpoint.keep, "checkpoints that stay on disk",
-            RANGE(1, 1000000), .fallback = "3"),
+            "seconds between checkpoints; `auto` beside a number of steps: 60",
+            RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
+    JOB_KEY(
+        "checkpoint.keep", U32, checkpoint.keep,
+        "checkpoints that stay on disk; of 3 or more one is at least 60 s older than the newest, "
+        "once the job is that old",
+        RANGE(1, 1000000), .fallback = "3"),
     JOB_KEY("checkpoint.store", WORD, checkpoint.store,
             "who writes checkpoints: `shared`: each ps, all on one storage; `chief`: each ps sends "
             "its part to the chief; `auto`: a ps that does not see the chief's storage sends",

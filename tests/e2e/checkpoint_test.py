@@ -2,6 +2,7 @@
 # labels: short
 """Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job goes on from them."""
 import hashlib
+import os
 import pathlib
 import re
 import shutil
@@ -152,6 +153,27 @@ class CheckpointTest(TrainCase):
         job = self.launch(keys={**KEYS, "training.epochs": 1}).wait()
         self.assertIn("nothing was trained: training.epochs asks for 1, and checkpoint ", job.stderr())
         self.assertNotIn("going on from checkpoint", job.stderr())
+
+    def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
+        job = self.launch(*slow(0.2), keys={"training.epochs": 100000})  # 500 steps take 100 s
+        job.until_cut(1)
+        manifest = self.cut(0) / "manifest.gw"
+        os.utime(manifest, (manifest.stat().st_atime, manifest.stat().st_mtime - 100))
+        job.until_cut(3)
+        job.kill("ps-0")
+        lived = job.cuts()
+        job.until_said("worker-0", "generation 2: going on from cut ")
+        cut, step = map(int, re.search(r"going on from cut (\d+) \(step (\d+)\)", job.log("worker-0")).groups())
+        self.assertGreaterEqual(cut, lived[-1])
+        self.assertTrue(0 < step < 500, step)
+        job.until_cut(cut + 2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        self.assertEqual((len(job.cuts()), job.cuts()[0]), (3, 0), job.cuts())
+        for cut in job.cuts()[1:]:
+            self.cut(cut).rename(self.tmp / str(cut))
+        job = self.launch(keys={"training.epochs": 1}).wait()
+        self.assertIn("going on from cut 0 ", job.log("worker-0"))
 
     def test_fresh_starts_anew(self):
         self.stopped()

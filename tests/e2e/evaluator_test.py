@@ -11,7 +11,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import BUILD, PS, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
 from tfevents import Run, hyperparameters  # noqa: E402
 from watch import get, text  # noqa: E402
 
@@ -116,6 +116,15 @@ class EvaluatorTest(TrainCase):
         again = Process(self, [WORKER, "--job_name=evaluator", *hosts], "evaluator-again")
         again.wait(2)
         self.assertIn("in format 3", again.last_line())
+
+    def test_without_keys_the_next_checkpoint_follows_its_result(self):
+        job = self.launch("--evaluator", *slow(0.2), keys={"training.epochs": 100000, "worker.threads": 1})
+        job.until_cut(2)
+        result = self.results()[-1]
+        self.assertGreaterEqual(result["cut"], 1)  # each was evaluated before the next one
+        self.assertLess(result["step"], 500)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
 
     def test_it_answers_over_http(self):
         job = self.launch("--evaluator", keys={**KEYS, "training.epochs": 100000})

@@ -77,6 +77,8 @@ void sim_config_random(struct sim_config *c, uint64_t seed, bool sync)
     c->elems = (1024 * chunks + 16 * (1 + rng_u64(key, 12) % 64));
     c->every_steps = rng_u64(key, 13) % 4 ? 1 + (uint32_t)(rng_u64(key, 14) % 8) : 0;
     c->every_seconds = rng_u64(key, 18) % 5 ? 0 : 1;
+    if (rng_u64(key, 61) % 5 == 0)
+        c->every_steps = c->every_seconds = CHECKPOINT_AUTO;
     c->keeps = sync && rng_u64(key, 60) % 3 == 0;
     c->worker_rejoin_s = 1 + (uint32_t)(rng_u64(key, 15) % 3);
     c->delay_us = rng_u64(key, 16) % 3 ? 500 : 20000;

@@ -79,6 +79,7 @@ static void try_a_late_worker(bool redo, uint64_t base, const char *name)
         if (seed % 2) { /* parts wait for the copy of a cut, and chunks are made */
             c.kept_bytes = 1 + (uint32_t)(seed % 64);
             c.every_steps = 1 + (uint32_t)(seed % 3);
+            c.every_seconds %= CHECKPOINT_AUTO;
         }
         if (redo && c.settings.nan_guard == NAN_GUARD_ROLLBACK)
             c.settings.nan_guard = NAN_GUARD_SKIP;

@@ -13,6 +13,7 @@ static struct sim_config config_of(uint64_t seed, bool sync, uint32_t workers, u
 {
     struct sim_config c;
     sim_config_random(&c, seed, sync);
+    c.every_steps %= CHECKPOINT_AUTO;
     c.every_seconds = 0;
     c.ps = 2;
     c.threads[0] = c.threads[1] = 1;
@@ -215,6 +216,46 @@ static void cut_is_of_one_step_whatever_is_asked_again(void **state)
     }
 }
 
+static bool cut_is_published(struct sim *sim)
+{
+    const struct sim_worker *chief = &sim->worker[0];
+    return chief->proc.up && chief_facts(chief->chief).cut == cuts_seen;
+}
+
+static bool all_is_learned(struct sim *sim)
+{
+    const struct chief_facts f = chief_facts(sim->worker[0].chief);
+    return f.steps == f.total;
+}
+
+/* 20 to 60 s; a cut takes some 50 ms. */
+static void cuts_are_as_frequent_as_one_percent_of_the_time_allows(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct sim_config c = config_of(seed, seed % 2, 2, 2);
+        c.every_steps = c.every_seconds = CHECKPOINT_AUTO;
+        c.broken_one_in = 0;
+        c.keeps = false;
+        c.delay_us = 500;
+        c.compute_us = 20000;
+        c.settings.batches_per_epoch = seed % 2 ? 800 : 1600;
+        c.settings.epochs = 1;
+        struct sim *sim = sim_new(&c);
+        int64_t last_us = 0;
+        cuts_seen = 0;
+        while (sim_run_until(sim, cut_is_published) && !all_is_learned(sim)) {
+            if (cuts_seen > 0) /* their ends; their beginnings are 1 s apart */
+                assert_true(sim->now_us - last_us >= 900000);
+            last_us = sim->now_us;
+            cuts_seen++;
+        }
+        assert_true(cuts_seen > 2);
+        print_message("%u cuts in %u ms\n", (unsigned)cuts_seen, (unsigned)(sim->now_us / 1000));
+        assert_ends_well(sim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +265,7 @@ int main(void)
         cmocka_unit_test(async_cut_outlives_a_fence_that_is_lost),
         cmocka_unit_test(async_waits_at_the_end_of_the_window_for_a_lost_batch),
         cmocka_unit_test(cut_is_of_one_step_whatever_is_asked_again),
+        cmocka_unit_test(cuts_are_as_frequent_as_one_percent_of_the_time_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

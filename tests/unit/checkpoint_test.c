@@ -1161,6 +1161,71 @@ static void prune_keeps_the_newest_and_what_is_being_written(void **state)
     blocks_free(&b);
 }
 
+static void write_at(const struct blocks *b, uint64_t cut, long at_ms)
+{
+    struct timespec at = {1700000000 + at_ms / 1000, at_ms % 1000 * 1000000};
+    assert_ok(write_cut(b, cut, 1, &e));
+    assert_int_equal(
+        utimensat(AT_FDCWD, path_of(cut, "manifest.gw"), (struct timespec[]){at, at}, 0), 0);
+}
+
+/* A cut each 6 s, numbered by its second. */
+static void of_three_that_are_kept_one_is_a_minute_older_than_the_newest(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(16, 27);
+    for (uint64_t s = 0; s <= 210; s += 6) {
+        uint64_t *cuts;
+        size_t n;
+        write_at(&b, s, (long)s * 1000);
+        checkpoint_prune(dir, 3);
+        assert_ok(checkpoint_list(dir, &cuts, &n, &e));
+        assert_int_equal(n, s < 12 ? s / 6 + 1 : 3);
+        assert_int_equal(cuts[0], s);
+        assert_in_range(s - cuts[n - 1], s < 60 ? s : 60, 120); /* nor is it much older */
+        mem_free(cuts);
+    }
+    assert_list(3, (uint64_t[]){210, 156, 102});
+    blocks_free(&b);
+}
+
+static void others_that_are_kept_are_the_newest(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(16, 28);
+    for (uint64_t s = 0; s <= 100; s += 10)
+        write_at(&b, s, (long)s * 1000);
+    checkpoint_prune(dir, 5);
+    assert_list(5, (uint64_t[]){100, 90, 80, 50, 40});
+    checkpoint_prune(dir, 2); /* the newest alone */
+    assert_list(2, (uint64_t[]){100, 90});
+    blocks_free(&b);
+}
+
+static void cuts_that_are_a_minute_apart_are_pruned_by_age(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(16, 29);
+    for (uint64_t cut = 0; cut < 5; cut++)
+        write_at(&b, cut, (long)cut * 60000);
+    checkpoint_prune(dir, 3);
+    assert_list(3, (uint64_t[]){4, 3, 2});
+    blocks_free(&b);
+}
+
+static void a_cut_of_less_than_a_minute_is_young(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(16, 30);
+    write_at(&b, 1, 1);
+    write_at(&b, 2, 2);
+    write_at(&b, 3, 60000); /* 59,999 and 59,998 ms */
+    write_at(&b, 4, 60001);
+    checkpoint_prune(dir, 3);
+    assert_list(3, (uint64_t[]){4, 2, 1}); /* exactly 60,000 ms; the next one */
+    blocks_free(&b);
+}
+
 static void a_cut_that_is_held_is_pruned_when_it_is_let_go(void **state)
 {
     (void)state;
@@ -1248,6 +1313,10 @@ int main(void)
         TEST(a_missing_dir_holds_no_cuts),
         TEST(published_cuts_are_listed_newest_first),
         TEST(prune_keeps_the_newest_and_what_is_being_written),
+        TEST(of_three_that_are_kept_one_is_a_minute_older_than_the_newest),
+        TEST(others_that_are_kept_are_the_newest),
+        TEST(cuts_that_are_a_minute_apart_are_pruned_by_age),
+        TEST(a_cut_of_less_than_a_minute_is_young),
         TEST(a_cut_that_is_held_is_pruned_when_it_is_let_go),
         TEST(prune_without_a_published_cut_removes_nothing),
         TEST(discard_removes_an_unfinished_cut_and_no_published_one),

@@ -363,9 +363,9 @@ static void the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut(vo
     assert_int_equal(f.said.awaited_cut, 4);
     f.now_ms += 1000L * EVALUATOR_S;
     chief_tick(f.chief, f.now_ms);
-    chief_on_judged(f.chief, 3, f.now_ms); /* of another one */
+    chief_on_judged(f.chief, 3, 0, f.now_ms); /* of another one */
     assert_int_equal(f.said.done, 0);
-    chief_on_judged(f.chief, 4, f.now_ms);
+    chief_on_judged(f.chief, 4, 0, f.now_ms);
     assert_int_equal(f.said.done, 1);
     close_fixture(&f);
 }
@@ -415,7 +415,7 @@ static void a_member_that_was_away_at_the_end_comes_back_and_is_told(void **stat
     struct fixture f;
     all_is_learned(&f, &final_cut, EVALUATOR_S);
     chief_on_worker_down(f.chief, 1, f.now_ms);
-    chief_on_judged(f.chief, 4, f.now_ms);
+    chief_on_judged(f.chief, 4, 0, f.now_ms);
     assert_int_equal(f.said.done, 0); /* there was nobody to tell */
     f.now_ms += 1000L * REJOIN_S - 1;
     chief_tick(f.chief, f.now_ms);
@@ -434,7 +434,7 @@ static void a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_pla
     all_is_learned(&f, &final_cut, EVALUATOR_S);
     chief_on_worker_down(f.chief, 1, f.now_ms);
     f.now_ms += 1000L * (REJOIN_S - 10);
-    chief_on_judged(f.chief, 4, f.now_ms);
+    chief_on_judged(f.chief, 4, 0, f.now_ms);
     f.now_ms += 1000L * 10 - 1;
     chief_tick(f.chief, f.now_ms);
     assert_int_equal(f.said.ps_done, 0);

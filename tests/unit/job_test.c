@@ -144,8 +144,8 @@ static void keys_left_out_have_kerass_defaults(void **state)
     assert_int_equal(job.training.batch_size, 32);
     assert_int_equal(job.training.update, UPDATE_SYNC);
     assert_int_equal(job.training.seed, 1);
-    assert_int_equal(job.checkpoint.every_steps, 500);
-    assert_int_equal(job.checkpoint.every_seconds, 60);
+    assert_int_equal(job.checkpoint.every_steps, CHECKPOINT_AUTO);
+    assert_int_equal(job.checkpoint.every_seconds, CHECKPOINT_AUTO);
     assert_int_equal(job.checkpoint.keep, 3);
     assert_int_equal(job.timeouts.start_s, 300);
     assert_int_equal(job.timeouts.worker_rejoin_s, 30);
@@ -213,6 +213,17 @@ static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
                                         "which is sync here; leave it out");
     struct job job = parsed(mlp, "training.update=geo");
     assert_int_equal(job.training.geo_every, 8);
+    job_close(&job);
+}
+
+static void the_interval_of_checkpoints_is_a_number_or_auto(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "checkpoint={every_steps: auto, every_seconds: 7}");
+    assert_int_equal(job.checkpoint.every_steps, CHECKPOINT_AUTO);
+    assert_int_equal(job.checkpoint.every_seconds, 7);
+    assert_non_null(strstr(job.canonical, "every_steps: auto"));
+    assert_non_null(strstr(job.canonical, "every_seconds: 7"));
     job_close(&job);
 }
 
@@ -568,6 +579,12 @@ static void wrong_types_and_ranges_say_what_is_allowed(void **state)
     refused_line("checkpoint: {keep: 0}",
                  "j.yaml:7: checkpoint.keep: '0' is not allowed; allowed: integer from 1 to "
                  "1000000");
+    refused_set("checkpoint.every_seconds=often",
+                "--set checkpoint.every_seconds: 'often' is not allowed; allowed: integer from 0 "
+                "to 4294967294, or auto");
+    refused_set("checkpoint.every_steps=4294967295", /* stands for auto */
+                "--set checkpoint.every_steps: '4294967295' is not allowed; allowed: integer from "
+                "0 to 4294967294, or auto");
     refused_set("model.layers.2.dropout.rate=1",
                 "--set model.layers.2.dropout.rate: model.layers[2].dropout.rate: '1' is not "
                 "allowed; allowed: number from 0 to below 1");
@@ -1714,6 +1731,7 @@ int main(void)
         cmocka_unit_test(backup_workers_need_a_microbatch_for_each_worker),
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
+        cmocka_unit_test(the_interval_of_checkpoints_is_a_number_or_auto),
         cmocka_unit_test(a_checkpoint_says_how_the_rounds_of_geo_merge),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
         cmocka_unit_test(layers_are_named_as_keras_names_them),

@@ -26,7 +26,7 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
     if (!h)
         return err_set(e, ERR_NOMEM, "no memory for the chief");
     h->config = *config;
-    h->kept_cut = UINT64_MAX;
+    h->kept_cut = h->judged = UINT64_MAX;
     h->kept_hold = -1;
     disk_thread_init(&h->checkpoints_disk);
     disk_thread_init(&h->journal_disk);
@@ -261,6 +261,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         config.timeouts.start_s = FINISHED_START_S;
     if (h->config.finished || !cluster->has_evaluator)
         config.timeouts.evaluator_s = 0;
+    h->has_evaluator = config.timeouts.evaluator_s > 0;
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
 
@@ -339,7 +340,7 @@ static void host_on_letter(void *role, struct mail *m)
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
     } else if (m->type == HOST_LOOKED) {
-        host_on_looked(h, m->number);
+        host_on_looked(h, m->number, m->data);
     } else if (m->type == HOST_JOURNALED) {
         chief_on_journaled(h->chief, m->data, now);
     }

@@ -302,17 +302,41 @@ void host_journal(void *ctx, const struct journal_entry *entry)
     mem_free(r);
 }
 
-/* ---- the evaluator's last word ---- */
+/* ---- the evaluator's word ---- */
 
-enum { LOOK_MS = 100 };
+enum {
+    LOOK_MS = 100,        /* for that of the final cut */
+    LOOK_PACE_MS = 1000,  /* of another one */
+    JUDGING_MAX_S = 86400 /* as much as is believed */
+};
+
+/* A cut that DIR/eval.json is looked through for. */
+struct search {
+    struct host *host;
+    char uuid[37];
+    uint64_t cut;
+    bool final; /* of its result alone */
+};
+
+static int64_t judging_ms(double seconds)
+{
+    return seconds > 0 ? (int64_t)(1000 * (seconds < JUDGING_MAX_S ? seconds : JUDGING_MAX_S)) : 0;
+}
 
 static void look(void *arg)
 {
-    struct host *h = arg;
+    struct search *s = arg;
+    struct control *control = s->host->control;
     struct errmsg e; /* the evaluator is told by its own log */
+    struct eval_result r;
     bool judged =
-        eval_log_judged(h->control->config.job, h->config.output, h->uuid, h->looked_for, &e);
-    control_post(h->control, HOST_LOOKED, judged ? h->looked_for : UINT64_MAX, NULL, NULL);
+        eval_log_judged(control->config.job, s->host->config.output, s->uuid, s->cut, &r, &e) &&
+        (r.final || !s->final);
+    int64_t *took_ms = judged ? mem_zalloc(1, sizeof *took_ms) : NULL;
+    if (took_ms)
+        *took_ms = judging_ms(r.seconds);
+    control_post(control, HOST_LOOKED, s->cut, took_ms, mem_free); /* NULL: no result */
+    mem_free(s);
 }
 
 void host_await_evaluator(void *ctx, uint64_t cut)
@@ -322,25 +346,43 @@ void host_await_evaluator(void *ctx, uint64_t cut)
     h->awaiting = true;
 }
 
-void host_look(struct host *h, int64_t now_ms)
+/* The cut whose result is wanted. UINT64_MAX: none. */
+static uint64_t wanted(const struct host *h, const struct chief_facts *f)
 {
-    if (!h->awaiting || h->looking || now_ms - h->looked_ms < LOOK_MS)
-        return;
-    memcpy(h->uuid, chief_facts(h->chief).uuid, sizeof h->uuid);
-    h->looked_for = h->awaited;
-    h->looked_ms = now_ms;
-    h->looking = h->awaiting = disk_thread_post(h->config.logs_disk, look, h) == ERR_OK;
-    if (!h->looking)
-        log_warn("no thread could be started to look for the evaluator's result");
+    if (h->awaiting)
+        return h->awaited;
+    return h->has_evaluator && f->cut != h->judged ? f->cut : UINT64_MAX;
 }
 
-void host_on_looked(struct host *h, uint64_t cut)
+void host_look(struct host *h, int64_t now_ms)
+{
+    if (h->looking || now_ms - h->looked_ms < (h->awaiting ? LOOK_MS : LOOK_PACE_MS))
+        return;
+    const struct chief_facts f = chief_facts(h->chief);
+    uint64_t cut = wanted(h, &f);
+    h->looked_ms = now_ms;
+    struct search *s = cut != UINT64_MAX ? mem_zalloc(1, sizeof *s) : NULL;
+    if (!s)
+        return;
+    *s = (struct search){.host = h, .cut = cut, .final = h->awaiting};
+    memcpy(s->uuid, f.uuid, sizeof s->uuid);
+    h->looking = disk_thread_post(h->config.logs_disk, look, s) == ERR_OK;
+    if (h->looking)
+        return;
+    mem_free(s);
+    h->awaiting = false;
+    log_warn("no thread could be started to look for the evaluator's result");
+}
+
+void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms)
 {
     h->looking = false;
+    if (!took_ms)
+        return;
+    h->judged = cut;
     if (cut == h->awaited)
         h->awaiting = false;
-    if (cut != UINT64_MAX)
-        chief_on_judged(h->chief, cut, clock_now_ms());
+    chief_on_judged(h->chief, cut, *took_ms, clock_now_ms());
 }
 
 /* ---- the storage's token ---- */

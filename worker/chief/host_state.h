@@ -73,11 +73,12 @@ struct host {
     struct store_server store_server;
     char store_token[64];
     uint64_t connections;
-    bool awaiting, looking; /* the evaluator's result of cut `awaited`; its file is being read */
+    bool has_evaluator; /* whose results count for how often cuts are taken */
+    bool awaiting,
+        looking; /* the evaluator's result of the final cut `awaited`; its file is being read */
     uint64_t awaited;
+    uint64_t judged; /* the last cut that a result was found for; UINT64_MAX: none */
     int64_t looked_ms;
-    uint64_t looked_for; /* with uuid: of the disk's thread while looking */
-    char uuid[37];
     uint64_t cut_told;
     int64_t started_ms;
     struct chief_facts facts;
@@ -138,10 +139,10 @@ void host_publish(void *ctx, const struct manifest *m); /* a chief_io call */
 bool host_epochs_on_letter(struct host *h,
                            struct mail *m); /* takes its data; false: it is not for the history */
 void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
-/* The evaluator's result of the final cut is looked for in DIR/eval.json. */
+/* The evaluator's result of the final cut, and of each that is published, is looked for in DIR/eval.json. */
 void host_await_evaluator(void *ctx, uint64_t cut); /* a chief_io call */
 void host_look(struct host *h, int64_t now_ms);
-void host_on_looked(struct host *h, uint64_t cut); /* UINT64_MAX: it is not there */
+void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms); /* HOST_LOOKED */
 /* A file by which a ps sees whether its DIR/checkpoints is ours (checkpoint.store: auto); named by `random`. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
 void host_remove_token(struct host *h);

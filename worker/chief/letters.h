@@ -9,7 +9,7 @@ enum host_letter {
     HOST_HELD,                  /* number: the hold of the cut whose HOST_PUBLISHED is next */
     HOST_PUBLISHED,             /* number: cut; data: an error text or NULL */
     HOST_JOURNALED,             /* an entry; data: an error text or NULL */
-    HOST_LOOKED, /* number: the cut that the evaluator has a result of; UINT64_MAX: it has not */
+    HOST_LOOKED, /* number: a cut; data: how long the evaluator needed for it (ms, int64_t); NULL: it has no result */
 };
 
 #endif

@@ -187,14 +187,16 @@ enum err eval_log_read(struct eval_log *l, const struct job *job, const char *ou
 }
 
 bool eval_log_judged(const struct job *job, const char *output, const char *uuid, uint64_t cut,
-                     struct errmsg *e)
+                     struct eval_result *r, struct errmsg *e)
 {
     struct eval_log log;
     *e = (struct errmsg){""};
     if (eval_log_read(&log, job, output, e))
         return false;
     const struct eval_result *last = eval_log_last(&log, uuid);
-    bool judged = last && last->final && last->cut == cut;
+    bool judged = last && last->cut == cut;
+    if (judged)
+        *r = *last;
     eval_log_close(&log);
     return judged;
 }

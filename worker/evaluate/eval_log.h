@@ -49,10 +49,10 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
 
 /* The last result of job `uuid`, or NULL. */
 const struct eval_result *eval_log_last(const struct eval_log *l, const char *uuid);
-/* Whether DIR/eval.json has the result of this final cut of job `uuid`. False also where it cannot be read: *e says why,
- * else it is empty. */
+/* Whether the last result of job `uuid` in DIR/eval.json is that of this cut: then *r is. False also where it cannot be
+ * read: *e says why, else it is empty. */
 bool eval_log_judged(const struct job *job, const char *output, const char *uuid, uint64_t cut,
-                     struct errmsg *e);
+                     struct eval_result *r, struct errmsg *e);
 /* The result at this step of job `uuid`, or NULL. */
 const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid, uint64_t step);
 

@@ -35,7 +35,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->slots = c->mode->has_slots ? optimizer_slots(&optimizer) : 0;
         c->lamb = optimizer_is_trusted(&optimizer);
         c->total = sync_wanted(config);
-        c->usable_below = c->published_cut = UINT64_MAX;
+        c->usable_below = c->published_cut = c->pace.judged = UINT64_MAX;
         c->named = msg_generation(c->generation);
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);
         c->threads = mem_zalloc(config->ps, sizeof *c->threads);
@@ -304,9 +304,10 @@ void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t
     check(c);
 }
 
-void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms)
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms)
 {
     begin(c, now_ms);
+    pace_judged(c, cut, took_ms);
     finish_judged(c, cut);
     check(c);
 }

@@ -134,8 +134,8 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* What an evaluation found is not finite: in words. The job fails. `step` as of chief_on_step. */
 void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
-/* The evaluator has a result for this cut. */
-void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms);
+/* The evaluator has a result for this cut, and needed `took_ms` for it. Of the final cut: the final result. */
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms);
 void chief_tick(struct chief *c, int64_t now_ms);
 

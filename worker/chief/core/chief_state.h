@@ -9,6 +9,7 @@
  *   accept commit          layers of sync: backup workers, the step commit
  *   stale leases clocks    for the other modes: staleness, ids of batches, who is gone for good
  *   sync async ssp geo     the update modes
+ *   pace                   how often cuts are taken
  *   cut                    a cut of the whole cluster
  *   members                workers that come, ask and go
  *   wait                   whom training waits for
@@ -24,6 +25,10 @@ enum {
     CHIEF_HOLD_MS = 10000,     /* a worker that is up holds within this, or is fenced */
     CHIEF_HOLD_DOWN_MS = 1000, /* the same for one whose connection is lost */
     CHIEF_CUT_RETRY_MS = 5000,
+    CHIEF_CUT_STEPS = 500, /* with an automatic interval a cut is due when both have passed, */
+    CHIEF_CUT_S = 60,
+    CHIEF_CUT_SHARE = 100,     /* or so many times what the last one cost, */
+    CHIEF_CUT_LEAST_MS = 1000, /* at least this */
     CHIEF_FINAL_CUT_TRIES = 3,
     CHIEF_GOING_ALONE_MS = 2000, /* told to go, a ps may be away for so long */
     CHIEF_DONE_MS = 10000,       /* who is no member confirms DONE within this */
@@ -133,6 +138,13 @@ struct chief_cut {
     bool again;     /* another one is wanted as soon as this one is over */
     uint64_t keeps; /* the ask that it is the answer to; 0: none */
     uint32_t tries;
+};
+
+struct chief_pace {
+    int64_t began_ms;   /* the last published cut did, or the generation after it */
+    int64_t took_ms;    /* that cut, until it was published; 0: this chief has published none */
+    uint64_t judged;    /* the evaluator has a result for this cut; UINT64_MAX: none */
+    int64_t judging_ms; /* and needed so long */
 };
 
 /* wait.c */
@@ -329,6 +341,7 @@ struct chief {
     struct chief_stall stall;
     uint64_t keep_ask; /* whose cut is to come; 0: none */
     uint64_t next_cut, published_cut, published_step;
+    struct chief_pace pace;
     int64_t last_cut_ms, retry_ms;
     bool published_final, going, evaluated;
     bool awaits_evaluator; /* the final cut is published, its result is not there */
@@ -465,6 +478,12 @@ void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *wind
     .on_worker = async_on_worker, .done = leases_take_done, .tick = leases_serve,                  \
     .take_status = async_take_status, .from_cut = async_from_cut, .equal = async_equal,            \
     .hold_tick = async_hold_tick
+
+/* pace.c */
+bool pace_is_due(const struct chief *c); /* a cut, by the job's keys and what the last one cost */
+void pace_begin(struct chief *c);        /* a generation is entered */
+void pace_published(struct chief *c);    /* c->cut is */
+void pace_judged(struct chief *c, uint64_t cut, int64_t took_ms); /* the evaluator has a result */
 
 /* cut.c */
 void cut_start(struct chief *c, bool final);

@@ -336,6 +336,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     if (c->mode->published)
         c->mode->published(c);
     c->last_cut_ms = c->now_ms;
+    pace_published(c);
     send_ended(c, EVERY_PS, true);
     tell_kept(c, KEPT_PUBLISHED);
     return true;
@@ -362,15 +363,7 @@ void cut_tick(struct chief *c)
         cut_progress(c); /* what is uneven waits for a worker that can redo it */
     if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN || c->now_ms < c->retry_ms)
         return;
-    if ((c->mode->wants_cut && c->mode->wants_cut(c)) || someone_goes(c)) {
-        cut_start(c, false);
-        return;
-    }
-    uint32_t steps = c->config.checkpoint.every_steps, seconds = c->config.checkpoint.every_seconds;
-    if (steps == 0 && seconds == 0)
-        return;
-    uint64_t made = c->mode->steps(c), since = made - c->published_step;
-    if (made > c->published_step && (steps == 0 || since >= steps) &&
-        (seconds == 0 || c->now_ms - c->last_cut_ms >= (int64_t)seconds * 1000))
+    bool wanted = c->mode->wants_cut && c->mode->wants_cut(c);
+    if (wanted || someone_goes(c) || pace_is_due(c))
         cut_start(c, false);
 }

@@ -206,6 +206,7 @@ static void entered_all(struct chief *c)
     c->phase = CHIEF_RUN;
     c->evaluated = c->rollback_due = c->awaits_evaluator = false;
     c->last_cut_ms = c->now_ms;
+    pace_begin(c);
     shards_begin(c);
     c->mode->entered(c);
     wait_begin(c);

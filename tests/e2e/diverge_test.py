@@ -16,6 +16,7 @@ from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 BATCHES = 2000 // 64 + 1
 CHECK = r"\(training\.nan_guard: check\)"
 MODES = ("sync", "async", "ssp", "geo")
+NO_CUTS = {"checkpoint.every_steps": 0, "checkpoint.every_seconds": 0}  # that come before the last one and find it first
 
 
 class DivergeTestCase(TrainCase):
@@ -29,7 +30,7 @@ class DivergeTestCase(TrainCase):
 
 class DivergeTest(DivergeTestCase):
     # who breaks a batch is waited for, however late it comes
-    KEYS = {**TrainCase.KEYS, "training.batch_size": 64, "timeouts.worker_rejoin_s": 100}
+    KEYS = {**TrainCase.KEYS, **NO_CUTS, "training.batch_size": 64, "timeouts.worker_rejoin_s": 100}
     FAR = {"optimizer": "sgd", "training.learning_rate": 1e30}
     OFF = {"training.nan_guard": "off"}
 
@@ -106,7 +107,7 @@ class EarlierTest(DivergeTestCase):
 
 class WeightTest(DivergeTestCase):
     """No loss shows it, and nothing is evaluated: only the cut can find it."""
-    KEYS = {}
+    KEYS = NO_CUTS
     LINE = """name: line
 model:
   input: {shape: [4]}

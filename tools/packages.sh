@@ -19,8 +19,8 @@ packages_debian() { # GROUP
     case $1 in
     build)
         names=(libevent-dev libprotobuf-c-dev protobuf-c-compiler libopenblas-dev libgflags-dev libzstd-dev libxxhash-dev
-            zlib1g-dev libssl-dev libcmocka-dev libyaml-dev libjansson-dev cmake ninja-build gcc g++ pkg-config python3 zstd
-            openssl)
+            zlib1g-dev libzip-dev libssl-dev libcmocka-dev libyaml-dev libjansson-dev cmake ninja-build gcc g++ pkg-config
+            python3 zstd openssl)
         ;;
     lint) names=(clang clang-format shellcheck git) ;;
     fuzz) names=(clang "libclang-rt-dev|libclang-rt-14-dev") ;;
@@ -38,8 +38,8 @@ packages_fedora() { # GROUP
     case $1 in
     build)
         names=(libevent-devel protobuf-c-devel protobuf-c-compiler openblas-devel gflags-devel libzstd-devel xxhash-devel
-            zlib-devel openssl-devel "libcmocka-devel|cmocka-devel" libyaml-devel jansson-devel cmake ninja-build gcc gcc-c++
-            pkgconf-pkg-config python3 zstd openssl)
+            zlib-devel libzip-devel openssl-devel "libcmocka-devel|cmocka-devel" libyaml-devel jansson-devel cmake ninja-build
+            gcc gcc-c++ pkgconf-pkg-config python3 zstd openssl)
         ;;
     lint) names=(clang clang-tools-extra ShellCheck git) ;;
     fuzz) names=(clang compiler-rt) ;;

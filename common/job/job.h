@@ -66,7 +66,7 @@ enum nan_guard {
 };
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
-enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV, DATA_LIBSVM };
+enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV, DATA_LIBSVM, DATA_NPY };
 enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS, SYNTHETIC_CLICKS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
 enum column_kind {

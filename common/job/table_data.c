@@ -9,7 +9,8 @@ static const struct job_word format_words[] = {
     {"cifar10", DATA_CIFAR10, NULL},
     {"csv", DATA_CSV, NULL},
     {"libsvm", DATA_LIBSVM, NULL},
-    LATER("npy"),
+    {"npy", DATA_NPY, NULL},
+    {"npz", DATA_NPY, NULL},
     LATER("tfrecord"),
     LAST_WORD,
 };
@@ -159,15 +160,16 @@ static bool is_of_clicks(const struct job *job)
 static const struct job_key keys[] = {
     JOB_KEY(
         "data.format", WORD, data.format,
-        "`idx`: files as of MNIST, of any type of number; `cifar10`: CIFAR-10's binary batches, "
-        "shape [32, 32, 3]; "
+        "`idx`: files as of MNIST, of any type of number; `npy`, or `npz`: numpy's arrays; "
+        "`cifar10`: CIFAR-10's binary batches, shape [32, 32, 3]; "
         "`csv`: text, a row a line, as `data.columns` describes it; `libsvm`: text, a row a line: "
         "`label index:value index:value ..`; `synthetic`: rows drawn by code. Files may be "
         "plain, .gz or .zst",
         .required = true, .words = format_words),
     JOB_KEY("data.train", PATHS, data.train,
             "files to train on: a path, a glob, or a list of these; relative to the job file, by "
-            "--set to the current folder; images and labels may match together",
+            "--set to the current folder; images and labels may match together; `set.npz:x` is the array "
+            "x of an archive",
             .fallback_doc = "none; required by all but `synthetic`"),
     JOB_KEY("data.eval", PATHS, data.eval, "files to evaluate on, in the same way",
             .fallback_doc = "none"),

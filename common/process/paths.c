@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ void paths_close(struct paths *p)
     *p = (struct paths){0};
 }
 
-static enum err paths_add(struct paths *p, const char *path, struct errmsg *e)
+enum err paths_add(struct paths *p, const char *path, struct errmsg *e)
 {
     if (p->count == PATHS_MAX)
         return err_set(e, ERR_INPUT, "more than %d files", PATHS_MAX);
@@ -36,8 +37,32 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static enum err add_matches(struct paths *p, const char *pattern, struct errmsg *e)
+const char *paths_member(const char *path, char *file, size_t bytes)
 {
+    static const char archive[] = ".npz:";
+    const char *at = access(path, F_OK) == 0 ? NULL : strstr(path, archive);
+    size_t n = at ? (size_t)(at - path) + sizeof archive - 2 : strlen(path);
+    n = n < bytes ? n : bytes - 1;
+    memcpy(file, path, n);
+    file[n] = '\0';
+    return at ? at + sizeof archive - 1 : NULL;
+}
+
+/* The member of a file. */
+static enum err add_member(struct paths *p, const char *file, const char *member, struct errmsg *e)
+{
+    char path[PATHS_FILE_MAX];
+    if (!member)
+        return paths_add(p, file, e);
+    if ((size_t)snprintf(path, sizeof path, "%s:%s", file, member) >= sizeof path)
+        return err_set(e, ERR_INPUT, "%s: %s", file, strerror(ENAMETOOLONG));
+    return paths_add(p, path, e);
+}
+
+static enum err add_matches(struct paths *p, const char *path, struct errmsg *e)
+{
+    char pattern[PATHS_FILE_MAX];
+    const char *member = paths_member(path, pattern, sizeof pattern);
     glob_t found;
     int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (rc == GLOB_NOMATCH) {
@@ -53,7 +78,7 @@ static enum err add_matches(struct paths *p, const char *pattern, struct errmsg 
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* in any locale */
     enum err err = ERR_OK;
     for (size_t i = 0; i < found.gl_pathc && !err; i++)
-        err = paths_add(p, found.gl_pathv[i], e);
+        err = add_member(p, found.gl_pathv[i], member, e);
     globfree(&found);
     return err;
 }

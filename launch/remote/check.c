@@ -87,7 +87,9 @@ static void check_key(json_t *answer, const char *key, const char *patterns, str
         return;
     }
     for (size_t i = 0; i < found.count; i++) {
-        const char *path = found.path[i], *slash = strrchr(path, '/');
+        char path[PATHS_FILE_MAX];
+        (void)paths_member(found.path[i], path, sizeof path);
+        const char *slash = strrchr(path, '/');
         if (stat(path, &s) != 0 || access(path, R_OK) != 0) {
             check_problem(answer, "%s: %s: %s", key, path, strerror(errno));
             continue;

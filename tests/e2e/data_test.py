@@ -4,11 +4,14 @@ import gzip
 import json
 import os
 import pathlib
+import struct
+import subprocess
 import sys
 import unittest
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import ROOT, SANITIZED, TrainCase  # noqa: E402
+from cluster import ROOT, SANITIZED, WORKER, TrainCase  # noqa: E402
 
 DATA = os.environ.get("GRADWIRE_DATA")
 FOLDER = pathlib.Path(DATA or "/nonexistent")
@@ -111,6 +114,71 @@ class CsvTest(TrainCase):
         job = self.train(code=2, keys={"training.epochs": 2})
         self.assertIn("which was trained on other data: give it the same, or begin anew with --fresh or another --output; a new "
                       "checkpoint.run begins with what is learned", job.stderr())
+
+
+def npy(descr, shape, data):
+    """As numpy.save writes it."""
+    text = str({"descr": descr, "fortran_order": False, "shape": shape})
+    text += " " * (-(10 + len(text) + 1) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
+
+
+class ArraysTest(TrainCase):
+    """The same images as idx files, and as numpy's archives and arrays."""
+    SIDE, ROWS, EVAL = 6, 400, 120
+    JOB_TEXT = """name: images
+model:
+  input: {shape: [6, 6]}
+  layers: [flatten, {dense: {units: 16, activation: relu}}, {dense: {units: 3}}]
+  loss: {sparse_categorical_crossentropy: {from_logits: true}}
+  metrics: [accuracy]
+data: {format: idx, train: train-*.idx, eval: eval-*.idx, scale: 255}
+optimizer: sgd
+training: {batch_size: 20, epochs: 4, learning_rate: 0.2, microbatches: 4}
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.JOB = self.tmp / "images.yaml"
+        self.JOB.write_text(self.JOB_TEXT)
+        arrays = {}
+        for part, first, rows in (("train", 0, self.ROWS), ("eval", 5000, self.EVAL)):
+            labels = [i * 7 % 3 for i in range(first, first + rows)]
+            pixels = bytes(200 + i % 50 if at % 3 == label else (i * 31 + at * 17) % 90
+                           for i, label in enumerate(labels) for at in range(self.SIDE ** 2))
+            shape = (rows, self.SIDE, self.SIDE)
+            (self.tmp / f"{part}-images.idx").write_bytes(struct.pack(">HBB3I", 0, 8, 3, *shape) + pixels)
+            (self.tmp / f"{part}-labels.idx").write_bytes(struct.pack(">HBBI", 0, 8, 1, rows) + bytes(labels))
+            arrays[f"x_{part}"] = npy("|u1", shape, pixels)
+            arrays[f"y_{part}"] = npy("<i8", (rows,), struct.pack(f"<{rows}q", *labels))
+            (self.tmp / f"{part}-x.npy").write_bytes(npy("<f4", shape, struct.pack(f"<{len(pixels)}f", *pixels)))
+            (self.tmp / f"{part}-y.npy.gz").write_bytes(gzip.compress(npy(">i4", (rows, 1), struct.pack(f">{rows}i", *labels))))
+        with zipfile.ZipFile(self.tmp / "set.npz", "w", zipfile.ZIP_DEFLATED) as z:
+            for name, data in arrays.items():
+                with z.open(f"{name}.npy", "w", force_zip64=True) as member:  # as numpy does
+                    member.write(data)
+
+    def test_they_train_to_the_same_digest(self):
+        idx = self.undisturbed()
+        self.assertGreater(self.summary(self.tmp / "undisturbed")["eval"]["accuracy"], 0.9)
+        for name, train, evaluation in (
+                ("npz", "[set.npz:x_train, set.npz:y_train]", "[set.npz:x_eval, set.npz:y_eval]"),
+                ("npy", "train-?.npy*", "eval-?.npy*")):
+            with self.subTest(name):
+                self.JOB.write_text(self.JOB_TEXT.replace("format: idx, train: train-*.idx, eval: eval-*.idx",
+                                                          f"format: {name}, train: {train}, eval: {evaluation}"))
+                self.assertEqual(self.digest("--workers=2", "--ps=2", out=self.tmp / name), idx)
+                self.assertEqual(self.summary(self.tmp / name)["eval"], self.summary(self.tmp / "undisturbed")["eval"])
+
+    def test_doctor_and_train_name_an_archive_whose_arrays_are_not_named(self):
+        self.JOB.write_text(self.JOB_TEXT.replace("format: idx, train: train-*.idx, eval: eval-*.idx",
+                                                  "format: npz, train: set.npz"))
+        said = self.train(code=2).stderr()
+        self.assertIn("set.npz: it has 4 arrays (x_train, y_train, x_eval, y_eval): name one of rows and one of labels", said)
+        doctor = subprocess.run([WORKER, "--doctor", f"--job={self.JOB}", f"--output={self.out}"], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual(doctor.returncode, 2, doctor.stderr)
+        self.assertIn("set.npz: it has 4 arrays", doctor.stdout)
 
 
 class CensusTest(TrainCase):

@@ -641,9 +641,10 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
         struct job job = parsed(mlp, off[i]);
         job_close(&job);
     }
-    refused_set("data.format=npy",
-                "--set data.format: 'npy' is not supported yet; allowed: idx, synthetic, cifar10, "
-                "csv, libsvm");
+    refused_set(
+        "data.format=tfrecord",
+        "--set data.format: 'tfrecord' is not supported yet; allowed: idx, synthetic, cifar10, "
+        "csv, libsvm, npy, npz");
     refused_set(
         "recovery=partial",
         "--set recovery: not supported yet (restore a lost shard alone (partial)); leave it out");

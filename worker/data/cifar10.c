@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/paths.h"
-#include "worker/data/stream.h"
+#include "worker/data/bytes/stream.h"
 
 enum {
     SIDE = 32,

@@ -25,7 +25,7 @@
 #include "worker/data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "worker/data/readers.h"
-#include "worker/data/stream.h"
+#include "worker/data/bytes/stream.h"
 
 enum { DIGEST_BYTES = 32, LOOK_ROWS = 1000 /* of each file, at least */ };
 enum { TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };

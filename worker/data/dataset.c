@@ -113,6 +113,8 @@ static enum err read_format(struct dataset *d, const struct reading *r, struct s
     switch (r->job->data.format) {
     case DATA_IDX:
         return idx_load(d, r, digest, e);
+    case DATA_NPY:
+        return npy_load(d, r, digest, e);
     case DATA_CIFAR10:
         return cifar10_load(d, r, digest, e);
     case DATA_SYNTHETIC:

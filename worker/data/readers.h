@@ -25,6 +25,8 @@ struct reading {
  * into `digest`. On error the caller closes *d. */
 enum err idx_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
                   struct errmsg *e) MUST_CHECK;
+enum err npy_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
+                  struct errmsg *e) MUST_CHECK;
 enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
                       struct errmsg *e) MUST_CHECK;
 enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *digest,

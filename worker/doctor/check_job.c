@@ -127,8 +127,11 @@ static bool files_are_there(const char *patterns)
     if (paths_expand(&paths, patterns, &e))
         return false;
     bool there = true;
-    for (size_t i = 0; i < paths.count; i++)
-        there = there && access(paths.path[i], R_OK) == 0;
+    for (size_t i = 0; i < paths.count; i++) {
+        char file[PATHS_FILE_MAX];
+        (void)paths_member(paths.path[i], file, sizeof file);
+        there = there && access(file, R_OK) == 0;
+    }
     paths_close(&paths);
     return there;
 }

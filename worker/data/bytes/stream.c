@@ -1,4 +1,4 @@
-#include "worker/data/stream.h"
+#include "worker/data/bytes/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,11 +11,13 @@
 #include <zstd.h>
 
 #include "common/base/mem.h"
+#include "worker/data/bytes/zip_member.h"
 
 enum { STREAM_BUFFER_BYTES = 128 << 10 };
 
 struct stream {
     uint64_t file_bytes, read_bytes; /* on disk; decompressed so far */
+    struct zip_member *zip;          /* or NULL */
     gzFile gz;                       /* gzip and plain, or NULL; it owns the descriptor */
     /* zstd */
     int fd;
@@ -129,10 +131,27 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
     return ERR_OK;
 }
 
+enum err stream_open_member(struct stream **out, const char *path, const char *member,
+                            struct errmsg *e)
+{
+    struct stream *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    s->fd = -1;
+    enum err err = zip_member_open(&s->zip, path, member, e);
+    if (err)
+        stream_close(s);
+    else
+        *out = s;
+    return err;
+}
+
 void stream_close(struct stream *s)
 {
     if (!s)
         return;
+    if (s->zip)
+        zip_member_close(s->zip);
     if (s->gz)
         (void)gzclose_r(s->gz);
     if (s->fd >= 0)
@@ -144,7 +163,7 @@ void stream_close(struct stream *s)
 
 int stream_is_compressed(const struct stream *s)
 {
-    return s->zstd || !gzdirect(s->gz);
+    return s->zip ? zip_member_is_packed(s->zip) : s->zstd || !gzdirect(s->gz);
 }
 
 uint64_t stream_bound_bytes(const struct stream *s)
@@ -152,6 +171,8 @@ uint64_t stream_bound_bytes(const struct stream *s)
     /* zlib's manual: at most 1032:1. zstd: a block of 128 KiB takes at least 4 bytes (RFC
      * 8878, 3.1.1.2). */
     enum { GZIP_RATIO = 1032, ZSTD_RATIO = (128 << 10) / 4 };
+    if (s->zip)
+        return zip_member_bound_bytes(s->zip);
     uint64_t ratio = s->zstd ? ZSTD_RATIO : stream_is_compressed(s) ? GZIP_RATIO : 1;
     return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
 }
@@ -164,6 +185,8 @@ static uint64_t used_bytes(const struct stream *s)
 
 uint64_t stream_likely_bytes(const struct stream *s)
 {
+    if (s->zip)
+        return zip_member_bound_bytes(s->zip);
     uint64_t used = used_bytes(s);
     if (!stream_is_compressed(s) || used == 0)
         return s->file_bytes;
@@ -267,5 +290,7 @@ static enum err zstd_read(struct stream *s, uint8_t *to, size_t bytes, size_t *g
 
 enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got, struct errmsg *e)
 {
+    if (s->zip)
+        return zip_member_read(s->zip, out, bytes, got, e);
     return s->zstd ? zstd_read(s, out, bytes, got, e) : gzip_read(s, out, bytes, got, e);
 }

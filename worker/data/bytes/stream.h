@@ -1,7 +1,7 @@
 /* The bytes of a data file, decompressed: plain, gzip or zstd, told apart by how the file begins,
- * not by its name. Every reader of a format stands on this. */
-#ifndef GRADWIRE_WORKER_DATA_STREAM_H
-#define GRADWIRE_WORKER_DATA_STREAM_H
+ * not by its name; or of a member of a zip archive. Every reader of a format stands on this. */
+#ifndef GRADWIRE_WORKER_DATA_BYTES_STREAM_H
+#define GRADWIRE_WORKER_DATA_BYTES_STREAM_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +15,10 @@ struct stream;
  * Errors: ERR_INPUT not there, not readable, not a regular file, compressed by xz or bzip2; ERR_IO the machine's fault;
  * ERR_NOMEM. */
 enum err stream_open(struct stream **s, const char *path, struct errmsg *e) MUST_CHECK;
+
+/* A member of a zip archive (zip_member.h), in the same way. */
+enum err stream_open_member(struct stream **s, const char *path, const char *member,
+                            struct errmsg *e) MUST_CHECK;
 
 /* Read `bytes` decompressed bytes straight to `out`; *got is less only at the end of the file.
  * Errors: ERR_INPUT corrupt or ends inside its compressed data; ERR_IO; ERR_NOMEM. Their text does

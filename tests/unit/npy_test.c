@@ -1,0 +1,403 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zip.h>
+
+#include "common/base/mem.h"
+#include "tests/lib/idx_files.h"
+#include "worker/data/dataset.h"
+
+enum { CLASSES = 4 };
+
+struct fixture {
+    struct idx_files files;
+    char patterns[1024];
+    struct errmsg e;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    idx_files_init(&f->files);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    idx_files_close(&f->files);
+    free(f);
+    return 0;
+}
+
+/* ---- files ---- */
+
+/* An array as numpy.save writes it, with this dictionary; format 1, or 2. */
+static struct bytes array(int format, const char *dict, const void *data, size_t bytes)
+{
+    size_t head = strlen(dict), wide = format == 1 ? 2 : 4;
+    struct bytes b = {calloc(1, 8 + wide + head + bytes + 1), 8 + wide + head + bytes};
+    assert_non_null(b.data);
+    memcpy(b.data, "\x93NUMPY", 6);
+    b.data[6] = (uint8_t)format;
+    b.data[8] = (uint8_t)head;
+    b.data[9] = (uint8_t)(head >> 8);
+    memcpy(b.data + 8 + wide, dict, head);
+    memcpy(b.data + 8 + wide + head, data, bytes);
+    return b;
+}
+
+static void put(struct fixture *f, const char *name, const char *dict, const void *data,
+                size_t bytes)
+{
+    struct bytes b = array(1, dict, data, bytes);
+    idx_files_write(&f->files, name, b);
+    bytes_free(&b);
+}
+
+static const char LABELS[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }";
+static const uint8_t TWO[] = {1, 3};
+
+static enum err load(struct fixture *f, struct dataset *d, const char *patterns)
+{
+    struct job job = idx_job(2, 1, f->patterns);
+    job.data.format = DATA_NPY;
+    job.data.scale = 1;
+    snprintf(f->patterns, sizeof f->patterns, "%s", patterns);
+    f->e.text[0] = '\0';
+    return dataset_load(d, &job, 0, CLASSES, &f->e);
+}
+
+/* "DIR/a\nDIR/b" */
+static const char *both(struct fixture *f, const char *a, const char *b)
+{
+    static char out[1100];
+    size_t n = (size_t)snprintf(out, sizeof out, "%s", idx_files_path(&f->files, a));
+    snprintf(out + n, sizeof out - n, "\n%s", idx_files_path(&f->files, b));
+    return out;
+}
+
+static enum err load_xy(struct fixture *f, struct dataset *d)
+{
+    return load(f, d, both(f, "x.npy", "y.npy"));
+}
+
+static void refuses(struct fixture *f, const char *why)
+{
+    struct dataset d;
+    if (load_xy(f, &d) == ERR_OK)
+        fail_msg("it is taken: %s", why);
+    if (!strstr(f->e.text, why))
+        fail_msg("'%s' not in: %s", why, f->e.text);
+}
+
+/* ---- arrays ---- */
+
+struct type_case {
+    const char *descr;
+    uint8_t data[32];
+    size_t bytes;
+};
+
+static void each_type_reads_as_its_numbers_in_either_order_of_bytes(void **state)
+{
+    struct fixture *f = *state;
+    static const struct type_case cases[] = {
+        {"|u1", {1, 2, 3, 250}, 4},
+        {"|b1", {0, 1, 1, 0}, 4},
+        {"|i1", {1, 2, 3, 0xFB}, 4},
+        {"<i2", {1, 0, 2, 0, 3, 0, 0xFB, 0xFF}, 8},
+        {">i2", {0, 1, 0, 2, 0, 3, 0xFF, 0xFB}, 8},
+        {"<u2", {1, 0, 2, 0, 3, 0, 0xFB, 0xFF}, 8},
+        {"=i2", {1, 0, 2, 0, 3, 0, 0xFB, 0xFF}, 8},
+        {"<i4", {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0xFB, 0xFF, 0xFF, 0xFF}, 16},
+        {">u4", {0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xFF, 0, 0, 0}, 16},
+        {"<i8",
+         {1, 0, 0, 0, 0, 0, 0, 0, 2,    0,    0,    0,    0,    0,    0,    0,
+          3, 0, 0, 0, 0, 0, 0, 0, 0xFB, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+         32},
+        {">u8",
+         {0, 0, 0, 0, 0, 0, 0, 1, 0,    0, 0, 0, 0, 0, 0, 2,
+          0, 0, 0, 0, 0, 0, 0, 3, 0x80, 0, 0, 0, 0, 0, 0, 0},
+         32},
+        {"<f2", {0x00, 0x3C, 0x00, 0xC0, 0x01, 0x00, 0xFF, 0x7B}, 8},
+        {">f4", {0x3F, 0x80, 0, 0, 0xC0, 0, 0, 0, 0x3F, 0, 0, 0, 0x42, 0xC8, 0, 0}, 16},
+        {"<f8",
+         {0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0, 0, 0, 0, 0, 0, 0,    0xC0,
+          0, 0, 0, 0, 0, 0, 0xE0, 0x3F, 0, 0, 0, 0, 0, 0, 0x59, 0x40},
+         32},
+    };
+    static const float wanted[][4] = {
+        {1, 2, 3, 250},     {0, 1, 1, 0},       {1, 2, 3, -5},
+        {1, 2, 3, -5},      {1, 2, 3, -5},      {1, 2, 3, 65531},
+        {1, 2, 3, -5},      {1, 2, 3, -5},      {1, 2, 3, 4278190080.0F},
+        {1, 2, 3, -5},      {1, 2, 3, 0x1p63F}, {1, -2, 0x1p-24F, 65504},
+        {1, -2, 0.5F, 100}, {1, -2, 0.5F, 100}};
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dataset d;
+        char dict[200];
+        uint64_t rows[] = {0, 1};
+        float x[4], y[2];
+        uint32_t there;
+        snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (2, 2)}",
+                 cases[i].descr);
+        put(f, "x.npy", dict, cases[i].data, cases[i].bytes);
+        if (load_xy(f, &d))
+            fail_msg("%s: %s", cases[i].descr, f->e.text);
+        assert_int_equal(dataset_gather(&d, rows, 2, x, y, &there, &f->e), ERR_OK);
+        for (int k = 0; k < 4; k++)
+            if (x[k] != wanted[i][k])
+                fail_msg("%s: number %d is %g, not %g", cases[i].descr, k, (double)x[k],
+                         (double)wanted[i][k]);
+        assert_true(y[0] == 1 && y[1] == 3);
+        bool bytes = strcmp(cases[i].descr, "|u1") == 0 || strcmp(cases[i].descr, "|b1") == 0;
+        assert_int_equal(d.x != NULL, bytes);
+        dataset_close(&d);
+    }
+}
+
+static const float FOUR[] = {1, 2, 3, 4};
+
+static void headers_are_read_as_versions_of_numpy_spell_them(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const dicts[] = {
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }        \n",
+        "{\"shape\":(2,2),\"descr\":\"<f4\",\"fortran_order\":False}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 2L)}",
+        " { 'fortran_order' : False , 'shape' : ( 2 , 2 , ) , 'descr' : '<f4' } ",
+    };
+    struct dataset first = {0}, d;
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t i = 0; i < 2 * (sizeof dicts / sizeof *dicts); i++) {
+        struct bytes b = array(1 + (int)(i % 2), dicts[i / 2], FOUR, sizeof FOUR);
+        idx_files_write(&f->files, "x.npy", b);
+        bytes_free(&b);
+        if (load_xy(f, &d))
+            fail_msg("%s: %s", dicts[i / 2], f->e.text);
+        assert_memory_equal(d.x_float, FOUR, sizeof FOUR);
+        if (i) /* how it is spelled does not matter */
+            assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
+        dataset_close(&first);
+        first = d;
+    }
+    dataset_close(&first);
+}
+
+static void arrays_that_cannot_be_read_are_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *dict, *why;
+    } cases[] = {
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}", "numpy.ascontiguousarray"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 2)}", "'|O' (Python objects)"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2)}", "of type '<c8', which"},
+        {"{'descr': '<U5', 'fortran_order': False, 'shape': (2, 2)}", "of type '<U5', which"},
+        {"{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (2,)}",
+         "records of several fields"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "it has 0 dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2, 2)}",
+         "it has 6 dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 0)}", "dimension 1 is 0"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}",
+         "truncated: its header asks for 24 + "},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1)}", "has rows of shape [1]"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 2)}", "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, -2)}", "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)", "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': False}", "its header is not"},
+        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}",
+         "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': None, 'shape': (2, 2)}", "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), 'more': 1}",
+         "its header is not"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)} and more", "its header is not"},
+        {"", "its header is not"},
+    };
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(f, "x.npy", cases[i].dict, FOUR, sizeof FOUR);
+        refuses(f, cases[i].why);
+        assert_non_null(strstr(f->e.text, "x.npy"));
+    }
+    struct bytes b = array(4, "", FOUR, sizeof FOUR);
+    idx_files_write(&f->files, "x.npy", b);
+    refuses(f, "its format is 4.0; 1.0 to 3.0 are read");
+    b.data[1] = 'n';
+    idx_files_write(&f->files, "x.npy", b);
+    refuses(f, "not an npy file");
+    b.data[1] = 'N';
+    b.data[6] = 2;
+    b.data[10] = 1;
+    idx_files_write(&f->files, "x.npy", b);
+    refuses(f, "its header has 65536 bytes");
+    bytes_free(&b);
+}
+
+static void a_file_cut_at_any_length_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct bytes b =
+        array(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", FOUR, sizeof FOUR);
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t n = 0; n < b.count; n++) {
+        idx_files_write(&f->files, "x.npy", (struct bytes){b.data, n});
+        refuses(f, "x.npy: ");
+    }
+    idx_files_write(&f->files, "x.npy", (struct bytes){b.data, b.count + 1}); /* its NUL */
+    refuses(f, "bytes follow after");
+    bytes_free(&b);
+}
+
+static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
+{
+    struct fixture *f = *state;
+    struct dataset d;
+    put(f, "x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", FOUR, sizeof FOUR);
+    put(f, "y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", TWO, 2);
+    if (load_xy(f, &d))
+        fail_msg("%s", f->e.text);
+    assert_memory_equal(d.labels, TWO, 2);
+    dataset_close(&d);
+    put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", TWO, 2);
+    refuses(f, "has rows of shape [1], model.input.shape is [2, 1]"); /* y are the rows */
+    put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", TWO, 2);
+    refuses(f, "arrays of rows (2 or more dimensions) are needed too");
+}
+
+/* ---- archives ---- */
+
+struct member {
+    const char *name, *dict;
+    const void *data;
+    size_t bytes;
+};
+
+static void archive(struct fixture *f, const struct member *m, size_t n, bool packed)
+{
+    struct bytes b[8];
+    int code = 0;
+    zip_t *z = zip_open(idx_files_path(&f->files, "set.npz"), ZIP_CREATE | ZIP_TRUNCATE, &code);
+    assert_non_null(z);
+    for (size_t i = 0; i < n; i++) {
+        b[i] = array(1, m[i].dict, m[i].data, m[i].bytes);
+        zip_source_t *s = zip_source_buffer(z, b[i].data, b[i].count, 0);
+        zip_int64_t at = zip_file_add(z, m[i].name, s, 0);
+        assert_true(at >= 0);
+        assert_int_equal(zip_set_file_compression(z, (zip_uint64_t)at,
+                                                  packed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0),
+                         0);
+    }
+    assert_int_equal(zip_close(z), 0);
+    for (size_t i = 0; i < n; i++)
+        bytes_free(&b[i]);
+}
+
+static const char ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
+
+static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {
+        {"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}, {"z.npy", LABELS, TWO, 2}};
+    struct dataset first, d;
+    for (int packed = 0; packed < 2; packed++) {
+        archive(f, m, 2, packed);
+        if (load(f, &first, idx_files_path(&f->files, "set.npz")))
+            fail_msg("%s", f->e.text);
+        assert_memory_equal(first.x_float, FOUR, sizeof FOUR);
+        assert_memory_equal(first.labels, TWO, 2);
+        archive(f, m, 3, packed);
+        if (load(f, &d, both(f, "s*.npz:z", "set.npz:x.npy")))
+            fail_msg("%s", f->e.text);
+        assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
+        dataset_close(&d);
+        dataset_close(&first);
+    }
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(
+        strstr(f->e.text, "it has 3 arrays (y, x, z): name one of rows and one of labels"));
+    assert_int_equal(load(f, &d, both(f, "set.npz:x", "set.npz:w")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "set.npz: it has no array w; it has y, x, z"));
+    assert_int_equal(load(f, &d, both(f, "other.npz:x", "set.npz:y")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "other.npz"));
+}
+
+/* Every byte that is changed is seen, or changes nothing. */
+static void an_archive_that_was_damaged_is_refused_or_reads_the_same(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}};
+    char path[600];
+    uint8_t all[4096];
+    archive(f, m, 2, true);
+    snprintf(path, sizeof path, "%s", idx_files_path(&f->files, "set.npz"));
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(all, 1, sizeof all, file);
+    fclose(file);
+    assert_true(n > 200 && n < sizeof all);
+    size_t refused = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct dataset d;
+        all[i] ^= 0x10;
+        idx_files_write(&f->files, "set.npz", (struct bytes){all, n});
+        all[i] ^= 0x10;
+        enum err err = load(f, &d, both(f, "set.npz:x", "set.npz:y"));
+        refused += err != ERR_OK;
+        assert_true(err == ERR_OK || (err == ERR_INPUT && f->e.text[0]));
+        if (err)
+            continue;
+        assert_memory_equal(d.x_float, FOUR, sizeof FOUR);
+        assert_memory_equal(d.labels, TWO, 2);
+        dataset_close(&d);
+    }
+    assert_true(refused > n / 3);
+}
+
+static void all_is_given_back_when_any_allocation_fails(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}};
+    long n = 0;
+    archive(f, m, 2, true);
+    for (int fired = 1; fired; n++) {
+        struct dataset d = {.rows = 99};
+        mem_fail_at(n);
+        enum err err = load(f, &d, idx_files_path(&f->files, "set.npz"));
+        fired = mem_fail_fired();
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+        if (!err)
+            dataset_close(&d);
+    }
+    mem_fail_at(-1);
+    assert_true(n > 10);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(each_type_reads_as_its_numbers_in_either_order_of_bytes),
+        TEST(headers_are_read_as_versions_of_numpy_spell_them),
+        TEST(arrays_that_cannot_be_read_are_refused_by_name),
+        TEST(a_file_cut_at_any_length_is_refused),
+        TEST(a_column_of_one_holds_labels_where_there_are_no_others),
+        TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
+        TEST(an_archive_that_was_damaged_is_refused_or_reads_the_same),
+        TEST(all_is_given_back_when_any_allocation_fails),
+    };
+#undef TEST
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

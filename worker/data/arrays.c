@@ -1,0 +1,299 @@
+#include "worker/data/arrays.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+enum { ARRAY_PIECE_BYTES = 256 << 10 /* read, then hashed while it is still in the cache */ };
+
+/* The arrays of one data set: images[i] and labels[i] belong together. */
+struct array_set {
+    const struct array_format *format;
+    struct array_file *images, *labels;
+    size_t n_images, n_labels;
+};
+
+enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim, struct errmsg *e)
+{
+    f->rank = rank;
+    f->row_bytes = element_bytes(f->type);
+    for (uint32_t i = 0; i < rank; i++) {
+        f->dim[i] = dim[i];
+        if (f->dim[i] == 0)
+            return err_set(e, ERR_INPUT, "dimension %u is 0: it holds nothing", i);
+        if (i && (__builtin_mul_overflow(f->row_bytes, f->dim[i], &f->row_bytes) ||
+                  f->row_bytes > UINT32_MAX))
+            return err_set(e, ERR_INPUT, "a row of it would have more than 2^32 bytes");
+    }
+    f->bytes = f->row_bytes * f->dim[0]; /* < 2^64: both are below 2^32 */
+    return ERR_OK;
+}
+
+enum err array_read_exactly(struct stream *s, uint8_t *out, size_t bytes, uint64_t before,
+                            uint64_t total, struct errmsg *e)
+{
+    size_t got;
+    enum err err = stream_read(s, out, bytes, &got, e);
+    if (err)
+        return err_wrap(e, err, "its header asks for %llu bytes: ", (unsigned long long)total);
+    if (got < bytes)
+        return err_set(e, ERR_INPUT, "truncated: %llu bytes expected, %llu there",
+                       (unsigned long long)total, (unsigned long long)(before + got));
+    return ERR_OK;
+}
+
+enum err array_check_size(const struct array_file *f, const struct stream *s, struct errmsg *e)
+{
+    uint64_t bound = stream_bound_bytes(s);
+    if (bound >= f->header_bytes && bound - f->header_bytes >= f->bytes)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "truncated: its header asks for %llu + %zu bytes, %llu are there%s",
+                   (unsigned long long)f->bytes, f->header_bytes, (unsigned long long)bound,
+                   stream_is_compressed(s) ? " at most, decompressed" : "");
+}
+
+static enum err set_add(struct array_set *set, const char *path, struct errmsg *e)
+{
+    struct array_file f = {.path = path};
+    struct stream *s;
+    enum err err = set->format->open(&f, &s, e);
+    if (err)
+        return err;
+    stream_close(s);
+    if (f.rank == 1)
+        set->labels[set->n_labels++] = f;
+    else
+        set->images[set->n_images++] = f;
+    return ERR_OK;
+}
+
+static void set_close(struct array_set *set)
+{
+    mem_free(set->images);
+    mem_free(set->labels);
+}
+
+/* Columns of one: labels, where there are no others. */
+static void take_thin_labels(struct array_set *set)
+{
+    size_t kept = 0;
+    bool takes = set->n_labels == 0;
+    for (size_t i = 0; i < set->n_images; i++) {
+        struct array_file *f = &set->images[i];
+        if (!takes || f->rank != 2 || f->dim[1] != 1) {
+            set->images[kept++] = *f;
+            continue;
+        }
+        set->labels[set->n_labels] = *f;
+        set->labels[set->n_labels++].rank = 1;
+    }
+    set->n_images = kept;
+}
+
+static enum err check_pair(const struct array_set *set, size_t i, struct errmsg *e)
+{
+    const struct array_file *x = &set->images[i], *y = &set->labels[i], *first = &set->images[0];
+    if (x->dim[0] != y->dim[0])
+        return err_set(e, ERR_INPUT, "%s has %u rows, %s has %u labels", x->path, x->dim[0],
+                       y->path, y->dim[0]);
+    if (x->rank != first->rank ||
+        memcmp(x->dim + 1, first->dim + 1, (x->rank - 1) * sizeof *x->dim) != 0)
+        return err_set(e, ERR_INPUT, "the rows of %s have another shape than those of %s", x->path,
+                       first->path);
+    return ERR_OK;
+}
+
+static enum err check_pairs(const struct array_set *set, const struct paths *p, struct errmsg *e)
+{
+    if (set->n_images == 0 || set->n_labels == 0)
+        return err_set(e, ERR_INPUT, "%s: %s of %s are needed too", p->path[0], set->format->name,
+                       set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)");
+    if (set->n_images != set->n_labels)
+        return err_set(e, ERR_INPUT, "%zu files of rows and %zu files of labels: they go in pairs",
+                       set->n_images, set->n_labels);
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < set->n_images && !err; i++)
+        err = check_pair(set, i, e);
+    return err;
+}
+
+static enum err set_open(struct array_set *out, const struct array_format *format,
+                         const struct paths *p, struct errmsg *e)
+{
+    struct array_set set = {.format = format,
+                            .images = mem_zalloc(p->count, sizeof *set.images),
+                            .labels = mem_zalloc(p->count, sizeof *set.labels)};
+    enum err err = set.images && set.labels ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < p->count && !err; i++)
+        err = set_add(&set, p->path[i], e);
+    if (!err && format->thin_labels)
+        take_thin_labels(&set);
+    if (!err)
+        err = check_pairs(&set, p, e);
+    if (err)
+        set_close(&set);
+    else
+        *out = set;
+    return err;
+}
+
+/* Nothing may follow; this also makes zlib and zstd compare their checksums. */
+static enum err read_end(struct stream *s, const struct array_file *f, struct errmsg *e)
+{
+    uint8_t extra;
+    size_t got;
+    enum err err = stream_read(s, &extra, 1, &got, e);
+    if (!err && got)
+        err = err_set(e, ERR_INPUT, "bytes follow after the %llu + %zu that its header asks for",
+                      (unsigned long long)f->bytes, f->header_bytes);
+    return err;
+}
+
+/* Where the elements of a file go: bytes as they are, or floats. */
+struct array_out {
+    uint8_t *bytes; /* NULL: floats */
+    float *floats;
+};
+
+/* `bytes` of elements, which stand at `offset` in the file. */
+static enum err put_floats(const struct array_file *f, float *out, const uint8_t *piece,
+                           size_t bytes, uint64_t offset, struct errmsg *e)
+{
+    size_t width = element_bytes(f->type), n = bytes / width;
+    size_t good = element_floats(out, piece, n, f->type, f->little);
+    if (good == n)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
+                   (unsigned long long)(f->header_bytes + offset + good * width));
+}
+
+static enum err read_elements(struct stream *s, const struct array_file *f, struct array_out out,
+                              struct sha256 *digest, struct errmsg *e)
+{
+    uint8_t *piece = out.bytes ? NULL : mem_zalloc(ARRAY_PIECE_BYTES, 1);
+    enum err err = out.bytes || piece ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    sha256_add(digest, f->tag, f->tag_bytes);
+    for (uint64_t done = 0; done < f->bytes && !err;) {
+        size_t n =
+            f->bytes - done < ARRAY_PIECE_BYTES ? (size_t)(f->bytes - done) : ARRAY_PIECE_BYTES;
+        uint8_t *to = out.bytes ? out.bytes + done : piece;
+        err = array_read_exactly(s, to, n, f->header_bytes + done, f->header_bytes + f->bytes, e);
+        if (!err)
+            sha256_add(digest, to, n);
+        if (!err && piece)
+            err = put_floats(f, out.floats + done / element_bytes(f->type), piece, n, done, e);
+        done += n;
+    }
+    mem_free(piece);
+    return err ? err : read_end(s, f, e);
+}
+
+/* Read the elements of *f to `out`, which has room for what its header said when it was opened
+ * first. */
+static enum err array_read(const struct array_format *format, const struct array_file *f,
+                           struct array_out out, struct sha256 *digest, struct errmsg *e)
+{
+    struct array_file now = {.path = f->path};
+    struct stream *s;
+    enum err err = format->open(&now, &s, e);
+    if (err)
+        return err;
+    if (now.header_bytes != f->header_bytes || now.tag_bytes != f->tag_bytes ||
+        memcmp(now.tag, f->tag, f->tag_bytes) != 0)
+        err = err_set(e, ERR_INPUT, "it was changed while it was read");
+    else
+        err = read_elements(s, f, out, digest, e);
+    stream_close(s);
+    return err ? err_wrap(e, err, "%s: ", f->path) : ERR_OK;
+}
+
+static enum err check_labels(const struct array_file *f, struct array_out labels, uint32_t classes,
+                             struct errmsg *e)
+{
+    for (uint32_t i = 0; classes && i < f->dim[0]; i++) {
+        float label = labels.bytes ? (float)labels.bytes[i] : labels.floats[i];
+        if (label < 0 || label >= (float)classes || label != truncf(label))
+            return err_set(e, ERR_INPUT,
+                           "%s: the label at offset %llu (item %u, counted from 0) is %g, the "
+                           "model has %u classes (labels 0 to %u)",
+                           f->path,
+                           (unsigned long long)(f->header_bytes + i * element_bytes(f->type)), i,
+                           (double)label, classes, classes - 1);
+    }
+    return ERR_OK;
+}
+
+static struct array_out rows_out(const struct dataset *d, uint64_t row)
+{
+    size_t at = (size_t)(row * d->features);
+    return d->x ? (struct array_out){d->x + at, NULL} : (struct array_out){NULL, d->x_float + at};
+}
+
+static struct array_out labels_out(const struct dataset *d, uint64_t row)
+{
+    return d->labels ? (struct array_out){d->labels + row, NULL}
+                     : (struct array_out){NULL, d->y_float + row};
+}
+
+static enum err set_read(const struct array_set *set, struct dataset *d, const struct reading *r,
+                         struct sha256 *digest, struct errmsg *e)
+{
+    uint64_t row = 0;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < set->n_images && !err; i++) {
+        struct array_out labels = labels_out(d, row);
+        err = array_read(set->format, &set->labels[i], labels, digest, e);
+        if (!err)
+            err = check_labels(&set->labels[i], labels, r->classes, e);
+        if (!err)
+            err = array_read(set->format, &set->images[i], rows_out(d, row), digest, e);
+        row += set->images[i].dim[0];
+    }
+    return err;
+}
+
+/* One that is no bytes makes floats of all. */
+static bool has_wide(const struct array_file *file, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (file[i].type != ELEMENT_U8)
+            return true;
+    return false;
+}
+
+static enum err set_load(const struct array_set *set, struct dataset *d, const struct reading *r,
+                         struct sha256 *digest, struct errmsg *e)
+{
+    const struct array_file *first = &set->images[0];
+    uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
+    for (size_t i = 0; i < set->n_images; i++)
+        rows += set->images[i].dim[0];
+    enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
+                                    has_wide(set->images, set->n_images),
+                                    has_wide(set->labels, set->n_labels), e);
+    return err || r->look ? err : set_read(set, d, r, digest, e);
+}
+
+enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
+                     struct sha256 *digest, struct errmsg *e)
+{
+    struct paths paths;
+    struct array_set set;
+    enum err err = paths_expand(&paths, r->patterns, e);
+    if (err)
+        return err;
+    if (r->look)
+        r->look->files = paths.count;
+    if (format->list)
+        err = format->list(&paths, e);
+    if (!err)
+        err = set_open(&set, format, &paths, e);
+    if (!err) {
+        err = set_load(&set, d, r, digest, e);
+        set_close(&set);
+    }
+    paths_close(&paths);
+    return err;
+}

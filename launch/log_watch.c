@@ -49,7 +49,11 @@ static void log_watch_read(struct log_watch *l, uint32_t i)
     struct stat s;
     struct log_place *log = &l->log[i];
     const char *path = l->crew->process[i].log;
-    if (stat(path, &s) != 0 || s.st_size <= log->at)
+    if (stat(path, &s) != 0)
+        return;
+    if (s.st_size < log->at) /* cut, as logrotate's copytruncate does */
+        log->at = 0;
+    if (s.st_size == log->at)
         return;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

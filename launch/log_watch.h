@@ -2,7 +2,8 @@
  * other hosts itself), and repeats their warnings on the terminal (warnings.h).
  *
  * Every LOG_WATCH_EVERY_MS the new bytes of each log are read: LOG_WATCH_READ_BYTES of one log at most, and what is more than
- * LOG_WATCH_BEHIND_BYTES behind is passed over, so a process that writes much costs the launcher little. An error is repeated
+ * LOG_WATCH_BEHIND_BYTES behind is passed over, so a process that writes much costs the launcher little. A log that was cut (logrotate's copytruncate) is read from its
+ * beginning. An error is repeated
  * only if its process still runs LOG_WATCH_ERROR_MS later: of one that ends the supervisor tells. Thread: the supervisor's loop. */
 #ifndef GRADWIRE_LAUNCH_LOG_WATCH_H
 #define GRADWIRE_LAUNCH_LOG_WATCH_H

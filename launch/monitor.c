@@ -113,6 +113,13 @@ static void monitor_on_wait(struct monitor *m, const struct progress_event *even
     monitor_keep(m);
 }
 
+void monitor_forget_wait(struct monitor *m)
+{
+    if (m->waits)
+        monitor_keep(m);
+    m->waits = false;
+}
+
 static void monitor_on_line(void *arg, const char *line, size_t bytes)
 {
     struct monitor *m = arg;

@@ -275,6 +275,8 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
     const struct process *p = &s->plan->crew->process[i];
     char words[PROCESS_WORDS_BYTES] = "";
     log_watch_on_end(&s->watch, i);
+    if (i == s->plan->crew->chief)
+        monitor_forget_wait(&s->monitor);
     if (!quiet)
         process_last_words(p, exited, words, sizeof words);
     if (v->action == POLICY_END)

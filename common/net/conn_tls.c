@@ -74,10 +74,13 @@ static void shake_silent(struct conn *c)
 
 static void shake_hung_up(struct conn *c)
 {
-    if (tls_link_dialed(c->tls))
+    static const char half[] = "it hung up in the middle of the TLS handshake";
+    if (tls_link_dialed(c->tls) && tls_link_untouched(c->tls))
         shake_failed(c, "it hung up instead of TLS: was it started without --tls_cert?");
+    else if (tls_link_dialed(c->tls)) /* it speaks TLS, and has ended; it has refused nobody */
+        conn_close(c, ERR_CLOSED, half);
     else if (!tls_link_untouched(c->tls))
-        shake_failed(c, "it hung up in the middle of the TLS handshake");
+        shake_failed(c, half);
     else if (clock_now_ms() - c->shaking_ms >= TLS_SILENT_MS) /* it waited for a word of ours */
         shake_silent(c);
     else /* somebody looked whether the port is there */

@@ -228,7 +228,8 @@ class LaunchTest(Case):
             return f"say 2026-01-31T12:00:00.123Z {level} {who}: {text}"
         self.scripts(ps_0=[[line("warn", "ps 0", "waiting 10 s for the chief"),
                             line("warn", "ps 0", "waiting 20 s for the chief"), "await seen", "exit 0"]],
-                     ps_1=[[line("info", "ps 1", "all is well"), "say a library's own line", "await seen", "exit 0"]],
+                     ps_1=[[line("info", "ps 1", "all is well"), "say a library's own line", "await cut",
+                            line("warn", "ps 1", "heard again"), "await seen", "exit 0"]],
                      worker_0=[[line("error", "worker 0", "a disk is full"), "await seen", "exit 0"]],
                      worker_1=[['say {"time":"2026-01-31T12:00:00.123Z","level":"warn","process":"worker 1",'
                                 '"message":"3 bad rows are left out"}', "await seen", "exit 0"]])
@@ -238,6 +239,9 @@ class LaunchTest(Case):
                     "warn launcher: ps 0: waiting 10 s for the chief", "warn launcher: worker 1: 3 bad rows are left out",
                     "warn launcher: worker 0: a disk is full"))
             self.until(self.stderr, told)
+            os.truncate(self.out / "processes/ps-1.log", 0)  # logrotate's copytruncate
+            (self.tmp / "cut").touch()
+            self.until(self.stderr, lambda: "warn launcher: ps 1: heard again" in self.stderr())
             (self.tmp / "seen").touch()
             self.assertEqual(job.wait(), 0)
             said = self.stderr()
@@ -740,6 +744,17 @@ class LaunchTest(Case):
         self.assertIn("not running, run train again to resume", ended.stdout)
         self.assertEqual(ended.returncode, 4)
         self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
+
+    def test_what_a_chief_waited_for_is_forgotten_when_it_dies(self):
+        self.scripts(worker_0=[['progress {"type":"first_step"}', step_line(5),
+                                'progress {"type":"wait","text":"worker 1, which is away","seconds":3}', "await waits", "kill 9"],
+                               ["run"]])
+        with self.background():
+            self.until("status tells of the wait", lambda: "for worker 1" in self.control("status", str(self.out)).stdout)
+            (self.tmp / "waits").touch()
+            self.ready()
+            self.until("status tells of it no more", lambda: "for worker 1" not in self.control("status", str(self.out)).stdout)
+            self.assertIn("step 5/100", self.control("status", str(self.out)).stdout)
 
     def test_status_of_a_job_that_does_not_run_tells_scripts_how_it_ended(self):
         (self.out / "processes").mkdir(parents=True)

@@ -687,6 +687,33 @@ static void who_hangs_up_in_the_handshake_is_counted(void **state)
     assert_int_equal(tls_refusals(TLS_HANDSHAKE), before + 1);
 }
 
+static void who_is_dialed_and_hangs_up_in_the_handshake_has_not_refused(void **state)
+{
+    (void)state;
+    static const uint8_t begin[] = {22, 3, 3, 0, 122, 2, 0};
+    int listener = peer_listen();
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(socket_port(listener)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(conn_dial(&guest.conn, &loop, (struct sockaddr *)&to, sizeof to, "the host",
+                               &peer_ops, &guest),
+                     ERR_OK);
+    assert_int_equal(conn_secure(guest.conn, guest_tls, "host.example"), ERR_OK);
+    int fd = -1;
+    for (int64_t until_ms = clock_now_ms() + PEER_DEADLINE_MS; fd < 0;) {
+        assert_true(clock_now_ms() < until_ms);
+        assert_int_equal(loop_tick(&loop, NULL), ERR_OK);
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    }
+    peer_write(fd, begin, sizeof begin);
+    (void)shutdown(fd, SHUT_WR);
+    peer_wait_int(&loop, &guest.closed, 1);
+    assert_int_equal(guest.code, ERR_CLOSED);
+    assert_string_equal(guest.why, "it hung up in the middle of the TLS handshake");
+    close(fd);
+    close(listener);
+}
+
 static void garbage_ends_the_handshake_and_nothing_else(void **state)
 {
     (void)state;
@@ -1171,6 +1198,7 @@ int main(void)
         T(who_only_looks_whether_the_port_is_there_is_no_refusal),
         T(who_says_nothing_for_seconds_and_hangs_up_is_told_of),
         T(who_hangs_up_in_the_handshake_is_counted),
+        T(who_is_dialed_and_hangs_up_in_the_handshake_has_not_refused),
         T(garbage_ends_the_handshake_and_nothing_else),
         T(a_record_that_was_tampered_with_ends_the_connection),
         T(a_recorded_session_is_of_no_use_on_another_connection),

@@ -13,10 +13,10 @@
 #include "worker/driver/guard.h"
 #include "worker/driver/links.h"
 #include "worker/driver/local.h"
+#include "worker/core/patience.h"
 #include "worker/core/unreached.h"
 
 enum {
-    SAY_WAIT_MS = 10000,
     UNREACHED_MORE_MS =
         10000,      /* where the chief has not parked this worker, it may end the job first */
     LATE_MS = 2500, /* since the tick before */
@@ -55,7 +55,7 @@ struct driver {
     double paused_s;
     double began_s, computed_s, pushed_s; /* the running exchange: its task's begin, when its
                                              gradient was there, and was handed over */
-    int64_t moved_ms;
+    struct patience patience;             /* since the last exchange was over */
 };
 
 /* ---- session_io ---- */
@@ -481,7 +481,7 @@ static void end_exchange(struct driver *d)
     if (over == EXCHANGE_ROUND)
         return;
     count_step(d, clock_now_s());
-    d->moved_ms = clock_now_ms();
+    patience_begin(&d->patience, clock_now_ms());
 }
 
 static void say_unreached(struct driver *d, bool any, uint32_t ps, int64_t away_ms)
@@ -523,17 +523,16 @@ static void on_tick(void *arg)
 {
     struct driver *d = arg;
     char text[200];
-    int64_t now = clock_now_ms();
+    int64_t now = clock_now_ms(), waited_s;
     bool late =
         now - d->ticked_ms > LATE_MS; /* we computed, and links that are back have not been read */
     d->ticked_ms = now;
     if (d->control && !d->stopped && !late)
         look_at_links(d, now);
-    if (now - d->moved_ms < SAY_WAIT_MS || session_phase(d->session) < SESSION_PULLING)
+    if (session_phase(d->session) < SESSION_PULLING || !patience_over(&d->patience, now, &waited_s))
         return;
     session_waits_for(d->session, text, sizeof text);
-    log_info("%s for %" PRId64 " s", text, (now - d->moved_ms) / 1000);
-    d->moved_ms = now;
+    log_info("%s for %" PRId64 " s", text, waited_s);
 }
 
 void driver_start(struct driver *d, struct control *control, const struct driver_chief *chief,
@@ -543,7 +542,7 @@ void driver_start(struct driver *d, struct control *control, const struct driver
     d->chief = chief;
     d->chief_ctx = ctx;
     d->result = result;
-    d->moved_ms = clock_now_ms();
+    patience_begin(&d->patience, clock_now_ms());
 }
 
 static void wait_for_news(struct driver *d)

@@ -402,8 +402,20 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
             ":1: its header does not name \"y\" of data.columns, it is \"a,z\"; without a header "
             "in the "
             "file, leave data.header out");
+    refuses("columns: [number: size, label: y], header: names", "y,sise,age\n1,2,3\n",
+            ":1: its header does not name \"size\" of data.columns, it is \"y,sise,age\"; did you "
+            "mean \"sise\"?");
     refuses(NUMBER_LABEL ", header: names", "a,y,a\n1,2,3\n", ":1: its header names \"a\" twice");
     refuses(NUMBER_LABEL ", header: skip", "", "it has no header");
+    refuses(NUMBER_LABEL, "a,b,y\n1,2,3\n",
+            ":1: it has 3 fields, data.columns names 2; if this line is a header, data.header: "
+            "names finds columns by it, and leaves the others out");
+    refuses(NUMBER_LABEL ", header: skip", "a,b,y\n1,2,3\n",
+            ":2: it has 3 fields, data.columns names 2; data.header: names finds columns by the "
+            "header, and leaves the others out");
+    refuses(NUMBER_LABEL ", header: skip", "a,b,y\n1,2\n1,2,3\n",
+            ":3: it has 3 fields, data.columns names 2"); /* others have as many as they should */
+
     refuses(NUMBER_LABEL ", header: names", "a,y", "it holds no row");
     refuses(
         NUMBER_LABEL ", header: names", "a,y\nx,2\n",

@@ -1,11 +1,15 @@
 #include "worker/data/csv_header.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/words.h"
 #include "worker/data/csv_row.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_scan.h"
+
+enum { CSV_NEAREST_BYTES = WORDS_BYTES_MAX + 24 };
 
 static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)
 {
@@ -86,13 +90,37 @@ static bool has_blanked(const char *line, size_t bytes, char delimiter, const ch
     return false;
 }
 
+/* "did you mean "age"?": the nearest of its names. Returns out; NULL: none is near. */
+static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const char *line, size_t bytes,
+                                char delimiter, const char *name)
+{
+    char word[WORDS_BYTES_MAX + 1], best[WORDS_BYTES_MAX + 1];
+    const char *end = line + bytes;
+    struct words near;
+    words_init(&near, name);
+    while (line <= end) {
+        const char *stop = memchr(line, delimiter, (size_t)(end - line));
+        size_t n = (size_t)((stop ? stop : end) - line);
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), line);
+        words_try(&near, word);
+        if (near.best == word)
+            near.best = strcpy(best, word);
+        line = stop ? stop + 1 : end + 1;
+    }
+    if (near.best)
+        (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?", near.best);
+    return near.best ? out : NULL;
+}
+
 static enum err refuse_names(const char *name, const struct csv_format *f, const char *line,
                              size_t bytes, struct errmsg *e)
 {
-    char out[CSV_HINT_BYTES], shown[CSV_SHOWN_BYTES];
+    char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
     const char *hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
     if (!hint && !f->job->trim && has_blanked(line, bytes, f->delimiter, name))
         hint = "blanks around a name count: use data.trim: true";
+    if (!hint)
+        hint = nearest_name(near, line, bytes, f->delimiter, name);
     if (!hint)
         hint = "without a header in the file, leave data.header out";
     return err_set(e, ERR_INPUT,

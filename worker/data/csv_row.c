@@ -58,6 +58,17 @@ static bool is_first_of_file(const struct csv_row *r)
     return r->piece->begins_file && r->piece->rows == 0 && !r->format->libsvm;
 }
 
+const char *csv_row_names_hint(const struct csv_row *r, const char *line, size_t bytes)
+{
+    enum csv_header header = r->format->job->header;
+    if (header == HEADER_SKIP && is_first_of_file(r))
+        return "data.header: names finds columns by the header, and leaves the others out";
+    if (header == HEADER_NONE && is_first_of_file(r) && csv_hint_is_name(line, bytes))
+        return "if this line is a header, data.header: names finds columns by it, and leaves the "
+               "others out";
+    return NULL;
+}
+
 const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes,
                          const struct vocabulary *known, const char *usual)
 {

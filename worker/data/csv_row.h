@@ -24,6 +24,8 @@ void csv_row_end(struct csv_row *r);
 
 /* The row is bad; the first bad one of a piece is described: `column "age": ...`, or without a name `column 3: ...`. */
 void PRINTF_LIKE(2, 3) csv_row_bad(struct csv_row *r, const char *fmt, ...);
+/* The row has more fields than there are columns: the header may name those that are wanted. NULL: there is none. */
+const char *csv_row_names_hint(const struct csv_row *r, const char *line, size_t bytes);
 /* A field is not what its column says: the key that mends it, as far as the text shows it; otherwise `usual`. `known`: words
  * that it is to be one of; NULL: any without blanks. */
 const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes,

@@ -397,6 +397,8 @@ static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size
     char out[CSV_HINT_BYTES];
     uint32_t wanted = r->piece->fields;
     const char *hint = csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
+    if (!hint && fields > wanted)
+        hint = csv_row_names_hint(r, line, bytes);
     csv_row_bad(r, "it has %zu field%s, %s %u%s%s", fields, fields == 1 ? "" : "s",
                 r->format->job->header == HEADER_NAMES ? "its header has" : "data.columns names",
                 wanted, hint ? "; " : "", hint ? hint : "");

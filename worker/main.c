@@ -38,6 +38,7 @@
 #include "worker/chief/tables_end.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluator_role.h"
+#include "worker/control/cut_reader.h"
 #include "worker/control/idle.h"
 #include "worker/control/interim.h"
 #include "worker/control/chief_link.h"
@@ -148,6 +149,13 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
                    each.text);
 }
 
+/* A worker that sees no checkpoint: the chief may have one that says more of its rows than they teach alone. */
+static bool may_ask(const struct process *p)
+{
+    return p->cluster.role == ROLE_WORKER && !p->cluster.is_chief && !p->cluster.alone &&
+           !p->flags.find_learning_rate && job_reads_columns(&p->job) && !p->taught.there;
+}
+
 /* The model first, which says what labels may be; the data first, where they say what the model is. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
@@ -163,6 +171,8 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     err = model_new(&p->model, job, e);
     if (err)
         return err;
+    if (!data_first && may_ask(p))
+        return dataset_load_unfitted(&p->data, job, model_classes(p->model), e);
     if (!data_first)
         return dataset_load_given(&p->data, job, taught_given(&p->taught), model_classes(p->model),
                                   e);
@@ -216,12 +226,32 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
 }
 
+/* Fewer words than the model has features: those of the chief's last cut may be all. */
+static enum err fit_rows(struct process *p, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    enum err err = may_ask(p) ? dataset_check_shape(&p->data, &p->job, e) : ERR_OK;
+    if (!err)
+        return ERR_OK;
+    log_info("asking the chief for what a checkpoint says of the rows: %s", e->text);
+    if (taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY, p->data.fingerprint,
+                   &why)) {
+        log_warn("%s", why.text);
+        return err;
+    }
+    dataset_close(&p->data);
+    return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),
+                              e);
+}
+
 /* And what its rows mean from here on. */
 static enum err load_rows(struct process *p, struct errmsg *e)
 {
     enum err err = find_taught(p, e);
     if (!err)
         err = load_model_and_data(p, e);
+    if (!err)
+        err = fit_rows(p, e);
     if (!err)
         err = taught_agree(&p->taught, &p->job, &p->data, p->flags.progress_fd, &p->encoding, e);
     return err;
@@ -540,6 +570,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .batches_per_epoch = order_batches(&p->order),
                                       .output = p->output,
                                       .data_fingerprint = p->data.fingerprint,
+                                      .base_cut = p->has_base ? p->base.cut : UINT64_MAX,
                                       .encoding = p->encoding,
                                       .listen_fd = p->listen_fd,
                                       .progress_fd = p->flags.progress_fd,

@@ -238,7 +238,8 @@ class ApartTest(NightsCase, HandCase):
     def apart(self, name, keys, code=0, **others):
         """A ps and two workers; returns worker 1, whose DIR is empty, and which has `others` of keys."""
         hosts = self.addresses(3)
-        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]},{hosts[2]}"]
+        (self.tmp / "token").write_text("0123456789abcdef0123456789abcdef")
+        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]},{hosts[2]}", f"--token_file={self.tmp}/token"]
         keys = {"checkpoint.run": name, "timeouts.start_s": 40, "timeouts.worker_rejoin_s": 100, **keys}
         ps = self.start(PS, "ps-0", "--job_name=ps", "--task_index=0", *of, keys=keys, out=self.tmp / f"ps-{name}")
         chief, worker = [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of,
@@ -261,6 +262,15 @@ class ApartTest(NightsCase, HandCase):
                                  out=self.tmp / "shared").wait(0).summary()
             self.assertEqual((self.summary()["digest"], self.summary()["epochs"]), (shared["digest"], epochs))
             self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
+
+    def test_a_worker_whose_rows_have_fewer_words_than_the_model_features_asks_the_chief(self):
+        self.JOB.write_text(JOB.replace("shape: auto", "shape: [9]"))  # age, 4 of size, 4 towns
+        self.monday()
+        self.write(people(0, 800, TOWNS[:3]))
+        worker = self.apart("tuesday", {"training.epochs": 1})
+        self.assertIn("asking the chief for what a checkpoint says of the rows: data.train: data.columns has rows of shape [8], "
+                      "model.input.shape is [9]", worker.log())
+        self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
 
     def test_a_worker_of_other_data_is_told_so(self):
         (self.tmp / "others.csv").write_text("\n".join(people(0, 800, [*TOWNS, "Lima"])) + "\n")

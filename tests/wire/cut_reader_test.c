@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,11 +36,14 @@ enum way {
     REFUSES,
     WELCOMES,
     SKIPS_A_PIECE,
+    IS_FOUND_BY_PS_0,
+    HAS_NO_CUT,
 };
 
 static struct chief {
     enum way way;
     int listening;
+    char address[32];
     uint8_t *manifest;
     size_t manifest_bytes;
     int role, gets;
@@ -102,6 +106,10 @@ static void answer_hello(int fd, const Gradwire__Hello *hello)
     Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
     Gradwire__Welcome welcome = GRADWIRE__WELCOME__INIT;
     chief.role = (int)hello->role;
+    if (hello->role == GRADWIRE__ROLE__WORKER) /* to ps 0 */
+        reply.chief_address = chief.address;
+    else
+        reply.cut = chief.way == HAS_NO_CUT ? 0 : CUT + 1;
     refuse.reason = GRADWIRE__REASON__OTHER_JOB;
     refuse.text = (char *)"of another house";
     if (chief.way == REFUSES)
@@ -112,7 +120,12 @@ static void answer_hello(int fd, const Gradwire__Hello *hello)
         send_frame(fd, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
 }
 
-static void *chief_main(void *unused)
+static bool asks_ps(void)
+{
+    return chief.way == IS_FOUND_BY_PS_0 || chief.way == HAS_NO_CUT;
+}
+
+static void serve_one(void)
 {
     int fd = accept(chief.listening, NULL, NULL);
     struct frame f;
@@ -130,6 +143,14 @@ static void *chief_main(void *unused)
             break;
     }
     close(fd);
+}
+
+/* As ps 0, and as the chief. */
+static void *chief_main(void *unused)
+{
+    if (asks_ps())
+        serve_one();
+    serve_one();
     return unused;
 }
 
@@ -159,18 +180,20 @@ static void make_manifest(void)
 static enum err fetch(enum way way, char **text, struct manifest *m, struct errmsg *e)
 {
     pthread_t thread;
-    char address[32], *own[] = {address};
+    char *own[] = {chief.address};
     struct job job = {.name = "people"};
     const struct cluster cluster = {
         .role = ROLE_WORKER, .index = 1, .worker_id = 1, .n_ps = 1, .ps = own};
     chief = (struct chief){.way = way, .listening = peer_listen(), .role = -1};
     make_manifest();
-    (void)snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(chief.listening));
+    (void)snprintf(chief.address, sizeof chief.address, "127.0.0.1:%u",
+                   socket_port(chief.listening));
     assert_int_equal(pthread_create(&thread, NULL, chief_main, NULL), 0);
     const struct cut_reader r = {.job = &job,
                                  .cluster = &cluster,
-                                 .chief = address,
-                                 .cut = CUT,
+                                 .chief = asks_ps() ? NULL : chief.address,
+                                 .cut = asks_ps() ? CUT_READER_ANY : CUT,
+                                 .start_ms = PEER_DEADLINE_MS,
                                  .silent_ms = way == SAYS_NOTHING ? 300 : PEER_DEADLINE_MS};
     enum err err = cut_reader_fetch(&r, m, text, e);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -196,6 +219,20 @@ static void a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest(void **s
     manifest_close(&m);
 }
 
+static void ps_0_says_where_the_chief_is_and_the_chief_which_cut(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    struct manifest m;
+    struct errmsg e = {""};
+    if (fetch(IS_FOUND_BY_PS_0, &text, &m, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(text, TEXT);
+    assert_int_equal(m.cut, CUT);
+    mem_free(text);
+    manifest_close(&m);
+}
+
 static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
 {
     (void)state;
@@ -214,6 +251,7 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {SAYS_NOTHING, ERR_TIMEOUT, "says nothing for 0 s"},
         {REFUSES, ERR_REFUSED, "the chief refuses: of another house"},
         {WELCOMES, ERR_PROTO, "the chief does not serve what cuts say of rows"},
+        {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -232,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest),
+        cmocka_unit_test(ps_0_says_where_the_chief_is_and_the_chief_which_cut),
         cmocka_unit_test(what_is_not_as_the_manifest_says_ends_with_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

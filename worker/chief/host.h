@@ -17,6 +17,7 @@ struct host_config {
     uint64_t batches_per_epoch;
     const char *output; /* DIR */
     const uint8_t *data_fingerprint;
+    uint64_t base_cut;    /* that the job goes on from; UINT64_MAX: none */
     const char *encoding; /* encoding.json of the rows, which each cut gets; NULL: they have none */
     int listen_fd;        /* where workers come in */
     int progress_fd;      /* -1: none */

@@ -44,9 +44,10 @@ static void worker_link_doctor(struct worker_link *g)
 }
 
 /* It asks for files, as a ps that does not share our storage. */
-static void worker_link_reader(struct worker_link *g)
+static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.cut = encoding_cut;
     g->reads = true;
     g->connection = ++g->host->connections;
     conn_limits(g->conn, FRAME_HEAD_MAX, 0);
@@ -73,12 +74,18 @@ void worker_links_tell_kept(struct host *h, const struct store_server_answer *a)
         conn_copy_out(g->conn, a->body, a->bytes);
 }
 
+/* One above the last cut; before the first generation, above that which it begins with. 0: there is none. */
+static uint64_t encoding_cut(const struct host *h)
+{
+    uint64_t cut = chief_facts(h->chief).cut;
+    return (cut == UINT64_MAX ? h->config.base_cut : cut) + 1;
+}
+
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
-    uint64_t cut = chief_facts(h->chief).cut;
     const struct hello_host host = {h->control->config.job, h->control->config.cluster, "",
-                                    cut == UINT64_MAX ? 0 : cut + 1};
+                                    encoding_cut(h)};
     if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {
@@ -86,7 +93,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         return;
     }
     if (m->role == GRADWIRE__ROLE__READER) {
-        worker_link_reader(g);
+        worker_link_reader(g, host.encoding_cut);
         return;
     }
     struct worker_link *former = worker_link_of(h, m->worker);

@@ -16,7 +16,9 @@ struct fetch {
     const struct cut_reader *of;
     struct loop loop;
     struct loop_timer bound;
-    struct dialer *dialer;
+    struct dialer *ps, *dialer; /* ps: NULL: ps 0 need not be asked */
+    char chief[300];
+    uint64_t cut;
     struct conn *conn;
     ProtobufCMessage *message;
     uint16_t type;
@@ -44,7 +46,7 @@ static void ask(struct fetch *f)
 {
     Gradwire__StoreGet m = GRADWIRE__STORE_GET__INIT;
     m.request = 1;
-    m.cut = f->of->cut;
+    m.cut = f->cut;
     m.file = (char *)f->file;
     m.offset = f->at;
     msg_send(f->conn, FRAME_STORE_GET, &m.base, NULL, 0);
@@ -65,7 +67,7 @@ static enum err wrong_size(struct fetch *f, uint64_t total)
 {
     return err_set(f->e, ERR_CORRUPT,
                    "the chief's %s of cut %" PRIu64 " has %" PRIu64 " bytes, which it cannot have",
-                   f->file, f->of->cut, total);
+                   f->file, f->cut, total);
 }
 
 /* The first piece is about to come: room for the file, of a size that it may have. */
@@ -125,13 +127,13 @@ static enum err manifest_came(struct fetch *f)
     if (err)
         return err;
     f->whole = true;
-    if (f->m.cut != f->of->cut)
+    if (f->m.cut != f->cut)
         return err_set(f->e, ERR_CORRUPT, "the chief's manifest is of cut %" PRIu64, f->m.cut);
     if (!f->m.encoding.bytes)
         return err_set(f->e, ERR_NOTFOUND,
                        "the chief's cut %" PRIu64
                        " has no encoding.json: an earlier release wrote it",
-                       f->of->cut);
+                       f->cut);
     begin_file(f, CHECKPOINT_ENCODING);
     return ERR_OK;
 }
@@ -165,9 +167,43 @@ static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
 static void on_bound(void *arg)
 {
     struct fetch *f = arg;
-    const char *why = f->conn ? "" : dial_why(f->dialer);
-    end(f, err_set(f->e, ERR_TIMEOUT, "the chief at %s says nothing for %" PRId64 " s%s%s",
-                   f->of->chief, f->of->silent_ms / 1000, why[0] ? ": " : "", why));
+    const struct dialer *d = f->dialer ? f->dialer : f->ps;
+    int64_t bound_ms = f->dialer ? f->of->silent_ms : f->of->start_ms;
+    const char *why = f->conn ? "" : dial_why(d);
+    end(f, err_set(f->e, ERR_TIMEOUT, "%s at %s says nothing for %" PRId64 " s%s%s",
+                   f->dialer ? "the chief" : "ps 0", f->dialer ? f->chief : f->of->cluster->ps[0],
+                   bound_ms / 1000, why[0] ? ": " : "", why));
+}
+
+static const struct conn_ops ops;
+
+static enum err dial_chief(struct fetch *f)
+{
+    enum err err = dial_new(&f->dialer, &f->loop, "the chief", f->chief, &ops, f, f->e);
+    if (!err)
+        err = loop_timer_once(&f->bound, f->of->silent_ms);
+    if (!err)
+        dial_start(f->dialer);
+    return err;
+}
+
+/* When this connection is closed the chief is dialed. */
+static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
+{
+    if (m->over || !m->chief_address[0])
+        end(f, err_set(f->e, ERR_CLOSED, "ps 0 knows no chief: the job is over"));
+    (void)snprintf(f->chief, sizeof f->chief, "%s", m->chief_address);
+    conn_close(f->conn, ERR_OK, "answered");
+}
+
+static void on_chief(struct fetch *f, const Gradwire__HelloReply *m)
+{
+    if (f->cut == CUT_READER_ANY)
+        f->cut = m->cut - 1;
+    if (f->cut == CUT_READER_ANY)
+        end(f, err_set(f->e, ERR_NOTFOUND, "the chief has no checkpoint"));
+    else
+        begin_file(f, CHECKPOINT_MANIFEST);
 }
 
 static enum err on_frame(struct conn *c, void *owner)
@@ -178,10 +214,12 @@ static enum err on_frame(struct conn *c, void *owner)
     if (loop_timer_once(&f->bound, f->of->silent_ms))
         end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
     else if (f->type == FRAME_REFUSE)
-        end(f, err_set(f->e, ERR_REFUSED, "the chief refuses: %s",
+        end(f, err_set(f->e, ERR_REFUSED, "%s refuses: %s", f->dialer ? "the chief" : "ps 0",
                        ((const Gradwire__Refuse *)m)->text));
+    else if (f->type == FRAME_HELLO_REPLY && !f->dialer)
+        on_ps(f, (const Gradwire__HelloReply *)m);
     else if (f->type == FRAME_HELLO_REPLY && !f->file)
-        begin_file(f, CHECKPOINT_MANIFEST);
+        on_chief(f, (const Gradwire__HelloReply *)m);
     else if (f->type == FRAME_STORE_ANSWER && f->file)
         on_answer(f, (const Gradwire__StoreAnswer *)m);
     else if (f->type != FRAME_CHALLENGE)
@@ -199,8 +237,14 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     msg_free(f->message);
     f->message = NULL;
     f->conn = NULL;
-    if (!f->over)
-        end(f, err_set(f->e, ERR_CLOSED, "the chief's connection is lost: %.300s", why));
+    enum err err = ERR_OK;
+    if (!f->over && !f->dialer && f->chief[0])
+        err = dial_chief(f);
+    else if (!f->over)
+        err = err_set(f->e, ERR_CLOSED, "%s connection is lost: %.300s",
+                      f->dialer ? "the chief's" : "ps 0's", why);
+    if (err)
+        end(f, err);
 }
 
 static void on_open(struct conn *c, void *owner)
@@ -209,6 +253,10 @@ static void on_open(struct conn *c, void *owner)
     Gradwire__Hello m;
     f->conn = c;
     hello_make(&m, f->of->job, f->of->cluster, 0);
+    if (!f->dialer) {
+        dial_hello(f->ps, c, &m);
+        return;
+    }
     m.role = GRADWIRE__ROLE__READER;
     m.encoding.len = 0;
     dial_hello(f->dialer, c, &m);
@@ -222,25 +270,35 @@ static const struct conn_ops ops = {.on_head = on_head,
 
 /* ---- the whole ---- */
 
+static enum err begin(struct fetch *f)
+{
+    if (f->of->chief) {
+        (void)snprintf(f->chief, sizeof f->chief, "%s", f->of->chief);
+        return dial_chief(f);
+    }
+    enum err err = dial_new(&f->ps, &f->loop, "ps 0", f->of->cluster->ps[0], &ops, f, f->e);
+    if (!err)
+        err = loop_timer_once(&f->bound, f->of->start_ms);
+    if (!err)
+        dial_start(f->ps);
+    return err;
+}
+
 static enum err talk(struct fetch *f)
 {
     loop_timer_init(&f->bound, &f->loop, on_bound, f);
-    enum err err = dial_new(&f->dialer, &f->loop, "the chief", f->of->chief, &ops, f, f->e);
+    enum err err = begin(f);
     if (err)
-        return err;
-    dial_start(f->dialer);
-    err = loop_timer_once(&f->bound, f->of->silent_ms);
-    if (!err)
-        err = loop_run(&f->loop);
-    if (err)
-        return err_set(f->e, err, "the event loop failed: %s", err_str(err));
-    return f->err;
+        return f->e->text[0] ? err : err_set(f->e, err, "no memory for a timer");
+    err = loop_run(&f->loop);
+    return err ? err_set(f->e, err, "the event loop failed: %s", err_str(err)) : f->err;
 }
 
 static void stop(struct fetch *f)
 {
     f->over = true;
     loop_timer_stop(&f->bound);
+    dial_free(f->ps);
     dial_free(f->dialer);
     if (f->conn)
         conn_close(f->conn, ERR_CLOSED, "no answer is wanted any more");
@@ -250,7 +308,7 @@ static void stop(struct fetch *f)
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
                           struct errmsg *e)
 {
-    struct fetch f = {.of = r, .e = e};
+    struct fetch f = {.of = r, .cut = r->cut, .e = e};
     enum err err = loop_init(&f.loop);
     if (err)
         return err_set(e, err, "no event loop: %s", err_str(err));

@@ -1,7 +1,7 @@
 /* A worker that does not see the chief's folder of cuts has a cut's encoding.json from the chief (worker/chief/store_server.h).
  *
- * Happy path: dial the chief -> hello, as a reader -> HELLO_REPLY -> manifest.gw -> encoding.json, whose size and checksum the
- * manifest has. Failure modes: a chief that is not there, refuses, hangs up, or says nothing for too long; a cut that has gone
+ * Happy path: ask ps 0 for the chief, where its address is not known -> dial the chief -> hello, as a reader -> HELLO_REPLY ->
+ * manifest.gw -> encoding.json, whose size and checksum the manifest has. Failure modes: a chief that is not there, refuses, hangs up, or says nothing for too long; a cut that has gone
  * meanwhile, or has none; bytes that are not those of the manifest. Each ends it, with words. */
 #ifndef GRADWIRE_WORKER_CONTROL_CUT_READER_H
 #define GRADWIRE_WORKER_CONTROL_CUT_READER_H
@@ -9,18 +9,22 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
 
+#define CUT_READER_ANY UINT64_MAX
+
 enum { CUT_READER_SILENT_MS = 30000 /* the bound of a job */ };
 
 struct cut_reader {
     const struct job *job;
     const struct cluster *cluster;
-    const char *chief; /* "host:port" */
-    uint64_t cut;
+    const char *chief; /* "host:port"; NULL: ps 0 says it, when a chief has come */
+    uint64_t cut;      /* CUT_READER_ANY: the chief says it */
     int64_t silent_ms; /* for so long the chief may say nothing */
+    int64_t start_ms;  /* and ps 0 */
 };
 
 /* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL behind them) are the caller's, unchanged on error.
- * Errors: ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT, ERR_PROTO, ERR_NOTFOUND the cut has no encoding.json, ERR_NOMEM.
+ * Errors: ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT, ERR_PROTO, ERR_NOTFOUND there is no cut, or it has no
+ * encoding.json, ERR_NOMEM.
  * Thread: any; waits, on a loop of its own. */
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
                           struct errmsg *e) MUST_CHECK;

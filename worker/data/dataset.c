@@ -51,7 +51,7 @@ static enum err check_shape(const struct job *job, const char *from, uint32_t ra
 enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,
                            uint64_t rows, uint32_t rank, const uint32_t *shape, struct errmsg *e)
 {
-    enum err err = check_shape(r->job, from, rank, shape, e);
+    enum err err = r->unfitted ? ERR_OK : check_shape(r->job, from, rank, shape, e);
     if (err)
         return err;
     uint32_t features = 1;
@@ -187,6 +187,20 @@ enum err dataset_load_given(struct dataset *d, const struct job *job,
     struct reading r = reading_of(job, 0, classes);
     r.given = given;
     return load(d, &r, e);
+}
+
+enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_t classes,
+                               struct errmsg *e)
+{
+    struct reading r = reading_of(job, 0, classes);
+    r.unfitted = true;
+    return load(d, &r, e);
+}
+
+enum err dataset_check_shape(const struct dataset *d, const struct job *job, struct errmsg *e)
+{
+    enum err err = check_shape(job, "data.columns", d->rank, d->shape, e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,

@@ -40,6 +40,11 @@ struct encoding_given;
 enum err dataset_load_given(struct dataset *d, const struct job *job,
                             const struct encoding_given *given, uint32_t classes,
                             struct errmsg *e) MUST_CHECK;
+/* The same, of the shape that the rows have alone; then: do they fit the model? Errors: ERR_INPUT. */
+enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_t classes,
+                               struct errmsg *e) MUST_CHECK;
+enum err dataset_check_shape(const struct dataset *d, const struct job *job,
+                             struct errmsg *e) MUST_CHECK;
 /* The eval part, read with what the training part taught: a csv's words and scales. */
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e) MUST_CHECK;

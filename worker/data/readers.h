@@ -15,6 +15,7 @@ struct reading {
     uint32_t classes;     /* labels are less than it; 0: no check */
     int eval;
     const struct encoding_given *given; /* csv: what a checkpoint has taught; NULL: nothing */
+    bool unfitted;                      /* csv: the model's shape is compared later */
     struct table_schema *schema;        /* csv: of the training part; NULL: it is being read */
     struct dataset_look *look; /* dataset_look: read how the files begin, and no more; else NULL */
     bool sampled;        /* the look may leave out files: csv reads DATASET_SAMPLE_FILES of them */

@@ -180,7 +180,8 @@ enum err taught_ask(struct taught *t, const struct job *job, const struct cluste
                                       .cluster = cluster,
                                       .chief = chief,
                                       .cut = cut,
-                                      .silent_ms = CUT_READER_SILENT_MS};
+                                      .silent_ms = CUT_READER_SILENT_MS,
+                                      .start_ms = (int64_t)job->timeouts.start_s * 1000};
     struct manifest m;
     char *text;
     enum err err = cut_reader_fetch(&reader, &m, &text, e);

@@ -25,7 +25,7 @@ struct taught {
 enum err taught_find(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
-/* The same from the chief, at `chief` ("host:port"), of this cut; what was found before is closed. *t is unchanged on error.
+/* The same from the chief, at `chief` ("host:port"; NULL: ps 0 says it), of this cut (CUT_READER_ANY: of its last one); what was found before is closed. *t is unchanged on error.
  * data_fingerprint: of the training part that this process has read. Errors: of cut_reader_fetch; ERR_INPUT the cut is of
  * another job, or of other data. */
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,

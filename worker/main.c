@@ -234,10 +234,12 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
     if (!err)
         return ERR_OK;
     log_info("asking the chief for what a checkpoint says of the rows: %s", e->text);
-    if (taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY, p->data.fingerprint,
-                   &why)) {
+    enum err got;
+    while ((got = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
+                             p->data.fingerprint, &why))) {
         log_warn("%s", why.text);
-        return err;
+        if (got == ERR_NOTFOUND || got == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES)
+            return err;
     }
     dataset_close(&p->data);
     return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),

@@ -187,6 +187,14 @@ static enum err dial_chief(struct fetch *f)
     return err;
 }
 
+static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
+{
+    if (f->dialer)
+        end(f, err_set(f->e, ERR_REFUSED, "the chief refuses: %s", m->text));
+    else
+        conn_close(f->conn, ERR_REFUSED, m->text);
+}
+
 /* When this connection is closed the chief is dialed. */
 static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
 {
@@ -214,8 +222,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (loop_timer_once(&f->bound, f->of->silent_ms))
         end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
     else if (f->type == FRAME_REFUSE)
-        end(f, err_set(f->e, ERR_REFUSED, "%s refuses: %s", f->dialer ? "the chief" : "ps 0",
-                       ((const Gradwire__Refuse *)m)->text));
+        on_refuse(f, (const Gradwire__Refuse *)m);
     else if (f->type == FRAME_HELLO_REPLY && !f->dialer)
         on_ps(f, (const Gradwire__HelloReply *)m);
     else if (f->type == FRAME_HELLO_REPLY && !f->file)
@@ -230,19 +237,25 @@ static enum err on_frame(struct conn *c, void *owner)
     return ERR_OK;
 }
 
+static enum err goes_on(struct fetch *f, enum err code, const char *why)
+{
+    if (f->dialer)
+        return err_set(f->e, ERR_CLOSED, "the chief's connection is lost: %.300s", why);
+    if (f->chief[0])
+        return dial_chief(f);
+    dial_lost(f->ps, code, why); /* the last job's may be leaving */
+    dial_start(f->ps);
+    return ERR_OK;
+}
+
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
-    (void)c, (void)code;
+    (void)c;
     struct fetch *f = owner;
     msg_free(f->message);
     f->message = NULL;
     f->conn = NULL;
-    enum err err = ERR_OK;
-    if (!f->over && !f->dialer && f->chief[0])
-        err = dial_chief(f);
-    else if (!f->over)
-        err = err_set(f->e, ERR_CLOSED, "%s connection is lost: %.300s",
-                      f->dialer ? "the chief's" : "ps 0's", why);
+    enum err err = f->over ? ERR_OK : goes_on(f, code, why);
     if (err)
         end(f, err);
 }

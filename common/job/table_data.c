@@ -168,7 +168,8 @@ static const struct job_key keys[] = {
         .required = true, .words = format_words),
     JOB_KEY("data.train", PATHS, data.train,
             "files to train on: a path, a glob, or a list of these; relative to the job file, by "
-            "--set to the current folder; images and labels may match together; `set.npz:x` is the array "
+            "--set to the current folder; images and labels may match together; `set.npz:x` is the "
+            "array "
             "x of an archive",
             .fallback_doc = "none; required by all but `synthetic`"),
     JOB_KEY("data.eval", PATHS, data.eval, "files to evaluate on, in the same way",

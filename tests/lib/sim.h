@@ -76,6 +76,7 @@ struct sim_config {
     enum sim_gradient gradient;
     uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
     uint32_t broken_one_in;       /* so many batches have a gradient that is not finite; 0: none */
+    bool broken_once;             /* nan_guard: check: when it is computed first */
     bool broken_odd;              /* async: it is, for workers with an odd index alone */
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
@@ -418,6 +419,7 @@ struct sim_worker {
     uint64_t epochs_told; /* async: by its chief, of the batches that are done */
     int64_t journal_us;   /* when the last entry is on disk */
     bool finishing;
+    bool flawed; /* nan_guard: check: the loss of the task that is computed is not finite */
 };
 
 void sim_worker_start(struct sim *sim, struct sim_worker *k);
@@ -462,6 +464,8 @@ struct sim_seen {
     uint64_t kept;           /* cuts that were asked for and are published */
     uint64_t skipped;        /* backup workers: steps rejected after a recovery */
     uint64_t raised;         /* async: shards whose t a cut raises */
+    uint64_t flawed_cuts;    /* nan_guard: check: cuts that were not published */
+    uint64_t flaws;          /* nan_guard: check: jobs that ended by it, and began again */
 };
 extern struct sim_seen sim_seen;
 
@@ -603,6 +607,16 @@ void sim_oracle_close(struct sim *sim);
 void sim_check_manifest(struct sim *sim, const struct manifest *m);
 void sim_check_end(struct sim *sim);
 
+/* ---- sim_flaw.c: nan_guard: check ---- */
+
+/* Of this batch and leaf, whatever the guard is. */
+bool sim_flaw_drawn(const struct sim_config *config, uint64_t batch, uint32_t *leaf);
+void sim_flaw_take(struct sim *sim, struct sim_worker *k, const struct session_task *t);
+bool sim_flaw_shows(struct sim *sim, struct sim_worker *k); /* no more of the task leaves */
+bool sim_flaw_ends(const struct sim *sim, const char *text);
+bool sim_flaw_is_told(const struct sim *sim);
+void sim_flaw_mend(struct sim *sim);
+
 /* ---- sim_run.c ---- */
 
 struct sim_agreed {
@@ -637,6 +651,8 @@ struct sim {
     size_t updates, updates_room;
     struct sim_update *update;
     struct sim_computed *computed;
+    bool flawed[SIM_LEFT_MAX],
+        mended[SIM_LEFT_MAX]; /* sim_flaw.c: batches that were told; that are whole */
     float left[SIM_LEFT_MAX]; /* geo: the part of a batch that its round leaves out */
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
     bool died;                                       /* somebody was killed */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/checkpoint/broken.h"
 #include "common/checkpoint/row_copy.h"
 #include "tests/lib/sim.h"
 
@@ -67,8 +68,10 @@ static void on_saved(struct sim *sim, struct sim_event *e)
 {
     struct sim_save *s = e->p;
     struct sim_thread *t = s->thread;
+    struct broken broken = {.kind = BROKEN_NONE};
     (void)sim;
-    shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name, NULL,
+    broken_look(&broken, &s->image->blocks);
+    shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name, &broken,
                    s->error[0] ? s->error : NULL);
     save_free(s);
     sim_thread_go_on(t);

@@ -263,6 +263,9 @@ void sim_exit(struct sim *sim, struct sim_proc *p, int code)
     if (ended_before(sim, p, code)) {
         sim->facts = (struct chief_facts){.running = false};
         sim->over = true;
+    } else if (code == 1 && sim_flaw_is_told(sim)) {
+        sim_flaw_mend(sim);
+        resume(sim);
     } else if (chief && code == 143)
         resume(sim);
     else if (chief)

@@ -537,6 +537,10 @@ static void on_piece(struct sim *sim, struct sim_event *e)
     struct sim_worker *k = &sim->worker[e->proc->index];
     if (e->a != k->task)
         return;
+    if (sim_flaw_shows(sim, k)) {
+        sim_worker_pump(sim, k);
+        return;
+    }
     if (k->piece_chunks)
         k->piece_chunks = push_last(k, k->piece_shard, k->piece_chunks,
                                     session_may_stream(k->session, k->piece_shard));
@@ -665,6 +669,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     }
     sim_trace(sim_of(k), "worker %u computes %" PRIu64 ", leaves %u + %u (%u runs)", k->proc.index,
               t->name, t->first[0], t->count[0], t->runs);
+    sim_flaw_take(sim_of(k), k, t);
     if (!guard(k))
         return;
     if (k->local) {

@@ -2,6 +2,7 @@
 # labels: short
 """A job that diverges is no success: by default it ends with 1 and names step and tensor; without the guard it trains on,
 shows what it has, and ends with 1, too. What an earlier end left in model/ stays."""
+import math
 import pathlib
 import shutil
 import struct
@@ -12,6 +13,7 @@ import zlib
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("lib", "compare")]
 import cut  # noqa: E402
 from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from tfevents import Run  # noqa: E402
 
 BATCHES = 2000 // 64 + 1
 CHECK = r"\(training\.nan_guard: check\)"
@@ -147,6 +149,16 @@ training: {epochs: 1, batch_size: 8, microbatches: 2}
                 again = self.train("--ps=2", "--workers=1", job=self.job, out=out, keys={"training.update": update})
                 self.assertIn("going on from cut 0", again.log("worker-0"))
                 self.assertTrue((out / "model/weights.safetensors").exists())
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_a_batch_that_async_rejects_is_in_no_curve(self):
+        self.job.write_text(self.LINE)
+        (self.tmp / "line.csv").write_text(("1,1,2,3,4\n" * 15 + "3e38,1,2,3,4\n") * 4)
+        keys = {"training.update": "async", "training.nan_guard": "skip", "model.loss": "mean_squared_error", "training.batch_size": 2}
+        job = self.train("--ps=1", "--workers=1", "--fault=worker-0=sleep:0.05", job=self.job, keys=keys)
+        self.assertEqual(job.summary()["batches"]["rejected"], 4)  # of 32, and a point is of some 20
+        losses = Run(job.out / "logs/train").scalars["batch_loss"]
+        self.assertTrue(losses and all(map(math.isfinite, losses.values())), losses)
 
     def test_a_row_of_a_table_is_found_and_model_stays(self):
         """Each key is in one batch of an epoch: what the last one makes of its rows, no loss has seen."""

@@ -333,8 +333,10 @@ static bool guard(struct driver *d, struct gradient_node *n)
             return false;
         skips = true;
     }
-    if (skips)
+    if (skips) {
         guard_empty(&g, n);
+        d->sums = (struct sums){0}; /* nothing was learned: it is in no curve, nor in the rate */
+    }
     n->clipped = guard_clip(&g, n);
     return true;
 }

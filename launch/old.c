@@ -30,8 +30,8 @@ enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
 
 /* What gradwire writes into DIR itself; the last ones tell that it is a job's, and are removed last, in this order. */
 static const char *const known[] = {
-    "best",  "by-hand",      "eval.json",  "history",     "learning-rates.csv", "logs",
-    "model", "summary.json", "rendezvous", "checkpoints", "processes",          "lock"};
+    "best",  "by-hand",      "eval.json",  "history.jsonl", "learning-rates.csv", "logs",
+    "model", "summary.json", "rendezvous", "checkpoints",   "processes",          "lock"};
 enum { KNOWN = sizeof known / sizeof *known };
 
 /* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */

@@ -20,6 +20,7 @@
 #include "common/net/socket.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
+#include "launch/local/ahead.h"
 #include "launch/local/crew.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
@@ -233,17 +234,19 @@ static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
     return missing;
 }
 
-static enum err rank_meet(struct rank *r, struct errmsg *e)
+/* Until no rank is missing. `missing` names them, and says how many there are. */
+static enum err rank_await(struct rank *r,
+                           uint32_t (*missing)(struct rank *r, char *out, size_t bytes),
+                           const char *did_not, struct errmsg *e)
 {
     int64_t began_ms = clock_now_ms(), said_ms = began_ms;
     char names[160] = "";
-    while (rank_missing(r, names, sizeof names)) {
+    while (missing(r, names, sizeof names)) {
         int64_t now_ms = clock_now_ms();
         if (now_ms - began_ms > (int64_t)r->job.timeouts.start_s * 1000)
             return err_set(e, ERR_TIMEOUT,
-                           "of %u ranks these did not come to %.200s within %u s "
-                           "(timeouts.start_s): %s",
-                           r->size, r->folder, r->job.timeouts.start_s, names);
+                           "of %u ranks these did not %s %.200s within %u s (timeouts.start_s): %s",
+                           r->size, did_not, r->folder, r->job.timeouts.start_s, names);
         if (now_ms - said_ms >= RANK_SAY_EVERY_MS) {
             said_ms = now_ms;
             log_info("waiting %lld s for ranks %s of %u in %s",
@@ -254,20 +257,98 @@ static enum err rank_meet(struct rank *r, struct errmsg *e)
     return ERR_OK;
 }
 
+/* ---- before they become processes of the job ---- */
+
+/* Do ranks i and k stand on one host, by their addresses? */
+static bool rank_beside(const struct rank *r, uint32_t i, uint32_t k)
+{
+    const char *one = r->crew.process[i].address, *two = r->crew.process[k].address;
+    size_t host = (size_t)(strrchr(one, ':') - one);
+    return strncmp(one, two, host) == 0 && two[host] == ':' && !strchr(two + host + 1, ':');
+}
+
+/* It looks for all ranks of its host. */
+static bool rank_is_first(const struct rank *r, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (rank_beside(r, i, k))
+            return false;
+    return true;
+}
+
+/* The scheduler has given each rank cores of its own. */
+static bool rank_is_bound(const struct rank *r)
+{
+    return (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void say_it(void *arg, const char *text)
+{
+    (void)arg;
+    log_warn("%s", text);
+}
+
+/* The free checks of `train` (launch/local/ahead.h) for the ranks of this host. */
+static enum err rank_look(const struct rank *r, struct errmsg *e)
+{
+    struct ahead a = {.worker_program = r->site.worker_program,
+                      .job = r->site.job,
+                      .sets = r->options.sets,
+                      .n_sets = r->options.n_sets,
+                      .crew = {.all_ps = r->options.ps, .all_workers = r->options.workers}};
+    char text[AHEAD_TEXT_BYTES];
+    for (uint32_t i = 0; i < r->size; i++) {
+        bool here = rank_beside(r, r->rank, i), ps = r->crew.process[i].role == ROLE_PS;
+        a.crew.ps += here && ps;
+        a.crew.workers += here && !ps;
+    }
+    if (!rank_is_bound(r) && !ahead_count(a.crew.workers, r->site.cores, "", text))
+        return err_set(e, ERR_INPUT, "%s", text);
+    if (!rank_is_bound(r) && *text)
+        say_it(NULL, text);
+    return ahead_ask(&a, say_it, NULL, e);
+}
+
+/* The first ranks of their hosts that have not said yet what they found. */
+static uint32_t rank_unjudged(struct rank *r, char *out, size_t bytes)
+{
+    char verdict[RENDEZVOUS_VERDICT_BYTES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->size; i++) {
+        if (!rank_is_first(r, i) || rendezvous_verdict(r->folder, i, verdict))
+            continue;
+        if (n++ == 0)
+            (void)snprintf(out, bytes, "%u", i);
+    }
+    return n;
+}
+
+/* All ranks end where one host cannot do its part. */
+static enum err rank_judge(struct rank *r, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    char verdict[RENDEZVOUS_VERDICT_BYTES];
+    enum err err = ERR_OK;
+    if (rank_is_first(r, r->rank)) {
+        enum err found = rank_look(r, &why);
+        err = rendezvous_leave_verdict(r->folder, r->rank, found ? why.text : "", e);
+    }
+    if (!err)
+        err = rank_await(r, rank_unjudged, "look at their hosts for", e);
+    for (uint32_t i = 0; !err && i < r->size; i++)
+        if (rank_is_first(r, i) && rendezvous_verdict(r->folder, i, verdict) && *verdict)
+            err = err_set(e, ERR_INPUT, "%s", verdict);
+    return err;
+}
+
 /* ---- becoming it ---- */
 
 /* Ranks on one host share its cores, unless the scheduler has given each its own. */
 static void rank_share(struct rank *r, uint32_t *site_of)
 {
-    bool bound = (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
-    const char *mine = r->crew.process[r->rank].address;
-    size_t host = (size_t)(strrchr(mine, ':') - mine);
-    for (uint32_t i = 0; i < r->size; i++) {
-        const char *other = r->crew.process[i].address;
-        bool here =
-            strncmp(other, mine, host) == 0 && other[host] == ':' && !strchr(other + host + 1, ':');
-        site_of[i] = i == r->rank || (here && !bound) ? 0 : 1;
-    }
+    bool bound = rank_is_bound(r);
+    for (uint32_t i = 0; i < r->size; i++)
+        site_of[i] = i == r->rank || (rank_beside(r, r->rank, i) && !bound) ? 0 : 1;
 }
 
 /* The chief's. */
@@ -332,7 +413,9 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     if (!err)
         err = rank_leave_address(r, address, e);
     if (!err)
-        err = rank_meet(r, e);
+        err = rank_await(r, rank_missing, "come to", e);
+    if (!err)
+        err = rank_judge(r, e);
     if (!err && r->rank == 0)
         rendezvous_forget_others(r->output, r->attempt);
     return err ? err : rank_become(r, e);

@@ -2,7 +2,7 @@
  *
  * Happy path: ranks 0 .. P-1 are ps, the others workers (the first of them is the chief). Each binds a port, leaves its
  * address, role, pid and host in DIR/rendezvous/ATTEMPT/RANK (rendezvous.h), waits for the files of all others, and becomes
- * ps or worker.
+ * ps or worker. Before that the first rank of each host looks whether the job can run there (launch/local/ahead.h).
  * Failure modes: ranks that do not come are named after timeouts.start_s, and the exit is 1. What a
  * former attempt left is in a folder of its own, which rank 0 removes. Restarts are the scheduler's:
  * an exit of 138 or a signal asks for one. */

@@ -75,6 +75,31 @@ uint32_t rendezvous_end(const char *folder)
     return n;
 }
 
+/* ---- verdicts ---- */
+
+enum err rendezvous_leave_verdict(const char *folder, uint32_t rank, const char *why,
+                                  struct errmsg *e)
+{
+    char name[32], text[RENDEZVOUS_VERDICT_BYTES];
+    (void)snprintf(name, sizeof name, "verdict-%u", rank);
+    int n = snprintf(text, sizeof text, "%.1000s\n", why);
+    return rundir_put(folder, name, text, (size_t)n, e);
+}
+
+bool rendezvous_verdict(const char *folder, uint32_t rank, char why[RENDEZVOUS_VERDICT_BYTES])
+{
+    char path[PATH_MAX + 32];
+    uint8_t *text = NULL;
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/verdict-%u", folder, rank);
+    if (files_read(path, RENDEZVOUS_VERDICT_BYTES - 1, &text, &bytes, NULL))
+        return false;
+    text[strcspn((char *)text, "\n")] = 0;
+    (void)snprintf(why, RENDEZVOUS_VERDICT_BYTES, "%s", (char *)text);
+    mem_free(text);
+    return true;
+}
+
 /* ---- the page ---- */
 
 enum err rendezvous_leave_page(const char *folder, const char *bind, uint16_t port,

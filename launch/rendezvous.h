@@ -1,5 +1,5 @@
 /* Where the ranks of one start meet, and how `gradwire status` finds them: DIR/rendezvous/ATTEMPT has a file for each rank
- * ("ADDRESS\nROLE INDEX PID HOST\n"), "page" with the address of the job's page ("URL HOST\n"), and rank 0's token.
+ * ("ADDRESS\nROLE INDEX PID HOST\n"), "verdict-RANK" of the first rank of each host, "page" with the address of the job's page ("URL HOST\n"), and rank 0's token.
  * Each file is there whole or not at all. All calls block on storage that the ranks may share. */
 #ifndef GRADWIRE_LAUNCH_RENDEZVOUS_H
 #define GRADWIRE_LAUNCH_RENDEZVOUS_H
@@ -34,6 +34,13 @@ bool rendezvous_read(const char *folder, uint32_t rank, struct rendezvous_rank *
 
 /* One more than the highest rank that has come. */
 uint32_t rendezvous_end(const char *folder);
+
+/* What a rank found that looked at its host: "" is nothing, else why the job cannot run there. Errors: ERR_IO. */
+enum { RENDEZVOUS_VERDICT_BYTES = 1024 };
+enum err rendezvous_leave_verdict(const char *folder, uint32_t rank, const char *why,
+                                  struct errmsg *e) MUST_CHECK;
+/* False: it has not said yet. */
+bool rendezvous_verdict(const char *folder, uint32_t rank, char why[RENDEZVOUS_VERDICT_BYTES]);
 
 /* `bind` is where the page listens, "[::]" and "0.0.0.0" being all addresses of this host. Errors: ERR_IO. */
 enum err rendezvous_leave_page(const char *folder, const char *bind, uint16_t port,

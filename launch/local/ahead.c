@@ -21,16 +21,17 @@ extern char **environ;
 
 /* ---- the program ---- */
 
-static char **ahead_argv(const struct options *o, const struct site *site)
+static char **ahead_argv(const struct ahead *h)
 {
+    const struct ahead_crew *c = &h->crew;
     struct args a = {.n = 0};
-    uint32_t trainers = options_trainers(o);
-    args_add(&a, "%s", site->worker_program);
+    args_add(&a, "%s", h->worker_program);
     args_add(&a, "--doctor");
-    args_add(&a, "--job=%s", site->job);
-    args_add(&a, "--crew=%" PRIu32 ",%" PRIu32 ",%d", o->hosts ? 0 : o->ps, trainers, o->evaluator);
-    for (size_t k = 0; k < o->n_sets; k++)
-        args_add(&a, "--set=%s", o->sets[k]);
+    args_add(&a, "--job=%s", h->job);
+    args_add(&a, "--crew=%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32, c->ps,
+             c->workers, c->evaluators, c->all_ps, c->all_workers);
+    for (size_t k = 0; k < h->n_sets; k++)
+        args_add(&a, "--set=%s", h->sets[k]);
     if (!a.failed)
         return a.argv;
     argv_free(a.argv);
@@ -57,72 +58,105 @@ static FILE *ahead_start(char *const *argv, pid_t *pid)
     return out;
 }
 
+struct heard {
+    void (*warn)(void *arg, const char *text);
+    void *arg;
+};
+
 /* "FAIL model: TEXT" is the error, without the check's name; "warn memory: TEXT" is told. */
-static enum err ahead_take_line(const char *line, struct errmsg *e)
+static enum err ahead_take_line(const struct heard *h, const char *line, struct errmsg *e)
 {
     const char *text = strstr(line, ": ");
     if (!text)
         return ERR_OK;
     if (strncmp(line, "FAIL ", 5) == 0)
         return err_set(e, ERR_INPUT, "%s", text + 2);
-    say_warn("%s", text + 2);
+    h->warn(h->arg, text + 2);
     return ERR_OK;
 }
 
-static enum err ahead_hear(FILE *out, struct errmsg *e)
+static enum err ahead_hear(const struct heard *h, FILE *out, struct errmsg *e)
 {
     enum err err = ERR_OK;
     char line[2048];
     while (!err && fgets(line, sizeof line, out)) {
         line[strcspn(line, "\n")] = '\0';
-        err = ahead_take_line(line, e);
+        err = ahead_take_line(h, line, e);
     }
     return err;
 }
 
-static enum err ahead_run(char *const *argv, struct errmsg *e)
+static enum err ahead_run(char *const *argv, const struct heard *h, struct errmsg *e)
 {
     pid_t pid = 0;
     FILE *out = ahead_start(argv, &pid);
     if (!out)
         return ERR_OK;
-    enum err err = ahead_hear(out, e);
+    enum err err = ahead_hear(h, out, e);
     (void)fclose(out);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     return err;
 }
 
+enum err ahead_ask(const struct ahead *a, void (*warn)(void *arg, const char *text), void *arg,
+                   struct errmsg *e)
+{
+    const struct heard heard = {warn, arg};
+    child_set_environment();
+    char **argv = ahead_argv(a);
+    if (!argv)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = ahead_run(argv, &heard, e);
+    argv_free(argv);
+    return err;
+}
+
 /* ---- what is looked at ---- */
 
-static enum err ahead_count(const struct options *o, const struct site *site, struct errmsg *e)
+bool ahead_count(uint32_t workers, uint32_t cores, const char *flag, char text[AHEAD_TEXT_BYTES])
 {
-    uint32_t trainers = options_trainers(o), cores = site->cores;
     const char *s = cores == 1 ? "" : "s";
-    if (o->hosts || trainers <= (uint64_t)WORKERS_MANY * cores)
-        return ERR_OK;
-    if (trainers > (uint64_t)WORKERS_TOO_MANY * cores)
-        return err_set(e, ERR_INPUT,
-                       "--workers: %" PRIu32 " workers are too many for the %" PRIu32
-                       " core%s of this host, which takes at most %" PRIu32 "; --workers %" PRIu32
-                       " is as fast, or give more hosts (--hosts)",
-                       trainers, cores, s, WORKERS_TOO_MANY * cores, cores);
-    say_warn("%" PRIu32 " workers share %" PRIu32 " core%s: more than one a core train no faster, "
-             "and each takes memory; --workers %" PRIu32 " is enough",
-             trainers, cores, s, cores);
-    return ERR_OK;
+    text[0] = 0;
+    if (workers <= (uint64_t)WORKERS_MANY * cores)
+        return true;
+    bool fit = workers <= (uint64_t)WORKERS_TOO_MANY * cores;
+    if (fit)
+        (void)snprintf(
+            text, AHEAD_TEXT_BYTES,
+            "%" PRIu32 " workers share %" PRIu32 " core%s: more than one a core train no "
+            "faster, and each takes memory; %s%s%" PRIu32 " %s enough",
+            workers, cores, s, flag, *flag ? " " : "", cores, *flag || cores == 1 ? "is" : "are");
+    else
+        (void)snprintf(text, AHEAD_TEXT_BYTES,
+                       "%s%s%" PRIu32 " workers are too many for the %" PRIu32
+                       " core%s of this host, which takes at most %" PRIu32 "; %s%s%" PRIu32
+                       " %s as fast",
+                       flag, *flag ? ": " : "", workers, cores, s, WORKERS_TOO_MANY * cores, flag,
+                       *flag ? " " : "", cores, *flag || cores == 1 ? "is" : "are");
+    return fit;
+}
+
+static void say_it(void *arg, const char *text)
+{
+    (void)arg;
+    say_warn("%s", text);
 }
 
 enum err ahead_look(const struct options *o, const struct site *site, struct errmsg *e)
 {
-    enum err err = ahead_count(o, site, e);
-    if (err)
-        return err;
-    child_set_environment();
-    char **argv = ahead_argv(o, site);
-    if (!argv)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    err = ahead_run(argv, e);
-    argv_free(argv);
-    return err;
+    char text[AHEAD_TEXT_BYTES];
+    uint32_t trainers = options_trainers(o);
+    struct ahead a = {.worker_program = site->worker_program,
+                      .job = site->job,
+                      .sets = o->sets,
+                      .n_sets = o->n_sets};
+    if (!o->hosts) {
+        a.crew = (struct ahead_crew){o->ps, trainers, o->evaluator, o->ps, trainers};
+        if (!ahead_count(trainers, site->cores, "--workers", text))
+            return err_set(e, ERR_INPUT, "%s, or give more hosts (--hosts)", text);
+        if (*text)
+            say_it(NULL, text);
+    }
+    return ahead_ask(&a, say_it, NULL, e);
 }

@@ -16,6 +16,7 @@
 #include "common/process/paths.h"
 #include "common/net/reach.h"
 #include "common/net/tls.h"
+#include "launch/local/ahead.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
 
@@ -131,6 +132,36 @@ static void check_tls(json_t *answer, const json_t *tls)
         check_problem(answer, "%s", e.text);
 }
 
+/* ---- the model, and memory for the processes here ---- */
+
+static void on_warning(void *arg, const char *text)
+{
+    json_t *line = json_string(text);
+    if (line)
+        (void)json_array_append_new(json_object_get(arg, "warnings"), line);
+}
+
+static void check_ahead(json_t *answer, const json_t *ask, const char *path,
+                        const char *const *sets, size_t n_sets)
+{
+    const json_t *crew = json_object_get(ask, "crew");
+    uint32_t n[5] = {0};
+    struct errmsg e = {""};
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        n[i] = (uint32_t)json_integer_value(json_array_get(crew, i));
+    const struct ahead a = {
+        .worker_program = json_string_value(json_array_get(json_object_get(ask, "programs"), 1)),
+        .job = path,
+        .sets = sets,
+        .n_sets = n_sets,
+        .crew = {n[0], n[1], n[2], n[3], n[4]}};
+    if (!a.worker_program || access(a.worker_program, X_OK) != 0)
+        return; /* said already */
+    (void)json_object_set_new(answer, "warnings", json_array());
+    if (ahead_ask(&a, on_warning, answer, &e))
+        check_problem(answer, "%s", e.text);
+}
+
 json_t *check_job(const json_t *ask)
 {
     json_t *answer = check_answer_new(), *sets = json_object_get(ask, "sets");
@@ -157,6 +188,8 @@ json_t *check_job(const json_t *ask)
         if (json_is_true(json_object_get(ask, "data")))
             check_data(answer, &job);
         job_close(&job);
+        if (json_array_size(json_object_get(answer, "problems")) == 0)
+            check_ahead(answer, ask, path, set, n);
     }
     mem_free(set);
     return answer;

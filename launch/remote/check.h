@@ -15,8 +15,10 @@ void check_problem(json_t *answer, const char *fmt, ...) __attribute__((format(p
 /* {"what": "clock"} -> {"time_ms": n} */
 json_t *check_clock(void);
 /* {"what": "check", "job": path, "job_sha256": hex, "sets": [..], "programs": [path, ..],
- *  "data": bool, "tls": {"cert": path, "key": path, "ca": path, "names": text, "address": "host:0"}}
- * -> {"data_sha256": hex}: over names and sizes of what the data keys name. */
+ *  "data": bool, "tls": {"cert": path, "key": path, "ca": path, "names": text, "address": "host:0"},
+ *  "crew": [ps, workers, evaluators, all ps, all workers]}
+ * -> {"data_sha256": hex, "warnings": [..]}: over names and sizes of what the data keys name; what the look at model and memory
+ * found unwise (launch/local/ahead.h). */
 json_t *check_job(const json_t *ask);
 /* {"what": "reach", "addresses": ["host:port", ..]}: can each be connected to from here? */
 json_t *check_reach(const json_t *ask);

@@ -11,6 +11,8 @@
 #include "launch/remote/check.h"
 #include "launch/remote/fleet_state.h"
 #include "launch/base/rundir.h"
+#include "launch/base/say.h"
+#include "launch/local/ahead.h"
 
 enum { FLEET_ANSWER_MS = 60000 };
 
@@ -116,21 +118,66 @@ static json_t *ask_tls(const struct remote *c)
                      "names", f->names, "address", address);
 }
 
+static struct ahead_crew remote_crew(const struct remote *c)
+{
+    const struct options *o = c->fleet->config.options;
+    const struct crew *crew = c->fleet->config.crew;
+    struct ahead_crew here = {.all_ps = o->ps, .all_workers = options_trainers(o)};
+    for (uint32_t i = 0; i < crew->n; i++) {
+        enum role role = crew->process[i].role;
+        if (c->fleet->config.host_of[i] != c->index)
+            continue;
+        here.ps += role == ROLE_PS;
+        here.evaluators += role == ROLE_EVALUATOR;
+        here.workers += role == ROLE_WORKER || role == ROLE_CHIEF;
+    }
+    return here;
+}
+
+static json_t *ask_crew(const struct remote *c)
+{
+    const struct ahead_crew n = remote_crew(c);
+    return json_pack("[I, I, I, I, I]", (json_int_t)n.ps, (json_int_t)n.workers,
+                     (json_int_t)n.evaluators, (json_int_t)n.all_ps, (json_int_t)n.all_workers);
+}
+
 static json_t *ask_check(struct remote *c)
 {
     const struct options *o = c->fleet->config.options;
     json_t *sets = json_array();
     for (size_t i = 0; i < o->n_sets; i++)
         (void)json_array_append_new(sets, json_string(o->sets[i]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
+    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o, s:o}", "what", "check", "job",
                      c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
                      c->site.ps_program, c->site.worker_program, "data",
-                     (c->runs & ~(unsigned)RUNS_PS) != 0, "tls", ask_tls(c));
+                     (c->runs & ~(unsigned)RUNS_PS) != 0, "tls", ask_tls(c), "crew", ask_crew(c));
+}
+
+/* Its workers for its cores, by what it said of itself. */
+static void remote_count_workers(const struct remote *c)
+{
+    char text[AHEAD_TEXT_BYTES];
+    const struct ahead_crew crew = remote_crew(c);
+    bool fit = ahead_count(crew.workers, c->site.cores, "", text);
+    if (!fit)
+        remote_problem(c, "%s", text);
+    else if (*text)
+        say_warn("%s: %s", c->line->name, text);
+}
+
+static void remote_tell_warnings(const struct remote *c)
+{
+    size_t i;
+    json_t *one, *list = json_object_get(c->answer, "warnings");
+    json_array_foreach(list, i, one) if (json_is_string(one))
+        say_warn("%s: %s", c->line->name, json_string_value(one));
 }
 
 /* Names and sizes of the data are those of the first host that trains. */
 static void judge_check(struct remote *c)
 {
+    remote_count_workers(c);
+    remote_tell_warnings(c);
     static const char key[] = "data_sha256";
     const char *mine = json_string_value(json_object_get(c->answer, key));
     for (uint32_t i = 0; mine && i < c->index; i++) {

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, WORKER, Process, TrainCase  # noqa: E402
+from cluster import LAUNCH, PS, WORKER, Process, TrainCase  # noqa: E402
 
 JOB = """name: wrong
 model:
@@ -19,6 +19,7 @@ data: {format: idx, train: [x.gz, y.idx]}
 optimizer: sgd
 training: {batch_size: 2}
 """
+LARGE = JOB.replace("[flatten, ", "[flatten, {dense: {units: 16777216}}, {dense: {units: 64}}, ")
 
 
 def idx(shape, values):
@@ -26,6 +27,8 @@ def idx(shape, values):
 
 
 class InputTest(TrainCase):
+    PROGRAMS = True
+
     def setUp(self):
         super().setUp()
         self.job = self.tmp / "wrong.yaml"
@@ -95,8 +98,24 @@ training: {batch_size: 2}
 
     def test_a_model_that_no_host_has_memory_for_is_refused_before_the_start(self):
         self.seen_before_the_start("parameters, for which 2 ps and 30 workers take at least 27", "--hosts",
-                                   flags=["--workers=30"],
-                                   job=JOB.replace("[flatten, ", "[flatten, {dense: {units: 16777216}}, {dense: {units: 64}}, "))
+                                   flags=["--workers=30"], job=LARGE)
+
+    def test_each_host_of_several_looks_at_its_memory_before_the_start(self):
+        rsh = self.tmp / "rsh"
+        rsh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+        rsh.chmod(0o755)
+        (self.tmp / "hosts").write_text("127.0.0.1 role=ps\nlocalhost role=worker\n")
+        self.seen_before_the_start("localhost: the model has", "parameters, for which 30 workers take at least 26",
+                                   flags=["--workers=30", f"--hosts={self.tmp}/hosts", f"--rsh={rsh}"], job=LARGE)
+
+    def test_ranks_look_at_their_host_before_one_becomes_a_process(self):
+        self.job.write_text(LARGE)
+        ranks = [Process(self, [LAUNCH, "rank", self.job, "--ps=2", "--address=127.0.0.1", f"--output={self.out}"], f"rank{i}",
+                         {**os.environ, "SLURM_PROCID": str(i), "SLURM_NTASKS": "6", "SLURM_JOB_ID": "5"}) for i in range(6)]
+        said = {r.wait(2).last_line() for r in ranks}
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("parameters, for which 2 ps and 4 workers take at least ", said.pop())
+        self.assertFalse((self.out / "lock").exists())  # no chief has begun
 
     def test_a_wrong_key_has_its_line_and_the_nearest_name(self):
         self.job.write_text(JOB.replace("batch_size", "batchsize"))

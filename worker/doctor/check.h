@@ -11,8 +11,10 @@
 #include "worker/model/model.h"
 #include "worker/taught/taught.h"
 
-struct check_crew { /* how many of each the launcher will start on this host; ps 0: on others */
+/* How many of each will be started on this host, and of all of them. None here: the model alone is looked at. */
+struct check_crew {
     uint32_t ps, workers, evaluators;
+    uint32_t all_ps, all_workers;
 };
 
 struct check {
@@ -61,7 +63,8 @@ void check_grace(struct check *p, struct finding *f);
 /* Bytes of one thread's activations, measured by building them. p->model must be there. */
 uint64_t check_activations_bytes(const struct check *p);
 /* check_crew.c: all processes of the job together */
-bool check_crew_read(struct check_crew *crew, const char *text); /* "PS,WORKERS,EVALUATORS" */
+bool check_crew_read(struct check_crew *crew,
+                     const char *text); /* "PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS" */
 void check_crew_model(struct check *p, struct finding *f);
 void check_crew_memory(struct check *p, struct finding *f);
 

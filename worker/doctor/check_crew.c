@@ -15,12 +15,18 @@ static uint32_t readers(const struct check_crew *crew)
     return crew->workers + crew->evaluators;
 }
 
+static uint32_t at_least_1(uint32_t n)
+{
+    return n ? n : 1;
+}
+
 bool check_crew_read(struct check_crew *crew, const char *text)
 {
     int end = 0;
-    return sscanf(text, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 "%n", &crew->ps, &crew->workers,
-                  &crew->evaluators, &end) == 3 &&
-           text[end] == '\0' && readers(crew) > 0;
+    return sscanf(text, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%" SCNu32 "%n", &crew->ps,
+                  &crew->workers, &crew->evaluators, &crew->all_ps, &crew->all_workers,
+                  &end) == 5 &&
+           text[end] == '\0' && crew->ps <= crew->all_ps && crew->workers <= crew->all_workers;
 }
 
 /* ---- the model's shapes ---- */
@@ -94,7 +100,7 @@ void check_crew_model(struct check *p, struct finding *f)
         shape_by_data(p, f);
     else
         (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
-    if (p->model && p->crew.ps)
+    if (p->model && readers(&p->crew))
         look_at_data(p);
 }
 
@@ -102,7 +108,7 @@ void check_crew_model(struct check *p, struct finding *f)
 
 static uint32_t threads_of(const struct check *p)
 {
-    uint32_t share = cores_usable() / readers(&p->crew);
+    uint32_t share = cores_usable() / at_least_1(readers(&p->crew));
     return p->job.worker.threads ? p->job.worker.threads : share ? share : 1;
 }
 
@@ -110,7 +116,7 @@ static uint32_t threads_of(const struct check *p)
 static uint64_t data_bytes(const struct check *p)
 {
     uint64_t mb = p->job.data.memory_mb, bytes = p->looked ? p->train.bytes : 0;
-    uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4 / readers(&p->crew);
+    uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4 / at_least_1(readers(&p->crew));
     return job_reads_columns(&p->job) && bytes > room ? room : bytes;
 }
 
@@ -118,42 +124,55 @@ static uint64_t likely_bytes(const struct check *p, uint64_t elems, uint64_t sha
 {
     uint64_t worker = estimate_worker_bytes(&p->job, elems, threads_of(p),
                                             check_activations_bytes(p), data_bytes(p));
-    return p->crew.ps * estimate_ps_bytes(&p->job, share, p->crew.workers) +
+    return p->crew.ps * estimate_ps_bytes(&p->job, share, p->crew.all_workers) +
            readers(&p->crew) * worker;
 }
 
 /* No process is there without it. */
 static uint64_t least_bytes(const struct check *p, uint64_t elems)
 {
-    return estimate_ps_least_bytes(&p->job, elems) +
+    uint64_t here = elems / at_least_1(p->crew.all_ps) * p->crew.ps;
+    return estimate_ps_least_bytes(&p->job, here) +
            readers(&p->crew) * estimate_worker_least_bytes(elems);
+}
+
+/* "2 ps and 30 workers", or those of them that there are. */
+static const char *crew_words(const struct check_crew *crew, char out[48])
+{
+    if (!readers(crew))
+        (void)snprintf(out, 48, "%u ps", crew->ps);
+    else if (!crew->ps)
+        (void)snprintf(out, 48, "%u workers", readers(crew));
+    else
+        (void)snprintf(out, 48, "%u ps and %u workers", crew->ps, readers(crew));
+    return out;
 }
 
 /* Is it so? Then it cannot work. */
 static bool refuse(const struct check *p, struct finding *f, uint64_t elems)
 {
-    char a[24], b[24];
+    char a[24], b[24], words[48];
     uint64_t limit = cgroup_memory_bytes(), least = least_bytes(p, elems);
     if (least > limit)
-        finding_say(f, VERDICT_FAIL,
-                    "the model has %" PRIu64 " parameters, for which %u ps and %u workers take at "
-                    "least %s of memory, and this host allows %s",
-                    elems, p->crew.ps, readers(&p->crew), estimate_text(a, least),
-                    estimate_text(b, limit));
+        finding_say(
+            f, VERDICT_FAIL,
+            "the model has %" PRIu64 " parameters, for which %s take at least %s of memory, "
+            "and this host allows %s",
+            elems, crew_words(&p->crew, words), estimate_text(a, least), estimate_text(b, limit));
     return least > limit;
 }
 
 static void warn(const struct check *p, struct finding *f, uint64_t elems, uint64_t share)
 {
-    char a[24], b[24];
+    char a[24], b[24], words[48];
     uint64_t likely = likely_bytes(p, elems, share), limit = cgroup_memory_bytes();
     uint64_t there = table_room_free_bytes();
     there = there < limit ? there : limit;
     if (likely > there)
         finding_say(f, VERDICT_WARN,
-                    "%u ps and %u workers will take about %s for %" PRIu64
+                    "%s will take about %s for %" PRIu64
                     " parameters and the data, and this host has %s free",
-                    p->crew.ps, readers(&p->crew), estimate_text(a, likely), elems,
+                    crew_words(&p->crew, words), estimate_text(a, likely), elems,
                     estimate_text(b, there));
 }
 
@@ -161,12 +180,13 @@ void check_crew_memory(struct check *p, struct finding *f)
 {
     uint64_t share = 0;
     struct errmsg e;
-    if (!p->model || !p->crew.ps)
+    if (!p->model || p->crew.ps + readers(&p->crew) == 0)
         return;
     uint64_t elems = model_layout(p->model)->elems;
-    if (estimate_share(elems, p->crew.ps, &share, &e))
+    if (estimate_share(elems, at_least_1(p->crew.all_ps), &share, &e))
         return;
     if (!refuse(p, f, elems))
         warn(p, f, elems, share);
-    finding_mend(f, f->verdict, "use smaller layers, fewer --workers, or more hosts (--hosts)");
+    finding_mend(f, f->verdict,
+                 "use smaller layers, fewer workers on a host, or more hosts (--hosts)");
 }

@@ -93,7 +93,8 @@ int doctor_run_crew(const struct flags *flags)
     p.flags = flags;
     log_init("doctor", LOG_ERROR);
     if (!check_crew_read(&p.crew, flags->doctor_crew)) {
-        (void)fprintf(stderr, "--crew=%s: PS,WORKERS,EVALUATORS is wanted\n", flags->doctor_crew);
+        (void)fprintf(stderr, "--crew=%s: PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS is wanted\n",
+                      flags->doctor_crew);
         return EXIT_WRONG;
     }
     for (size_t i = 0; i < sizeof crew_checks / sizeof crew_checks[0]; i++) {

@@ -1,7 +1,7 @@
 /* training.nan_guard: check. Some batches have a loss that is not finite, whoever computes them, until the job has failed by
- * it: then all start again, as a user starts them, and the batch is whole. With broken_once it is so when it is computed first, and who
- * computes it may die before it tells: others, or a cut, are to find what the shards have of it. What is learned in
- * the end is the plain loop's, if no cut that is not finite was published. */
+ * it: then all start again, as a user starts them, and the batch is whole. With broken_once a batch is flawed only when it
+ * is computed first, and that worker may die before it tells: others, or a cut, are to find what the shards have of it.
+ * What is learned in the end is the plain loop's, if no cut that is not finite was published. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>

@@ -12,23 +12,25 @@
 
 enum { WARNINGS_SHOWN = 12, STEP_VALUES = 3, EPOCH_VALUES = 4, RATE = 2 };
 
-/* The epochs of the processes before: of a curve by the step each is a point. */
+/* The epochs of the processes before; on the curve by the step each is a point. */
 static void add_epochs(struct host *h)
 {
     const struct epoch_log *log = h->config.log;
+    const double none = NAN;
+    bool measures = h->control->config.job->model.metrics > 0;
     for (size_t i = 0; i < log->n; i++) {
         const struct epoch_line *l = &log->line[i];
-        const double none = NAN,
-                     metric = h->control->config.job->model.metrics ? l->trained.metric[0] : none;
-        const double judged = h->control->config.job->model.metrics ? l->eval.metric[0] : none;
-        const struct history_point step = {l->epoch * h->config.batches_per_epoch,
-                                           {l->trained.loss, metric, none, none}};
-        const struct history_point epoch = {l->epoch,
-                                            {l->trained.loss, metric,
-                                             l->has_eval ? l->eval.loss : none,
-                                             l->has_eval ? judged : none}};
-        history_add(&h->page.steps, &step);
-        history_add(&h->page.epochs, &epoch);
+        struct history_point p = {.step = l->epoch * h->config.batches_per_epoch,
+                                  .value = {l->trained.loss, none, none, none}};
+        if (measures)
+            p.value[1] = l->trained.metric[0];
+        history_add(&h->page.steps, &p);
+        p.step = l->epoch;
+        if (l->has_eval)
+            p.value[2] = l->eval.loss;
+        if (l->has_eval && measures)
+            p.value[3] = l->eval.metric[0];
+        history_add(&h->page.epochs, &p);
     }
 }
 

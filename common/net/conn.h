@@ -36,8 +36,10 @@ enum {
     CONN_WRITE_BUDGET_BYTES = 4 << 20, /* for one system call */
     CONN_CORK_MAX_BYTES = 256 << 10,   /* a corked queue beyond this leaves anyway */
     CONN_FINISH_MS = 2000,
-    CONN_LOOK_MS = 1000,   /* so often its silence is looked at */
-    CONN_SILENT_MS = 8000, /* a peer's host that answers nothing for so long has gone */
+    CONN_LOOK_MS = 1000, /* so often its silence is looked at */
+    /* A peer's host that answers nothing for so long has gone. No shorter where timeouts.worker_rejoin_s is: TCP sends what
+     * was lost after 0.2 s, doubling, so that within 8 s it has tried five times, and a link that loses packets lives. */
+    CONN_SILENT_MS = 8000,
 };
 
 struct conn;

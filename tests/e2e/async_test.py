@@ -112,6 +112,19 @@ class AsyncTest(TrainCase):
             with self.subTest(name):
                 self.disturbed(name, sig=signal.SIGTERM)
 
+    @unittest.skipIf(SHORT or SANITIZED, "a cut waits 10 s for the worker")
+    def test_a_worker_that_missed_a_cut_goes_on_in_the_same_process(self):
+        job = self.launch("--ps=2", "--workers=2", "--fault=worker-0=sleep:0.005", job=self.job)
+        job.until_cut(1)
+        pid = job.kill("worker-1", signal.SIGSTOP)
+        job.until_said("worker-0", "worker 1 did not hold for cut")
+        job.kill("worker-1", signal.SIGCONT)
+        job.until_said("worker-1", "asking the chief anew")
+        job.until_said("worker-1", "generation 1: ", times=2)
+        self.assertEqual(job.pids()["worker-1"], pid)
+        self.assertEqual(job.wait().summary()["restarts"], 0, job.logs())
+        self.assert_each_batch_counts_once(job)
+
     def test_each_epoch_is_evaluated_however_short_it_is(self):
         # Of 8 batches: a worker that trains alone gets none of the next ones before it has heard that an epoch is over.
         for update in ("async", "ssp"):

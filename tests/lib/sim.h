@@ -23,6 +23,7 @@
 #include "worker/driver/residual.h"
 #include "worker/driver/row_frames.h"
 #include "worker/core/session.h"
+#include "worker/core/unreached.h"
 
 enum {
     SIM_PS_MAX = 4,
@@ -32,6 +33,7 @@ enum {
     SIM_NODES_MAX = 32,
     SIM_FAULTS_MAX = 16,
     SIM_KEEP = 3,
+    SIM_PS_REJOIN_S = 600,
 };
 
 enum sim_gradient {
@@ -81,6 +83,7 @@ struct sim_config {
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
+    bool looks;    /* workers look once a second at which ps they reach */
     uint32_t late; /* so many of the last workers are not there before sim_join */
     bool reshape;  /* numbers of ps and workers may change when all start again */
     bool tables;   /* rows of sim_row_layout are looked up, too */
@@ -264,6 +267,9 @@ void sim_unsent_forget(struct sim_message **unsent, const float *lo,
 void sim_close(struct sim *sim, struct sim_conn *c,
                int end); /* this end; the other gets an end of file */
 void sim_break(struct sim *sim, struct sim_conn *c);
+/* They do not reach each other until then (INT64_MAX: for good), though the chief reaches both: what is connected is found
+ * dead after a while, what is dialed does not answer. For config.looks. */
+void sim_block(struct sim *sim, uint32_t worker, uint32_t ps, int64_t until_us);
 bool sim_open(const struct sim_conn *c, int end);
 void sim_message_free(void *m);
 void sim_resume_reading(struct sim *sim, struct sim_conn *c, int end);
@@ -383,7 +389,9 @@ struct sim_worker {
     bool link_up[SIM_SHARDS_MAX];
     bool bounded; /* ssp: its last pull, and at which clock */
     uint64_t clock;
-    bool over; /* the chief said DONE, with this code */
+    struct unreached unreached;
+    bool turned_away; /* by a shard, and the chief has not welcomed it since */
+    bool over;        /* the chief said DONE, with this code */
     int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
@@ -409,6 +417,7 @@ struct sim_worker {
     struct chief *chief; /* worker 0 */
     struct sim_conn *control[SIM_PS_MAX], *members[SIM_WORKERS_MAX];
     uint64_t control_token[SIM_PS_MAX];
+    bool was_parked; /* worker 0, in its life */
     uint64_t told_step;
     struct generation told_generation;
     uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
@@ -453,19 +462,22 @@ struct sim_seen {
     uint64_t behind;         /* of these with somebody else's behind */
     uint64_t
         missed; /* updates of clock c - s that came after a read at c: the most that is allowed */
-    uint64_t late_tasks;     /* batches that late workers began to compute */
-    uint64_t joins;          /* ssp: first entries where others are beyond the first clock */
-    uint64_t gone;           /* ssp: live clocks that a shard dropped */
-    uint64_t freed;          /* and gated reads that went on by that */
-    uint64_t deaths, leaves; /* workers: killed, told to go */
-    uint64_t old;            /* pushes of a generation that was over, each refused */
-    uint64_t recomputed;     /* chunks: with delay compensation or a rate by staleness */
-    uint64_t stale;          /* of these with others' updates since the worker's read */
-    uint64_t kept;           /* cuts that were asked for and are published */
-    uint64_t skipped;        /* backup workers: steps rejected after a recovery */
-    uint64_t raised;         /* async: shards whose t a cut raises */
-    uint64_t flawed_cuts;    /* nan_guard: check: cuts that were not published */
-    uint64_t flaws;          /* nan_guard: check: jobs that ended by it, and began again */
+    uint64_t late_tasks;        /* batches that late workers began to compute */
+    uint64_t joins;             /* ssp: first entries where others are beyond the first clock */
+    uint64_t gone;              /* ssp: live clocks that a shard dropped */
+    uint64_t freed;             /* and gated reads that went on by that */
+    uint64_t deaths, leaves;    /* workers: killed, told to go */
+    uint64_t old;               /* pushes of a generation that was over, each refused */
+    uint64_t recomputed;        /* chunks: with delay compensation or a rate by staleness */
+    uint64_t stale;             /* of these with others' updates since the worker's read */
+    uint64_t kept;              /* cuts that were asked for and are published */
+    uint64_t skipped;           /* backup workers: steps rejected after a recovery */
+    uint64_t raised;            /* async: shards whose t a cut raises */
+    uint64_t flawed_cuts;       /* nan_guard: check: cuts that were not published */
+    uint64_t flaws;             /* nan_guard: check: jobs that ended by it, and began again */
+    uint64_t parked, came_back; /* workers that did not reach a ps */
+    uint64_t own_parked;        /* of these the chief's own */
+    uint64_t turned_away;       /* by shards, that the chief welcomed anew */
 };
 extern struct sim_seen sim_seen;
 
@@ -642,7 +654,9 @@ struct sim {
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
     struct sim_history *history;
-    uint32_t crc;                             /* of the next file */
+    uint32_t crc; /* of the next file */
+    int64_t blocked_us[SIM_WORKERS_MAX]
+                      [SIM_PS_MAX];           /* until then the pair does not reach each other */
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */
 

@@ -236,6 +236,8 @@ static void on_member(struct sim *sim, struct sim_worker *k, struct sim_conn *c,
     struct errmsg e = {""};
     uint32_t worker = c->from;
     if (m->type == FRAME_HELLO) {
+        if (chief_is_replaced(k->chief, worker, (const Gradwire__Hello *)head))
+            sim_fail(sim, "worker %u is to be replaced, and is the only one", worker);
         if (k->members[worker] != c && sim_open(k->members[worker], ACCEPTOR)) {
             sim_close(sim, k->members[worker], ACCEPTOR);
             chief_on_worker_down(k->chief, worker, sim_ms(sim));
@@ -293,7 +295,7 @@ static void on_step(struct sim *sim, struct sim_event *e)
 
 static void on_keep(struct sim *sim, struct sim_event *e)
 {
-    chief_keep(sim->worker[0].chief, e->a, sim_ms(sim));
+    chief_keep(sim->worker[0].chief, e->a, e->b, sim_ms(sim));
     sim_worker_pump(sim, &sim->worker[0]);
 }
 
@@ -310,7 +312,9 @@ static bool keeps(struct sim *sim, struct sim_worker *k)
         k->kept_step = step;
         k->kept_generation = g;
         k->keeping = true;
-        letter(k, ACCEPTOR, on_keep)->a = ++k->keep_asks;
+        struct sim_event *e = letter(k, ACCEPTOR, on_keep);
+        e->a = ++k->keep_asks;
+        e->b = step;
     }
     k->keeping = k->keeping && generation_equal(g, k->kept_generation);
     return k->keeping;
@@ -379,6 +383,8 @@ static void check_epochs(struct sim *sim, struct sim_worker *k)
     uint64_t over = f.steps / s->batches_per_epoch;
     if (s->update == GRADWIRE__UPDATE__SYNC || !f.running || over >= s->epochs)
         return;
+    if (over > k->epochs_told && k->unreached.park != UNPARKED)
+        return; /* told when it is welcomed */
     if (over > k->epochs_told)
         sim_fail(sim, "epoch %" PRIu64 " is over with batch %" PRIu64 ", and it was not told", over,
                  f.steps);
@@ -425,7 +431,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .checkpoint.every_seconds = sim->config.every_seconds,
                                   .timeouts.start_s = 300,
                                   .timeouts.worker_rejoin_s = sim->config.worker_rejoin_s,
-                                  .timeouts.ps_rejoin_s = 600,
+                                  .timeouts.ps_rejoin_s = SIM_PS_REJOIN_S,
                                   .training.max_recoveries = 1000,
                                   .training.max_rejected = 1000,
                                   .journal = &sim->journal};

@@ -10,7 +10,14 @@ struct dial {
     uint32_t from, to;
     struct sim_proc *acceptor;
     uint64_t token;
+    bool blocked;
 };
+
+static bool is_blocked(const struct sim *sim, enum sim_conn_kind kind, uint32_t worker,
+                       const struct sim_proc *ps)
+{
+    return kind == CONN_LINK && sim->blocked_us[worker][ps->index] > sim->now_us;
+}
 
 static int64_t delay(struct sim *sim, const struct sim_conn *c)
 {
@@ -43,8 +50,9 @@ struct sim_conn *sim_connect(struct sim *sim, enum sim_conn_kind kind, uint32_t 
 static void on_dialed(struct sim *sim, struct sim_event *e)
 {
     struct dial *d = e->p;
-    struct sim_conn *c =
-        d->acceptor->up ? sim_connect(sim, d->kind, d->from, d->to, e->proc, d->acceptor) : NULL;
+    struct sim_conn *c = d->acceptor->up && !d->blocked
+                             ? sim_connect(sim, d->kind, d->from, d->to, e->proc, d->acceptor)
+                             : NULL;
     struct sim_worker *k = &sim->worker[e->proc->index];
     if (d->kind == CONN_CONTROL)
         sim_chief_dialed(sim, k, d->to, d->token, c);
@@ -56,9 +64,11 @@ static void on_dialed(struct sim *sim, struct sim_event *e)
 void sim_dial(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
               struct sim_proc *dialer, struct sim_proc *acceptor, uint64_t token)
 {
-    struct sim_event *e = sim_after(sim, 50 + (int64_t)sim_below(sim, 2000), dialer, on_dialed);
+    bool blocked = is_blocked(sim, kind, from, acceptor);
+    int64_t us = 50 + (int64_t)sim_below(sim, blocked ? 5000000 : 2000);
+    struct sim_event *e = sim_after(sim, us, dialer, on_dialed);
     struct dial *d = calloc(1, sizeof *d);
-    *d = (struct dial){kind, from, to, acceptor, token};
+    *d = (struct dial){kind, from, to, acceptor, token, blocked};
     e->p = d;
     e->drop = free;
 }
@@ -288,6 +298,36 @@ void sim_break(struct sim *sim, struct sim_conn *c)
     uint64_t late = sim_chance(sim, 4) ? 3000000 : 50000;
     for (int end = 0; end < 2; end++)
         end_of_file(sim, c, end, (int64_t)sim_below(sim, late));
+}
+
+static void silence(struct sim *sim, struct sim_conn *c)
+{
+    if (c->cut_us != INT64_MAX)
+        return;
+    c->cut_us = sim->now_us;
+    for (int end = 0; end < 2; end++)
+        end_of_file(sim, c, end, (int64_t)sim_below(sim, 9000000));
+}
+
+static void on_unblocked(struct sim *sim, struct sim_event *e)
+{
+    (void)e;
+    sim->last_fault_us = sim->now_us;
+}
+
+void sim_block(struct sim *sim, uint32_t worker, uint32_t ps, int64_t until_us)
+{
+    sim_trace(sim, "worker %u and ps %u do not reach each other until %" PRId64, worker, ps,
+              until_us);
+    if (until_us != INT64_MAX)
+        (void)sim_after(sim, until_us - sim->now_us, NULL, on_unblocked);
+    sim->blocked_us[worker][ps] = until_us;
+    sim->died = true; /* as far as its work goes */
+    for (struct sim_conn *c = sim->conns; c; c = c->next)
+        if (sim_open(c, 0) && sim_open(c, 1) && c->proc[ACCEPTOR]->role == SIM_PS &&
+            c->from == worker && is_blocked(sim, c->kind, worker, c->proc[ACCEPTOR]) &&
+            c->proc[ACCEPTOR]->index == ps)
+            silence(sim, c);
 }
 
 void sim_net_close(struct sim *sim)

@@ -445,7 +445,7 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         const Gradwire__Cut *cut = type == FRAME_CUT ? (const Gradwire__Cut *)m : NULL;
         if (cut && cut->cut + 1 > t->next_cut)
             t->next_cut = cut->cut + 1;
-        if (type == FRAME_CUT_AT && !t->core->mode->steps)
+        if (type == FRAME_CUT_AT && t->core->mode && !t->core->mode->steps)
             sim_seen.raised +=
                 t->core->mode != &shard_mode_geo && ((const Gradwire__CutAt *)m)->t > t->core->t;
         if (type == FRAME_STEP_DECISION)

@@ -108,6 +108,7 @@ void sim_stale_entered(struct sim_thread *t, struct generation before, const Gra
         t->core->me.chunks == 0 || generation_equal(before, shard_facts(t->core).generation) ||
         m->mode == GRADWIRE__ENTER_MODE__TAKEOVER)
         return;
+    t->sim->saved_cut = UINT64_MAX; /* a chief that is gone may have had this number, too */
     struct sim_mirror *k = mirror_of(t);
     uint64_t loaded = m->mode == GRADWIRE__ENTER_MODE__RESTORE ? k->loaded : 0;
     const float *w = quiet_weights(t->core, &first, &n);

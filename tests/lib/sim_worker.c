@@ -9,6 +9,7 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/peers/dial.h"
 #include "tests/lib/sim.h"
 #include "worker/driver/reply_codec.h"
 
@@ -421,7 +422,85 @@ static void say_hello_chief(struct sim_worker *k)
     m.worker = k->proc.index;
     m.shard = -1;
     session_hello_chief(k->session, &room, &m);
+    m.turned_away = k->turned_away;
     sim_send(sim_of(k), k->member, ACCEPTOR, FRAME_HELLO, &m.base);
+}
+
+/* A hello over a new connection; the chief's own session has one for life. */
+static void ask_anew(struct sim *sim, struct sim_worker *k)
+{
+    if (k->chief) {
+        k->chief_up_due = true;
+        say_hello_chief(k);
+        return;
+    }
+    if (sim_open(k->member, DIALER))
+        sim_close(sim, k->member, DIALER);
+    dial_member(k, backoff(sim));
+}
+
+static void on_park(struct sim *sim, struct sim_worker *k)
+{
+    sim_trace(sim, "worker %u is parked", k->proc.index);
+    sim_seen.parked++;
+    sim_seen.own_parked += k->chief != NULL;
+    unreached_park(&k->unreached, sim_ms(sim));
+    k->was_parked = true;
+    if (k->chief)
+        return;
+    sim_close(sim, k->member, DIALER);
+    k->member = NULL;
+    k->member_token++;
+}
+
+static void say_unreached(struct sim_worker *k, const struct unreached_seen *seen)
+{
+    Gradwire__Unreached m = GRADWIRE__UNREACHED__INIT;
+    Gradwire__Generation g = msg_generation(k->terms->generation);
+    m.generation = &g;
+    m.any = seen->any;
+    m.ps = seen->ps;
+    m.away_ms = (uint64_t)seen->away_ms;
+    if (sim_open(k->member, DIALER))
+        sim_send(sim_of(k), k->member, ACCEPTOR, FRAME_UNREACHED, &m.base);
+}
+
+static void look_at_links(struct sim *sim, struct sim_worker *k)
+{
+    struct unreached_seen seen;
+    switch (unreached_look(&k->unreached, &k->terms->plan, sim_ms(sim), SIM_PS_REJOIN_S,
+                           DIAL_WAIT_MAX_MS, &seen)) {
+    case UNREACHED_NOTHING:
+        break;
+    case UNREACHED_TELL:
+        say_unreached(k, &seen);
+        break;
+    case UNREACHED_BACK:
+        sim_trace(sim, "worker %u reaches every ps again", k->proc.index);
+        sim_seen.came_back++;
+        ask_anew(sim, k);
+        break;
+    case UNREACHED_GIVE_UP:
+        if (!k->chief)
+            sim_exit(sim, &k->proc, 138);
+        break;
+    }
+}
+
+/* As worker/driver/driver.c's, once a second; each worker at times of its own. */
+static void on_look(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[e->proc->index];
+    (void)sim_after(sim, 1000000, &k->proc, on_look);
+    if (k->unreached.lost_ms)
+        look_at_links(sim, k);
+    if (k->proc.up)
+        sim_worker_pump(sim, k);
+}
+
+static void link_lost(struct sim_worker *k, uint32_t shard, int64_t silent_ms)
+{
+    unreached_down(&k->unreached, shard, sim_ms(sim_of(k)), silent_ms);
 }
 
 void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind kind, uint32_t to,
@@ -738,9 +817,10 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
         sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
                   terms->generation.number, terms->incarnation);
         k->task++; /* what is computed is of no use */
-        if (sim->took_over)
+        if (sim->took_over || k->turned_away)
             sim_worker_lose_withheld(k);
-        if (push_codec_restart(k->codec, terms))
+        if (push_codec_restart(k->codec, terms) ||
+            unreached_begin(&k->unreached, terms->plan.shards, sim_ms(sim)))
             sim_fail(sim, "worker %u: no memory", k->proc.index);
         if (k->local)
             local_reset(k->local);
@@ -752,6 +832,9 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
         for (uint32_t i = 0; i < terms->plan.shards; i++)
             dial_link(k, i, (int64_t)sim_below(sim, 1000));
     }
+    sim_seen.turned_away += k->turned_away;
+    k->turned_away = false;
+    unreached_welcomed(&k->unreached);
     if (k->chief_up_due)
         session_on_chief_up(k->session);
     k->chief_up_due = false;
@@ -760,14 +843,19 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
 static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shard,
                             const Gradwire__Refuse *m)
 {
+    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION && !k->turned_away &&
+        k->unreached.park == UNPARKED) {
+        sim_trace(sim, "worker %u is turned away by shard %u", k->proc.index, shard);
+        k->turned_away = true;
+        ask_anew(sim, k);
+    }
     if (k->link_up[shard]) {
         session_on_refuse(k->session, shard);
         return;
     }
     sim_close(sim, k->link[shard], DIALER);
+    link_lost(k, shard, 0);
     dial_link(k, shard, backoff(sim));
-    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION)
-        sim_exit(sim, &k->proc, 138); /* fenced: a fresh start gets a new incarnation */
 }
 
 static float *place_of(const struct sim_worker *k, const Gradwire__Reply *m)
@@ -821,6 +909,7 @@ static void on_link(struct sim *sim, struct sim_worker *k, const struct sim_conn
 {
     if (k->link[c->to] != c)
         return;
+    unreached_up(&k->unreached, c->to);
     if (m->type == FRAME_HELLO_REPLY) {
         k->link_up[c->to] = true;
         session_on_link_up(k->session, c->to);
@@ -847,7 +936,9 @@ void sim_worker_message(struct sim *sim, struct sim_conn *c, const struct sim_me
     else if (m->type == FRAME_DONE) {
         k->over = true;
         k->exit_code = ((const Gradwire__Done *)head)->exit_code;
-    } else
+    } else if (m->type == FRAME_PARK)
+        on_park(sim, k);
+    else
         session_on_chief(k->session, (enum frame_type)m->type, head);
     sim_worker_pump(sim, k);
 }
@@ -859,6 +950,7 @@ void sim_worker_lost(struct sim *sim, struct sim_conn *c)
         if (k->link_up[c->to])
             session_on_link_down(k->session, c->to);
         k->link_up[c->to] = false;
+        link_lost(k, c->to, c->cut_us < sim->now_us ? (sim->now_us - c->cut_us) / 1000 : 0);
         dial_link(k, c->to, backoff(sim));
     } else if (c->kind == CONN_MEMBER && k->member == c) {
         dial_member(k, backoff(sim));
@@ -884,7 +976,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     if (session_new(&k->session, &io, k, &sim->layout))
         sim_fail(sim, "worker %u: no memory", k->proc.index);
     k->terms = session_terms(k->session);
-    k->over = false;
+    k->over = k->turned_away = k->was_parked = false;
+    unreached_close(&k->unreached);
     memset(k->link_up, 0, sizeof k->link_up);
     k->w = mem_floats(sim->config.elems);
     k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
@@ -898,6 +991,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     k->nodes = 0;
     k->task++;
     k->proc.up = true;
+    if (sim->config.looks)
+        (void)sim_after(sim, 1000000 + 7000 * (int64_t)k->proc.index, &k->proc, on_look);
     if (k->proc.index == 0)
         sim_chief_start(sim, k);
     else
@@ -921,6 +1016,7 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     k->codec = NULL;
     session_free(k->session);
     k->session = NULL;
+    unreached_close(&k->unreached);
     local_free(k->local);
     k->local = NULL;
     mem_free(k->w);

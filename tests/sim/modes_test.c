@@ -79,6 +79,56 @@ static bool worker_goes_for_good(struct sim *sim)
     return sim_kill(sim, &some_worker(sim)->proc, -1);
 }
 
+static bool ps_or_chief_dies(struct sim *sim)
+{
+    return sim_chance(sim, 2) ? ps_dies(sim) : chief_dies(sim);
+}
+
+/* ---- a worker and a ps that do not reach each other, though the chief reaches both ---- */
+
+static void block(struct sim *sim, uint32_t worker, int64_t until_us)
+{
+    sim_block(sim, worker, (uint32_t)sim_below(sim, sim->config.ps), until_us);
+}
+
+static int64_t for_a_while(struct sim *sim)
+{
+    return sim->now_us + 1000000 + (int64_t)sim_below(sim, sim_chance(sim, 3) ? 4000000 : 30000000);
+}
+
+static bool worker_loses_a_ps(struct sim *sim)
+{
+    block(sim, some_worker(sim)->proc.index, for_a_while(sim));
+    return true;
+}
+
+static bool worker_loses_a_ps_for_good(struct sim *sim)
+{
+    block(sim, some_worker(sim)->proc.index, INT64_MAX);
+    return true;
+}
+
+static bool chiefs_own_worker_loses_a_ps(struct sim *sim)
+{
+    block(sim, 0, for_a_while(sim));
+    return true;
+}
+
+static bool some_lose_a_ps_and_others_die(struct sim *sim)
+{
+    block(sim, (uint32_t)sim_below(sim, sim->config.workers), for_a_while(sim));
+    switch (sim_below(sim, 3)) {
+    case 0:
+        return ps_dies(sim);
+    case 1:
+        return chief_dies(sim);
+    default:
+        return worker_dies(sim);
+    }
+}
+
+/* ---- */
+
 static bool chief_is_told_to_go(struct sim *sim)
 {
     if (!sim->worker[0].proc.up)
@@ -93,17 +143,13 @@ static bool late_ones_come(struct sim *sim)
     return true;
 }
 
-static bool ps_or_chief_dies(struct sim *sim)
-{
-    return sim_chance(sim, 2) ? ps_dies(sim) : chief_dies(sim);
-}
-
 struct property {
     const char *name;
     bool (*act)(struct sim *sim); /* false: it could not be. NULL: nothing happens */
     uint32_t times;               /* spread over the job */
     uint32_t late;                /* workers that are not there at first */
     bool old;                     /* somebody says something of an old generation */
+    bool looks;                   /* some lose a ps */
 };
 
 static const struct property properties[] = {
@@ -114,6 +160,22 @@ static const struct property properties[] = {
     {.name = "goes_on_without_a_worker_that_left_for_good",
      .act = worker_goes_for_good,
      .times = 1},
+    {.name = "goes_on_without_a_worker_that_does_not_reach_a_ps",
+     .act = worker_loses_a_ps,
+     .times = 2,
+     .looks = true},
+    {.name = "goes_on_without_a_worker_that_never_reaches_a_ps_again",
+     .act = worker_loses_a_ps_for_good,
+     .times = 1,
+     .looks = true},
+    {.name = "goes_on_without_the_chiefs_own_worker_for_a_while",
+     .act = chiefs_own_worker_loses_a_ps,
+     .times = 2,
+     .looks = true},
+    {.name = "outlives_deaths_while_a_worker_does_not_reach_a_ps",
+     .act = some_lose_a_ps_and_others_die,
+     .times = 3,
+     .looks = true},
     {.name = "takes_in_a_worker_that_joins", .act = late_ones_come, .times = 1, .late = 1},
     {.name = "goes_on_from_where_it_was_stopped_with_other_numbers",
      .act = chief_is_told_to_go,
@@ -135,6 +197,7 @@ static struct sim_config config_of(const struct mode *m, const struct property *
     c.workers = 2 + (uint32_t)(r % 3);
     c.elems = 1024 * (r / 4 % 7) + 16 * (1 + r / 32 % 64);
     c.late = p->late;
+    c.looks = p->looks;
     c.reshape = true;
     s->update = m->update;
     s->staleness = m->staleness;
@@ -226,6 +289,8 @@ static void run_cell(void **state)
     assert_true(happened >= n * cell->property->times * 2 / 3);
     if (cell->property->late)
         assert_true(sim_seen.late_tasks >= before.late_tasks + 2 * n);
+    if (cell->property->looks && !cell->mode->backup) /* else nobody may have to wait for it */
+        assert_true(sim_seen.parked > before.parked + n / 4);
     if (cell->property->old)
         assert_true(sim_seen.old > before.old + n / 2);
     if (cell->mode->delay_compensation > 0 || cell->mode->staleness_rate)
@@ -245,5 +310,6 @@ int main(void)
         (void)snprintf(c->name, sizeof c->name, "%s_%s", c->mode->name, c->property->name);
         tests[i] = (struct CMUnitTest){.name = c->name, .test_func = run_cell, .initial_state = c};
     }
+    cmocka_set_test_filter(getenv("GRADWIRE_SIM_CELL")); /* of a name; NULL: all */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -615,7 +615,7 @@ static void a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for(v
     open_fixture(&f, NULL);
     cut_with_workers(&f);
     uint64_t cut = f.said.cut;
-    chief_keep(f.chief, 7, f.now_ms);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
     copy_cut(&f, 0);
     assert_int_equal(f.said.kept[KEPT_COPIED], 1);
     assert_int_equal(f.said.kept[KEPT_PUBLISHED], 0);
@@ -634,7 +634,7 @@ static void behind_one_that_is_copied_another_cut_is_taken(void **state)
     cut_with_workers(&f);
     uint64_t cut = f.said.cut;
     copy_cut(&f, 0);
-    chief_keep(f.chief, 7, f.now_ms);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
     save_cut(&f);
     assert_int_equal(f.said.kept[KEPT_COPIED] + f.said.kept[KEPT_PUBLISHED], 0);
     assert_int_equal(f.said.cut, cut + 1);
@@ -645,13 +645,52 @@ static void behind_one_that_is_copied_another_cut_is_taken(void **state)
     close_fixture(&f);
 }
 
+/* Who asked waits, and the shards may need what it has. */
+static void a_cut_of_a_later_step_than_was_asked_for_fails_the_ask(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    held(&f, 0);
+    chief_keep(f.chief, 7, 1, f.now_ms);
+    held(&f, 1);
+    for (uint32_t i = 0; i < PS; i++)
+        status(&f, FRAME_CUT_STOPPED, i, 2);
+    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
+    assert_int_equal(f.said.cut_ats, PS); /* the cut is taken */
+    close_fixture(&f);
+}
+
+static void a_cut_whose_shards_do_not_stop_fails_the_ask(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    chief_keep(f.chief, 7, 2, f.now_ms);
+    held(&f, 0);
+    held(&f, 1);
+    status(&f, FRAME_CUT_STOPPED, 0, 2);
+    f.now_ms += CHIEF_KEEP_MS - 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.kept[KEPT_FAILED], 0);
+    f.now_ms++;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
+    status(&f, FRAME_CUT_STOPPED, 1, 2);
+    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
+    assert_int_equal(f.said.cut_ats, PS);
+    close_fixture(&f);
+}
+
 static void a_cut_that_was_asked_for_and_fails_is_told(void **state)
 {
     (void)state;
     struct fixture f;
     open_fixture(&f, NULL);
     cut_with_workers(&f);
-    chief_keep(f.chief, 7, f.now_ms);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
     copy_cut(&f, 0);
     saved(&f, 1, "disk full");
     assert_int_equal(f.said.kept[KEPT_FAILED], 1);
@@ -723,7 +762,7 @@ static void the_last_cut_of_a_job_that_is_done_is_the_final_one(void **state)
     struct fixture f;
     open_with(&f, &final_cut, 0);
     start(&f);
-    chief_keep(f.chief, 7, f.now_ms);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
     chief_on_evaluated(f.chief, f.now_ms);
     assert_int_equal(f.said.done, 0);
     copy_cut(&f, 100);
@@ -742,7 +781,7 @@ static void a_new_generation_drops_what_was_asked_for(void **state)
     struct fixture f;
     open_fixture(&f, NULL);
     cut_with_workers(&f);
-    chief_keep(f.chief, 7, f.now_ms);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
     chief_on_ps_down(f.chief, 0, f.now_ms);
     ps_up(&f, 0); /* empty */
     for (uint32_t i = 0; i < PS; i++)
@@ -828,6 +867,129 @@ static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
     assert_int_equal(f.said.cuts, 0);
     fenced(&f, 1, f.said.fence);
     assert_int_equal(f.said.cuts, PS);
+    close_fixture(&f);
+}
+
+/* ---- which process has a worker's place ---- */
+
+static bool is_replaced(const struct fixture *f, uint64_t incarnation)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    m.uuid = f->chief->uuid;
+    m.incarnation = incarnation;
+    return chief_is_replaced(f->chief, 1, &m);
+}
+
+/* Worker 1 says hello over a new connection, with this incarnation. Returns that which it then has. */
+static uint64_t come(struct fixture *f, uint64_t incarnation, bool turned_away)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = generation(f);
+    struct errmsg e;
+    m.worker = 1;
+    m.uuid = f->chief->uuid;
+    m.generation = &g;
+    m.incarnation = incarnation;
+    m.turned_away = turned_away;
+    if (f->chief->worker[1].up)
+        chief_on_worker_down(f->chief, 1, f->now_ms);
+    assert_int_equal(chief_on_worker_up(f->chief, 1, &m, f->now_ms, &e), ERR_OK);
+    return f->chief->worker[1].incarnation;
+}
+
+static void a_worker_that_is_fenced_for_a_cut_goes_on_under_a_new_incarnation(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    const uint64_t first = f.chief->worker[1].incarnation;
+    held(&f, 0);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    f.now_ms += CHIEF_HOLD_DOWN_MS + 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_not_equal(f.said.fence, 0);
+    assert_false(is_replaced(&f, first));
+    const uint64_t second = come(&f, first, false);
+    assert_true(second > f.said.fence);
+    assert_false(is_replaced(&f, first)); /* its WELCOME may be lost */
+    assert_true(come(&f, first, true) > second);
+    close_fixture(&f);
+}
+
+static void a_process_whose_place_another_one_took_is_turned_away(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    start(&f);
+    const uint64_t first = f.chief->worker[1].incarnation;
+    const uint64_t second = come(&f, 0, false);
+    assert_true(is_replaced(&f, first));
+    assert_false(is_replaced(&f, second));
+    assert_false(is_replaced(&f, 0)); /* the next process */
+    const uint64_t third = come(&f, second, true);
+    assert_true(third > second);
+    assert_true(is_replaced(&f, first));
+    assert_false(is_replaced(&f, second));
+    close_fixture(&f);
+}
+
+/* The last chief fenced it, and this one does not know. */
+static void a_worker_that_a_shard_turned_away_is_given_another_incarnation(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    start(&f);
+    const uint64_t first = f.chief->worker[1].incarnation;
+    assert_int_equal(come(&f, first, false), first);
+    const uint64_t second = come(&f, first, true);
+    assert_true(second > first);
+    assert_int_equal(come(&f, second, false), second);
+    close_fixture(&f);
+}
+
+/* The last chief gave both of them theirs. */
+static void of_two_processes_the_later_one_has_the_place(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    start(&f);
+    const uint64_t own = f.chief->worker[1].incarnation;
+    assert_int_equal(come(&f, own + 5, false), own + 5);
+    assert_true(is_replaced(&f, own + 4));
+    assert_false(is_replaced(&f, own + 5));
+    close_fixture(&f);
+}
+
+/* A new chief does not know who has a batch, and deals it again; then its owner comes. In geo it would be trained twice. */
+static void a_batch_that_was_dealt_again_is_not_its_former_owners_any_more(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct errmsg e;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f); /* worker 0 has 0 .. 3, worker 1 has 4 .. 7 */
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = generation(&f);
+    Gradwire__Range of[] = {GRADWIRE__RANGE__INIT, GRADWIRE__RANGE__INIT}, *at[] = {&of[0], &of[1]};
+    of[0].first = 2;
+    of[0].count = 2;
+    of[1].first = 4;
+    of[1].count = 1;
+    m.worker = 1;
+    m.uuid = f.chief->uuid;
+    m.generation = &g;
+    m.incarnation = f.chief->worker[1].incarnation;
+    m.leases = at;
+    m.n_leases = 2;
+    assert_int_equal(chief_on_worker_up(f.chief, 1, &m, f.now_ms, &e), ERR_OK);
+    const uint32_t *owner = f.chief->async.leases.owner;
+    assert_int_equal(owner[2], OWNER_WORKER + 0);
+    assert_int_equal(owner[4], OWNER_WORKER + 1);
     close_fixture(&f);
 }
 
@@ -939,6 +1101,8 @@ int main(void)
         cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),
         cmocka_unit_test(a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for),
         cmocka_unit_test(behind_one_that_is_copied_another_cut_is_taken),
+        cmocka_unit_test(a_cut_of_a_later_step_than_was_asked_for_fails_the_ask),
+        cmocka_unit_test(a_cut_whose_shards_do_not_stop_fails_the_ask),
         cmocka_unit_test(a_cut_that_was_asked_for_and_fails_is_told),
         cmocka_unit_test(a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks),
         cmocka_unit_test(a_final_cut_that_is_not_finite_is_not_published_without_the_guard_either),
@@ -947,6 +1111,11 @@ int main(void)
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
         cmocka_unit_test(a_cut_says_when_the_runs_before_it_began),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
+        cmocka_unit_test(a_worker_that_is_fenced_for_a_cut_goes_on_under_a_new_incarnation),
+        cmocka_unit_test(a_process_whose_place_another_one_took_is_turned_away),
+        cmocka_unit_test(a_worker_that_a_shard_turned_away_is_given_another_incarnation),
+        cmocka_unit_test(of_two_processes_the_later_one_has_the_place),
+        cmocka_unit_test(a_batch_that_was_dealt_again_is_not_its_former_owners_any_more),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,8 @@ struct fixture {
     char said[300];         /* the last warning */
     int parked;             /* PARK, and the last one's */
     uint32_t parked_worker, parked_ps;
+    int ended; /* the job's exit code; 0: it goes on */
+    char why[200];
 };
 
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
@@ -64,6 +66,13 @@ static void io_say(void *ctx, int is_warning, const char *text)
         (void)snprintf(f->said, sizeof f->said, "%s", text);
 }
 
+static void io_ended(void *ctx, int exit_code, const char *text)
+{
+    struct fixture *f = ctx;
+    f->ended = exit_code;
+    (void)snprintf(f->why, sizeof f->why, "%s", text);
+}
+
 static void io_epoch(void *ctx, uint64_t epoch)
 {
     (void)ctx, (void)epoch;
@@ -75,7 +84,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .publish = quiet_publish,
                                    .discard = quiet_discard,
                                    .finish = quiet_finish,
-                                   .ended = quiet_never_ends,
+                                   .ended = io_ended,
                                    .say = io_say,
                                    .waits = io_waits,
                                    .epoch = io_epoch,
@@ -250,13 +259,37 @@ static void a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it(void **s
     pass(&f, CHIEF_STALL_MS);
     answer_leaves(&f, 0, 3, 0x0f);
     pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_NOBODY, 0, WAIT_AWAY); /* it may be slow, once */
+    answer_leaves(&f, 0, 3, 0x0f);
+    pass(&f, CHIEF_ANSWER_MS);
     assert_waits(&f, WAIT_PS, 1, WAIT_SILENT);
     assert_string_equal(f.said,
-                        "step 3: waiting 5 s for ps 1, which is connected, and does not answer: "
+                        "step 3: waiting 7 s for ps 1, which is connected, and does not answer: "
                         "stopped, or slow");
     chief_on_ps_down(f.chief, 1, f.now_ms);
     pass(&f, 50);
     assert_waits(&f, WAIT_PS, 1, WAIT_AWAY);
+    close_fixture(&f);
+}
+
+static void a_ps_that_answers_the_ask_before_is_late_and_not_silent(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    pass(&f, CHIEF_STALL_MS);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = f.asked;
+        answer_leaves(&f, 0, 3, 0x08);
+        pass(&f, CHIEF_ANSWER_MS);
+        const uint64_t now = f.asked;
+        f.asked = before;
+        answer_leaves(&f, 1, 3, 0x08);
+        f.asked = now;
+    }
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
+    assert_int_equal(f.told, 1);
     close_fixture(&f);
 }
 
@@ -394,6 +427,52 @@ static void a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode(void **stat
     a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__GEO);
 }
 
+/* Its session is in the chief's process: it hangs up by being told. */
+static void the_chiefs_own_worker_is_parked_and_comes_back_as_any_other(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct errmsg e;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    unreached(&f, 0, true, 1, 1000);
+    pass(&f, 29001);
+    assert_int_equal(f.parked, 1);
+    assert_int_equal(f.parked_worker, 0);
+    assert_string_equal(f.said, "worker 0, the chief's own, cannot reach ps 1 for 30 s, and others "
+                                "do: they take over its work");
+    assert_false(chief_peer_worker(f.chief, 0, f.now_ms).member);
+    for (int i = 0; i < 2; i++) {
+        answer_leaves(&f, 0, 3, 0);
+        answer_leaves(&f, 1, 3, 0);
+        pass(&f, CHIEF_ANSWER_MS);
+    }
+    assert_waits(&f, WAIT_WORKER, 0, WAIT_UNREACHED); /* the end is not made without it */
+    Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    assert_int_equal(chief_on_worker_up(f.chief, 0, &hello, f.now_ms, &e), ERR_OK);
+    assert_true(chief_peer_worker(f.chief, 0, f.now_ms).member);
+    pass(&f, 700000);
+    assert_int_equal(f.parked, 1);
+    assert_int_equal(f.ended, 0);
+    close_fixture(&f);
+}
+
+/* timeouts.ps_rejoin_s is 600. */
+static void the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    unreached(&f, 0, true, 1, 1000);
+    pass(&f, 599000);
+    assert_int_equal(f.ended, 0);
+    pass(&f, 1);
+    assert_int_equal(f.ended, 1);
+    assert_string_equal(f.why, "the chief's own worker could not reach ps 1 for 600 s "
+                               "(timeouts.ps_rejoin_s), though its control connection stands");
+    close_fixture(&f);
+}
+
 static void a_ps_that_no_worker_reaches_parks_nobody(void **state)
 {
     (void)state;
@@ -478,10 +557,13 @@ int main(void)
         cmocka_unit_test(the_chiefs_own_session_is_named_last_and_is_no_warning),
         cmocka_unit_test(a_worker_whose_connection_is_lost_is_named_as_away),
         cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
+        cmocka_unit_test(a_ps_that_answers_the_ask_before_is_late_and_not_silent),
         cmocka_unit_test(steps_that_take_long_are_no_stall),
         cmocka_unit_test(in_ssp_the_least_clock_is_named),
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),
         cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode),
+        cmocka_unit_test(the_chiefs_own_worker_is_parked_and_comes_back_as_any_other),
+        cmocka_unit_test(the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps),
         cmocka_unit_test(a_ps_that_no_worker_reaches_parks_nobody),
         cmocka_unit_test(a_ps_that_comes_back_in_another_generation_parks_nobody),
         cmocka_unit_test(a_ps_that_is_away_for_the_chief_parks_nobody),

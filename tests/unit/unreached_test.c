@@ -46,7 +46,7 @@ static void a_ps_that_is_not_reached_is_told_once_with_the_time_since_it_was_hea
     assert_int_equal(away_ms, 9000);
     assert_true(unreached_is_news(&u, &plan, 21000));
     assert_false(unreached_is_news(&u, &plan, 22000));
-    unreached_forget(&u); /* another chief */
+    unreached_welcomed(&u); /* by another chief */
     assert_true(unreached_is_news(&u, &plan, 23000));
     unreached_up(&u, 3);
     assert_true(unreached_is_news(&u, &plan, 24000));
@@ -83,6 +83,73 @@ static void a_ps_that_never_answered_is_away_from_the_beginning(void **state)
     unreached_close(&u);
 }
 
+enum { BOUND_S = 60, ANSWERS_MS = 2000 };
+
+static enum unreached_act look(struct unreached *u, int64_t now_ms)
+{
+    struct unreached_seen seen;
+    (void)unreached_look(u, &plan, now_ms - 1, BOUND_S, ANSWERS_MS, &seen); /* none is late */
+    return unreached_look(u, &plan, now_ms, BOUND_S, ANSWERS_MS, &seen);
+}
+
+static void parked_it_tells_nothing_and_comes_back_when_every_shard_answers(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    all_up(&u);
+    unreached_down(&u, 2, 5000, 0);
+    unreached_park(&u, 7000);
+    assert_int_equal(look(&u, 7001), UNREACHED_NOTHING);
+    unreached_up(&u, 2);
+    unreached_down(&u, 0, 9000, 0); /* it turns us away, and is dialed again */
+    assert_int_equal(look(&u, 9000 + ANSWERS_MS), UNREACHED_BACK);
+    assert_int_equal(u.park, PARK_IS_OVER);
+    assert_int_equal(look(&u, 20000), UNREACHED_NOTHING); /* until the chief says something */
+    unreached_welcomed(&u);
+    assert_int_equal(u.park, UNPARKED);
+    unreached_close(&u);
+}
+
+static void it_gives_up_behind_the_bound_later_where_it_is_not_parked(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    struct unreached_seen seen;
+    all_up(&u);
+    unreached_down(&u, 2, 1000, 0);
+    u.looked_ms = 60000;
+    assert_int_equal(unreached_look(&u, &plan, 61001, BOUND_S, ANSWERS_MS, &seen), UNREACHED_TELL);
+    assert_int_equal(unreached_look(&u, &plan, 62000, BOUND_S, ANSWERS_MS, &seen),
+                     UNREACHED_NOTHING);
+    unreached_park(&u, 62000);
+    assert_int_equal(unreached_look(&u, &plan, 62001, BOUND_S, ANSWERS_MS, &seen),
+                     UNREACHED_GIVE_UP);
+    assert_int_equal(seen.ps, 1);
+    u.park = UNPARKED;
+    u.looked_ms = 71000;
+    assert_int_equal(unreached_look(&u, &plan, 71001, BOUND_S, ANSWERS_MS, &seen),
+                     UNREACHED_GIVE_UP);
+    unreached_close(&u);
+}
+
+/* What came meanwhile has not been read. */
+static void a_look_that_comes_late_says_nothing(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    struct unreached_seen seen;
+    all_up(&u);
+    unreached_down(&u, 2, 5000, 0);
+    u.looked_ms = 5000;
+    assert_int_equal(
+        unreached_look(&u, &plan, 5001 + UNREACHED_LATE_MS, BOUND_S, ANSWERS_MS, &seen),
+        UNREACHED_NOTHING);
+    assert_int_equal(
+        unreached_look(&u, &plan, 5002 + UNREACHED_LATE_MS, BOUND_S, ANSWERS_MS, &seen),
+        UNREACHED_TELL);
+    unreached_close(&u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +157,9 @@ int main(void)
         cmocka_unit_test(a_ps_that_is_not_reached_is_told_once_with_the_time_since_it_was_heard),
         cmocka_unit_test(the_ps_that_is_away_longest_is_named),
         cmocka_unit_test(a_ps_that_never_answered_is_away_from_the_beginning),
+        cmocka_unit_test(parked_it_tells_nothing_and_comes_back_when_every_shard_answers),
+        cmocka_unit_test(it_gives_up_behind_the_bound_later_where_it_is_not_parked),
+        cmocka_unit_test(a_look_that_comes_late_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ struct best_cut {
     struct evaluation eval;
 };
 
-/* Not while one is waited for. */
-void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch,
+/* Not while one is waited for. `step`: sync: of no later one than this; else UINT64_MAX. */
+void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
                   const struct evaluation *eval);
 /* Of TRAIN_KEPT; takes the hold. What is not of the present ask is nothing. */
 void best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept);

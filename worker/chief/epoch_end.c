@@ -39,8 +39,9 @@ struct epoch_end {
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
     bool step_due;                      /* of it the control thread is still to hear */
-    struct best_cut best_cut;           /* with tables */
-    double asked_s;                     /* when it was asked for */
+    bool unjudged;            /* sync: the others may be beyond the next epoch's end already */
+    struct best_cut best_cut; /* with tables */
+    double asked_s;           /* when it was asked for */
     int64_t told_ms;
 };
 
@@ -98,6 +99,12 @@ static void welcomed(void *ctx)
         session_stop_behind(end->session, end->enough_epoch);
     else if (end->enough_epoch)
         session_stop_at(end->session, end->enough_step);
+}
+
+static void parked(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    end->unjudged = end->terms->sync;
 }
 
 static void evaluate_asked(void *ctx, uint64_t epoch)
@@ -331,7 +338,8 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
         if (!best_is_beaten(best, epoch, eval))
             return !best_stops(best, epoch);
         end->asked_s = clock_now_s();
-        best_cut_ask(&end->best_cut, driver_control(end->parts->driver), epoch, eval);
+        best_cut_ask(&end->best_cut, driver_control(end->parts->driver), epoch,
+                     end->terms->sync ? session_step(end->session) : UINT64_MAX, eval);
         return true;
     }
     if (best_see(best, epoch, eval, learned(end), &e))
@@ -344,7 +352,9 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
 {
     const struct job *job = end->config.job;
     const struct best *best = end->config.best;
-    if (end->enough_epoch)
+    bool judged = !end->unjudged;
+    end->unjudged = false;
+    if (end->enough_epoch || !judged)
         return; /* async: the last batches on their way do not count */
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
@@ -552,6 +562,7 @@ static bool between(void *ctx)
 const struct driver_chief epoch_end_ops = {
     .restored = restored,
     .welcomed = welcomed,
+    .parked = parked,
     .step = step_made,
     .between = between,
     .evaluate = evaluate_asked,

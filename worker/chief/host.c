@@ -303,6 +303,16 @@ static void tell_published(struct host *h)
     h->cut_told = f.cut;
 }
 
+/* Of the own worker. Its first hello was said for it; what it says by itself it says to come back. */
+static void on_own(struct host *h, enum frame_type type, const ProtobufCMessage *m, int64_t now)
+{
+    struct errmsg e = {""};
+    if (type != FRAME_HELLO)
+        chief_on_worker(h->chief, 0, type, m, now);
+    else if (chief_on_worker_up(h->chief, 0, (const Gradwire__Hello *)m, now, &e))
+        control_stop_train(h->control, 138, "%s", e.text);
+}
+
 static void host_on_letter(void *role, struct mail *m)
 {
     struct host *h = role;
@@ -310,14 +320,16 @@ static void host_on_letter(void *role, struct mail *m)
     if (host_page_on_letter(h, m) || host_epochs_on_letter(h, m))
         return;
     if (m->type == CONTROL_SEND) {
-        chief_on_worker(h->chief, 0, (enum frame_type)m->number, m->data, now);
+        on_own(h, (enum frame_type)m->number, m->data, now);
+    } else if (m->type == CONTROL_REACHED || m->type == CONTROL_TURNED_AWAY) {
+        control_to_train(h->control, TRAIN_HELLO, 0);
     } else if (m->type == CONTROL_STEP) {
         chief_on_step(h->chief, m->number, now);
     } else if (m->type == CONTROL_EVALUATED) {
         h->eval = *(struct evaluation *)m->data;
         h->has_eval = true;
     } else if (m->type == CONTROL_KEEP) {
-        chief_keep(h->chief, m->number, now);
+        chief_keep(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == HOST_HELD) {
         if (h->kept_hold >= 0)
             checkpoint_release(h->kept_hold);

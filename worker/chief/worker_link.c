@@ -1,4 +1,5 @@
 /* A worker that dialed the chief. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -94,6 +95,13 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     }
     if (m->role == GRADWIRE__ROLE__READER) {
         worker_link_reader(g, host.encoding_cut);
+        return;
+    }
+    if (chief_is_replaced(h->chief, m->worker, m)) {
+        char why[80];
+        (void)snprintf(why, sizeof why, "another process has taken the place of worker %u",
+                       m->worker);
+        greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
     }
     struct worker_link *former = worker_link_of(h, m->worker);

@@ -172,6 +172,9 @@ static enum err on_frame(struct conn *c, void *owner)
             control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
                             (const Gradwire__Refuse *)m, l->refusal);
         dial_locked_out(l->to_chief ? l->chief : l->ps, (const Gradwire__Refuse *)m);
+        if (l->to_chief &&
+            ((const Gradwire__Refuse *)m)->reason == GRADWIRE__REASON__OLD_INCARNATION)
+            control_stop_train(l->control, 138, "%s", l->refusal);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
         const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
@@ -331,6 +334,13 @@ static void on_reached(struct chief_link *l)
     ask_ps(l);
 }
 
+/* A hello over a new connection asks the chief for a new incarnation. */
+static void on_turned_away(struct chief_link *l)
+{
+    if (l->up && l->conn && !l->parked)
+        conn_close(l->conn, ERR_CLOSED, "a shard turned us away: asking anew");
+}
+
 static void chief_link_on_letter(void *role, struct mail *m)
 {
     struct chief_link *l = role;
@@ -340,6 +350,8 @@ static void chief_link_on_letter(void *role, struct mail *m)
         on_looked(l, m->number);
     else if (m->type == CONTROL_REACHED)
         on_reached(l);
+    else if (m->type == CONTROL_TURNED_AWAY)
+        on_turned_away(l);
     if (m->type != CONTROL_SEND || !l->up || !l->conn)
         return;
     if (m->number == FRAME_HELLO) {

@@ -34,8 +34,10 @@ enum control_letter {
     CONTROL_FINISHED,  /* number: step; the final evaluation is done */
     CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
-    CONTROL_REACHED, /* a parked worker reaches every ps again */
-    CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
+    CONTROL_REACHED,     /* a parked worker reaches every ps again */
+    CONTROL_TURNED_AWAY, /* by a shard: the chief is to welcome us anew, or to say who has our place */
+    CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; data: uint64_t, of which step at the
+                   * latest. TRAIN_KEPT says of it */
     CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
     CONTROL_STEP_POINT,  /* data: struct history_point: loss, metric, examples/s after a step */
     CONTROL_EPOCH_POINT, /* the same: loss, metric, and those of the evaluation, of an epoch */

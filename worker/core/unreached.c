@@ -60,7 +60,47 @@ bool unreached_is_news(struct unreached *u, const struct plan *plan, int64_t now
     return news;
 }
 
-void unreached_forget(struct unreached *u)
+/* Each shard has answered since we were parked, be it that it turned us away. */
+static bool all_answer(const struct unreached *u, int64_t now_ms, int64_t answers_ms)
+{
+    for (uint32_t i = 0; i < u->shards; i++) {
+        int64_t lost_ms = u->lost_ms[i];
+        if (lost_ms &&
+            (lost_ms < u->parked_ms || now_ms - lost_ms > answers_ms + UNREACHED_AFTER_MS))
+            return false;
+    }
+    return true;
+}
+
+enum unreached_act unreached_look(struct unreached *u, const struct plan *plan, int64_t now_ms,
+                                  uint32_t ps_rejoin_s, int64_t answers_ms,
+                                  struct unreached_seen *seen)
+{
+    bool late = now_ms - u->looked_ms > UNREACHED_LATE_MS;
+    *seen = (struct unreached_seen){.any = false};
+    u->looked_ms = now_ms;
+    if (late)
+        return UNREACHED_NOTHING;
+    seen->any = unreached_longest(u, plan, now_ms, &seen->ps, &seen->away_ms);
+    int64_t bound_ms = (int64_t)ps_rejoin_s * 1000 + (u->park == PARKED ? 0 : UNREACHED_MORE_MS);
+    if (seen->any && seen->away_ms > bound_ms)
+        return UNREACHED_GIVE_UP;
+    if (u->park == PARKED && all_answer(u, now_ms, answers_ms)) {
+        u->park = PARK_IS_OVER;
+        return UNREACHED_BACK;
+    }
+    bool tells = u->park == UNPARKED && unreached_is_news(u, plan, now_ms);
+    return tells ? UNREACHED_TELL : UNREACHED_NOTHING;
+}
+
+void unreached_park(struct unreached *u, int64_t now_ms)
+{
+    u->park = PARKED;
+    u->parked_ms = now_ms;
+}
+
+void unreached_welcomed(struct unreached *u)
 {
     u->any = false;
+    u->park = UNPARKED;
 }

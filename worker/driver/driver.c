@@ -16,12 +16,6 @@
 #include "worker/core/patience.h"
 #include "worker/core/unreached.h"
 
-enum {
-    UNREACHED_MORE_MS =
-        10000,      /* where the chief has not parked this worker, it may end the job first */
-    LATE_MS = 2500, /* since the tick before */
-};
-
 /* Pushed, and not answered yet. */
 enum exchange { EXCHANGE_NONE, EXCHANGE_TASK, EXCHANGE_ROUND };
 
@@ -38,8 +32,7 @@ struct driver {
     const struct session_terms *terms; /* the session's */
     struct links *links;
     struct unreached unreached;
-    bool parked; /* the chief has given our work to others */
-    int64_t ticked_ms;
+    bool turned_away;    /* by a shard, and the chief has not welcomed us since */
     struct local *local; /* geo; else NULL */
     struct meter meter;
 
@@ -124,6 +117,17 @@ static void on_refused(void *ctx, int exit_code, const char *text)
     driver_stop(ctx, exit_code, text);
 }
 
+/* Others have our work. Is that for a moment in which the chief did not hear of us, or has another process our place? */
+static void on_turned_away(void *ctx, uint32_t shard, const char *text)
+{
+    struct driver *d = ctx;
+    if (d->turned_away || d->unreached.park != UNPARKED)
+        return;
+    d->turned_away = true;
+    log_warn("shard %u turned us away: %.200s: asking the chief anew", shard, text);
+    control_post(d->control, CONTROL_TURNED_AWAY, 0, NULL, NULL);
+}
+
 static void on_later(void *ctx, uint64_t generation)
 {
     struct driver *d = ctx;
@@ -189,9 +193,8 @@ static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
     struct errmsg e = {""};
     bool anew;
     enum err err = session_on_welcome(d->session, m, &anew, &e);
-    d->parked = false;
-    links_park(d->links, false);
-    unreached_forget(&d->unreached); /* the chief has, too */
+    d->turned_away = false;
+    unreached_welcomed(&d->unreached);
     if (!err && anew)
         err = adopt_welcome(d, &e);
     if (err)
@@ -226,8 +229,9 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
         return;
     }
     if (type == FRAME_PARK) {
-        d->parked = true;
-        links_park(d->links, true);
+        unreached_park(&d->unreached, clock_now_ms());
+        if (d->chief)
+            d->chief->parked(d->chief_ctx);
         return;
     }
     session_on_chief(d->session, type, m);
@@ -243,6 +247,7 @@ static void say_hello(struct driver *d)
     struct session_hello room;
     hello_make(&m, d->config.job, d->config.cluster, 0);
     session_hello_chief(d->session, &room, &m);
+    m.turned_away = d->turned_away;
     control_send(d->control, FRAME_HELLO, &m.base);
 }
 
@@ -254,7 +259,8 @@ static void on_letter(void *arg, struct mail *m)
         on_chief(d, (enum frame_type)m->number, m->data);
         break;
     case TRAIN_HELLO:
-        say_hello(d);
+        if (d->unreached.park != PARKED)
+            say_hello(d);
         break;
     case TRAIN_RESTORED:
         if (d->chief)
@@ -486,38 +492,48 @@ static void end_exchange(struct driver *d)
     patience_begin(&d->patience, clock_now_ms());
 }
 
-static void say_unreached(struct driver *d, bool any, uint32_t ps, int64_t away_ms)
+static void say_unreached(struct driver *d, const struct unreached_seen *seen)
 {
     Gradwire__Unreached m = GRADWIRE__UNREACHED__INIT;
     Gradwire__Generation g = msg_generation(d->terms->generation);
     m.generation = &g;
-    m.any = any;
-    m.ps = ps;
-    m.away_ms = (uint64_t)away_ms;
-    if (any)
-        log_info("ps %u cannot be reached for %.0f s", ps, (double)away_ms / 1000);
+    m.any = seen->any;
+    m.ps = seen->ps;
+    m.away_ms = (uint64_t)seen->away_ms;
+    if (seen->any)
+        log_info("ps %u cannot be reached for %.0f s", seen->ps, (double)seen->away_ms / 1000);
     control_send(d->control, FRAME_UNREACHED, &m.base);
+}
+
+/* The chief ends the job by itself, where its own worker does not reach a ps. */
+static void give_up(struct driver *d, const struct unreached_seen *seen)
+{
+    char text[160];
+    if (d->chief)
+        return;
+    (void)snprintf(text, sizeof text, "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)",
+                   seen->ps, d->config.job->timeouts.ps_rejoin_s);
+    driver_stop(d, 138, text);
 }
 
 /* The chief hears of a ps that is not reached, and may give the work to others. Parked, this worker comes again when it
  * reaches all. */
 static void look_at_links(struct driver *d, int64_t now)
 {
-    uint32_t ps = 0;
-    int64_t away_ms = 0;
-    uint32_t bound_s = d->config.job->timeouts.ps_rejoin_s;
-    bool any = unreached_longest(&d->unreached, &d->terms->plan, now, &ps, &away_ms);
-    if (any && away_ms > (int64_t)bound_s * 1000 + (d->parked ? 0 : UNREACHED_MORE_MS)) {
-        char text[160];
-        (void)snprintf(text, sizeof text,
-                       "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)", ps, bound_s);
-        driver_stop(d, 138, text);
-    } else if (d->parked && away_ms <= DIAL_WAIT_MAX_MS + UNREACHED_AFTER_MS) {
-        /* Or all answer: a shard that turns us away ends the connection, which is dialed again after a while. */
-        d->parked = false;
+    struct unreached_seen seen;
+    switch (unreached_look(&d->unreached, &d->terms->plan, now, d->config.job->timeouts.ps_rejoin_s,
+                           DIAL_WAIT_MAX_MS, &seen)) {
+    case UNREACHED_NOTHING:
+        break;
+    case UNREACHED_TELL:
+        say_unreached(d, &seen);
+        break;
+    case UNREACHED_BACK:
         control_post(d->control, CONTROL_REACHED, 0, NULL, NULL);
-    } else if (!d->parked && unreached_is_news(&d->unreached, &d->terms->plan, now)) {
-        say_unreached(d, any, ps, away_ms);
+        break;
+    case UNREACHED_GIVE_UP:
+        give_up(d, &seen);
+        break;
     }
 }
 
@@ -526,10 +542,7 @@ static void on_tick(void *arg)
     struct driver *d = arg;
     char text[200];
     int64_t now = clock_now_ms(), waited_s;
-    bool late =
-        now - d->ticked_ms > LATE_MS; /* we computed, and links that are back have not been read */
-    d->ticked_ms = now;
-    if (d->control && !d->stopped && !late)
+    if (d->control && !d->stopped)
         look_at_links(d, now);
     if (session_phase(d->session) < SESSION_PULLING || !patience_over(&d->patience, now, &waited_s))
         return;
@@ -616,6 +629,7 @@ static enum err new_parts(struct driver *d, struct errmsg *e)
                                  .unreached = &d->unreached,
                                  .local = d->local,
                                  .on_refused = on_refused,
+                                 .on_turned_away = on_turned_away,
                                  .on_later = on_later,
                                  .ctx = d};
     return links_new(&d->links, &links, e);

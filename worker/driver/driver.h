@@ -29,6 +29,7 @@ struct driver_config {
 struct driver_chief {
     void (*restored)(void *ctx, uint64_t step); /* the next generation begins with a cut of it */
     void (*welcomed)(void *ctx);                /* a new generation has begun */
+    void (*parked)(void *ctx); /* the others go on without this session, for a while */
     void (*step)(void *ctx, uint64_t id, const struct sums *sums, double now_s); /* was made */
     bool (*between)(
         void *ctx); /* two tasks; false: the next one is not begun before a letter has come */

@@ -44,7 +44,6 @@ struct links {
     struct coder *coder;                    /* of replies */
     struct row_values *asked[SESSION_ASKS]; /* where answers go; NULL: nowhere */
     struct codec_cost reply_cost;
-    bool parked; /* others have taken over the work: this incarnation may be fenced */
 };
 
 enum err links_new(struct links **out, const struct links_config *config, struct errmsg *e)
@@ -190,12 +189,8 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
 static void on_refuse(struct link *k, const Gradwire__Refuse *m)
 {
     const struct links_config *config = &k->links->config;
-    char text[300];
-    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION && !k->links->parked) {
-        (void)snprintf(text, sizeof text, "shard %u turned us away: %.200s", k->shard, m->text);
-        config->on_refused(config->ctx, 138, text);
-        return;
-    }
+    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION)
+        config->on_turned_away(config->ctx, k->shard, m->text);
     if (m->reason == GRADWIRE__REASON__OTHER_NAME)
         log_warn("shard %u refuses us: %s", k->shard, m->text);
     if (m->reason == GRADWIRE__REASON__OTHER_GENERATION && m->generation &&
@@ -352,7 +347,6 @@ enum err links_restart(struct links *l, struct errmsg *e)
 {
     const struct plan *plan = &l->terms->plan;
     close_all(l);
-    l->parked = false;
     memset(l->asked, 0, sizeof l->asked);
     if (unreached_begin(l->config.unreached, plan->shards, clock_now_ms()))
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
@@ -381,11 +375,6 @@ enum err links_restart(struct links *l, struct errmsg *e)
         dial_start(l->link[i].dialer);
     }
     return ERR_OK;
-}
-
-void links_park(struct links *l, bool parked)
-{
-    l->parked = parked;
 }
 
 /* ---- what goes out ---- */

@@ -27,9 +27,10 @@ struct links_config {
     float *averages;             /* the same of moving averages; NULL: none are asked for */
     struct unreached *unreached; /* which links are there; begun with each generation */
     const struct local *local;   /* geo: what a round carries; else NULL */
-    /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
-     * code. */
+    /* Called where a gradient cannot be sent: the reason in words, and the exit code. */
     void (*on_refused)(void *ctx, int exit_code, const char *text);
+    /* A shard takes nothing of this incarnation any more. */
+    void (*on_turned_away)(void *ctx, uint32_t shard, const char *text);
     /* A shard has entered this generation, which is later than ours. */
     void (*on_later)(void *ctx, uint64_t generation);
     void *ctx;
@@ -41,9 +42,6 @@ void links_free(struct links *l);
 
 /* The session has a new generation: close everything and dial its plan's shards. Errors: ERR_NOMEM, ERR_INPUT. */
 enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
-
-/* While parked: a shard that turns this incarnation away has answered, and no more. links_restart ends it, too. */
-void links_park(struct links *l, bool parked);
 
 /* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
  * them as they become final. `rows`: of the step's batch, in sync. */

@@ -132,9 +132,10 @@ static void fence(struct chief *c, uint32_t worker)
 
 void async_hold_tick(struct chief *c)
 {
-    for (uint32_t i = 1; i < c->workers; i++) {
+    for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
-        if (!w->held && workers_hold_is_over(c, w))
+        bool own = i == 0 && w->up; /* it may evaluate */
+        if (!w->held && !own && workers_hold_is_over(c, w))
             fence(c, i);
     }
 }

@@ -279,12 +279,14 @@ void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t n
     check(c);
 }
 
-void chief_keep(struct chief *c, uint64_t ask, int64_t now_ms)
+void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms)
 {
     begin(c, now_ms);
     if (!c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
         return; /* a new generation begins, and drops it */
     c->keep_ask = ask;
+    c->keep_step = step;
+    c->keep_ms = now_ms;
     cut_start(c, false);
     check(c);
 }
@@ -396,6 +398,7 @@ void chief_tick(struct chief *c, int64_t now_ms)
         return;
     }
     check_lost_ps(c);
+    members_check_own(c);
     check_going_alone(c);
     if (c->rollback_due)
         roll_back(c);

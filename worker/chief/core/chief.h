@@ -109,7 +109,11 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms);
 void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m,
                  int64_t now_ms);
 
-/* A worker's connection: its hello (worker 0: the chief's own session, said once at the start), messages, loss.
+/* Another process was given this worker's place since the one that says this hello was: it is to be turned away. One
+ * whose incarnation shards refuse without such a process (a cut, or others' taking over its work) is welcomed anew. */
+bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__Hello *m);
+
+/* A worker's connection: its hello (worker 0: the chief's own session), messages, loss.
  * Before the generation is entered a hello is kept, and answered then.
  * Errors: ERR_REFUSED with the reason (a worker number that cannot be). */
 enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
@@ -128,8 +132,9 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
  * wanted. `generation`: the number of the own session's, in which this step is the end. */
 void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
 /* A cut of what is learned now is wanted, beside those that the job asks for: io->kept says of it. A later ask takes the
- * place of one whose cut has not stopped the shards. `ask`: not 0. */
-void chief_keep(struct chief *c, uint64_t ask, int64_t now_ms);
+ * place of one whose cut has not stopped the shards. `ask`: not 0. `step`: a cut of a later one is not what was asked for,
+ * and fails the ask; UINT64_MAX: any is. */
+void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* What an evaluation found is not finite: in words. The job fails. `step` as of chief_on_step. */

@@ -24,6 +24,7 @@
 enum {
     CHIEF_HOLD_MS = 10000,     /* a worker that is up holds within this, or is fenced */
     CHIEF_HOLD_DOWN_MS = 1000, /* the same for one whose connection is lost */
+    CHIEF_KEEP_MS = 3000,      /* the cut of an epoch's end stops the shards within this */
     CHIEF_CUT_RETRY_MS = 5000,
     CHIEF_CUT_STEPS = 500, /* with an automatic interval a cut is due when both have passed, */
     CHIEF_CUT_S = 60,
@@ -37,6 +38,7 @@ enum {
     CHIEF_STALL_MS =
         3000, /* nothing was made for so long: the shards are asked whom they wait for, */
     CHIEF_ANSWER_MS = 2000, /* answer within this, and are asked again */
+    CHIEF_SILENT_ASKS = 2,  /* a shard that has answered none of so many is waited for */
     CHIEF_STALL_STEPS =
         3, /* but only when so many steps, at the last one's pace, would have been made */
 };
@@ -102,13 +104,15 @@ struct chief_worker {
     bool given;      /* a process got `incarnation` in this generation: it may push */
     bool hello_used; /* its leases were taken over */
     int64_t fence_ms;
-    uint64_t incarnation;
+    uint64_t incarnation; /* the largest that is given, or that is refused with those below it */
+    uint64_t process;     /* the first one of the process that has this place */
     int64_t lost_ms;
     int64_t done_ms;               /* when it was sent DONE */
     Gradwire__Hello *hello;        /* kept until the generation is entered */
     uint32_t fenced_by;            /* ps that have answered FENCED */
     struct worker_account account; /* when acked */
-    bool unreached;                /* it has told that it does not reach `unreached_ps`, */
+    bool
+        unreached; /* it has told that it does not reach `unreached_ps`; parked for that, it stays so */
     uint32_t unreached_ps;
     int64_t unreached_ms; /* since then */
     int64_t
@@ -153,6 +157,7 @@ struct chief_stall {
     int64_t moved_ms;      /* since then nothing was made */
     int64_t took_ms[2];    /* the last one, and the one before */
     uint64_t asks;         /* of the shards, in this chief's life */
+    uint64_t first_ask;    /* of these, of this stall */
     int64_t asked_ms;      /* 0: not in this stall */
     struct chief_wait now; /* whom it is because of; seconds: not kept */
     int64_t since_ms;      /* of it */
@@ -339,7 +344,8 @@ struct chief {
     bool rollback_due;  /* when they are there: back to the last cut */
     struct chief_cut cut;
     struct chief_stall stall;
-    uint64_t keep_ask; /* whose cut is to come; 0: none */
+    uint64_t keep_ask, keep_step; /* whose cut is to come (0: none), of which step at the latest */
+    int64_t keep_ms;              /* since when */
     uint64_t next_cut, published_cut, published_step;
     struct chief_pace pace;
     int64_t last_cut_ms, retry_ms;
@@ -499,6 +505,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error) MUST_CHECK;
 /* members.c */
 void members_entered(struct chief *c); /* welcome all that wait, deal */
 void members_tick(struct chief *c);
+void members_check_own(struct chief *c); /* fails the job where its own worker stays without a ps */
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
 
 /* wait.c */

@@ -58,19 +58,33 @@ static void resume_all(struct chief *c)
         c->mode->tick(c);
 }
 
-/* What stood when it was asked for is in this cut: every shard has stopped. */
-static void take_ask(struct chief *c)
-{
-    c->cut.keeps = c->keep_ask;
-    c->keep_ask = 0;
-}
-
 static void tell_kept(struct chief *c, enum chief_kept what)
 {
     if (c->cut.keeps)
         c->io->kept(c->ctx, c->cut.keeps, what, c->cut.number, c->cut.step);
     if (what != KEPT_COPIED)
         c->cut.keeps = 0;
+}
+
+/* What stood when it was asked for is in this cut: every shard has stopped. */
+static void take_ask(struct chief *c)
+{
+    c->cut.keeps = c->keep_ask;
+    c->keep_ask = 0;
+    if (c->cut.step > c->keep_step)
+        tell_kept(c, KEPT_FAILED);
+}
+
+/* Before a takeover the asker's leaves of this step may have come to some shards. They make the step, and the others stop,
+ * or come to it, only when they have these leaves, too: the asker must not wait for the cut. */
+static void ask_tick(struct chief *c)
+{
+    int64_t since_ms = c->keep_ms > c->cut.began_ms ? c->keep_ms : c->cut.began_ms;
+    bool stops = c->cut.stage == STAGE_STOP || (c->cut.stage == STAGE_SAVE && !c->cut.resumed);
+    if (!stops || !c->keep_ask || c->now_ms - since_ms < CHIEF_KEEP_MS)
+        return;
+    c->io->kept(c->ctx, c->keep_ask, KEPT_FAILED, c->cut.number, c->cut.step);
+    c->keep_ask = 0;
 }
 
 static bool holding(const struct chief *c)
@@ -359,6 +373,7 @@ void cut_tick(struct chief *c)
         feedback_hold_tick(c);
         cut_progress(c);
     }
+    ask_tick(c);
     if (c->cut.stage == STAGE_STOP)
         cut_progress(c); /* what is uneven waits for a worker that can redo it */
     if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN || c->now_ms < c->retry_ms)

@@ -35,9 +35,10 @@ static bool may_push(const struct chief *c, uint32_t worker)
 /* One that is away may stay so, and one without leaves may never answer. */
 void feedback_hold_tick(struct chief *c)
 {
-    for (uint32_t i = 1; i < c->workers; i++) {
+    for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
-        if (w->held || (w->up && may_push(c, i)) || !workers_hold_is_over(c, w))
+        bool pushes = w->up && (i == 0 || may_push(c, i));
+        if (w->held || pushes || !workers_hold_is_over(c, w))
             continue;
         w->held = true;
         chief_say(c, 0, "worker %u %s: what it withheld is not in cut %" PRIu64, i,

@@ -30,9 +30,11 @@ void leases_tell_epoch(struct chief *c)
 {
     struct chief_leases *l = &c->async.leases;
     uint64_t over = l->done.count / c->config.settings.batches_per_epoch;
-    if (over > l->epochs_told && over < c->config.settings.epochs)
-        c->io->epoch(c->ctx, over);
+    if (over <= l->epochs_told)
+        return;
     l->epochs_told = over;
+    if (over < c->config.settings.epochs)
+        c->io->epoch(c->ctx, over);
 }
 
 void leases_done(struct chief *c, uint64_t id)
@@ -95,6 +97,14 @@ static void done_from_shards(struct chief *c, bool by_some)
     l->next_id = end;
 }
 
+/* It was dealt in this generation, before its former owner came and said that it has it. */
+static bool another_has(struct chief *c, uint64_t id, uint32_t worker)
+{
+    uint32_t owner = *owner_of(c, id);
+    return owner >= OWNER_WORKER && owner < OWNER_DYING && owner != OWNER_WORKER + worker &&
+           c->worker[owner - OWNER_WORKER].welcomed;
+}
+
 void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
 {
     struct chief_leases *l = &c->async.leases;
@@ -105,7 +115,7 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
         for (; l->next_id <= id; l->next_id++) /* dealt by a former chief, to whom is not known */
             if (!is_done(c, l->next_id))
                 set_owner(c, l->next_id, OWNER_REDO);
-        if (!is_done(c, id))
+        if (!is_done(c, id) && !another_has(c, id, worker))
             set_owner(c, id, OWNER_WORKER + worker);
     }
 }
@@ -117,6 +127,8 @@ void leases_start(struct chief *c, bool by_some)
     l->unsettled = UINT64_MAX;
     l->redo = 0;
     done_from_shards(c, by_some);
+    uint64_t over = l->done.count / c->config.settings.batches_per_epoch;
+    l->epochs_told = over < l->epochs_told ? over : l->epochs_told; /* later ones: told again */
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
         if (!is_done(c, id))
             set_owner(c, id, OWNER_REDO);

@@ -35,7 +35,7 @@ static struct chief_came how_it_came(const struct chief *c, const struct chief_w
 {
     const Gradwire__Hello *hello = w->hello;
     bool same_process = hello->incarnation != 0 && strcmp(hello->uuid, c->uuid) == 0 &&
-                        hello->incarnation >= w->incarnation;
+                        hello->incarnation >= w->incarnation && !hello->turned_away;
     return (struct chief_came){
         .same_process = same_process,
         .keeps_state = same_process && hello->incarnation == w->incarnation &&
@@ -44,10 +44,24 @@ static struct chief_came how_it_came(const struct chief *c, const struct chief_w
     };
 }
 
+/* From here on what has a smaller incarnation than this process ever had is another one, whose place it took. A process may
+ * have any of its later ones: a WELCOME may be lost. */
+static void note_process(const struct chief *c, struct chief_worker *w, uint64_t former)
+{
+    bool of_this_run = w->hello->incarnation && strcmp(w->hello->uuid, c->uuid) == 0;
+    if (w->hello_used) /* of the generation before, by the same process */
+        return;
+    if (!of_this_run)
+        w->process = w->incarnation;
+    else if (w->hello->incarnation > former)
+        w->process = w->hello->incarnation;
+}
+
 static void welcome(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
     const struct chief_came how = how_it_came(c, w);
+    const uint64_t former = w->incarnation;
     assert(c->entered && w->up && !w->welcomed);
     assert(!how.keeps_state || (how.same_process && !how.replaces));
     feedback_came(c, worker, how);
@@ -58,6 +72,7 @@ static void welcome(struct chief *c, uint32_t worker)
     if (c->mode->came)
         c->mode->came(c, worker, how);
     assert(w->incarnation);
+    note_process(c, w, former);
     w->welcomed = w->member = w->given = w->hello_used = true;
     w->acked = w->fencing = w->held = false;
     w->unreached = false; /* it has forgotten what it told */
@@ -66,6 +81,14 @@ static void welcome(struct chief *c, uint32_t worker)
         cut_resend_worker(c, worker);
     if (c->mode->welcomed)
         c->mode->welcomed(c, worker, how);
+    if (worker == 0 && c->phase == CHIEF_FINISH && !how.keeps_state && !c->evaluated)
+        c->io->finish(c->ctx); /* it has forgotten that it was asked */
+}
+
+bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__Hello *m)
+{
+    const struct chief_worker *w = worker < c->workers ? &c->worker[worker] : NULL;
+    return w && m->incarnation && m->incarnation < w->process && strcmp(m->uuid, c->uuid) == 0;
 }
 
 void members_entered(struct chief *c)
@@ -153,29 +176,46 @@ static void give_away(struct chief *c, uint32_t worker)
         c->mode->deal(c);
 }
 
-/* It hangs up, and is as one that is away. */
+/* It hangs up, and is as one that is away. The chief's own has no connection that it could close. */
 static void park(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
     Gradwire__Park m = GRADWIRE__PARK__INIT;
     chief_say(c, 1,
-              "worker %u cannot reach ps %u for %" PRId64
+              "worker %u%s cannot reach ps %u for %" PRId64
               " s, and others do: they take over its work",
-              worker, w->unreached_ps, (c->now_ms - w->unreached_ms) / 1000);
+              worker, worker ? "" : ", the chief's own,", w->unreached_ps,
+              (c->now_ms - w->unreached_ms) / 1000);
     m.generation = &c->named;
     m.ps = w->unreached_ps;
     c->io->to_worker(c->ctx, worker, FRAME_PARK, &m.base);
-    w->welcomed = w->unreached = false;
+    w->welcomed = false;
+    if (worker == 0) {
+        w->up = false;
+        w->lost_ms = c->now_ms;
+    }
     give_away(c, worker);
+}
+
+void members_check_own(struct chief *c)
+{
+    const struct chief_worker *own = c->worker;
+    uint32_t bound_s = c->config.timeouts.ps_rejoin_s;
+    if (own && own->unreached && c->now_ms - own->unreached_ms > (int64_t)bound_s * 1000)
+        chief_fail(c,
+                   "the chief's own worker could not reach ps %u for %u s (timeouts.ps_rejoin_s), "
+                   "though its control connection stands",
+                   own->unreached_ps, bound_s);
 }
 
 void members_tick(struct chief *c)
 {
     const int64_t bound_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
-    for (uint32_t i = 1; i < c->workers; i++) {
+    for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        if (w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
+        bool may_park = i > 0 || c->phase == CHIEF_RUN; /* the end is the chief's own to make */
+        if (may_park && w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
             others_reach(c, i, w->unreached_ps)) {
             park(c, i);
         } else if (w->member && !w->up && away_ms > bound_ms) {

@@ -1,7 +1,7 @@
 /* Whom training waits for. Only the shards know whose part of a step is missing, so they are asked while nothing is made.
  *
  * Happy path: nothing was made for CHIEF_STALL_MS -> WAIT_ASK to all shards -> WAIT from all -> who it is, told once ->
- * something is made: nobody is waited for. Failure modes: a shard does not answer (its ps is waited for), a ps is away
+ * something is made: nobody is waited for. Failure modes: a shard does not answer two asks (its ps is waited for), a ps is away
  * (known without asking), steps that take long (a stall lasts for CHIEF_STALL_STEPS of them at least). */
 #include <assert.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
         return nobody;
     const struct chief_worker *w = &c->worker[worker];
     struct chief_wait wait = {.who = WAIT_WORKER, .index = worker, .why = WAIT_AWAY};
-    if (w->up && w->unreached) {
+    if (w->unreached && (w->up || worker == 0)) {
         wait.why = WAIT_UNREACHED;
         wait.ps = w->unreached_ps;
     } else if (w->up) {
@@ -52,12 +52,29 @@ static struct chief_wait for_shard(const struct chief *c, size_t flag)
     return nobody;
 }
 
+/* Of the asks of this stall, how many are behind the shard's last answer. */
+static uint64_t unanswered(const struct chief *c, uint32_t shard)
+{
+    const struct chief_stall *s = &c->stall;
+    uint64_t before = s->first_ask - 1, answered = c->shard[shard].wait.number;
+    return s->asks - (answered > before ? answered : before);
+}
+
 static struct chief_wait for_silent_shard(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (c->shard[i].wait.number != c->stall.asks)
+        if (unanswered(c, i) >= CHIEF_SILENT_ASKS)
             return for_ps(c, c->plan.shard[i].ps);
     return nobody;
+}
+
+/* One that is only late may answer the ask before. */
+static bool all_have_answered(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].wait.number < c->stall.first_ask)
+            return false;
+    return true;
 }
 
 static struct chief_wait for_lost_member(const struct chief *c)
@@ -68,12 +85,20 @@ static struct chief_wait for_lost_member(const struct chief *c)
     return nobody;
 }
 
+/* The job ends when it has all. */
+static struct chief_wait for_parked_own(const struct chief *c)
+{
+    return c->worker && c->worker->unreached && !c->worker->member ? for_worker(c, 0) : nobody;
+}
+
 /* In the order in which one thing holds up the other. */
 static struct chief_wait find(const struct chief *c)
 {
     struct chief_wait w = for_silent_shard(c);
     if (w.who)
         return w;
+    if (!all_have_answered(c))
+        return c->stall.now;
     if (c->holds && c->cut.stage == STAGE_HOLD)
         return for_hold(c);
     if (c->cut.stage == STAGE_SAVE && !c->cut.resumed)
@@ -82,7 +107,9 @@ static struct chief_wait find(const struct chief *c)
         w = for_worker(c, c->mode->slowest(c));
     if (!w.who && c->cut.stage == STAGE_STOP)
         w = for_shard(c, offsetof(struct chief_shard, stopped));
-    return w.who || c->phase != CHIEF_RUN ? w : for_lost_member(c);
+    if (!w.who && c->phase == CHIEF_RUN)
+        w = for_lost_member(c);
+    return w.who ? w : for_parked_own(c);
 }
 
 /* ---- words ---- */
@@ -134,7 +161,7 @@ static void tell(struct chief *c, const struct chief_wait *w)
     char text[256];
     if (w->who && c->phase >= CHIEF_RUN) {
         wait_text(c, w, text, sizeof text);
-        chief_say(c, w->who == WAIT_PS || w->index > 0, "%s", text);
+        chief_say(c, w->who == WAIT_PS || w->index > 0 || w->why == WAIT_UNREACHED, "%s", text);
     } else if (c->stall.now.who) {
         chief_say(c, 0, "%s %u is not waited for any more",
                   c->stall.now.who == WAIT_PS ? "ps" : "worker", c->stall.now.index);
@@ -159,6 +186,8 @@ static void set(struct chief *c, struct chief_wait w)
 static void ask(struct chief *c)
 {
     Gradwire__WaitAsk m = GRADWIRE__WAIT_ASK__INIT;
+    if (!c->stall.asked_ms)
+        c->stall.first_ask = c->stall.asks + 1;
     m.generation = &c->named;
     m.number = ++c->stall.asks;
     c->stall.asked_ms = c->now_ms;

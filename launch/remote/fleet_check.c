@@ -59,7 +59,7 @@ static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *),
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
         json_t *ask = c->n && !c->failed ? make(c) : NULL;
-        c->asked = ask;
+        c->asked = c->link.busy = ask != NULL;
         c->answered = false;
         if (ask)
             remote_ask(c, ask);
@@ -67,6 +67,7 @@ static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *),
     fleet_wait(f);
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
+        c->link.busy = false;
         if (!c->answered)
             continue;
         size_t before = f->problems->n;

@@ -132,7 +132,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (l->state == LINK_OPENING && now_ms - l->opened_ms > LINK_READY_MS) {
         (void)snprintf(why, sizeof why, "no answer for %d s", LINK_READY_MS / 1000);
         link_lose(l, why);
-    } else if (l->state == LINK_READY && now_ms - l->talk.heard_ms > TALK_SILENCE_MS) {
+    } else if (l->state == LINK_READY && !l->busy && now_ms - l->talk.heard_ms > TALK_SILENCE_MS) {
         (void)snprintf(why, sizeof why, "no word for %d s", TALK_SILENCE_MS / 1000);
         link_lose(l, why);
     } else if (l->state == LINK_READY && now_ms - l->pinged_ms >= TALK_PING_MS) {

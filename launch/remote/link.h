@@ -3,7 +3,7 @@
  *
  * Happy path: link_open -> the runner says READY -> messages -> link_free. Failure modes: the shell
  * cannot be started, ends, prints no runner's hello, says no READY within LINK_READY_MS, or is
- * silent for TALK_SILENCE_MS: the link is down, its shell is killed, and the owner is told why, with
+ * silent for TALK_SILENCE_MS while it is not busy: the link is down, its shell is killed, and the owner is told why, with
  * what the shell said last. Whether it is opened again is the owner's. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_LINK_H
 #define GRADWIRE_LAUNCH_REMOTE_LINK_H
@@ -44,6 +44,7 @@ struct link {
     int errors_fd;
     struct event *errors, *tick;
     int64_t opened_ms, pinged_ms, ticked_ms;
+    bool busy; /* the owner has asked what takes the runner long, and has a bound of its own */
     char words[LINK_WORDS_BYTES]; /* the last line that the shell said on stderr */
     char line[LINK_WORDS_BYTES];
     size_t line_n;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* Version 1 says "no limit" by the largest multiple of a page. */
@@ -12,12 +13,13 @@
 
 static char cgroup_root[PATH_MAX] = "/sys/fs/cgroup";
 
-static const struct cgroup_limits unlimited = {UINT32_MAX, UINT64_MAX};
+static const struct cgroup_limits unlimited = {UINT32_MAX, UINT64_MAX, UINT64_MAX};
 
 static void take_least(struct cgroup_limits *to, struct cgroup_limits l)
 {
     to->cores = l.cores < to->cores ? l.cores : to->cores;
     to->memory_bytes = l.memory_bytes < to->memory_bytes ? l.memory_bytes : to->memory_bytes;
+    to->swap_bytes = l.swap_bytes < to->swap_bytes ? l.swap_bytes : to->swap_bytes;
 }
 
 /* The first line of a small file, or false. */
@@ -57,15 +59,22 @@ static uint32_t read_cores(const char *folder)
     return cores_of(quota, strtoll(line, NULL, 10));
 }
 
-static uint64_t read_memory(const char *folder)
+static uint64_t read_bytes(const char *folder, const char *name, const char *other)
 {
     char line[128];
-    bool v2 = read_line(line, sizeof line, folder, "memory.max");
-    if (!v2 && !read_line(line, sizeof line, folder, "memory.limit_in_bytes"))
+    if (!read_line(line, sizeof line, folder, name) &&
+        (!other || !read_line(line, sizeof line, folder, other)))
         return UINT64_MAX;
     char *end;
     unsigned long long bytes = strtoull(line, &end, 10);
     return end == line || bytes >= V1_UNLIMITED_BYTES ? UINT64_MAX : bytes; /* "max" */
+}
+
+static struct cgroup_limits of_folder(const char *folder)
+{
+    return (struct cgroup_limits){read_cores(folder),
+                                  read_bytes(folder, "memory.max", "memory.limit_in_bytes"),
+                                  read_bytes(folder, "memory.swap.max", NULL)};
 }
 
 /* `group` and everything above it, up to the controller's mount point. */
@@ -77,7 +86,7 @@ static struct cgroup_limits up_the_tree(const char *mount, const char *group)
     if (n < 0 || (size_t)n >= sizeof folder)
         return least;
     for (;;) {
-        take_least(&least, (struct cgroup_limits){read_cores(folder), read_memory(folder)});
+        take_least(&least, of_folder(folder));
         char *slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < strlen(mount))
             return least;
@@ -138,6 +147,15 @@ uint64_t cgroup_memory_bytes(void)
     uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
     uint64_t limit = cgroup_limits().memory_bytes;
     return limit < machine ? limit : machine;
+}
+
+uint64_t cgroup_memory_and_swap_bytes(void)
+{
+    struct sysinfo info;
+    uint64_t limit = cgroup_limits().swap_bytes, memory = cgroup_memory_bytes();
+    uint64_t swap = sysinfo(&info) == 0 ? (uint64_t)info.totalswap * info.mem_unit : 0;
+    swap = swap < limit ? swap : limit;
+    return memory > UINT64_MAX - swap ? UINT64_MAX : memory + swap;
 }
 
 void cgroup_set_root(const char *root)

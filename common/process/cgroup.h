@@ -1,4 +1,4 @@
-/* What the cgroups above a process allow it: CPU time and memory, by version 2 (cpu.max, memory.max) and version 1
+/* What the cgroups above a process allow it: CPU time and memory, by version 2 (cpu.max, memory.max, memory.swap.max) and version 1
  * (cpu.cfs_quota_us, memory.limit_in_bytes), whichever is mounted. */
 #ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
 #define GRADWIRE_COMMON_PROCESS_CGROUP_H
@@ -8,6 +8,7 @@
 struct cgroup_limits {
     uint32_t cores;        /* a part of one counts as one; UINT32_MAX: no limit */
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
+    uint64_t swap_bytes;   /* beside memory_bytes; the same */
 };
 
 /* The least over all groups above: of `self` (/proc/self/cgroup) under `root` (/sys/fs/cgroup). A group that is not
@@ -20,6 +21,8 @@ struct cgroup_limits cgroup_limits(void);
 /* The memory that this process may use, in bytes: the least of the machine's and these limits.
  * Thread: any; reads files. */
 uint64_t cgroup_memory_bytes(void);
+/* The same and the swap that this process may use: more than that it cannot have. Thread: any; reads files. */
+uint64_t cgroup_memory_and_swap_bytes(void);
 /* Before threads start; `root` is copied. */
 void cgroup_set_root(const char *root);
 

@@ -17,7 +17,7 @@ struct vitals {
     uint32_t threads;
 };
 
-static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX};
+static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX, UINT64_MAX};
 
 void vitals_init(void)
 {

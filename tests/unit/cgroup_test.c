@@ -144,6 +144,24 @@ static void the_cores_of_this_process_are_limited_by_its_root(void **state)
     assert_true(cores_usable() >= 1);
 }
 
+static void swap_counts_as_far_as_the_groups_allow_it(void **state)
+{
+    (void)state;
+    char root[PATH_MAX];
+    put("fs/a/memory.swap.max", "max\n");
+    assert_true(limits("0::/a\n").swap_bytes == UINT64_MAX);
+    put("fs/memory.swap.max", "4096\n");
+    assert_int_equal(limits("0::/a\n").swap_bytes, 4096);
+    put("fs/memory.max", "1000\n");
+    put("fs/memory.swap.max", "0\n");
+    (void)snprintf(root, sizeof root, "%s/fs", top);
+    cgroup_set_root(root);
+    assert_int_equal(cgroup_memory_bytes(), 1000);
+    assert_int_equal(cgroup_memory_and_swap_bytes(), 1000);
+    cgroup_set_root("/nowhere");
+    assert_true(cgroup_memory_and_swap_bytes() >= cgroup_memory_bytes());
+}
+
 #define IN_A_TREE(test) cmocka_unit_test_setup_teardown(test, make_top, remove_top)
 
 int main(void)
@@ -156,6 +174,7 @@ int main(void)
         IN_A_TREE(a_mount_may_have_the_name_of_all_its_controllers),
         IN_A_TREE(absurd_numbers_limit_nothing),
         IN_A_TREE(the_cores_of_this_process_are_limited_by_its_root),
+        IN_A_TREE(swap_counts_as_far_as_the_groups_allow_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

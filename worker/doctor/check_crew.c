@@ -148,17 +148,18 @@ static const char *crew_words(const struct check_crew *crew, char out[48])
     return out;
 }
 
-/* Is it so? Then it cannot work. */
+/* Is it so? Then it cannot work, with all of the swap that there is. */
 static bool refuse(const struct check *p, struct finding *f, uint64_t elems)
 {
     char a[24], b[24], words[48];
-    uint64_t limit = cgroup_memory_bytes(), least = least_bytes(p, elems);
+    uint64_t limit = cgroup_memory_and_swap_bytes(), least = least_bytes(p, elems);
     if (least > limit)
         finding_say(
             f, VERDICT_FAIL,
             "the model has %" PRIu64 " parameters, for which %s take at least %s of memory, "
-            "and this host allows %s",
-            elems, crew_words(&p->crew, words), estimate_text(a, least), estimate_text(b, limit));
+            "and this host allows %s%s",
+            elems, crew_words(&p->crew, words), estimate_text(a, least), estimate_text(b, limit),
+            limit > cgroup_memory_bytes() ? ", swap included" : "");
     return least > limit;
 }
 

@@ -33,9 +33,10 @@ def status(**changes):
            "workers": [{**worker, "worker": 0}, {**worker, "worker": 1, "slow": True, "task_s": 0.02}],
            "ps": [{"ps": 0, "up": True, "away_s": 0, "resident_bytes": 14e6, "http": "127.0.0.1:2", "heard_s": 0},
                   {"ps": 1, "up": False, "away_s": 13}],
-           "metric": "accuracy", "examples_per_s": 3000, "eta_s": 75, "cuts": {"published": 2, "failed": 0, "age_s": 4},
-           "warnings": [], "curve": [[i * 10, 2 / i, 1 - 1 / i, 3000 + i] for i in range(1, 46)],
-           "epoch_curve": [[1, 0.5, 0.8, 0.4, 0.85]], "eval": {"step": 450, "loss": 0.4, "accuracy": 0.85}}
+           "metrics": ["accuracy", "auc"], "examples_per_s": 3000, "eta_s": 75, "cuts": {"published": 2, "failed": 0, "age_s": 4},
+           "warnings": [], "curve": [[i * 10, 2 / i, 3000 + i, 1 - 1 / i, None] for i in range(1, 46)],
+           "epoch_curve": [[1, 0.5, 0.8, None, 0.4, 0.85, 0.75]],
+           "eval": {"step": 450, "loss": 0.4, "accuracy": 0.85, "auc": 0.75}}
     whole = changes.pop("whole_job", {})
     return {"process": "worker 0", "version": "0.1.0", "role": "worker", "index": 0, "worker": 0, "is_chief": True, "job": "census",
             "update": "sync", "ready": True, "not_ready": None, "state": "training", "waits_for": None, "draining": False,
@@ -110,11 +111,11 @@ class BrowserTest(unittest.TestCase):
     def test_a_running_job_with_a_slow_worker(self):
         seen = self.show("training")
         for words in ("census", "1 of 2", "450 of 900", "1:15", "3,000", "step 400, 0:04 ago", "Slow: worker 1, 20 ms for a step",
-                      "14 MB", "away 0:13", "waits for others 90 %"):
+                      "14 MB", "away 0:13", "waits for others 90 %", "Accuracy", "Auc", "evaluation 0.75"):
             self.assertIn(words, seen)
         for gone in "phase", "16777217", "null", "undefined", "NaN":
             self.assertNotIn(gone, seen)
-        self.assertEqual(self.browser.run("return document.querySelectorAll('svg polyline').length"), 5)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('svg polyline').length"), 6)
         grounds = set()
         for dark in False, True:
             self.browser.look(1200, 800, dark)
@@ -139,7 +140,7 @@ class BrowserTest(unittest.TestCase):
         job = status()["whole_job"]
         evil = {**job["ps"][0], "http": "javascript:alert(1)//:80"}
         seen = self.show("training", job=EVIL, update=EVIL, waits_for=None, whole_job={
-            "ps": [evil], "metric": EVIL, "warnings": [{"time_ms": EVIL, "process": EVIL, "level": "warning", "text": EVIL}],
+            "ps": [evil], "metrics": [EVIL], "warnings": [{"time_ms": EVIL, "process": EVIL, "level": "warning", "text": EVIL}],
             "eval": {"step": 1, EVIL: 1}})
         self.assertIn("<img src=x", seen)
         self.assertEqual(self.browser.run("return document.querySelectorAll('img, main script, iframe').length"), 0)

@@ -54,6 +54,22 @@ static void what_was_rolled_back_leaves_the_history(void **state)
     json_decref(all);
 }
 
+static void the_point_of_an_epoch_has_all_metrics_and_those_of_the_evaluation(void **state)
+{
+    (void)state;
+    static struct history h;
+    struct evaluation eval = {.loss = 3, .metric = {4, 5}};
+    struct history_point with = history_epoch(7, 2, 1, (double[]){2, NAN}, &eval);
+    struct history_point without = history_epoch(8, 2, 1, (double[]){2, NAN}, NULL);
+    history_add(&h, &with);
+    history_add(&h, &without);
+    json_t *all = history_json(&h, 6);
+    char *text = json_dumps(all, JSON_COMPACT);
+    assert_string_equal(text, "[[7,1.0,2.0,null,3.0,4.0,5.0],[8,1.0,2.0,null,null,null,null]]");
+    free(text);
+    json_decref(all);
+}
+
 static void hear(struct health *h, uint64_t tasks, double computed_s, int64_t now_ms)
 {
     Gradwire__Vitals m = GRADWIRE__VITALS__INIT;
@@ -112,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_history_is_thinned_evenly_and_has_its_newest_point),
         cmocka_unit_test(what_was_rolled_back_leaves_the_history),
+        cmocka_unit_test(the_point_of_an_epoch_has_all_metrics_and_those_of_the_evaluation),
         cmocka_unit_test(a_worker_is_slow_beside_the_others_alone),
         cmocka_unit_test(a_warning_that_is_no_text_is_shown_all_the_same),
     };

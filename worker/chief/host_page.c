@@ -10,27 +10,23 @@
 #include "worker/control/meter.h"
 #include "worker/model/metric.h"
 
-enum { WARNINGS_SHOWN = 12, STEP_VALUES = 3, EPOCH_VALUES = 4, RATE = 2 };
+enum { WARNINGS_SHOWN = 12 };
 
 /* The epochs of the processes before; on the curve by the step each is a point. */
 static void add_epochs(struct host *h)
 {
     const struct epoch_log *log = h->config.log;
-    const double none = NAN;
-    bool measures = h->control->config.job->model.metrics > 0;
+    uint32_t metrics = h->control->config.job->model.metrics;
     for (size_t i = 0; i < log->n; i++) {
         const struct epoch_line *l = &log->line[i];
-        struct history_point p = {.step = l->epoch * h->config.batches_per_epoch,
-                                  .value = {l->trained.loss, none, none, none}};
-        if (measures)
-            p.value[1] = l->trained.metric[0];
-        history_add(&h->page.steps, &p);
-        p.step = l->epoch;
-        if (l->has_eval)
-            p.value[2] = l->eval.loss;
-        if (l->has_eval && measures)
-            p.value[3] = l->eval.metric[0];
-        history_add(&h->page.epochs, &p);
+        struct history_point step = {l->epoch * h->config.batches_per_epoch,
+                                     {l->trained.loss, NAN}};
+        struct history_point epoch = history_epoch(
+            l->epoch, metrics, l->trained.loss, l->trained.metric, l->has_eval ? &l->eval : NULL);
+        memcpy(step.value + HISTORY_STEP_METRICS, l->trained.metric,
+               metrics * sizeof l->trained.metric[0]);
+        history_add(&h->page.steps, &step);
+        history_add(&h->page.epochs, &epoch);
     }
 }
 
@@ -156,7 +152,7 @@ static json_t *warnings_json(const struct host *h)
 static double rate_of(const struct host *h)
 {
     const struct history *s = &h->page.steps;
-    return s->n ? s->point[s->n - 1].value[RATE] : (double)NAN;
+    return s->n ? s->point[s->n - 1].value[HISTORY_RATE] : (double)NAN;
 }
 
 static double eta_s(const struct host *h, const struct chief_facts *f)
@@ -173,18 +169,26 @@ static json_t *cuts_json(const struct host *h)
                      h->published ? json_real(age_s) : json_null());
 }
 
+static json_t *metrics_json(const struct job *job)
+{
+    json_t *names = json_array();
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        (void)json_array_append_new(names, json_string(metric_name(job->model.metric[i])));
+    return names;
+}
+
 void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct job *job = h->control->config.job;
     (void)json_object_set_new(to, "epochs", json_integer(job->training.epochs));
-    (void)json_object_set_new(to, "metric",
-                              job->model.metrics ? json_string(metric_name(job->model.metric[0]))
-                                                 : json_null());
+    (void)json_object_set_new(to, "metrics", metrics_json(job));
     (void)json_object_set_new(to, "examples_per_s", json_number(rate_of(h)));
     (void)json_object_set_new(to, "eta_s", json_number(eta_s(h, f)));
     (void)json_object_set_new(to, "cuts", cuts_json(h));
     (void)json_object_set_new(to, "warnings", warnings_json(h));
-    /* [step, loss, metric, examples/s], and [epoch, loss, metric, loss and metric of the evaluation] */
-    (void)json_object_set_new(to, "curve", history_json(&h->page.steps, STEP_VALUES));
-    (void)json_object_set_new(to, "epoch_curve", history_json(&h->page.epochs, EPOCH_VALUES));
+    /* [step, loss, examples/s, metrics], and [epoch, loss, metrics, loss and metrics of the evaluation] */
+    uint32_t metrics = job->model.metrics;
+    (void)json_object_set_new(to, "curve",
+                              history_json(&h->page.steps, HISTORY_STEP_METRICS + metrics));
+    (void)json_object_set_new(to, "epoch_curve", history_json(&h->page.epochs, 2 * (1 + metrics)));
 }

@@ -39,8 +39,8 @@ enum control_letter {
     CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; data: uint64_t, of which step at the
                    * latest. TRAIN_KEPT says of it */
     CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
-    CONTROL_STEP_POINT,  /* data: struct history_point: loss, metric, examples/s after a step */
-    CONTROL_EPOCH_POINT, /* the same: loss, metric, and those of the evaluation, of an epoch */
+    CONTROL_STEP_POINT,  /* data: struct history_point, after a step */
+    CONTROL_EPOCH_POINT, /* the same, of an epoch */
     CONTROL_EPOCH_LINE,  /* data: a line of the history (worker/chief/epoch_log.h), a string */
     CONTROL_EPOCH_LINES, /* the same: all lines, in the place of those that the file has */
     CONTROL_QUIT,        /* from control_close */

@@ -1,9 +1,24 @@
 #include "worker/control/history.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 
 #include "common/base/json_number.h"
+
+struct history_point history_epoch(uint64_t epoch, uint32_t metrics, double loss,
+                                   const double *metric, const struct evaluation *eval)
+{
+    struct history_point p = {.step = epoch};
+    double *trained = p.value, *evaluated = p.value + 1 + metrics;
+    trained[0] = loss;
+    evaluated[0] = eval ? eval->loss : (double)NAN;
+    for (uint32_t i = 0; i < metrics; i++) {
+        trained[1 + i] = metric[i];
+        evaluated[1 + i] = eval ? eval->metric[i] : (double)NAN;
+    }
+    return p;
+}
 
 static void thin(struct history *h)
 {

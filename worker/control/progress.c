@@ -75,13 +75,25 @@ static double mean(double sum, double n)
     return n > 0 ? sum / n : NAN;
 }
 
-static void tell_point(const struct progress *p, uint64_t step, bool of_epoch,
-                       const double value[HISTORY_VALUES])
+/* The mean of an epoch's first batches jumps: the curves begin where a twentieth of it is learned. The first epoch has no
+ * curve before it, and begins at once. */
+static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
 {
-    struct history_point point = {.step = step};
-    memcpy(point.value, value, sizeof point.value);
+    return epoch > 1 && step < steps / 20;
+}
+
+static void tell_step(const struct progress *p, uint64_t epoch, uint64_t step, uint64_t steps,
+                      double loss, double examples_per_s, const struct sums *trained)
+{
+    struct history_point point = {.step = (epoch - 1) * steps + step};
+    bool few = too_few(epoch, step, steps);
+    point.value[0] = few ? (double)NAN : loss;
+    point.value[HISTORY_RATE] = examples_per_s;
+    for (uint32_t i = 0; i < p->job->model.metrics; i++)
+        point.value[HISTORY_STEP_METRICS + i] =
+            few ? (double)NAN : metric_value(p->job, i, trained->metric, trained->examples);
     if (p->on_point)
-        p->on_point(p->ctx, &point, of_epoch);
+        p->on_point(p->ctx, &point, false);
 }
 
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
@@ -100,7 +112,7 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     double first =
         job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
     double per_s = p->window_examples / (now_s - p->window_s);
-    tell_point(p, (epoch - 1) * steps + step, false, (double[]){mean_loss, first, per_s, NAN});
+    tell_step(p, epoch, step, steps, mean_loss, per_s, trained);
     write_line(p->fd,
                "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
                ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
@@ -179,9 +191,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
                number(eval ? eval->loss : NAN, c),
                not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0), metrics,
                now_s - p->epoch_s, best_text);
-    tell_point(p, epoch, true,
-               (double[]){loss, job->model.metrics ? metric[0] : NAN, eval ? eval->loss : NAN,
-                          eval && job->model.metrics ? eval->metric[0] : NAN});
+    struct history_point point = history_epoch(epoch, job->model.metrics, loss, metric, eval);
+    if (p->on_point)
+        p->on_point(p->ctx, &point, true);
     if (trained->examples > 0)
         words(learned, job, loss, metric);
     if (eval)

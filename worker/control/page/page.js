@@ -12,8 +12,8 @@
 
   const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
   const count = (x) => (isNumber(x) ? Math.round(x).toLocaleString("en-US") : "–");
-  const short = (x) => (!isNumber(x) ? "–" : x !== 0 && (Math.abs(x) < 0.001 || Math.abs(x) >= 1e5)
-    ? x.toExponential(2) : Number(x.toPrecision(4)).toString());
+  const short = (x) => (!isNumber(x) ? "–" : x !== 0 && (Math.abs(x) < 0.001 || Math.abs(x) >= 1e9)
+    ? x.toExponential(2) : Math.abs(x) >= 1e4 ? count(x) : Number(x.toPrecision(4)).toString());
   const percent = (x) => (isNumber(x) ? `${Math.round(100 * x)} %` : "");
 
   function bytes(n) {
@@ -134,9 +134,10 @@
     const of = (i, evalAt) => [
       { name: "training", className: "train", points: column(steps, i, atStep) },
       { name: "evaluation", className: "eval", points: column(epochs, evalAt, atEpoch), dots: true }];
-    const figures = [figure("Loss", of(1, 3))];
-    if (job.metric) figures.push(figure(sentence(job.metric), of(2, 4)));
-    figures.push(figure("Examples per second", [{ name: "now", className: "train", points: column(steps, 3, atStep) }], true));
+    const metrics = job.metrics || [];
+    const figures = [figure("Loss", of(1, 2 + metrics.length))];
+    metrics.forEach((name, i) => figures.push(figure(sentence(name.replaceAll("_", " ")), of(3 + i, 3 + metrics.length + i))));
+    figures.push(figure("Examples per second", [{ name: "now", className: "train", points: column(steps, 2, atStep) }], true));
     $("curves").replaceChildren(...figures);
   }
 
@@ -162,7 +163,7 @@
     if (job.rejected || job.recoveries) facts.push(["not finite", `${count(job.rejected)} batches rejected, ${count(job.recoveries)} rollbacks`]);
     if (job.lost) facts.push(["lost batches", count(job.lost)]);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => {
-      const pair = element("div");
+      const pair = element("div", undefined, name.startsWith("evaluation") ? "wide" : "");
       pair.append(element("dt", name), element("dd", value));
       return [pair];
     }));

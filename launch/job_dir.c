@@ -10,6 +10,8 @@
 #include "common/process/dirlock.h"
 #include "launch/base/rundir.h"
 
+#define WANTED "DIR is that of --output, without it runs/NAME with the job's name"
+
 static bool has(const char *dir, const char *name, mode_t kind)
 {
     char path[PATH_MAX];
@@ -29,15 +31,15 @@ const char *job_dir_given(const char *command, int argc, char **argv)
     struct stat s;
     flags_parse(command, argc, argv);
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
-    if (stat(dir, &s) != 0) {
-        (void)fprintf(stderr, "gradwire: %s: %s\n", dir, strerror(errno));
-        return NULL;
-    }
-    if (!job_dir_is(dir)) {
-        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", dir);
-        return NULL;
-    }
-    return dir;
+    if (stat(dir, &s) != 0)
+        (void)fprintf(stderr, "gradwire: %s: %s; " WANTED "\n", dir, strerror(errno));
+    else if (S_ISREG(s.st_mode))
+        (void)fprintf(stderr, "gradwire: %s is a file; " WANTED "\n", dir);
+    else if (!job_dir_is(dir))
+        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job; " WANTED "\n", dir);
+    else
+        return dir;
+    return NULL;
 }
 
 /* ---- what started it ---- */

@@ -26,15 +26,40 @@ static const struct command {
                 {"old", old_main}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static int main_unknown(const char *name)
+/* Others of the front door, which is a script. */
+static const char *const others[] = {"doctor", "lr-finder", "build", "setup", "install",
+                                     "test",   "bench",     "image", "help"};
+
+/* What other programs call it. */
+static const struct {
+    const char *word, *command;
+} meanings[] = {
+    {"run", "train"},     {"start", "train"}, {"fit", "train"},    {"resume", "train"},
+    {"restart", "train"}, {"kill", "stop"},   {"cancel", "stop"},  {"end", "stop"},
+    {"ps", "status"},     {"info", "status"}, {"show", "status"},  {"open", "status"},
+    {"log", "logs"},      {"tail", "logs"},   {"clean", "old"},    {"rm", "old"},
+    {"remove", "old"},    {"delete", "old"},  {"check", "doctor"}, {"validate", "doctor"}};
+
+static const char *main_meant(const char *name)
 {
     struct words near;
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strcmp(meanings[i].word, name) == 0)
+            return meanings[i].command;
     words_init(&near, name);
     for (size_t i = 0; i < COMMANDS; i++)
         words_try(&near, commands[i].name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        words_try(&near, others[i]);
+    return near.best;
+}
+
+static int main_unknown(const char *name)
+{
+    const char *meant = main_meant(name);
     (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", name,
-                  near.best ? ", did you mean " : "", near.best ? near.best : "",
-                  near.best ? "?" : "; --help lists them");
+                  meant ? ", did you mean " : "", meant ? meant : "",
+                  meant ? "?" : "; --help lists them");
     return EXIT_INPUT;
 }
 

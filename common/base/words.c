@@ -1,6 +1,7 @@
 #include "common/base/words.h"
 
 #include <string.h>
+#include <strings.h>
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {
@@ -39,7 +40,7 @@ void words_init(struct words *w, const char *word)
 
 void words_try(struct words *w, const char *candidate)
 {
-    unsigned d = words_distance(w->word, candidate);
+    unsigned d = strcasecmp(w->word, candidate) == 0 ? 0 : words_distance(w->word, candidate);
     if (d < w->distance && d < strlen(candidate)) {
         w->distance = d;
         w->best = candidate;

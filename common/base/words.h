@@ -10,6 +10,7 @@ struct words {
 };
 
 void words_init(struct words *w, const char *word);
+/* One that differs in case alone is nearest. */
 void words_try(struct words *w, const char *candidate);
 
 /* Edit distance (optimal string alignment: insert, delete, replace, swap of neighbours); words

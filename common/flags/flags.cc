@@ -122,6 +122,14 @@ bool is_left_out(const flag &f)
 /* ---- the words ---- */
 
 /* The first program that people start and that has this flag, or NULL. */
+bool takes(const char *name)
+{
+    for (const flag *f = flags_table; f->programs; f++)
+        if ((f->programs & program->takes) && f->name && strcmp(f->name, name) == 0)
+            return true;
+    return false;
+}
+
 const char *owner(const std::string &name)
 {
     for (const flags_program *p = flags_programs; p->name; p++)
@@ -131,8 +139,34 @@ const char *owner(const std::string &name)
     return nullptr;
 }
 
+/* The key of the job file that is meant; "": none. `exact`: only one of that very name. */
+std::string key_meant(const std::string &name, bool exact)
+{
+    static const char asks[] = "did you mean ";
+    char hint[512];
+    if (!takes("set"))
+        return "";
+    job_key_hint(name.c_str(), hint, sizeof hint);
+    std::string key = strncmp(hint, asks, sizeof asks - 1) == 0 ? hint + sizeof asks - 1 : "";
+    if (!key.empty() && key.back() == '?')
+        key.pop_back();
+    size_t dot = key.rfind('.');
+    bool right = dot != std::string::npos && key.find('[') == std::string::npos;
+    return right && (!exact || key.substr(dot + 1) == name) ? key : "";
+}
+
+err refuse_key(const Reader &r, const std::string &name, const std::string &key)
+{
+    return err_set(r.e, ERR_INPUT,
+                   "%sunknown flag --%.80s; --set %s=VALUE sets that key of the job file",
+                   r.where.c_str(), name.c_str(), key.c_str());
+}
+
 err refuse_unknown(const Reader &r, const std::string &name)
 {
+    std::string key = key_meant(name, true);
+    if (!key.empty())
+        return refuse_key(r, name, key);
     if (owner(name))
         return err_set(r.e, ERR_INPUT, "%sunknown flag --%s; it is a flag of %s", r.where.c_str(),
                        name.c_str(), owner(name));
@@ -141,6 +175,9 @@ err refuse_unknown(const Reader &r, const std::string &name)
     for (const flag *f = flags_table; f->programs; f++)
         if ((f->programs & program->takes) && f->name)
             words_try(&near, f->name);
+    key = near.best ? "" : key_meant(name, false);
+    if (!key.empty())
+        return refuse_key(r, name, key);
     return near.best ? err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s, did you mean --%s?",
                                r.where.c_str(), name.c_str(), near.best)
                      : err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s; --help lists them",
@@ -294,12 +331,16 @@ err check(errmsg *e)
                            shown(*find(f->wants)).c_str());
     const std::vector<std::string> &words = lists[FLAGS_WORDS];
     bool job = !(program->is & FLAGS_PROCESS) || *flags_text("job") || flags_on("doctor");
-    if (!job || (program->word && words.empty()))
-        return err_set(e, ERR_INPUT, "%s is missing; --help lists the flags",
-                       job ? program->word : "--job=FILE");
-    if (words.size() > program->words_max)
-        return err_set(e, ERR_INPUT, "'%.80s' is a second %s; allowed: one",
-                       words[program->words_max].c_str(), program->word);
+    if (!job)
+        return err_set(e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
+    if (program->word && words.empty())
+        return err_set(e, ERR_INPUT, "%s is missing: %s; --help lists the flags", program->word,
+                       program->usage);
+    if (words.size() > program->words_max) {
+        const char *word = words[program->words_max].c_str();
+        return err_set(e, ERR_INPUT, "'%.80s' is a second %s; allowed: one%s", word, program->word,
+                       *word == '=' ? "; --set takes key=value without blanks" : "");
+    }
     return ERR_OK;
 }
 

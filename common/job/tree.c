@@ -212,11 +212,16 @@ static enum err parse_failed(const yaml_parser_t *parser, const char *name, cons
     if (parser->error == YAML_MEMORY_ERROR)
         return err_set(e, ERR_NOMEM, "out of memory");
     char where[160];
-    struct job_node at = {.line = (uint32_t)parser->problem_mark.line + 1, .set = set};
+    char began[48] = "";
+    const char *problem = parser->problem ? parser->problem : "cannot be read";
+    size_t line = parser->problem_mark.line, context = parser->context_mark.line;
+    struct job_node at = {.line = (uint32_t)line + 1, .set = set};
     job_tree_where(where, sizeof where, &at, name);
-    return err_set(e, ERR_INPUT, "%s: not YAML: %s%s%s", where,
-                   parser->problem ? parser->problem : "cannot be read",
-                   parser->context ? ", " : "", parser->context ? parser->context : "");
+    if (parser->context && context < line)
+        (void)snprintf(began, sizeof began, " that begins in line %zu", context + 1);
+    return err_set(e, ERR_INPUT, "%s: not YAML: %s%s%s%s%s", where, problem,
+                   parser->context ? ", " : "", parser->context ? parser->context : "", began,
+                   strstr(problem, "cannot start any token") ? " (a tab? indent by blanks)" : "");
 }
 
 static enum err parse_document(yaml_parser_t *parser, struct tree_copy *t, struct job_node **root)

@@ -61,14 +61,27 @@ class FlagsTest(unittest.TestCase):
             self.refused(run("--help=yes"), "--help takes no value")
         self.each(check)
 
+    def test_a_key_of_the_job_file_is_no_flag_and_is_told_as_a_key(self):
+        for command in "train", "rank":
+            for words, says in ((["--epochs", "3"], "unknown flag --epochs; --set training.epochs=VALUE sets that key"),
+                                (["--lr=0.1"], "unknown flag --lr; --set training.learning_rate=VALUE sets"),
+                                (["--batch-size=8"], "--set training.batch_size=VALUE"), (["--seed=8"], "--set training.seed=VALUE"),
+                                (["--gpus=1"], "unknown flag --gpus; --help lists them"),
+                                (["--set", "training.epochs", "=", "3"], "'=' is a second JOB; allowed: one; --set takes key=value")):
+                got = subprocess.run([LAUNCH, command, "job.yaml", *words], capture_output=True, text=True)
+                self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
+
     def test_what_is_missing_is_named(self):
         def check(run, name, usage, flag, missing):
             if missing:
-                self.refused(run(), f"{missing} is missing; --help lists the flags")
+                code, out, error = run()
+                shown = "" if missing.startswith("-") else f": {usage}"
+                self.assertEqual((code, out, f"{missing} is missing{shown}" in error), (2, "", True), error)
+                self.assertTrue(error.endswith("; --help lists the flags\n"), error)
         self.each(check)
 
     def test_a_command_that_is_mistyped_is_told_with_the_one_that_was_meant(self):
-        for word, says in ("trian", "unknown command trian, did you mean train?"), ("x", "unknown command x; --help lists them"):
+        for word, says in ("trian", "unknown command trian, did you mean train?"), ("x", "unknown command x; --help lists them"), ("resume", "unknown command resume, did you mean train?"):
             got = subprocess.run([LAUNCH, word, "--ps=1"], capture_output=True, text=True)
             self.refused((got.returncode, got.stdout, got.stderr), says)
 

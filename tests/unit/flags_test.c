@@ -213,7 +213,7 @@ static void flags_of_the_launcher_are_read_and_refused_alike(void **state)
                "--workers=two");
     REFUSED_OF("train", "--output: '' is not allowed; allowed: DIR", "j", "--output=");
     REFUSED_OF("train", "--rsh wants --hosts=FILE as well", "j", "--rsh=x");
-    REFUSED_OF("train", "JOB is missing; --help lists the flags", "--ps=1");
+    REFUSED_OF("train", "JOB is missing: gradwire train JOB; --help lists the flags", "--ps=1");
     REFUSED_OF("train", "'k' is a second JOB; allowed: one", "j", "k");
     REFUSED_OF("rank", "unknown flag --workers; it is a flag of train", "j", "--workers=3");
 }

@@ -1217,7 +1217,15 @@ static void what_is_no_yaml_names_its_line(void **state)
     (void)state;
     refused("name: x\n\tmodel: 3\n", NULL,
             "j.yaml:2: not YAML: found a tab character that violates indentation, while scanning a "
-            "plain scalar");
+            "plain scalar that begins in line 1");
+    refused(
+        "a:\n  \t- b\n", NULL,
+        "j.yaml:2: not YAML: found character that cannot start any token, while scanning for the "
+        "next token (a tab? indent by blanks)");
+    refused(
+        "a: {b: 1,\n  c: \"d}\n", NULL,
+        "j.yaml:3: not YAML: found unexpected end of stream, while scanning a quoted scalar that "
+        "begins in line 2");
     refused("", NULL, "j.yaml:1: there is nothing in it");
     refused("- a\n", NULL, "j.yaml:1: a job file is a map of keys, like name: mnist");
     refused("a: 1\n---\nb: 2\n", NULL, "j.yaml:3: a second document starts here; one is allowed");

@@ -28,7 +28,8 @@ struct process {
     char output[4096];
     int listen_fd, http_fd;
     struct fault fault;
-    struct over over; /* the job that is done */
+    struct over over;  /* the job that is done */
+    uint32_t linger_s; /* for workers that have not heard of it */
 };
 
 static enum err load_job(struct process *p, struct errmsg *e)
@@ -62,7 +63,8 @@ static int live(struct process *p, enum ending ending)
                                          .grace_s = (uint32_t)p->flags.grace_s,
                                          .fault = p->fault,
                                          .ending = ending,
-                                         .over = &p->over};
+                                         .over = &p->over,
+                                         .linger_s = &p->linger_s};
     if (config.listen_fd >= 0)
         return server_run(&config);
     log_error("no descriptor to listen with");
@@ -113,6 +115,13 @@ static enum err open_ports(struct process *p, struct errmsg *e)
     return err ? err : http_bind(&p->http_fd, &p->flags.http, e);
 }
 
+/* The next chief may have another file: more epochs, say. */
+static enum err load_job_again(struct process *p, struct errmsg *e)
+{
+    job_close(&p->job);
+    return load_job(p, e);
+}
+
 static int run(struct process *p)
 {
     struct errmsg e = {""};
@@ -124,8 +133,8 @@ static int run(struct process *p)
     int exit_code = live(p, look_back(p));
     while (exit_code == SERVER_RESTS) {
         signals_last_words(p->flags.termination_message, "told to go: the job is done");
-        job_close(&p->job); /* the next chief may have another file: more epochs, say */
-        err = load_job(p, &e);
+        if (p->flags.waits)
+            err = load_job_again(p, &e);
         if (err)
             return wrong(err, &e);
         mem_give_back();

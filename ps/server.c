@@ -321,13 +321,17 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
-    bool rests = s->config->waits && !m->exit_code;
+    *s->config->linger_s = s->config->cluster->index == 0 ? m->linger_s : 0;
+    bool rests = (s->config->waits || *s->config->linger_s) && !m->exit_code;
     if (m->over)
         over_set(s->config->over, m->over->epochs, m->over->run);
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
+    if (*s->config->linger_s)
+        log_info("a worker has not heard of it: staying %u s for those that ask",
+                 *s->config->linger_s);
     if (rests && !life_is[s->life].entered)
         s->life = life_next(s->life, LIFE_OVER); /* it holds nothing as it is */
     else
@@ -607,6 +611,8 @@ static void check_rest(struct server *s, int64_t now)
     int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
     if (s->config->ending == ENDING_DONE && start_ms > ENDING_ALONE_MS)
         bound_ms = ENDING_ALONE_MS;
+    if (*s->config->linger_s)
+        bound_ms = (int64_t)*s->config->linger_s * 1000;
     if (s->config->waits && life_is[s->life].rests)
         return;
     if (s->config->waits && away_ms > start_ms) {

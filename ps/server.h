@@ -5,7 +5,8 @@
  * Failure modes: a hello of another job, version or ps list (refused by name), garbage (closed, logged), SIGTERM (the
  * chief is asked for a cut; exit 143 when it is published, or the grace has passed), no chief for too long (exit 1; never,
  * before training, with `waits`: then it is idle). Where the job is done already it says so: with `waits` it is idle
- * until a chief comes, otherwise it leaves by itself. */
+ * until a chief comes, otherwise it leaves by itself. Ps 0 lives once more where a worker has not heard of the end: it tells so
+ * for as long as the chief said (linger_s). */
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 
@@ -25,10 +26,11 @@ struct server_config {
     struct fault fault; /* a slow disk, for tests */
     /* What was found when it began; ENDING_DONE, too, in the lives behind a job's end. */
     enum ending ending;
-    struct over *over; /* what is known of a job that is done; written when one is */
+    struct over *over;  /* what is known of a job that is done; written when one is */
+    uint32_t *linger_s; /* the same: for how long workers may ask for it; 0: it leaves */
 };
 
-/* The job is done, and `waits`: to be run again, with nothing of the job left. */
+/* The job is done, and `waits`, or workers may ask: to be run again, with nothing of the job left. */
 enum { SERVER_RESTS = -1 };
 
 /* Run until the end; returns the exit code, or SERVER_RESTS. Thread: main. */

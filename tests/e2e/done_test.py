@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import sys
 import threading
@@ -194,6 +195,21 @@ class DoneTest(TrainCase):
         chief.process.kill()  # it waits for an evaluator that does not come
         worker.wait(0)
         self.assertIn("the job is done", worker.last_line())
+
+    def test_a_worker_that_misses_the_end_and_sees_no_checkpoint_hears_it_of_ps_0(self):
+        keys = ["--set=timeouts.ps_rejoin_s=4", "--set=timeouts.worker_rejoin_s=3", "--set=timeouts.evaluator_s=2", "--evaluators=1"]
+        ps = [self.start("ps", i, *keys) for i in (0, 1)]
+        chief = self.start("worker", 0, *keys)
+        worker = self.start("worker", 1, *keys, out=self.tmp / "own")
+        self.until(lambda: f"the final checkpoint is published\n{chief.log()}",
+                   (self.out / "model" / "weights.safetensors").exists)
+        worker.process.send_signal(signal.SIGSTOP)  # it cannot confirm the end
+        chief.wait(0)
+        worker.process.send_signal(signal.SIGCONT)
+        worker.wait(0)
+        self.assertIn("ps 0 says that the job is done", worker.log())
+        self.assertIn("staying 3 s for those that ask", ps[0].wait(0).log())
+        self.assertNotIn("staying", ps[1].wait(0).log())
 
     def test_an_idle_worker_tries_again_and_reads_its_job_again(self):
         refused = hellos = 0  # of an idle worker

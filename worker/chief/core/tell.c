@@ -51,6 +51,15 @@ void chief_end(struct chief *c, int exit_code, const char *text)
     c->io->ended(c->ctx, exit_code, text);
 }
 
+/* A member that has not heard of the end, and may never see what the chief wrote. */
+static bool someone_may_ask(const struct chief *c)
+{
+    for (uint32_t i = 1; i < c->workers; i++)
+        if (c->worker[i].member && c->worker[i].incarnation && !c->worker[i].acked)
+            return true;
+    return false;
+}
+
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps)
 {
     Gradwire__Done m = GRADWIRE__DONE__INIT;
@@ -60,6 +69,8 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     m.over = exit_code ? NULL : &over;
     over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
     over.run = c->config.checkpoint.run;
+    m.linger_s =
+        to_ps && exit_code == 0 && someone_may_ask(c) ? c->config.timeouts.worker_rejoin_s : 0;
     if (to_ps)
         chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
     for (uint32_t i = 1; i < c->workers && !to_ps; i++) {

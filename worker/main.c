@@ -669,6 +669,24 @@ static void remember(struct process *p, const struct train *train, const struct 
     p->rests = idle_state(&end, &p->result.exit_code);
 }
 
+static void say_end(const struct process *p)
+{
+    if (p->result.exit_code && p->result.exit_code != 143)
+        log_error("%s", p->result.error);
+    else if (p->result.error[0])
+        log_info("%s", p->result.error);
+}
+
+/* Also with --when_done=wait: who started it starts it again. */
+static void leave_at_once(const struct process *p)
+{
+    log_warn("storage does not answer for %s: leaving without", p->checkpoints);
+    say_end(p);
+    termination_end(p->flags.termination_message, p->result.exit_code);
+    (void)fflush(NULL);
+    _exit(p->result.exit_code);
+}
+
 /* *asked: there: the chief wants the rows to be read anew. */
 static enum err run_worker(struct process *p, struct train *train, struct control_encoding *asked,
                            struct errmsg *e)
@@ -696,6 +714,8 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
         *asked = control.encoding;
         if (!asked->there)
             remember(p, train, &control);
+        if (chief_link_hangs(link))
+            leave_at_once(p);
     }
     chief_link_free(link);
     return err;
@@ -999,10 +1019,7 @@ static int attend(struct process *p)
                                     last */
     else if (err)
         return wrong(err, &e);
-    if (p->result.exit_code && p->result.exit_code != 143)
-        log_error("%s", p->result.error);
-    else if (p->result.error[0])
-        log_info("%s", p->result.error);
+    say_end(p);
     int exit_code = p->result.exit_code;
     forget(p);
     return exit_code;

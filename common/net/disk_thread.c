@@ -1,5 +1,7 @@
 #include "common/net/disk_thread.h"
 
+#include <time.h>
+
 #include "common/base/mem.h"
 
 struct disk_job {
@@ -73,6 +75,25 @@ void disk_thread_settle(struct disk_thread *t)
     while (t->jobs)
         pthread_cond_wait(&t->changed, &t->lock);
     pthread_mutex_unlock(&t->lock);
+}
+
+bool disk_thread_close_within(struct disk_thread *t, int64_t ms)
+{
+    struct timespec until;
+    int err = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&t->lock);
+    while (t->jobs && !err)
+        err = pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC, &until);
+    bool idle = t->jobs == 0;
+    pthread_mutex_unlock(&t->lock);
+    if (idle)
+        disk_thread_close(t);
+    return idle;
 }
 
 void disk_thread_close(struct disk_thread *t)

@@ -119,6 +119,21 @@ static void without_memory_a_job_stays_the_callers(void **state)
     assert_int_equal(d.n, 0);
 }
 
+/* As a look at storage that has died. */
+static void a_job_that_does_not_end_does_not_hold_up_the_end(void **state)
+{
+    (void)state;
+    static struct done d;
+    struct job job = {&d, 0};
+    open_disk(&d);
+    assert_int_equal(disk_thread_post(&d.disk, wait_and_add, &job), ERR_OK);
+    assert_false(disk_thread_close_within(&d.disk, 20));
+    assert_int_equal(sem_post(&d.may_begin), 0);
+    assert_true(disk_thread_close_within(&d.disk, 60000));
+    assert_int_equal(sem_destroy(&d.may_begin), 0);
+    assert_order(&d, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +141,7 @@ int main(void)
         cmocka_unit_test(what_was_posted_is_done_when_the_thread_has_ended),
         cmocka_unit_test(more_jobs_than_may_wait_are_refused),
         cmocka_unit_test(without_memory_a_job_stays_the_callers),
+        cmocka_unit_test(a_job_that_does_not_end_does_not_hold_up_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "worker/control/chief_link.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ enum {
         10000, /* for all shards to enter a generation that some are in, and the chief to welcome us */
     LOOK_MS = 2000,
     LOOK_BOUND_S = 10, /* storage may hang */
+    LOOK_STOP_MS = 2000,
 };
 
 enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: the final manifest is there */
@@ -56,7 +58,9 @@ struct chief_link {
     uint64_t later;      /* the latest that a shard has said; 0: none */
     int64_t later_ms;
     struct disk_thread disk;
-    bool looking, looked; /* for the final manifest, since the connection was lost */
+    bool hangs;            /* its look, at the end */
+    atomic_bool abandoned; /* the same: its answer is not wanted any more */
+    bool looking, looked;  /* for the final manifest, since the connection was lost */
     int64_t looked_ms;
     ProtobufCMessage *message;
     uint16_t type;
@@ -68,8 +72,14 @@ enum err chief_link_new(struct chief_link **out, struct errmsg *e)
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
     disk_thread_init(&l->disk);
+    atomic_init(&l->abandoned, false);
     *out = l;
     return ERR_OK;
+}
+
+bool chief_link_hangs(const struct chief_link *l)
+{
+    return l->hangs;
 }
 
 void chief_link_free(struct chief_link *l)
@@ -290,14 +300,16 @@ static void check_later(struct chief_link *l, int64_t now)
 struct look {
     struct control *control;
     uint64_t generation;
+    const atomic_bool *abandoned;
 };
 
 static void look(void *arg)
 {
     struct look *k = arg;
     const struct control_config *config = &k->control->config;
-    control_post(k->control, LINK_LOOKED,
-                 ending_seen(config->checkpoints, config->job, k->generation), NULL, NULL);
+    bool seen = ending_seen(config->checkpoints, config->job, k->generation);
+    if (!atomic_load(k->abandoned))
+        control_post(k->control, LINK_LOOKED, seen, NULL, NULL);
     mem_free(k);
 }
 
@@ -307,7 +319,7 @@ static void start_look(struct chief_link *l, int64_t now)
     struct look *k = l->looking || now - l->looked_ms < LOOK_MS ? NULL : mem_zalloc(1, sizeof *k);
     if (!k)
         return;
-    *k = (struct look){l->control, l->generation};
+    *k = (struct look){l->control, l->generation, &l->abandoned};
     l->looked_ms = now;
     l->looking = disk_thread_post(&l->disk, look, k) == ERR_OK;
     if (!l->looking)
@@ -500,7 +512,8 @@ static void chief_link_on_go(void *role, int64_t now)
 static void chief_link_stop(void *role)
 {
     struct chief_link *l = role;
-    disk_thread_close(&l->disk);
+    l->hangs = !disk_thread_close_within(&l->disk, LOOK_STOP_MS);
+    atomic_store(&l->abandoned, l->hangs);
     dial_free(l->ps);
     dial_free(l->chief);
     l->ps = l->chief = NULL;

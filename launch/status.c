@@ -73,7 +73,7 @@ static void status_print_progress(const char *dir)
     status_print_wait(kept);
     json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
     if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)
-        (void)printf("  last checkpoint: cut %lld\n", (long long)cut);
+        (void)printf("  last checkpoint: %lld\n", (long long)cut);
     (void)printf("  restarts: %lld\n",
                  (long long)json_integer_value(json_object_get(kept, "restarts")));
     free(line);
@@ -143,8 +143,7 @@ static void status_print_cut(const char *dir)
     time_t when = 0;
     unsigned long long cut = status_newest_cut(dir, &when);
     if (when)
-        (void)printf("  last checkpoint: cut %llu  (%.0f s ago)\n", cut,
-                     difftime(time(NULL), when));
+        (void)printf("  last checkpoint: %llu  (%.0f s ago)\n", cut, difftime(time(NULL), when));
     else
         (void)printf("  no checkpoint yet\n");
 }

@@ -5,7 +5,8 @@ install_help() {
     cat <<'HELP'
 ./gradwire install [--prefix DIR]
 
-  --prefix DIR   where to (/usr/local): DIR/bin has the programs, DIR/share/gradwire examples and documentation
+  --prefix DIR   where to (/usr/local): DIR/bin has the programs, DIR/share/gradwire examples and documentation;
+                 both are replaced
 
 DESTDIR=ROOT in the environment puts all of it below ROOT, for makers of packages. Nothing else is written, and an installed
 gradwire writes nothing there, so other users may run it. As root, the program is built as the user who has the source tree.
@@ -62,6 +63,7 @@ install_all() {
     install_may_write "$below/bin"
     install_may_write "$below/share/gradwire"
     install_build
+    rm -rf "$below/share/gradwire/docs" "$below/share/gradwire/examples" # files that a newer version no longer has
     umask 022 # of the folders; files have modes of their own
     said=$(cmake --install "$ROOT/build" --prefix "$prefix" 2>&1) || die 1 "install: $(tail -n 3 <<<"$said")"
     rm -f "$ROOT"/build/install_manifest*.txt # root's would be in the way of the next one

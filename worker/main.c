@@ -376,20 +376,20 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
     if (job_identity_compare(p->base.identity_text, p->job.identity_text, e)) {
         const struct errmsg what = *e;
         return err_set(e, ERR_INPUT,
-                       "%.150s goes on from cut %" PRIu64
-                       ", which is of another job: %.150s; give it back what it had%s",
+                       "%.150s: the job differs from that of its checkpoint %" PRIu64
+                       ": %.150s; give it back what it had%s",
                        p->output, p->base.cut, what.text, ways_out(p));
     }
     if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
         return err_set(e, ERR_INPUT,
-                       "%.150s goes on from cut %" PRIu64
-                       ", which was trained on other data: give it the same%s",
+                       "%.150s: the data differ from those of its checkpoint %" PRIu64
+                       ": give it the same%s",
                        p->output, p->base.cut, ways_out(p));
     uint64_t epochs = manifest_epochs(&p->base, per_epoch);
     if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
         epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
         return err_set(e, ERR_INPUT,
-                       "%.150s goes on from cut %" PRIu64
+                       "%.150s goes on from checkpoint %" PRIu64
                        ", whose steps are not all of a batch of their own: sync.dropped must be "
                        "redo, as it was%s",
                        p->output, p->base.cut, resume_ways(false));

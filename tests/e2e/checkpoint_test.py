@@ -104,7 +104,7 @@ class CheckpointTest(TrainCase):
                               ("data.synthetic_train_rows", KEYS["data.synthetic_train_rows"], "900")):
             with self.subTest(key):
                 job = self.launch(keys={**KEYS, key: new}).wait(2)
-                self.assertIn(f"goes on from cut {cuts[-1]}, which is of another job: {key} was {old}, is {new}",
+                self.assertIn(f"the job differs from that of its checkpoint {cuts[-1]}: {key} was {old}, is {new}",
                               job.stderr())
                 self.assertNotIn("checkpoint.run", job.stderr())  # which begins where a job is done
                 self.assertEqual(job.summary()["exit_code"], 2)

@@ -112,7 +112,7 @@ class CsvTest(TrainCase):
         self.assertIn("data.trim was false, is true", job.stderr())
         self.write(bad=(6, 700))
         job = self.train(code=2, keys={"training.epochs": 2})
-        self.assertIn("which was trained on other data: give it the same, or begin anew with --fresh or another --output; a new "
+        self.assertIn("give it the same, or begin anew with --fresh or another --output; a new "
                       "checkpoint.run begins with what is learned", job.stderr())
 
 

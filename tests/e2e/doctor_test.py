@@ -342,7 +342,7 @@ class DoctorTest(TrainCase):
         subprocess.run([LAUNCH, "train", self.job, f"--output={self.out}", "--ps=1", "--workers=1"], check=True,
                        capture_output=True, cwd=self.tmp)
         lines = self.doctor()
-        self.says(lines, "checkpoint", "ok", "goes on from cut", "format 1")
+        self.says(lines, "checkpoint", "ok", "goes on from checkpoint", "format 1")
         self.says(self.doctor("--set=training.seed=7", code=2), "checkpoint", "FAIL", "of another job", "training.seed", "--fresh")
         night = ("--set=checkpoint.run=tuesday", "--set=training.seed=7")
         self.says(self.doctor(*night), "checkpoint", "ok", 'run "tuesday" begins with the weights of cut')

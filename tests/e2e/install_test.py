@@ -103,6 +103,15 @@ class InstallTest(Case):
             self.assertIn(f"in a source tree of gradwire, as ./gradwire {command}\n", said)
         self.assertNotIn("./gradwire", gradwire("help"))
 
+    def test_a_newer_version_takes_away_pages_that_it_does_not_have(self):
+        prefix = self.tmp / "prefix"
+        self.install(f"--prefix={prefix}")
+        old = prefix / "share/gradwire/docs/old.md"
+        old.write_text("of the version before")
+        self.install(f"--prefix={prefix}")
+        self.assertFalse(old.exists())
+        self.assertTrue((prefix / "share/gradwire/docs/running.md").exists())
+
     def test_destdir_stages_a_package_and_a_prefix_that_cannot_be_written_is_one_error(self):
         stage = self.tmp / "stage"
         said = self.install("--prefix", "/usr", DESTDIR=str(stage))

@@ -721,7 +721,7 @@ class LaunchTest(Case):
         self.assertIn("running", status.stdout)
         self.assertIn("step 42/100", status.stdout)
         self.assertIn("ETA 0:01", status.stdout)  # 158 steps of 8 examples at 1000/s
-        self.assertIn("last checkpoint: cut 3", status.stdout)
+        self.assertIn("last checkpoint: 3", status.stdout)
         self.assertIn(f"worker 0: pid {self.pids()['worker-0']}", status.stdout)
         self.assertIn("hello there", self.control("logs", str(self.out)).stdout)
         self.assertIn("hello there", self.control("logs", str(self.out), "worker-0").stdout)

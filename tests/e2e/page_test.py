@@ -254,7 +254,7 @@ class JobTest(TrainCase):
             self.assertEqual((said.returncode, (self.tmp / "opened").read_text()), (0, f"http://{at}/\n"))
             for line in (f"running, slurm-5-0-0, chief pid {ranks[1].process.pid} on {socket.gethostname()}",
                          f"  ps 0: pid {ranks[0].process.pid} on ", f"  worker 0: pid {ranks[1].process.pid} on ",
-                         "  last checkpoint: cut ", f"  page: http://{at}/\n"):
+                         "  last checkpoint: ", f"  page: http://{at}/\n"):
                 self.assertIn(line, said.stdout)
             self.assertNotIn("gone", said.stdout)
             stop = subprocess.run([LAUNCH, "stop", out], stderr=subprocess.PIPE, text=True)

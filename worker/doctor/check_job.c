@@ -157,7 +157,10 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
 static void say_look(struct finding *f, const char *part, const struct dataset_look *l)
 {
     char bytes[24];
-    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory", part, l->files,
+    char files[32] = "generated";
+    if (l->files)
+        (void)snprintf(files, sizeof files, "%zu file%s", l->files, l->files == 1 ? "" : "s");
+    finding_say(f, VERDICT_OK, "%s: %s, %s%" PRIu64 " rows, %s in memory", part, files,
                 l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
 }
 

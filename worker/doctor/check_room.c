@@ -251,8 +251,9 @@ static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
                     cut, e.text);
         finding_mend(f, VERDICT_FAIL, "give it back what it had, another --output, or --fresh");
     } else {
-        finding_say(f, VERDICT_OK, "goes on from cut %" PRIu64 ", step %" PRIu64 ", format %u", cut,
-                    m.step, m.format);
+        finding_say(f, VERDICT_OK,
+                    "goes on from checkpoint %" PRIu64 ", step %" PRIu64 ", format %u", cut, m.step,
+                    m.format);
     }
     manifest_close(&m);
 }
@@ -282,7 +283,8 @@ void check_checkpoint(struct check *p, struct finding *f)
     check_space(p, f, folder);
     check_lock(p, f);
     check_cuts(p, f);
-    finding_say(f, VERDICT_OK, "%s can be written", folder);
+    finding_say(f, VERDICT_OK, "%s can be written",
+                strcmp(folder, ".") == 0 ? "the present folder" : folder);
 }
 
 /* ---- the grace period ---- */

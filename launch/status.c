@@ -283,6 +283,10 @@ static void status_print_running(const struct job_dir *d, const char *dir)
                      d->lives ? "running" : "ending, its launcher is gone", pid);
         status_print_launched(dir);
         status_print_progress(dir);
+    } else if (d->by == JOB_DIR_RANK && !d->began) {
+        (void)printf("%s: running, chief pid %ld; ranks of %s have come since\n", dir, pid,
+                     job_dir_attempt(d));
+        status_print_cut(dir);
     } else if (d->by == JOB_DIR_RANK) {
         (void)printf("%s: running, %s, chief pid %ld on %s\n", dir, job_dir_attempt(d), pid,
                      d->chief.host);

@@ -765,6 +765,21 @@ class LaunchTest(Case):
                     (self.out / "summary.json").write_text(summary)
                 self.assertEqual(self.control("status", str(self.out)).returncode, code)
 
+    def test_status_of_a_job_that_was_started_by_hand(self):
+        (self.out / "checkpoints/cut-3").mkdir(parents=True)
+        (self.out / "checkpoints/cut-3/manifest.gw").touch()
+        (self.out / "lock").write_text(f"{os.getpid()}\n")
+        self.assertEqual(self.control("status", str(self.out)).returncode, 4)
+        with open(self.out / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            got = self.control("status", str(self.out))
+            self.assertEqual(got.returncode, 0)
+            self.assertIn(f"running, started by hand, chief pid {os.getpid()}\n  last checkpoint: cut 3  (", got.stdout)
+            stop = self.control("stop", str(self.out))
+            self.assertEqual((stop.returncode, "has no launcher" in stop.stderr), (1, True))
+        (self.out / "summary.json").write_text('{"status":"done"}')
+        self.assertEqual(self.control("status", str(self.out)).returncode, 3)
+
     def test_detach_waits_for_the_first_step(self):
         self.scripts(worker_0=[["await go", 'progress {"type":"first_step"}', "run"]])
         self.addCleanup(self.control, "stop", str(self.out))

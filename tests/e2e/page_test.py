@@ -292,6 +292,9 @@ class JobTest(TrainCase):
         (again / "0").write_text(f"127.0.0.1:1\nps 0 {os.getpid()} {socket.gethostname()}\n")
         said = self.status(out)
         self.assertEqual((said.returncode, "1 rank of slurm-6-0-0 has come, and the chief has not begun\n" in said.stdout), (0, True))
+        with open(out / "lock") as lock:  # the chief of the start before has not ended
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertRegex(self.status(out).stdout, r"running, chief pid \d+; ranks of slurm-6-0-0 have come since\n  last checkpoint")
         self.assertIn("its ranks write goes to the output of srun", subprocess.run(
             [LAUNCH, "logs", out], stderr=subprocess.PIPE, text=True).stderr)
 

@@ -715,7 +715,7 @@ class LaunchTest(Case):
         self.ready()
         launcher = self.pids()["launcher-0"]
         self.assertIn(f"pid {launcher}", got.stdout)
-        self.until("progress is kept", lambda: "cut 3" in self.control("status", str(self.out)).stdout)
+        self.until("progress is kept", lambda: "checkpoint: 3" in self.control("status", str(self.out)).stdout)
         status = self.control("status", str(self.out))
         self.assertEqual(status.returncode, 0)
         self.assertIn("running", status.stdout)

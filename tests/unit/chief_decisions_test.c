@@ -870,6 +870,33 @@ static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
     close_fixture(&f);
 }
 
+/* The chief's own worker is waited for while it may evaluate, and not when it does not reach a ps. */
+static void the_own_worker_is_fenced_for_a_cut_only_when_it_is_parked(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    held(&f, 1);
+    f.now_ms += 20000;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.fence, 0);
+    Gradwire__Unreached m = GRADWIRE__UNREACHED__INIT;
+    Gradwire__Generation g = generation(&f);
+    m.generation = &g;
+    m.any = true;
+    m.ps = 1;
+    m.away_ms = REJOIN_S * 1000;
+    chief_on_worker(f.chief, 0, FRAME_UNREACHED, &m.base, f.now_ms);
+    f.now_ms++;
+    chief_tick(f.chief, f.now_ms);
+    assert_false(f.chief->worker[0].member);
+    f.now_ms += CHIEF_HOLD_DOWN_MS + 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_not_equal(f.said.fence, 0);
+    close_fixture(&f);
+}
+
 /* ---- which process has a worker's place ---- */
 
 static bool is_replaced(const struct fixture *f, uint64_t incarnation)
@@ -1111,6 +1138,7 @@ int main(void)
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
         cmocka_unit_test(a_cut_says_when_the_runs_before_it_began),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
+        cmocka_unit_test(the_own_worker_is_fenced_for_a_cut_only_when_it_is_parked),
         cmocka_unit_test(a_worker_that_is_fenced_for_a_cut_goes_on_under_a_new_incarnation),
         cmocka_unit_test(a_process_whose_place_another_one_took_is_turned_away),
         cmocka_unit_test(a_worker_that_a_shard_turned_away_is_given_another_incarnation),

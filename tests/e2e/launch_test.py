@@ -774,7 +774,7 @@ class LaunchTest(Case):
             fcntl.flock(lock, fcntl.LOCK_EX)
             got = self.control("status", str(self.out))
             self.assertEqual(got.returncode, 0)
-            self.assertIn(f"running, started by hand, chief pid {os.getpid()}\n  last checkpoint: cut 3  (", got.stdout)
+            self.assertIn(f"running, started by hand, chief pid {os.getpid()}\n  last checkpoint: 3  (", got.stdout)
             stop = self.control("stop", str(self.out))
             self.assertEqual((stop.returncode, "has no launcher" in stop.stderr), (1, True))
         (self.out / "summary.json").write_text('{"status":"done"}')

@@ -76,6 +76,15 @@ void quiet_ps_up(struct chief *chief, uint32_t ps, uint64_t generation, int64_t 
     chief_on_ps_up(chief, ps, &m, now_ms);
 }
 
+void quiet_entered(struct chief *chief, uint32_t n, struct generation generation, int64_t now_ms)
+{
+    Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+    Gradwire__Generation g = msg_generation(generation);
+    m.generation = &g;
+    for (m.shard = 0; m.shard < n; m.shard++)
+        chief_on_ps(chief, m.shard, FRAME_ENTERED, &m.base, now_ms);
+}
+
 /* ---- shard_io ---- */
 
 void quiet_before_write(void *ctx, const float *lo, uint64_t elems)

@@ -22,6 +22,8 @@ void quiet_never_ends(void *ctx, int exit_code, const char *text);
 
 /* A ps of one thread is there; `generation` is its own, 0: it is empty. */
 void quiet_ps_up(struct chief *chief, uint32_t ps, uint64_t generation, int64_t now_ms);
+/* The shards of ps 0 to n - 1, one each, have entered it. */
+void quiet_entered(struct chief *chief, uint32_t n, struct generation generation, int64_t now_ms);
 
 /* ---- shard_io ---- */
 

@@ -76,12 +76,9 @@ static const struct chief_io io = {.to_ps = io_to_ps,
 
 static void ps_comes_empty(struct fixture *f)
 {
-    Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
     quiet_ps_up(f->chief, 0, 0, 0);
-    Gradwire__Generation g = quiet_generation(f->generation);
-    m.generation = &g;
-    m.error = (char *)"";
-    chief_on_ps(f->chief, 0, FRAME_ENTERED, &m.base, 0);
+    const Gradwire__Generation g = quiet_generation(f->generation);
+    quiet_entered(f->chief, 1, msg_generation_get(&g), 0);
     assert_true(f->welcome);
 }
 

@@ -92,17 +92,6 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .random = quiet_random,
                                    .journal = quiet_journal};
 
-static void enter(struct fixture *f)
-{
-    for (uint32_t i = 0; i < PS; i++) {
-        Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
-        Gradwire__Generation g = msg_generation(f->entered);
-        m.generation = &g;
-        m.shard = i;
-        chief_on_ps(f->chief, i, FRAME_ENTERED, &m.base, f->now_ms);
-    }
-}
-
 static void open_fixture(struct fixture *f, Gradwire__Update update)
 {
     struct errmsg e;
@@ -124,7 +113,7 @@ static void open_fixture(struct fixture *f, Gradwire__Update update)
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
         quiet_ps_up(f->chief, i, 1, f->now_ms); /* a takeover: no cut is taken at the beginning */
-    enter(f);
+    quiet_entered(f->chief, PS, f->entered, f->now_ms);
     Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(chief_on_worker_up(f->chief, i, &hello, f->now_ms, &e), ERR_OK);
@@ -501,7 +490,7 @@ static void a_ps_that_comes_back_in_another_generation_parks_nobody(void **state
     const uint64_t before = f.entered.number;
     quiet_ps_up(f.chief, 1, 0, f.now_ms); /* empty */
     assert_true(f.entered.number > before);
-    enter(&f);
+    quiet_entered(f.chief, PS, f.entered, f.now_ms);
     assert_true(chief_peer_worker(f.chief, 1, f.now_ms).member);
     pass(&f, 40000);
     assert_int_equal(f.parked, 0);

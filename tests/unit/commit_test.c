@@ -98,13 +98,7 @@ static void open_settings(struct fixture *f, Gradwire__Settings settings, uint64
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
         quiet_ps_up(f->chief, i, before, f->now_ms);
-    for (uint32_t i = 0; i < PS; i++) {
-        Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
-        Gradwire__Generation g = msg_generation(f->entered);
-        m.generation = &g;
-        m.shard = i;
-        chief_on_ps(f->chief, i, FRAME_ENTERED, &m.base, f->now_ms);
-    }
+    quiet_entered(f->chief, PS, f->entered, f->now_ms);
     assert_int_equal(f->entered.number, before + 1);
     assert_int_equal(f->chief->plan.shards, PS);
 }

@@ -162,8 +162,8 @@ static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step,
                         struct tree_node node)
 {
     Gradwire__Outcome outcome = count_idle_push(s, step, node);
-    if (peer->sync.answered_step == s->step ||
-        (s->sync.accept.on && peer->sync.answered_push == step + 1))
+    if (peer->sync.answered_push == step + 1 &&
+        (s->sync.accept.on || peer->sync.answered_step == s->step))
         return;
     peer->sync.answered_step = s->step;
     peer->sync.answered_push = step + 1;

@@ -380,6 +380,31 @@ static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(voi
     close_fixture(&f);
 }
 
+/* Of a worker whose leaves others have computed, too: steps go by without it, and it pushes more than one that is over
+ * while the same step is present. It waits for an answer to each. */
+static void each_push_of_a_step_that_is_over_is_answered_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    for (uint64_t step = 0; step < 2; step++) {
+        push(&f, 5, step, 0, 1);
+        push(&f, 5, step, 1, 1);
+        decide(&f, 5, step, false, 1);
+    }
+    f.peer.sync.answered_step = f.peer.sync.answered_push = 0;
+    for (uint64_t step = 0; step < 2; step++) {
+        f.said.replies = 0;
+        push(&f, 5, step, 1, 1);
+        int whole = f.said.replies;
+        assert_true(whole > 0);
+        assert_int_equal(f.said.reply_step, 2);
+        push(&f, 5, step, 1, 1); /* its other frames */
+        assert_int_equal(f.said.replies, whole);
+    }
+    close_fixture(&f);
+}
+
 static void a_decision_counts_once_and_for_its_step_alone(void **state)
 {
     (void)state;
@@ -544,6 +569,7 @@ int main(void)
         cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),
         cmocka_unit_test(a_new_chief_begins_and_ends_rounds_at_the_step_it_says),
         cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
+        cmocka_unit_test(each_push_of_a_step_that_is_over_is_answered_once),
         cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),
         cmocka_unit_test(what_was_reported_and_decided_is_told_again_to_who_asks),
         cmocka_unit_test(a_cut_holds_the_decision_and_copies_what_was_before_it),

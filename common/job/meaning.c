@@ -76,6 +76,16 @@ static const struct meaning words[] = {
     {"cifar", "cifar10"},
     {"tsv", "csv, with data.delimiter: tab,"},
     {"svmlight svm", "libsvm"},
+    {"numeric numerical float double int integer real continuous scalar", "number"},
+    {"categorical cat string str text object factor enum nominal", "category"},
+    {"target y class response outcome groundtruth", "label"},
+    {"drop unused exclude", "ignore"},
+    {"sampleweight exampleweight", "weight"},
+    /* switches that have more than two positions */
+    {"true yes on", "check"},
+    {"true yes on", "skip"},
+    {"false no off", "none"},
+    {"false no", "off"},
 };
 
 static const struct meaning keys[] = {

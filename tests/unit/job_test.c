@@ -532,6 +532,13 @@ static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void 
     means("data.sep=;", "data.delimiter");
     means("data.format=svmlight", "libsvm");
     means("training.update=hogwild", "async");
+    means("data.header=true", "skip");
+    means("data.header=no", "none");
+    means("training.nan_guard=true", "check");
+    means("training.nan_guard=false", "off");
+    means("data.columns=[numeric: age, label: y]", "number");
+    means("data.columns=[categorical: town, label: y]", "category");
+    means("data.columns=[number: age, target: y]", "label");
 }
 
 static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
@@ -1419,7 +1426,8 @@ static void columns_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     refused(csv, "data.columns[0]=text",
-            "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore, "
+            "--set data.columns[0]: 'text' is unknown, did you mean category? allowed: number, "
+            "category, label, ignore, "
             "key, keys, cross, weight");
     refused(csv, "data.columns[0].number.scale=log",
             "--set data.columns[0].number.scale: 'log' is unknown, did you mean log2? allowed: "

@@ -162,8 +162,40 @@ err refuse_key(const Reader &r, const std::string &name, const std::string &key)
                    r.where.c_str(), name.c_str(), key.c_str());
 }
 
+/* As other programs call them; blanks between names, which have no - and _. */
+const struct {
+    const char *names, *flag;
+} meanings[] = {{"o out outdir outputdir dir", "output"},
+                {"hostfile machinefile hostsfile nodes", "hosts"},
+                {"n nworkers numworkers", "workers"},
+                {"nps numps servers", "ps"},
+                {"overwrite force", "fresh"},
+                {"d background daemon", "detach"}};
+
+/* The flag of this program that is meant; NULL: none. */
+const char *flag_meant(const std::string &name)
+{
+    std::string word = " ";
+    for (char c : name)
+        if (c != '_')
+            word += c;
+    word += ' ';
+    for (const auto &m : meanings)
+        if (takes(m.flag) && (" " + std::string(m.names) + " ").find(word) != std::string::npos)
+            return m.flag;
+    return nullptr;
+}
+
 err refuse_unknown(const Reader &r, const std::string &name)
 {
+    if (takes("fresh") && (name == "resume" || name == "continue"))
+        return err_set(r.e, ERR_INPUT,
+                       "%sunknown flag --%s; train resumes by itself: run it again with the same "
+                       "--output (--fresh begins anew)",
+                       r.where.c_str(), name.c_str());
+    if (flag_meant(name))
+        return err_set(r.e, ERR_INPUT, "%sunknown flag --%s, did you mean --%s?", r.where.c_str(),
+                       name.c_str(), flag_meant(name));
     std::string key = key_meant(name, true);
     if (!key.empty())
         return refuse_key(r, name, key);

@@ -71,6 +71,13 @@ class FlagsTest(unittest.TestCase):
                 got = subprocess.run([LAUNCH, command, "job.yaml", *words], capture_output=True, text=True)
                 self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
 
+    def test_a_flag_of_other_programs_is_told_with_ours(self):
+        for words, says in ((["-o", "x"], "unknown flag --o, did you mean --output?"), (["--num-workers=3"], "did you mean --workers?"),
+                            (["--hostfile=x"], "did you mean --hosts?"), (["--overwrite"], "did you mean --fresh?"),
+                            (["--resume"], "train resumes by itself: run it again with the same --output")):
+            got = subprocess.run([LAUNCH, "train", "job.yaml", *words], capture_output=True, text=True)
+            self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
+
     def test_what_is_missing_is_named(self):
         def check(run, name, usage, flag, missing):
             if missing:

@@ -218,7 +218,7 @@ enum err hosts_load(struct hosts *h, const char *path, struct problems *p)
     if (!err && memchr(text, 0, bytes))
         err = err_set(&e, ERR_INPUT, "%s: it is no text", path);
     if (err) {
-        problems_add(p, "--hosts %s", e.text);
+        problems_add(p, "--hosts %s; it names a file with a line for each host", e.text);
         mem_free(text);
         return ERR_INPUT;
     }

@@ -230,14 +230,27 @@ static void on_control(struct sim *sim, struct sim_worker *k, struct sim_conn *c
     }
 }
 
+/* A hello of a process that was killed may come behind that of the next one. */
+static void replaced(struct sim *sim, struct sim_conn *c)
+{
+    enum { FIRST_LIFE = 2 };
+    struct sim_proc *p = c->proc[DIALER];
+    if (p->life == FIRST_LIFE)
+        sim_fail(sim, "worker %u is to be replaced, and is the only one there was", p->index);
+    else if (c->life[DIALER] == p->life)
+        sim_exit(sim, p, 138);
+}
+
 static void on_member(struct sim *sim, struct sim_worker *k, struct sim_conn *c,
                       const struct sim_message *m, ProtobufCMessage *head)
 {
     struct errmsg e = {""};
     uint32_t worker = c->from;
     if (m->type == FRAME_HELLO) {
-        if (chief_is_replaced(k->chief, worker, (const Gradwire__Hello *)head))
-            sim_fail(sim, "worker %u is to be replaced, and is the only one", worker);
+        if (chief_is_replaced(k->chief, worker, (const Gradwire__Hello *)head)) {
+            replaced(sim, c);
+            return;
+        }
         if (k->members[worker] != c && sim_open(k->members[worker], ACCEPTOR)) {
             sim_close(sim, k->members[worker], ACCEPTOR);
             chief_on_worker_down(k->chief, worker, sim_ms(sim));

@@ -256,8 +256,6 @@ void sim_exit(struct sim *sim, struct sim_proc *p, int code)
     if (!p->up)
         return;
     sim_trace(sim, "%s %u exits with %d", p->role == SIM_PS ? "ps" : "worker", p->index, code);
-    if (code == 138)
-        sim_fail(sim, "%s %u gives up", p->role == SIM_PS ? "ps" : "worker", p->index);
     stop(sim, p);
     p->exited = true;
     p->exit_code = code;

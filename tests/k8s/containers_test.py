@@ -282,7 +282,8 @@ class ContainersTest(PodCase):
 
     @pods.short
     def test_a_ps_that_is_killed_comes_back_at_another_address_and_the_bits_stay(self):
-        cluster = self.cluster("tfjob/overlays/secure")
+        args = [*SMALL, "--epochs=16"]  # not over before the kill
+        cluster = self.cluster("tfjob/overlays/secure", args)
         cluster.start_all()
         ps = cluster.pods["mnist-ps-1"]
         first = ps.address
@@ -294,7 +295,7 @@ class ContainersTest(PodCase):
         self.assertEqual((summary["ps"], summary["workers"], summary["exact"]), (2, 3, True))
         self.assertNotIn("nothing to do", cluster.all_logs())  # each worker has a part of every batch
         self.all_end_with(cluster, 0)
-        self.assertEqual(summary["digest"], self.alone()["digest"])
+        self.assertEqual(summary["digest"], self.alone(args)["digest"])
 
     def test_a_ps_that_is_restarted_in_place_keeps_its_address_and_the_bits_stay(self):
         docs = overlay("tfjob/overlays/secure")

@@ -99,6 +99,30 @@ void job_dir_look(struct job_dir *d, const char *dir)
         d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
 }
 
+/* ---- by when its files were written ---- */
+
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+bool job_dir_is_before(const char *dir, const char *name, const char *other)
+{
+    char path[PATH_MAX];
+    struct stat a, b;
+    return !rundir_file(dir, name, path, NULL) && stat(path, &a) == 0 &&
+           !rundir_file(dir, other, path, NULL) && stat(path, &b) == 0 &&
+           is_older(&a.st_mtim, &b.st_mtim);
+}
+
+bool job_dir_meets(const struct job_dir *d, const char *dir)
+{
+    char attempt[PATH_MAX];
+    (void)snprintf(attempt, sizeof attempt, RENDEZVOUS_FOLDER "/%.255s", job_dir_attempt(d));
+    return d->folder[0] && !d->began &&
+           (!d->locked_once || job_dir_is_before(dir, "lock", attempt));
+}
+
 const char *job_dir_attempt(const struct job_dir *d)
 {
     const char *slash = strrchr(d->folder, '/');

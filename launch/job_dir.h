@@ -34,6 +34,12 @@ struct job_dir {
 
 void job_dir_look(struct job_dir *d, const char *dir);
 
+/* Was DIR/name written before DIR/other? A file that is not there never was. */
+bool job_dir_is_before(const char *dir, const char *name, const char *other);
+
+/* Ranks have come to DIR since a chief held it last. */
+bool job_dir_meets(const struct job_dir *d, const char *dir);
+
 /* "slurm-17-0-0" of DIR/rendezvous/slurm-17-0-0. */
 const char *job_dir_attempt(const struct job_dir *d);
 

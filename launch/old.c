@@ -30,8 +30,9 @@ enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
 
 /* What gradwire writes into DIR itself; the last ones tell that it is a job's, and are removed last, in this order. */
 static const char *const known[] = {
-    "best",  "by-hand",      "eval.json",  "history.jsonl", "learning-rates.csv", "logs",
-    "model", "summary.json", "rendezvous", "checkpoints",   "processes",          "lock"};
+    "best",      "by-hand", "eval.json",    "history.jsonl", "learning-rates.csv",
+    "logs",      "model",   "summary.json", "rendezvous",    "checkpoints",
+    "processes", "lock",    RUNDIR_ASIDE};
 enum { KNOWN = sizeof known / sizeof *known };
 
 /* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */
@@ -42,6 +43,15 @@ static int known_place(const char *name)
         if (strcmp(known[i], name) == 0)
             return i;
     return strstr(name, FILES_TEMPORARY) || name[n - 1] == '~' ? 0 : -1;
+}
+
+/* `train --fresh` has moved it aside, and nothing has run in it since: whatever runs in a folder writes its lock. */
+static bool old_is_aside(const char *path)
+{
+    char mark[PATH_MAX];
+    struct stat s;
+    return !rundir_file(path, RUNDIR_ASIDE, mark, NULL) && lstat(mark, &s) == 0 &&
+           S_ISREG(s.st_mode) && !job_dir_is_before(path, RUNDIR_ASIDE, "lock");
 }
 
 static bool has_only_lock(const char *path)
@@ -67,7 +77,7 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
         (void)snprintf(why, OLD_WHY_BYTES, "it is no folder");
         return false;
     }
-    if (!job_dir_is(path) && !has_only_lock(path)) {
+    if (!job_dir_is(path) && !has_only_lock(path) && !old_is_aside(path)) {
         (void)snprintf(why, OLD_WHY_BYTES, "it is not the output folder of a job");
         return false;
     }
@@ -89,10 +99,19 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     return ours;
 }
 
-/* Hold its lock; *fd -1: it has none. False: a job may run in it. */
+/* Hold its lock; *fd -1: it has none. False: a job may run in it, or begin. */
 static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
 {
     char lock[PATH_MAX];
+    struct job_dir d;
+    job_dir_look(&d, path);
+    if (!d.holder && job_dir_meets(&d, path)) {
+        (void)snprintf(
+            why, OLD_WHY_BYTES,
+            "ranks meet in it, and none has begun (if they are gone, remove its " RENDEZVOUS_FOLDER
+            " first)");
+        return false;
+    }
     *fd = rundir_file(path, "lock", lock, NULL) ? -1 : open(lock, O_RDWR | O_CLOEXEC);
     int error = *fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
     if (!error || (*fd < 0 && error == ENOENT))
@@ -234,12 +253,26 @@ static void date_text(char out[32], const char *path)
         }
 }
 
+/* May it be taken without being named? False: `why`. */
+static bool old_is_of_dir(const char *path, uint32_t number, char why[OLD_WHY_BYTES])
+{
+    if (!old_is_ours(path, why))
+        return false;
+    if (old_is_aside(path))
+        return true;
+    (void)snprintf(why, OLD_WHY_BYTES,
+                   "nothing shows that train --fresh moved it here, it may be a job of its own; "
+                   "--remove %u removes it",
+                   number);
+    return false;
+}
+
 static void old_print(const struct old *o)
 {
     char path[PATH_MAX + 16], size[32], date[32], why[OLD_WHY_BYTES];
     for (size_t i = 0; i < o->n; i++) {
         old_path(o, o->number[i], path);
-        if (!old_is_ours(path, why)) {
+        if (!old_is_of_dir(path, o->number[i], why)) {
             (void)printf("%s  left alone: %s\n", path, why);
             continue;
         }
@@ -300,14 +333,33 @@ static bool old_check(const struct old *o, const char *const *which, size_t n)
     return true;
 }
 
-static bool is_wanted(const char *const *which, size_t n, uint32_t number)
+static bool is_named(const char *const *which, size_t n, uint32_t number)
 {
     uint32_t one;
     for (size_t i = 0; i < n; i++)
-        if (strcmp(which[i], "all") == 0 ||
-            (digits_read(which[i], 1, OLD_NUMBER_MAX, &one) && one == number))
+        if (digits_read(which[i], 1, OLD_NUMBER_MAX, &one) && one == number)
             return true;
     return false;
+}
+
+static bool is_all(const char *const *which, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(which[i], "all") == 0)
+            return true;
+    return false;
+}
+
+/* One of all, which is not named: only what was moved aside is taken. */
+static bool old_remove_one_of_all(const struct old *o, uint32_t number)
+{
+    char path[PATH_MAX + 16], why[OLD_WHY_BYTES];
+    old_path(o, number, path);
+    if (old_is_aside(path))
+        return old_remove(o, number);
+    if (!old_is_of_dir(path, number, why))
+        (void)fprintf(stderr, "gradwire: %s is left: %s\n", path, why);
+    return true;
 }
 
 static int old_remove_all(const struct old *o, const char *const *which, size_t n)
@@ -316,8 +368,10 @@ static int old_remove_all(const struct old *o, const char *const *which, size_t 
     if (!old_check(o, which, n))
         return EXIT_INPUT;
     for (size_t i = 0; i < o->n; i++)
-        if (is_wanted(which, n, o->number[i]))
+        if (is_named(which, n, o->number[i]))
             all = old_remove(o, o->number[i]) && all;
+        else if (is_all(which, n))
+            all = old_remove_one_of_all(o, o->number[i]) && all;
     return all ? 0 : EXIT_FAILED;
 }
 

@@ -150,25 +150,10 @@ static void status_print_cut(const char *dir)
 
 /* ---- of a job that does not run ---- */
 
-static bool is_older(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
-}
-
-/* Was DIR/NAME written before DIR/other? A file that is not there never was. */
-static bool is_before(const char *dir, const char *name, const char *other)
-{
-    char path[PATH_MAX];
-    struct stat a, b;
-    return !rundir_file(dir, name, path, NULL) && stat(path, &a) == 0 &&
-           !rundir_file(dir, other, path, NULL) && stat(path, &b) == 0 &&
-           is_older(&a.st_mtim, &b.st_mtim);
-}
-
 /* The summary is of a run before the last one: the last one took the lock later, and left none. */
 static bool status_summary_is_old(const struct job_dir *d, const char *dir)
 {
-    return d->by != JOB_DIR_TRAIN && is_before(dir, "summary.json", "lock");
+    return d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, "summary.json", "lock");
 }
 
 static int status_no_summary(const struct job_dir *d, const char *dir, bool before)
@@ -199,14 +184,6 @@ static int status_last_run(const struct job_dir *d, const char *dir)
     if (end == SUMMARY_INTERRUPTED)
         return STATUS_TO_RESUME;
     return end == SUMMARY_DONE ? STATUS_DONE : STATUS_FAILED;
-}
-
-/* Ranks have come to DIR since a chief held it last. */
-static bool status_meets(const struct job_dir *d, const char *dir)
-{
-    char attempt[PATH_MAX];
-    (void)snprintf(attempt, sizeof attempt, RENDEZVOUS_FOLDER "/%.255s", job_dir_attempt(d));
-    return d->folder[0] && !d->began && (!d->locked_once || is_before(dir, "lock", attempt));
 }
 
 static int status_no_chief(const struct job_dir *d, const char *dir)
@@ -308,8 +285,8 @@ int status_main(int argc, char **argv)
     job_dir_look(&d, dir);
     if (d.holder <= 0)
         return status_open(dir, NULL, "",
-                           status_meets(&d, dir) ? status_no_chief(&d, dir)
-                                                 : status_last_run(&d, dir));
+                           job_dir_meets(&d, dir) ? status_no_chief(&d, dir)
+                                                  : status_last_run(&d, dir));
     status_print_running(&d, dir);
     bool page = status_page(&d, dir, url, host);
     if (page)

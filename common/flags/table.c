@@ -41,7 +41,8 @@ const struct flags_program flags_programs[] = {
      "The logs of the job of DIR, or those of worker-0 and so on.", "", "DIR", WORDS_MAX},
     {"old", FLAGS_OLD, FLAGS_OLD, "gradwire old DIR",
      "The folders DIR.1, DIR.2 .. that train --fresh moved aside.",
-     "A folder that a running job uses, or that is not a job's, is left.\n"
+     "A folder that a running job uses, or that is not a job's, is left;\n"
+     "one that --fresh did not mark (or 0.1.0 moved) goes only by its N.\n"
      "Exit: 0 done, 1 one could not be removed, 2 no such folder or number.\n",
      "DIR", 1},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},

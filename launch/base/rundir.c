@@ -45,6 +45,16 @@ static void rundir_on_wait(const char *dir, pid_t holder)
     say_warn("%s is locked by pid %ld; waiting for up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
 }
 
+/* By the mark `gradwire old` knows the folder; without it the folder is kept until it is named. */
+static void rundir_mark_aside(const char *path, const char *aside)
+{
+    char text[PATH_MAX + 1];
+    struct errmsg e;
+    int n = snprintf(text, sizeof text, "%s\n", path);
+    if (rundir_put(aside, RUNDIR_ASIDE, text, (size_t)n, &e))
+        say_warn("%s", e.text);
+}
+
 /* Rename DIR to the first DIR.N that is free. */
 static enum err rundir_move_aside(const char *path, struct errmsg *e)
 {
@@ -58,6 +68,7 @@ static enum err rundir_move_aside(const char *path, struct errmsg *e)
             continue;
         if (rename(path, aside) != 0)
             return err_set(e, ERR_IO, "%s to %s: %s", path, aside, strerror(errno));
+        rundir_mark_aside(path, aside);
         say_info("%s is moved aside to %s", path, aside);
         return ERR_OK;
     }

@@ -9,6 +9,8 @@
 #include "common/base/err.h"
 
 #define RUNDIR_SUMMARY_BEFORE "processes/summary-before.json"
+#define RUNDIR_ASIDE                                                                               \
+    "aside" /* in DIR.1, DIR.2 ..: it was moved there from the folder that is named in it */
 
 struct rundir {
     char path[PATH_MAX];

@@ -524,10 +524,12 @@ class LaunchTest(Case):
             self.assertFalse((self.out / "mark").exists())
             self.assertEqual((self.tmp / f"out.{n}" / "mark").read_text(), str(n))
 
-    def job_folder(self, name, summary='{"status":"done"}'):
+    def job_folder(self, name, summary='{"status":"done"}', aside=True):
         folder = self.tmp / name
         (folder / "processes").mkdir(parents=True)
         (folder / "lock").write_text("1\n")
+        if aside:
+            (folder / "aside").write_text(f"{self.out}\n")
         if summary:
             (folder / "summary.json").write_text(summary)
         return folder
@@ -585,9 +587,29 @@ class LaunchTest(Case):
             self.assertEqual((got.returncode, text in got.stderr), (2, True), got.stderr)
         self.assertEqual(self.control("old", str(self.out), "--remove=10").returncode, 0)
 
+    def test_other_jobs_are_not_removed_with_all(self):
+        self.job_folder("out")
+        self.job_folder("out.1")
+        self.job_folder("out.5", aside=False)  # of train --output out.5, or moved by 0.1.0
+        used = self.job_folder("out.6")  # moved aside, and trained in since
+        os.utime(used / "aside", (1, 1))
+        meet = self.job_folder("out.7", None)
+        (meet / "lock").unlink()
+        (meet / "rendezvous/slurm-17-0-0").mkdir(parents=True)
+        listed = self.control("old", str(self.out)).stdout.splitlines()
+        self.assertIn("left alone: nothing shows that train --fresh moved it here", listed[1])
+        got = self.control("old", str(self.out), "--remove=all")
+        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.5", "out.6", "out.7"])
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("out.7 is left: ranks meet in it", got.stderr)
+        (meet / "rendezvous/slurm-17-0-0").rmdir()
+        self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
+        self.assertEqual(self.control("old", str(self.out), "--remove=5", "--remove=6").returncode, 0)
+        self.assertEqual([p.name for p in self.tmp.glob("out*")], ["out"])
+
     def test_a_removal_that_was_interrupted_is_finished(self):
         self.job_folder("out")
-        for left in (["lock"], ["processes", "lock"], ["checkpoints", "lock"]):
+        for left in (["lock"], ["processes", "lock"], ["checkpoints", "lock"], ["lock", "aside"], ["aside"]):
             folder = self.job_folder("out.1", None)
             (folder / "checkpoints").mkdir()
             for p in folder.iterdir():

@@ -284,11 +284,12 @@ struct member {
     size_t bytes;
 };
 
-static void archive(struct fixture *f, const struct member *m, size_t n, bool packed)
+static void archive_at(struct fixture *f, const char *name, const struct member *m, size_t n,
+                       bool packed)
 {
     struct bytes b[8];
     int code = 0;
-    zip_t *z = zip_open(idx_files_path(&f->files, "set.npz"), ZIP_CREATE | ZIP_TRUNCATE, &code);
+    zip_t *z = zip_open(idx_files_path(&f->files, name), ZIP_CREATE | ZIP_TRUNCATE, &code);
     assert_non_null(z);
     for (size_t i = 0; i < n; i++) {
         b[i] = array(1, m[i].dict, m[i].data, m[i].bytes);
@@ -302,6 +303,11 @@ static void archive(struct fixture *f, const struct member *m, size_t n, bool pa
     assert_int_equal(zip_close(z), 0);
     for (size_t i = 0; i < n; i++)
         bytes_free(&b[i]);
+}
+
+static void archive(struct fixture *f, const struct member *m, size_t n, bool packed)
+{
+    archive_at(f, "set.npz", m, n, packed);
 }
 
 static const char ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
@@ -332,6 +338,41 @@ static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(voi
     assert_non_null(strstr(f->e.text, "set.npz: it has no array w; it has y, x, z"));
     assert_int_equal(load(f, &d, both(f, "other.npz:x", "set.npz:y")), ERR_INPUT);
     assert_non_null(strstr(f->e.text, "other.npz"));
+}
+
+static void a_member_is_found_in_a_file_whose_name_reads_as_a_glob(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}};
+    static const char *const names[] = {"set[1].npz", "set*.npz", "s?t.npz"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct dataset d;
+        char x[64], y[64];
+        snprintf(x, sizeof x, "%s:x", names[i]);
+        snprintf(y, sizeof y, "%s:y", names[i]);
+        archive_at(f, names[i], m, 2, true);
+        if (load(f, &d, both(f, x, y)))
+            fail_msg("%s", f->e.text);
+        assert_memory_equal(d.labels, TWO, 2);
+        dataset_close(&d);
+    }
+}
+
+static void names_of_members_are_shown_without_control_characters(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"a\x1b[31mred\n2026 line\x7f.npy", LABELS, TWO, 2},
+                               {"x\r.npy", ROWS, FOUR, sizeof FOUR},
+                               {"z.npy", LABELS, TWO, 2}};
+    struct dataset d;
+    archive(f, m, 3, true);
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "it has 3 arrays (a?[31mred?2026 line?, x?, z): name"));
+    assert_int_equal(load(f, &d, both(f, "set.npz:w", "set.npz:z")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "no array w; it has a?[31mred?2026 line?, x?, z"));
+    archive(f, m, 2, true);
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "no array a?[31mred?2026 line?; it has a?[31mred?"));
 }
 
 /* Every byte that is changed is seen, or changes nothing. */
@@ -395,6 +436,8 @@ int main(void)
         TEST(a_file_cut_at_any_length_is_refused),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
+        TEST(a_member_is_found_in_a_file_whose_name_reads_as_a_glob),
+        TEST(names_of_members_are_shown_without_control_characters),
         TEST(an_archive_that_was_damaged_is_refused_or_reads_the_same),
         TEST(all_is_given_back_when_any_allocation_fails),
     };

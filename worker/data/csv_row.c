@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/control.h"
 #include "common/base/mem.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
@@ -19,7 +20,7 @@ const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, si
 {
     size_t most = CSV_SHOWN_BYTES - 8, n = bytes < most ? bytes : most;
     for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+        out[i] = control_shown(text[i]);
     (void)snprintf(out + n, 8, "%s", bytes > n ? "..." : "");
     return out;
 }

@@ -26,7 +26,8 @@ bool zip_member_is_packed(const struct zip_member *m);
 void zip_member_close(struct zip_member *m);
 
 bool zip_is_archive(const char *path); /* by how the file begins */
-/* The names of all members, without ".npy", in the archive's order: (n), the caller's (mem_free). Errors: as zip_member_open. */
+/* The names of all members, without ".npy", in the archive's order: (n), the caller's (mem_free). A control character is shown as
+ * '?', and no member with one is found by that name. Errors: as zip_member_open. */
 enum err zip_members(const char *path, char (**names)[ZIP_MEMBER_NAME_MAX], size_t *n,
                      struct errmsg *e) MUST_CHECK;
 

@@ -714,6 +714,8 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
         *asked = control.encoding;
         if (!asked->there)
             remember(p, train, &control);
+        if (asked->there && chief_link_hangs(link))
+            p->result.exit_code = 138; /* the rows are to be read anew: by another process */
         if (chief_link_hangs(link))
             leave_at_once(p);
     }

@@ -818,6 +818,23 @@ static void a_cut_says_when_the_runs_before_it_began(void **state)
     }
 }
 
+/* Shards could not read cut 7; what is published later is what the next generation begins with. */
+static void a_published_cut_is_looked_for_again_whatever_was_unusable_before(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    f.chief->usable_below = 7;
+    (void)snprintf(f.chief->unusable, sizeof f.chief->unusable, "cut 7: damaged");
+    copy_cut(&f, 1);
+    save_cut(&f);
+    assert_int_equal(f.said.published, 2);
+    assert_true(f.chief->usable_below == UINT64_MAX);
+    assert_string_equal(f.chief->unusable, "");
+    close_fixture(&f);
+}
+
 /* A push that nobody waited for any more reached one of them between its two reports. */
 static void cut_is_dropped_where_the_copies_differ(void **state)
 {
@@ -1135,6 +1152,7 @@ int main(void)
         cmocka_unit_test(a_final_cut_that_is_not_finite_is_not_published_without_the_guard_either),
         cmocka_unit_test(the_last_cut_of_a_job_that_is_done_is_the_final_one),
         cmocka_unit_test(a_new_generation_drops_what_was_asked_for),
+        cmocka_unit_test(a_published_cut_is_looked_for_again_whatever_was_unusable_before),
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
         cmocka_unit_test(a_cut_says_when_the_runs_before_it_began),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),

@@ -453,12 +453,29 @@ static void the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps(void **
     struct fixture f;
     open_fixture(&f, GRADWIRE__UPDATE__SYNC);
     unreached(&f, 0, true, 1, 1000);
-    pass(&f, 599000);
+    pass(&f, 609000); /* a ps that is back by then is dialed, and told of */
     assert_int_equal(f.ended, 0);
     pass(&f, 1);
     assert_int_equal(f.ended, 1);
     assert_string_equal(f.why, "the chief's own worker could not reach ps 1 for 600 s "
                                "(timeouts.ps_rejoin_s), though its control connection stands");
+    close_fixture(&f);
+}
+
+/* It came back, restores, and is for nobody to reach yet. */
+static void a_ps_that_is_not_back_yet_does_not_end_the_job_by_the_chiefs_own_worker(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    unreached(&f, 0, true, 1, 1000);
+    chief_on_ps_down(f.chief, 1, f.now_ms);
+    pass(&f, 590000);
+    Gradwire__HelloReply fresh = GRADWIRE__HELLO_REPLY__INIT;
+    chief_on_ps_up(f.chief, 1, &fresh, f.now_ms);
+    assert_false(f.chief->entered);
+    pass(&f, 30000);
+    assert_int_equal(f.ended, 0);
     close_fixture(&f);
 }
 
@@ -553,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode),
         cmocka_unit_test(the_chiefs_own_worker_is_parked_and_comes_back_as_any_other),
         cmocka_unit_test(the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps),
+        cmocka_unit_test(a_ps_that_is_not_back_yet_does_not_end_the_job_by_the_chiefs_own_worker),
         cmocka_unit_test(a_ps_that_no_worker_reaches_parks_nobody),
         cmocka_unit_test(a_ps_that_comes_back_in_another_generation_parks_nobody),
         cmocka_unit_test(a_ps_that_is_away_for_the_chief_parks_nobody),

@@ -543,8 +543,11 @@ static void between_batches(struct epoch_end *end)
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
                !end->finished && /* what is exported was the last to be evaluated */
                averages_are_here(end)) {
-        end->evaluate_asked = false; /* a new generation asks again */
-        (void)end_epoch(end, end->epoch_asked);
+        const struct generation begun = end->terms->generation;
+        end->evaluate_asked = false;
+        /* cut short by another incarnation: once more; by another generation: the epoch may be trained again */
+        if (!end_epoch(end, end->epoch_asked))
+            end->evaluate_asked = generation_equal(begun, end->terms->generation);
     }
 }
 

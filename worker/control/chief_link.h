@@ -11,10 +11,10 @@
 struct chief_link;
 
 enum err chief_link_new(struct chief_link **l, struct errmsg *e) MUST_CHECK;
-/* After control_close. */
 /* Behind control_close: storage does not answer a look for the final manifest. Then nothing that it uses may be freed: the
  * process is to end by _exit. */
 bool chief_link_hangs(const struct chief_link *l);
+/* After control_close. */
 void chief_link_free(struct chief_link *l);
 extern const struct control_ops chief_link_ops;
 

@@ -420,13 +420,15 @@ void driver_ask(struct driver *d, const struct session_task *task, struct row_va
 enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e)
 {
     struct generation begun = d->terms->generation;
+    const uint64_t incarnation = d->terms->incarnation; /* another one has forgotten the question */
     enum err err = ERR_OK;
     session_ask_look(d->session);
     links_ask(d->links, ASK_LOOK, v);
     while (!err && !session_look_is_here(d->session)) {
         if (loop_tick(&d->loop, NULL))
             err = err_set(e, ERR_IO, "the event loop failed");
-        else if (d->stopped || !generation_equal(begun, d->terms->generation))
+        else if (d->stopped || !generation_equal(begun, d->terms->generation) ||
+                 incarnation != d->terms->incarnation)
             err = err_set(e, ERR_STATE, "training stopped while rows were read");
     }
     links_forget(d->links, ASK_LOOK);

@@ -347,6 +347,8 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     c->published_cut = cut;
     c->published_step = c->cut.step;
     c->published_final = c->cut.final;
+    c->usable_below = UINT64_MAX; /* this one is behind all that shards could not read */
+    c->unusable[0] = '\0';
     if (c->mode->published)
         c->mode->published(c);
     c->last_cut_ms = c->now_ms;

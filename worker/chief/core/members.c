@@ -197,11 +197,16 @@ static void park(struct chief *c, uint32_t worker)
     give_away(c, worker);
 }
 
+/* A ps that came back in time is dialed within 2 s and told of within 1 s more. */
+enum { OWN_MORE_MS = 10000 };
+
 void members_check_own(struct chief *c)
 {
     const struct chief_worker *own = c->worker;
     uint32_t bound_s = c->config.timeouts.ps_rejoin_s;
-    if (own && own->unreached && c->now_ms - own->unreached_ms > (int64_t)bound_s * 1000)
+    if (!own || !own->unreached || !c->entered || !c->ps[own->unreached_ps].up)
+        return; /* a ps that is away for all, or restores, has bounds of its own */
+    if (c->now_ms - own->unreached_ms > (int64_t)bound_s * 1000 + OWN_MORE_MS)
         chief_fail(c,
                    "the chief's own worker could not reach ps %u for %u s (timeouts.ps_rejoin_s), "
                    "though its control connection stands",

@@ -35,14 +35,33 @@ static const char *const known[] = {
     "processes", "lock",    RUNDIR_ASIDE};
 enum { KNOWN = sizeof known / sizeof *known };
 
-/* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */
-static int known_place(const char *name)
+/* Is it what rundir_put ("~") or files_begin (FILES_TEMPORARY, 16 hex digits) puts behind a name? */
+static bool is_temporary_end(const char *end)
 {
-    size_t n = strlen(name);
-    for (int i = 0; i < KNOWN; i++)
+    size_t n = strlen(FILES_TEMPORARY);
+    if (strcmp(end, "~") == 0)
+        return true;
+    return strncmp(end, FILES_TEMPORARY, n) == 0 && strlen(end + n) == 16 &&
+           strspn(end + n, "0123456789abcdef") == 16;
+}
+
+/* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */
+static int known_place(const char *name, bool regular)
+{
+    for (int i = 0; i < KNOWN; i++) {
+        size_t n = strlen(known[i]);
         if (strcmp(known[i], name) == 0)
             return i;
-    return strstr(name, FILES_TEMPORARY) || name[n - 1] == '~' ? 0 : -1;
+        if (regular && strncmp(known[i], name, n) == 0 && is_temporary_end(name + n))
+            return 0;
+    }
+    return -1;
+}
+
+static bool is_regular_in(DIR *d, const char *name)
+{
+    struct stat s;
+    return fstatat(dirfd(d), name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode);
 }
 
 /* `train --fresh` has moved it aside, and nothing has run in it since: whatever runs in a folder writes its lock. */
@@ -84,7 +103,7 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     DIR *d = opendir(path);
     for (struct dirent *entry; d && !other && (entry = readdir(d));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            known_place(entry->d_name) < 0)
+            known_place(entry->d_name, is_regular_in(d, entry->d_name)) < 0)
             other = entry->d_name;
     if (!d)
         (void)snprintf(why, OLD_WHY_BYTES, "%s", strerror(errno));
@@ -129,7 +148,8 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
 static int by_place(const FTSENT **a, const FTSENT **b)
 {
     bool top = (*a)->fts_level == 1;
-    int one = top ? known_place((*a)->fts_name) : 0, two = top ? known_place((*b)->fts_name) : 0;
+    int one = top ? known_place((*a)->fts_name, true) : 0;
+    int two = top ? known_place((*b)->fts_name, true) : 0;
     return one != two ? (one > two) - (one < two) : strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
@@ -398,9 +418,17 @@ static int old_none(const struct old *o)
     return EXIT_INPUT;
 }
 
+/* Is the last component "." or ".."? */
+static bool old_is_dots(const char *dir)
+{
+    const char *slash = strrchr(dir, '/'), *name = slash ? slash + 1 : dir;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 int old_main(int argc, char **argv)
 {
     size_t n;
+    char real[PATH_MAX];
     flags_parse("old", argc, argv);
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     const char *const *which = flags_list("remove", &n);
@@ -415,6 +443,8 @@ int old_main(int argc, char **argv)
         return o ? EXIT_INPUT : EXIT_FAILED;
     }
     (void)snprintf(o->dir, sizeof o->dir, "%.*s", (int)bytes, dir);
+    if (old_is_dots(o->dir) && realpath(o->dir, real) && strlen(real) + 16 < sizeof o->dir)
+        memcpy(o->dir, real, strlen(real) + 1); /* its own name: "." has no ..1 */
     old_find(o);
     int exit_code = 0;
     if (n > 0)

@@ -543,6 +543,8 @@ class LaunchTest(Case):
         (self.tmp / "out.04").mkdir()  # no name that --fresh gives
         said = self.control("old", f"{self.out}/")
         self.assertEqual(said.returncode, 0, said.stderr)
+        for dots in (".", "processes/.."):  # inside DIR
+            self.assertEqual(self.control("old", dots, cwd=self.out).stdout, said.stdout.replace(str(self.out), str(self.out.resolve())))
         lines = said.stdout.splitlines()
         self.assertEqual([line.split()[0] for line in lines], [f"{self.out}.1", f"{self.out}.2"])
         self.assertRegex(lines[0], r"  done +3\.\d MB  20\d\d-\d\d-\d\d \d\d:\d\d$")
@@ -586,6 +588,20 @@ class LaunchTest(Case):
             got = self.control(*words)
             self.assertEqual((got.returncode, text in got.stderr), (2, True), got.stderr)
         self.assertEqual(self.control("old", str(self.out), "--remove=10").returncode, 0)
+
+    def test_files_that_only_look_temporary_are_kept(self):
+        self.job_folder("out")
+        old = self.job_folder("out.1")
+        for ours in ("summary.json~", "history.jsonl.tmp-0123456789abcdef"):
+            (old / ours).write_text("partial")
+        for mine in ("notes.txt~", "x.tmp-1", "summary.json.tmp-mine", "model~"):
+            with self.subTest(mine):
+                (old / mine).mkdir() if mine == "model~" else (old / mine).write_text("mine")
+                got = self.control("old", str(self.out), "--remove=all")
+                self.assertEqual((got.returncode, f"it has {mine}, which" in got.stderr, (old / mine).exists()), (1, True, True))
+                (old / mine).rmdir() if mine == "model~" else (old / mine).unlink()
+        self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
+        self.assertFalse(old.exists())
 
     def test_other_jobs_are_not_removed_with_all(self):
         self.job_folder("out")
@@ -725,8 +741,8 @@ class LaunchTest(Case):
 
     # ---- from outside ----
 
-    def control(self, *words):
-        return subprocess.run([str(LAUNCH), *words], capture_output=True, text=True, timeout=DEADLINE_S)
+    def control(self, *words, cwd=None):
+        return subprocess.run([str(LAUNCH), *words], capture_output=True, text=True, timeout=DEADLINE_S, cwd=cwd)
 
     def test_detach_status_logs_stop(self):
         self.scripts(worker_0=[['progress {"type":"first_step"}', step_line(42),

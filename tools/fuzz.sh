@@ -18,12 +18,14 @@ fuzz() {
         case $1 in
         --seconds=*) seconds=${1#*=} ;;
         --seconds)
-            seconds=${2:-}
+            [[ $# -gt 1 ]] || die 2 "--seconds wants a whole number from 1"
+            seconds=$2
             shift
             ;;
         --seed=*) seed=${1#*=} ;;
         --seed)
-            seed=${2:-}
+            [[ $# -gt 1 ]] || die 2 "--seed wants a whole number"
+            seed=$2
             shift
             ;;
         *) names+=("$1") ;;

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, LAUNCH, PS, WORKER  # noqa: E402
+from cluster import BUILD, LAUNCH, PS, ROOT, WORKER  # noqa: E402
 
 # name, how it is called, what its usage begins with, a flag of it, what is missing without any
 PROGRAMS = (("ps", [PS], "ps --job=FILE", "output", "--job=FILE"),
@@ -77,6 +77,11 @@ class FlagsTest(unittest.TestCase):
                             (["--resume"], "train resumes by itself: run it again with the same --output")):
             got = subprocess.run([LAUNCH, "train", "job.yaml", *words], capture_output=True, text=True)
             self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
+
+    def test_a_flag_of_the_tree_without_its_value_says_what_it_wants(self):
+        for flag, says in (("--seconds", "--seconds wants a whole number from 1"), ("--seed", "--seed wants a whole number")):
+            got = subprocess.run([ROOT / "gradwire", "fuzz", flag], capture_output=True, text=True, timeout=60)
+            self.refused((got.returncode, got.stdout, got.stderr), says)
 
     def test_what_is_missing_is_named(self):
         def check(run, name, usage, flag, missing):

@@ -26,7 +26,7 @@
 #include "launch/base/rundir.h"
 #include "launch/rendezvous.h"
 
-enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999 };
+enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999, RANKS_NAMED = 8 };
 
 #define RANK_TOKEN "token" /* beside the ranks' addresses */
 
@@ -43,7 +43,13 @@ struct rank {
     char output[PATH_MAX - 256], attempt[RANK_ATTEMPT_BYTES];
     char folder[PATH_MAX]; /* output/rendezvous/attempt */
     int listen_fd;
+    uint8_t *look; /* [size], enum rank_verdict; NULL before rank_judge */
+    uint32_t bad;  /* the lowest rank whose host cannot do its part, and why; `size`: none */
+    char bad_why[RENDEZVOUS_VERDICT_BYTES];
 };
+
+/* Does a rank look at its host, and is it known to us what it found? */
+enum rank_verdict { RANK_LOOKS_NOT = 0, RANK_LOOKS, RANK_HAS_LOOKED };
 
 /* ---- the environment ---- */
 
@@ -214,24 +220,39 @@ static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS
     return true;
 }
 
-/* "3, 5 and 7 more": who has not come. How many. */
+/* "3, 5 and 7 more" */
+struct rank_list {
+    char *out;
+    size_t bytes, at;
+    uint32_t n, named;
+};
+
+static void rank_list_add(struct rank_list *l, uint32_t i)
+{
+    l->n++;
+    if (l->at + 16 >= l->bytes || l->named >= RANKS_NAMED)
+        return;
+    l->at += (size_t)snprintf(l->out + l->at, l->bytes - l->at, "%s%u", l->named ? ", " : "", i);
+    l->named++;
+}
+
+static uint32_t rank_list_end(const struct rank_list *l)
+{
+    if (l->n > l->named)
+        (void)snprintf(l->out + l->at, l->bytes - l->at, " and %u more", l->n - l->named);
+    return l->n;
+}
+
+/* The ranks that have not come. How many. */
 static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
 {
-    uint32_t missing = 0, named = 0;
-    size_t at = 0;
+    struct rank_list missing = {.out = out, .bytes = bytes};
     for (uint32_t i = 0; i < r->size; i++) {
         struct process *p = &r->crew.process[i];
-        if (p->address[0] || rank_read_address(r, i, p->address))
-            continue;
-        missing++;
-        if (at + 16 < bytes && named < 8) {
-            at += (size_t)snprintf(out + at, bytes - at, "%s%u", named ? ", " : "", i);
-            named++;
-        }
+        if (!p->address[0] && !rank_read_address(r, i, p->address))
+            rank_list_add(&missing, i);
     }
-    if (missing > named)
-        (void)snprintf(out + at, bytes - at, " and %u more", missing - named);
-    return missing;
+    return rank_list_end(&missing);
 }
 
 /* Until no rank is missing. `missing` names them, and says how many there are. */
@@ -309,35 +330,49 @@ static enum err rank_look(const struct rank *r, struct errmsg *e)
     return ahead_ask(&a, say_it, NULL, e);
 }
 
+/* What rank i found is read once: it does not change, and the storage is shared by all. False: it has not said yet. */
+static bool rank_has_looked(struct rank *r, uint32_t i)
+{
+    char why[RENDEZVOUS_VERDICT_BYTES];
+    if (!rendezvous_verdict(r->folder, i, why))
+        return false;
+    r->look[i] = RANK_HAS_LOOKED;
+    if (*why && i < r->bad) {
+        r->bad = i;
+        memcpy(r->bad_why, why, sizeof why);
+    }
+    return true;
+}
+
 /* The first ranks of their hosts that have not said yet what they found. */
 static uint32_t rank_unjudged(struct rank *r, char *out, size_t bytes)
 {
-    char verdict[RENDEZVOUS_VERDICT_BYTES];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->size; i++) {
-        if (!rank_is_first(r, i) || rendezvous_verdict(r->folder, i, verdict))
-            continue;
-        if (n++ == 0)
-            (void)snprintf(out, bytes, "%u", i);
-    }
-    return n;
+    struct rank_list unjudged = {.out = out, .bytes = bytes};
+    for (uint32_t i = 0; i < r->size; i++)
+        if (r->look[i] == RANK_LOOKS && !rank_has_looked(r, i))
+            rank_list_add(&unjudged, i);
+    return rank_list_end(&unjudged);
 }
 
 /* All ranks end where one host cannot do its part. */
 static enum err rank_judge(struct rank *r, struct errmsg *e)
 {
     struct errmsg why = {""};
-    char verdict[RENDEZVOUS_VERDICT_BYTES];
     enum err err = ERR_OK;
-    if (rank_is_first(r, r->rank)) {
+    r->bad = r->size;
+    r->look = mem_zalloc(r->size, sizeof *r->look);
+    if (!r->look)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < r->size; i++)
+        r->look[i] = rank_is_first(r, i) ? RANK_LOOKS : RANK_LOOKS_NOT;
+    if (r->look[r->rank]) {
         enum err found = rank_look(r, &why);
         err = rendezvous_leave_verdict(r->folder, r->rank, found ? why.text : "", e);
     }
     if (!err)
         err = rank_await(r, rank_unjudged, "look at their hosts for", e);
-    for (uint32_t i = 0; !err && i < r->size; i++)
-        if (rank_is_first(r, i) && rendezvous_verdict(r->folder, i, verdict) && *verdict)
-            err = err_set(e, ERR_INPUT, "%s", verdict);
+    if (!err && r->bad < r->size)
+        err = err_set(e, ERR_INPUT, "%s", r->bad_why);
     return err;
 }
 
@@ -434,6 +469,7 @@ int rank_main(int argc, char **argv)
     enum err err = rank_check(&r, &e);
     if (!err)
         err = rank_run(&r, &e);
+    mem_free(r.look);
     crew_close(&r.crew);
     job_close(&r.job);
     if (!err)

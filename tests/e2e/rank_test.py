@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -96,6 +97,18 @@ class RankTest(Certificates, TrainCase):
         for line in said:
             self.assertIn("of 6 ranks these did not come", line)
             self.assertTrue(line.endswith(f"within {bound} s (timeouts.start_s): 2, 3, 5"), line)
+
+    def test_what_each_host_said_is_read_once_and_all_that_said_nothing_are_named(self):
+        folder = self.out / "rendezvous/slurm-17-0-0"
+        folder.mkdir(parents=True)
+        for i in range(1, 13):
+            (folder / str(i)).write_text(f"127.0.0.{i + 1}:1\nworker {i} 1 host{i}\n")
+        os.mkfifo(folder / "verdict-1")  # only one open to read it ever returns
+        teller = threading.Thread(target=(folder / "verdict-1").write_text, args=("\n",), daemon=True)
+        teller.start()
+        r = self.rank("--address=127.0.0.1", env=slurm(0, 13), keys={"timeouts.start_s": 1}).wait(1)
+        self.assertTrue(r.last_line().endswith("within 1 s (timeouts.start_s): 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"), r.last_line())
+        teller.join()
 
     def test_a_rank_that_was_killed_in_the_middle_of_its_writing_is_not_read(self):
         folder = self.out / "rendezvous/slurm-17-0-0"

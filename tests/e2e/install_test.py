@@ -168,7 +168,7 @@ class PackagesTest(Case):
         """What is said, and asked, when the line of the shell runs beside these programs, and none else of their kind."""
         tools, asked = self.tmp / "bin", self.tmp / "asked"
         tools.mkdir()
-        for tool in ("bash", "dirname", "mkdir", "sort", "touch", "env"):
+        for tool in ("bash", "dirname", "mkdir", "sort", "touch", "env", "true"):
             (tools / tool).symlink_to(f"/usr/bin/{tool}")
         for name, text in {"sudo": 'shift; exec "$@"', **programs}.items():
             tool = tools / name.replace("_", "-")

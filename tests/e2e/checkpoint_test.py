@@ -155,7 +155,7 @@ class CheckpointTest(TrainCase):
         self.assertNotIn("going on from checkpoint", job.stderr())
 
     def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
-        job = self.launch(*slow(0.2), keys={"training.epochs": 100000})  # 500 steps take 100 s
+        job = self.launch(*slow(0.4), keys={"training.epochs": 100000})  # 500 steps take 200 s
         job.until_cut(1)
         manifest = self.cut(0) / "manifest.gw"
         os.utime(manifest, (manifest.stat().st_atime, manifest.stat().st_mtime - 100))

@@ -111,9 +111,9 @@ class EpochsTest(TrainCase):
         self.assertEqual(len((self.out / "history.jsonl").read_text().splitlines()), EPOCHS + 1)
 
     def test_an_epoch_that_is_rolled_back_leaves_the_history_until_it_is_made_again(self):
-        keys = {**KEYS, "checkpoint.every_steps": EPOCH_STEPS - 4}
-        job = self.launch("--ps=1", "--workers=2", *SLOW, keys=keys)
-        self.until_step(job, EPOCH_STEPS + 2, 2 * EPOCH_STEPS - 10)
+        keys = {**KEYS, "checkpoint.every_steps": EPOCH_STEPS - 8}  # of cut 1 these steps are made again, before the epoch ends
+        job = self.launch("--ps=1", "--workers=2", *slow(0.06), keys=keys)
+        self.until_step(job, EPOCH_STEPS + 2, 2 * EPOCH_STEPS - 22)  # and cut 2 is some steps away
         first = (self.out / "history.jsonl").read_text()
         job.kill("ps-0")
         job.until("the file lacks the epoch", lambda: (self.out / "history.jsonl").read_text() == "")

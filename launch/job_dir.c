@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/flags/flags.h"
 #include "common/process/dirlock.h"
@@ -44,12 +45,12 @@ const char *job_dir_given(const char *command, int argc, char **argv)
 
 /* ---- what started it ---- */
 
-/* In the file, held or not; 0: none. */
-static long lock_pid(const char *dir)
+/* At the beginning of DIR/name; 0: none. */
+static long pid_in(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     long pid = 0;
-    FILE *f = rundir_file(dir, "lock", path, NULL) ? NULL : fopen(path, "re");
+    FILE *f = rundir_file(dir, name, path, NULL) ? NULL : fopen(path, "re");
     if (f && fscanf(f, "%ld", &pid) != 1)
         pid = 0;
     if (f)
@@ -67,7 +68,30 @@ static bool is_launcher(const char *dir, long pid)
             found = 0;
     if (f)
         (void)fclose(f);
-    return found == pid && pid != 0;
+    return pid != 0 && (found == pid || pid_in(dir, RUNDIR_LAUNCHER) == pid);
+}
+
+/* Is the program of a process of this host a launcher? True where that cannot be told. */
+static bool runs_launcher(pid_t pid)
+{
+    char link[64], program[PATH_MAX + 1];
+    (void)snprintf(link, sizeof link, "/proc/%ld/exe", (long)pid);
+    ssize_t n = readlink(link, program, PATH_MAX);
+    if (n <= 0)
+        return true;
+    program[n] = 0;
+    char *gone = strstr(program, " (deleted)"); /* an upgrade has replaced it */
+    if (gone)
+        *gone = 0;
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    return strcmp(name, "launch") == 0 || strcmp(name, "gradwire-launch") == 0;
+}
+
+/* No launcher's, though DIR has processes/, which a former launcher made. A launcher writes RUNDIR_LAUNCHER just after it
+ * has taken the lock; 0.1.0 wrote none. */
+static bool is_others(const struct job_dir *d, const char *dir, long pid)
+{
+    return d->lives ? !runs_launcher(d->holder) : pid != 0 && pid_in(dir, RUNDIR_LAUNCHER) != 0;
 }
 
 /* The first worker of the attempt; *chief is unchanged where it has not come. */
@@ -87,7 +111,7 @@ void job_dir_look(struct job_dir *d, const char *dir)
 {
     *d = (struct job_dir){.by = JOB_DIR_TRAIN};
     d->holder = dirlock_holder(dir, &d->lives);
-    long pid = lock_pid(dir);
+    long pid = pid_in(dir, "lock");
     bool ranks = rendezvous_newest(dir, d->folder);
     d->locked_once = pid != 0;
     d->began = ranks && find_chief(d->folder, &d->chief) && pid != 0 && d->chief.pid == pid;
@@ -95,7 +119,7 @@ void job_dir_look(struct job_dir *d, const char *dir)
         d->by = JOB_DIR_TRAIN;
     else if (d->began)
         d->by = JOB_DIR_RANK;
-    else if (!has(dir, "processes", S_IFDIR))
+    else if (!has(dir, "processes", S_IFDIR) || is_others(d, dir, pid))
         d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
 }
 

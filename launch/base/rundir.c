@@ -112,12 +112,21 @@ static enum err rundir_set_path(struct rundir *r, const char *path, struct errms
     return ERR_OK;
 }
 
+static enum err rundir_put_launcher(const struct rundir *r, struct errmsg *e)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    return rundir_put(r->path, RUNDIR_LAUNCHER, text, (size_t)n, e);
+}
+
 static enum err rundir_prepare(struct rundir *r, struct errmsg *e)
 {
     char file[PATH_MAX], before[PATH_MAX];
     enum err err = rundir_file(r->path, "processes", file, e);
     if (!err)
         err = files_mkdirs(file, e);
+    if (!err)
+        err = rundir_put_launcher(r, e);
     if (!err)
         err = rundir_file(r->path, "summary.json", file, e);
     if (!err)

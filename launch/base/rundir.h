@@ -9,6 +9,7 @@
 #include "common/base/err.h"
 
 #define RUNDIR_SUMMARY_BEFORE "processes/summary-before.json"
+#define RUNDIR_LAUNCHER "processes/launcher" /* the pid of the last launcher that held DIR */
 #define RUNDIR_ASIDE                                                                               \
     "aside" /* in DIR.1, DIR.2 ..: it was moved there from the folder that is named in it */
 
@@ -18,7 +19,7 @@ struct rundir {
 };
 
 /* Lock DIR (waiting as dirlock_take does), with `fresh` move what is there to DIR.1, .2, ... first,
- * make DIR/processes and put the last run's summary.json aside, as RUNDIR_SUMMARY_BEFORE. Errors:
+ * make DIR/processes with RUNDIR_LAUNCHER, and put the last run's summary.json aside, as RUNDIR_SUMMARY_BEFORE. Errors:
  * ERR_TIMEOUT locked, naming the pid; ERR_IO. */
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e) MUST_CHECK;
 void rundir_close(struct rundir *r);

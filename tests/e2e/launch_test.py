@@ -818,6 +818,31 @@ class LaunchTest(Case):
         (self.out / "summary.json").write_text('{"status":"done"}')
         self.assertEqual(self.control("status", str(self.out)).returncode, 3)
 
+    def test_status_of_a_run_by_hand_where_train_has_run(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(self.control("status", str(self.out)).returncode, 3)
+        chief = subprocess.Popen([sys.executable, "-c", "import fcntl, os, sys\nlock = open(sys.argv[1], 'w')\n"
+                                  "fcntl.flock(lock, fcntl.LOCK_EX)\nprint(os.getpid(), file=lock, flush=True)\n"
+                                  "print(flush=True)\nsys.stdin.read()", str(self.out / "lock")],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(chief.communicate)
+        self.addCleanup(chief.kill)
+        chief.stdout.readline()
+        self.assertIn(f"running, started by hand, chief pid {chief.pid}\n", self.control("status", str(self.out)).stdout)
+        stop = self.control("stop", str(self.out))
+        self.assertEqual((stop.returncode, "has no launcher" in stop.stderr, chief.poll()), (1, True, None))
+        chief.kill()
+        chief.wait()
+        ended = self.control("status", str(self.out))
+        self.assertEqual((ended.returncode, "its chief was killed" in ended.stdout), (4, True), ended.stdout)
+        os.utime(self.out / "summary.json")  # a chief that is done writes it
+        self.assertEqual(self.control("status", str(self.out)).returncode, 3)
+        os.utime(self.out / "summary.json", (1, 1))
+        self.assertEqual(self.train().returncode, 0)
+        os.utime(self.out / "summary.json", (1, 1))  # as in a copy: a launcher leaves none of a former run
+        self.assertEqual(self.control("status", str(self.out)).returncode, 3)
+
     def test_detach_waits_for_the_first_step(self):
         self.scripts(worker_0=[["await go", 'progress {"type":"first_step"}', "run"]])
         self.addCleanup(self.control, "stop", str(self.out))

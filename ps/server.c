@@ -622,7 +622,7 @@ static void check_rest(struct server *s, int64_t now)
     } else if (life_is[s->life].done && away_ms > bound_ms) {
         log_info("the job is done, and no chief has come to train on");
         end(s, 0);
-    } else {
+    } else if (!life_is[s->life].done || !*s->config->linger_s) { /* else it stays so long */
         check_chief(s, now);
     }
 }

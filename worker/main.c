@@ -51,7 +51,10 @@
 #include "worker/taught/taught.h"
 #include "worker/tables_ahead.h"
 
-enum { ENCODING_TRIES = 3 /* to read a cut's encoding.json from the chief */ };
+enum {
+    ENCODING_TRIES = 3, /* to read a cut's encoding.json from the chief */
+    ENCODING_PAUSE_MS = 1000
+};
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 
@@ -72,6 +75,7 @@ struct process {
     enum process_state rests;
     struct idle_run over; /* what it trained last, or has found to be over */
     bool known_over;      /* the job, as its file was read last, was done when we looked */
+    bool told_over;       /* ps 0 said so, while the rows did not fit the model as they are */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct taught taught;            /* by the newest cut: what rows mean */
@@ -226,7 +230,33 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
 }
 
-/* Fewer words than the model has features: those of the chief's last cut may be all. */
+/* Who would not stay waits for a chief that trains on, as elsewhere. */
+static int64_t over_ms(const struct process *p)
+{
+    int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    if (p->flags.waits)
+        return 0;
+    return start_ms < ENDING_ALONE_MS ? start_ms : ENDING_ALONE_MS;
+}
+
+/* What the chief's last cut says. Tries that failed count up to ENCODING_TRIES, within timeouts.start_s. */
+static enum err ask_last_cut(struct process *p, struct errmsg *e)
+{
+    int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    for (;;) {
+        enum err err = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
+                                  p->data.fingerprint, over_ms(p), e);
+        if (!err || err == ERR_STATE)
+            return err;
+        log_warn("%s", e->text);
+        if (err == ERR_NOTFOUND || err == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES ||
+            clock_now_ms() - began_ms >= start_ms)
+            return err;
+        clock_sleep_ms(ENCODING_PAUSE_MS);
+    }
+}
+
+/* Fewer words than the model has features: those of the chief's last cut may be all. Errors: ERR_STATE the job is done. */
 static enum err fit_rows(struct process *p, struct errmsg *e)
 {
     struct errmsg why = {""};
@@ -234,13 +264,12 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
     if (!err)
         return ERR_OK;
     log_info("asking the chief for what a checkpoint says of the rows: %s", e->text);
-    enum err got;
-    while ((got = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
-                             p->data.fingerprint, &why))) {
-        log_warn("%s", why.text);
-        if (got == ERR_NOTFOUND || got == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES)
-            return err;
-    }
+    enum err got = ask_last_cut(p, &why);
+    p->told_over = got == ERR_STATE;
+    if (p->told_over)
+        return err_set(e, got, "%s", why.text);
+    if (got)
+        return err;
     dataset_close(&p->data);
     return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),
                               e);
@@ -763,7 +792,7 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
                           struct errmsg *e)
 {
     enum err err = taught_ask(&p->taught, &p->job, &p->cluster, asked->chief, asked->cut,
-                              p->data.fingerprint, e);
+                              p->data.fingerprint, 0, e);
     *had = err == ERR_OK;
     if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
         return err;
@@ -994,9 +1023,21 @@ static void forget(struct process *p)
     p->has_base = p->finished = false;
     p->read_by = (struct control_encoding){.there = false};
     p->encoding_tries = 0;
+    p->told_over = false;
     p->result = (struct driver_result){0};
     p->learned = (struct epoch_end_result){0};
     mem_give_back();
+}
+
+/* It came when all was over; why: so ps 0 said. */
+static void end_untrained(struct process *p, const struct errmsg *why)
+{
+    const struct idle_end end = {
+        .nobody_came = true, .known_over = p->known_over, .waits = p->flags.waits};
+    p->over = (struct idle_run){.generation = 0}; /* who called is news again */
+    p->rests = idle_state(&end, &p->result.exit_code);
+    (void)snprintf(p->result.error, sizeof p->result.error, "%s",
+                   p->flags.waits ? "the job is done" : why->text);
 }
 
 /* A job, from its file to its end; returns the exit code. */
@@ -1012,6 +1053,11 @@ static int attend(struct process *p)
         err = rest(p, &trains, &e);
     if (!err && trains)
         err = load(p, &e);
+    if (err && p->told_over) {
+        end_untrained(p, &e);
+        err = ERR_OK;
+        trains = false;
+    }
     if (!err && trains)
         err = live(p, &alone, &e);
     interim_end(&p->interim);

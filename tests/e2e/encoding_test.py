@@ -235,20 +235,24 @@ class EncodingTest(NightsCase):
 class ApartTest(NightsCase, HandCase):
     """Hosts that share no storage: each process has a DIR of its own, and the chief's alone has checkpoints."""
 
-    def apart(self, name, keys, code=0, **others):
-        """A ps and two workers; returns worker 1, whose DIR is empty, and which has `others` of keys."""
+    def apart(self, name, keys, code=0, stays=False, **others):
+        """A ps, which may stay, and two workers; returns worker 1, whose DIR is empty, and which has `others` of keys."""
         hosts = self.addresses(3)
         (self.tmp / "token").write_text("0123456789abcdef0123456789abcdef")
         of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]},{hosts[2]}", f"--token_file={self.tmp}/token"]
         keys = {"checkpoint.run": name, "timeouts.start_s": 40, "timeouts.worker_rejoin_s": 100, **keys}
-        ps = self.start(PS, "ps-0", "--job_name=ps", "--task_index=0", *of, keys=keys, out=self.tmp / f"ps-{name}")
-        chief, worker = [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of,
-                                    keys={**keys, **(others if i else {})},
-                                    out=self.tmp / f"worker-{name}" if i else self.out) for i in range(2)]
-        worker.wait(code)
-        for p in () if code else (chief, ps):
+        ps = self.start(PS, "ps-0", "--job_name=ps", "--task_index=0", *of, *["--when_done=wait"] * stays, keys=keys,
+                        out=self.tmp / f"ps-{name}")
+
+        def worker(i, more, *flags):
+            return self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of, *flags,
+                              keys={**keys, **more}, out=self.tmp / f"worker-{name}" if i else self.out)
+        self.worker = worker
+        chief, last = worker(0, {}), worker(1, others)
+        last.wait(code)
+        for p in () if code else (chief,) if stays else (chief, ps):
             p.wait(0)
-        return worker
+        return last
 
     def test_a_worker_that_sees_no_checkpoint_has_the_meaning_of_rows_from_the_chief(self):
         self.monday()
@@ -267,9 +271,20 @@ class ApartTest(NightsCase, HandCase):
         self.JOB.write_text(JOB.replace("shape: auto", "shape: [9]"))  # age, 4 of size, 4 towns
         self.monday()
         self.write(people(0, 800, TOWNS[:3]))
-        worker = self.apart("tuesday", {"training.epochs": 1})
+        worker = self.apart("tuesday", {"training.epochs": 1}, stays=True)
         self.assertIn("asking the chief for what a checkpoint says of the rows: data.train: data.columns has rows of shape [8], "
                       "model.input.shape is [9]", worker.log())
+        self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
+        late = self.worker(1, {"timeouts.start_s": 1}).wait(0)
+        self.assertIn("the job is done, and no chief has come to train on", late.last_line())
+        stays = self.worker(1, {}, "--when_done=wait")
+        stays.until_said("idle until a chief comes")
+        stays.process.terminate()
+        stays.wait(0)
+        early = self.worker(1, {"training.epochs": 2})  # it waits for the chief that trains on
+        early.until_said("asking the chief for")
+        self.worker(0, {"training.epochs": 2}).wait(0)
+        early.wait(0)
         self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
 
     def test_a_worker_of_other_data_is_told_so(self):

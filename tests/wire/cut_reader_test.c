@@ -38,7 +38,13 @@ enum way {
     SKIPS_A_PIECE,
     IS_FOUND_BY_PS_0,
     HAS_NO_CUT,
+    PS_0_REFUSES,
+    IS_OVER,
+    IS_OVER_AND_GOES_ON,
+    HAS_LEARNED_LESS, /* than is asked for, and goes on */
 };
+
+enum { EPOCHS = 2, REFUSALS = 3 };
 
 static struct chief {
     enum way way;
@@ -100,29 +106,41 @@ static void serve(int fd, const Gradwire__StoreGet *get)
                left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
 }
 
+static void answer_worker(int fd, Gradwire__HelloReply *reply)
+{
+    Gradwire__HelloReply was = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Over over = GRADWIRE__OVER__INIT;
+    over.epochs = EPOCHS - (chief.way == HAS_LEARNED_LESS);
+    was.over = &over;
+    if (chief.way >= IS_OVER)
+        send_frame(fd, FRAME_HELLO_REPLY, &was.base, NULL, 0);
+    reply->chief_address = chief.address;
+    if (chief.way != IS_OVER)
+        send_frame(fd, FRAME_HELLO_REPLY, &reply->base, NULL, 0);
+}
+
 static void answer_hello(int fd, const Gradwire__Hello *hello)
 {
     Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
     Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
     Gradwire__Welcome welcome = GRADWIRE__WELCOME__INIT;
     chief.role = (int)hello->role;
-    if (hello->role == GRADWIRE__ROLE__WORKER) /* to ps 0 */
-        reply.chief_address = chief.address;
-    else
-        reply.cut = chief.way == HAS_NO_CUT ? 0 : CUT + 1;
+    reply.cut = chief.way == HAS_NO_CUT ? 0 : CUT + 1;
     refuse.reason = GRADWIRE__REASON__OTHER_JOB;
     refuse.text = (char *)"of another house";
-    if (chief.way == REFUSES)
+    if (chief.way == REFUSES || chief.way == PS_0_REFUSES)
         send_frame(fd, FRAME_REFUSE, &refuse.base, NULL, 0);
     else if (chief.way == WELCOMES)
         send_frame(fd, FRAME_WELCOME, &welcome.base, NULL, 0);
+    else if (hello->role == GRADWIRE__ROLE__WORKER) /* to ps 0 */
+        answer_worker(fd, &reply);
     else if (chief.way != SAYS_NOTHING)
         send_frame(fd, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
 }
 
 static bool asks_ps(void)
 {
-    return chief.way == IS_FOUND_BY_PS_0 || chief.way == HAS_NO_CUT;
+    return chief.way == IS_FOUND_BY_PS_0 || chief.way >= HAS_NO_CUT;
 }
 
 static void serve_one(void)
@@ -148,9 +166,11 @@ static void serve_one(void)
 /* As ps 0, and as the chief. */
 static void *chief_main(void *unused)
 {
-    if (asks_ps())
+    int as_ps = chief.way == PS_0_REFUSES ? REFUSALS : asks_ps();
+    for (int i = 0; i < as_ps; i++)
         serve_one();
-    serve_one();
+    if (chief.way != PS_0_REFUSES && chief.way != IS_OVER)
+        serve_one();
     return unused;
 }
 
@@ -181,7 +201,7 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
 {
     pthread_t thread;
     char *own[] = {chief.address};
-    struct job job = {.name = "people"};
+    struct job job = {.name = "people", .training.epochs = EPOCHS};
     const struct cluster cluster = {
         .role = ROLE_WORKER, .index = 1, .worker_id = 1, .n_ps = 1, .ps = own};
     chief = (struct chief){.way = way, .listening = peer_listen(), .role = -1};
@@ -193,9 +213,11 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
                                  .cluster = &cluster,
                                  .chief = asks_ps() ? NULL : chief.address,
                                  .cut = asks_ps() ? CUT_READER_ANY : CUT,
-                                 .start_ms = PEER_DEADLINE_MS,
+                                 .start_ms = way == PS_0_REFUSES ? 300 : PEER_DEADLINE_MS,
+                                 .over_ms = way == IS_OVER ? 100 : PEER_DEADLINE_MS,
                                  .silent_ms = way == SAYS_NOTHING ? 300 : PEER_DEADLINE_MS};
     enum err err = cut_reader_fetch(&r, m, text, e);
+    (void)shutdown(chief.listening, SHUT_RDWR); /* nobody else is waited for */
     assert_int_equal(pthread_join(thread, NULL), 0);
     close(chief.listening);
     mem_free(chief.manifest);
@@ -219,18 +241,30 @@ static void a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest(void **s
     manifest_close(&m);
 }
 
-static void ps_0_says_where_the_chief_is_and_the_chief_which_cut(void **state)
+static void find(enum way way)
 {
-    (void)state;
     char *text = NULL;
     struct manifest m;
     struct errmsg e = {""};
-    if (fetch(IS_FOUND_BY_PS_0, &text, &m, &e))
+    if (fetch(way, &text, &m, &e))
         fail_msg("%s", e.text);
     assert_string_equal(text, TEXT);
     assert_int_equal(m.cut, CUT);
     mem_free(text);
     manifest_close(&m);
+}
+
+static void ps_0_says_where_the_chief_is_and_the_chief_which_cut(void **state)
+{
+    (void)state;
+    find(IS_FOUND_BY_PS_0);
+}
+
+static void behind_a_job_that_is_done_a_chief_may_train_on(void **state)
+{
+    (void)state;
+    find(HAS_LEARNED_LESS);
+    find(IS_OVER_AND_GOES_ON);
 }
 
 static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
@@ -252,6 +286,8 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {REFUSES, ERR_REFUSED, "the chief refuses: of another house"},
         {WELCOMES, ERR_PROTO, "the chief does not serve what cuts say of rows"},
         {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
+        {PS_0_REFUSES, ERR_REFUSED, "refuses for 0 s: of another house"},
+        {IS_OVER, ERR_STATE, "the job is done, and no chief has come to train on"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -271,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest),
         cmocka_unit_test(ps_0_says_where_the_chief_is_and_the_chief_which_cut),
+        cmocka_unit_test(behind_a_job_that_is_done_a_chief_may_train_on),
         cmocka_unit_test(what_is_not_as_the_manifest_says_ends_with_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/ending.h"
 #include "common/checkpoint/store.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
@@ -16,8 +19,9 @@ struct fetch {
     const struct cut_reader *of;
     struct loop loop;
     struct loop_timer bound;
-    struct dialer *ps, *dialer; /* ps: NULL: ps 0 need not be asked */
-    char chief[300];
+    struct dialer *ps, *dialer;    /* ps: NULL: ps 0 need not be asked */
+    char chief[300], refusal[300]; /* the last of ps 0; "": it has answered since */
+    bool job_over;                 /* ps 0 says so, and knows no chief */
     uint64_t cut;
     struct conn *conn;
     ProtobufCMessage *message;
@@ -164,15 +168,35 @@ static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
         ask(f);
 }
 
+static void end_done(struct fetch *f)
+{
+    end(f, err_set(f->e, ERR_STATE, "the job is done, and no chief has come to train on"));
+}
+
+static void end_without_ps(struct fetch *f)
+{
+    const char *ps = f->of->cluster->ps[0], *why = f->conn ? "" : dial_why(f->ps);
+    int64_t bound_s = f->of->start_ms / 1000;
+    if (f->refusal[0])
+        end(f, err_set(f->e, ERR_REFUSED, "ps 0 at %s refuses for %" PRId64 " s: %s", ps, bound_s,
+                       f->refusal));
+    else
+        end(f,
+            err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s%s%s", ps,
+                    f->conn ? "knows no chief" : "says nothing", bound_s, why[0] ? ": " : "", why));
+}
+
 static void on_bound(void *arg)
 {
     struct fetch *f = arg;
-    const struct dialer *d = f->dialer ? f->dialer : f->ps;
-    int64_t bound_ms = f->dialer ? f->of->silent_ms : f->of->start_ms;
-    const char *why = f->conn ? "" : dial_why(d);
-    end(f, err_set(f->e, ERR_TIMEOUT, "%s at %s says nothing for %" PRId64 " s%s%s",
-                   f->dialer ? "the chief" : "ps 0", f->dialer ? f->chief : f->of->cluster->ps[0],
-                   bound_ms / 1000, why[0] ? ": " : "", why));
+    const char *why = f->conn || !f->dialer ? "" : dial_why(f->dialer);
+    if (f->dialer)
+        end(f, err_set(f->e, ERR_TIMEOUT, "the chief at %s says nothing for %" PRId64 " s%s%s",
+                       f->chief, f->of->silent_ms / 1000, why[0] ? ": " : "", why));
+    else if (f->job_over)
+        end_done(f);
+    else
+        end_without_ps(f);
 }
 
 static const struct conn_ops ops;
@@ -189,17 +213,43 @@ static enum err dial_chief(struct fetch *f)
 
 static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
 {
-    if (f->dialer)
+    if (f->dialer) {
         end(f, err_set(f->e, ERR_REFUSED, "the chief refuses: %s", m->text));
-    else
-        conn_close(f->conn, ERR_REFUSED, m->text);
+        return;
+    }
+    char text[sizeof f->refusal];
+    (void)snprintf(text, sizeof text, "%s", m->text);
+    if (strcmp(text, f->refusal) != 0)
+        log_warn("ps 0 at %s refuses: %s, trying on", f->of->cluster->ps[0], text);
+    memcpy(f->refusal, text, sizeof text);
+    conn_close(f->conn, ERR_REFUSED, m->text);
+}
+
+/* The connection stays: ps 0 answers again when a chief comes, who may have been told to train on. */
+static void on_over(struct fetch *f, const Gradwire__Over *m)
+{
+    struct over over;
+    over_set(&over, m->epochs, m->run);
+    if (f->job_over || !over_suffices(&over, f->of->job))
+        return;
+    f->job_over = true;
+    log_info("ps 0 says that the job is done, and no more epochs are asked for");
+    if (!f->of->over_ms)
+        end_done(f);
+    else if (loop_timer_once(&f->bound, f->of->over_ms))
+        end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
 }
 
 /* When this connection is closed the chief is dialed. */
 static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
 {
-    if (m->over || !m->chief_address[0])
-        end(f, err_set(f->e, ERR_CLOSED, "ps 0 knows no chief: the job is over"));
+    f->refusal[0] = 0;
+    if (m->over) {
+        on_over(f, m->over);
+        return;
+    }
+    if (!m->chief_address[0])
+        end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not say where the chief is"));
     (void)snprintf(f->chief, sizeof f->chief, "%s", m->chief_address);
     conn_close(f->conn, ERR_OK, "answered");
 }
@@ -219,7 +269,7 @@ static enum err on_frame(struct conn *c, void *owner)
     struct fetch *f = owner;
     ProtobufCMessage *m = f->message;
     f->message = NULL;
-    if (loop_timer_once(&f->bound, f->of->silent_ms))
+    if (f->dialer && loop_timer_once(&f->bound, f->of->silent_ms)) /* else ps 0 has its bound */
         end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
     else if (f->type == FRAME_REFUSE)
         on_refuse(f, (const Gradwire__Refuse *)m);

@@ -174,14 +174,15 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
 
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
-                    struct errmsg *e)
+                    int64_t over_ms, struct errmsg *e)
 {
     const struct cut_reader reader = {.job = job,
                                       .cluster = cluster,
                                       .chief = chief,
                                       .cut = cut,
                                       .silent_ms = CUT_READER_SILENT_MS,
-                                      .start_ms = (int64_t)job->timeouts.start_s * 1000};
+                                      .start_ms = (int64_t)job->timeouts.start_s * 1000,
+                                      .over_ms = over_ms};
     struct manifest m;
     char *text;
     enum err err = cut_reader_fetch(&reader, &m, &text, e);

@@ -26,11 +26,11 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
                      const char *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
 /* The same from the chief, at `chief` ("host:port"; NULL: ps 0 says it), of this cut (CUT_READER_ANY: of its last one); what was found before is closed. *t is unchanged on error.
- * data_fingerprint: of the training part that this process has read. Errors: of cut_reader_fetch; ERR_INPUT the cut is of
- * another job, or of other data. */
+ * data_fingerprint: of the training part that this process has read. over_ms: as in struct cut_reader.
+ * Errors: of cut_reader_fetch; ERR_INPUT the cut is of another job, or of other data. */
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
-                    struct errmsg *e) MUST_CHECK;
+                    int64_t over_ms, struct errmsg *e) MUST_CHECK;
 /* NULL: the training part is what teaches. */
 const struct encoding_given *taught_given(const struct taught *t);
 /* When the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest, for the

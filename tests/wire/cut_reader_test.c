@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/net/socket.h"
@@ -44,7 +45,7 @@ enum way {
     HAS_LEARNED_LESS, /* than is asked for, and goes on */
 };
 
-enum { EPOCHS = 2, REFUSALS = 3 };
+enum { EPOCHS = 2, REFUSALS = 3, SILENT_MS = PEER_DEADLINE_MS / 4 };
 
 static struct chief {
     enum way way;
@@ -197,6 +198,12 @@ static void make_manifest(void)
     chief.manifest[10] ^= chief.way == BREAKS_THE_MANIFEST;
 }
 
+/* Where the job is done: of one that is not, none may be waited for. */
+static int64_t over_ms(enum way way)
+{
+    return way == IS_OVER ? 100 : way == HAS_LEARNED_LESS ? 0 : PEER_DEADLINE_MS;
+}
+
 static enum err fetch(enum way way, char **text, struct manifest *m, struct errmsg *e)
 {
     pthread_t thread;
@@ -214,13 +221,15 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
                                  .chief = asks_ps() ? NULL : chief.address,
                                  .cut = asks_ps() ? CUT_READER_ANY : CUT,
                                  .start_ms = way == PS_0_REFUSES ? 300 : PEER_DEADLINE_MS,
-                                 .over_ms = way == IS_OVER ? 100 : PEER_DEADLINE_MS,
-                                 .silent_ms = way == SAYS_NOTHING ? 300 : PEER_DEADLINE_MS};
+                                 .over_ms = over_ms(way),
+                                 .silent_ms = way == SAYS_NOTHING ? 300 : SILENT_MS};
+    int64_t began_ms = clock_now_ms();
     enum err err = cut_reader_fetch(&r, m, text, e);
     (void)shutdown(chief.listening, SHUT_RDWR); /* nobody else is waited for */
     assert_int_equal(pthread_join(thread, NULL), 0);
     close(chief.listening);
     mem_free(chief.manifest);
+    assert_true(way != PS_0_REFUSES || clock_now_ms() - began_ms < SILENT_MS);
     return err;
 }
 

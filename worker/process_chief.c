@@ -1,0 +1,367 @@
+/* The chief's part of a worker process: what it goes on from, its run, and summary.json. */
+#include "worker/process.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/parameters/epochs.h"
+#include "common/math/kernels.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/process/signals.h"
+#include "worker/chief/ended.h"
+#include "worker/chief/host.h"
+#include "worker/tensorboard/curves.h"
+#include "worker/chief/journal_file.h"
+#include "worker/chief/resume.h"
+#include "worker/chief/tables_end.h"
+#include "worker/evaluate/eval_log.h"
+#include "worker/control/cut_reader.h"
+#include "worker/control/progress.h"
+#include "worker/model/growth.h"
+#include "worker/warm_start/warm_start.h"
+#include "worker/summarize.h"
+
+/* A run of another name begins: its first cut is made. */
+static enum err begin_run(struct process *p, struct errmsg *e)
+{
+    uint8_t *fresh = NULL;
+    struct model_growth growth = {.tensors = 0};
+    enum err err = taught_fresh(&p->taught, p->data.table.schema, &fresh, e);
+    if (!err && fresh)
+        err = model_growth_init(&growth, p->model, fresh, e);
+    const struct warm_start start = {.job = &p->job,
+                                     .data_fingerprint = p->data.fingerprint,
+                                     .output = p->output,
+                                     .checkpoints = p->checkpoints,
+                                     .layout = model_layout(p->model),
+                                     .fresh = growth.fresh,
+                                     .encoding = p->encoding};
+    if (!err)
+        err = warm_start_begin(&start, &p->base, e);
+    model_growth_close(&growth);
+    mem_free(fresh);
+    return err;
+}
+
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
+static enum err find_base(struct process *p, struct errmsg *e)
+{
+    bool begins = !p->has_base || warm_start_is_due(&p->job, &p->base);
+    enum err err = job_settle_merge(&p->job, begins ? NULL : p->base.identity_text, e);
+    if (!err && p->job.training.update == UPDATE_GEO)
+        log_info("rounds merge by training.geo_merge: %s",
+                 job_geo_merge_word(p->job.training.geo_merge));
+    if (err || !p->has_base)
+        return err;
+    if (!begins) {
+        warm_start_settle(&p->job, p->checkpoints, &p->base);
+        return ERR_OK;
+    }
+    err = begin_run(p, e);
+    if (err)
+        return err;
+    manifest_close(&p->base);
+    return process_newest_cut(p, e);
+}
+
+/* Of a job that changed. */
+static const char *ways_out(const struct process *p)
+{
+    struct errmsg e;
+    return resume_ways(
+        p->base.final &&
+        job_identity_compare_model(p->base.identity_text, p->job.identity_text, &e) == ERR_OK);
+}
+
+static void say_done(const struct process *p, uint64_t per_epoch, uint64_t epochs)
+{
+    char text[RESUME_WORDS_BYTES];
+    bool early = epochs < p->job.training.epochs;
+    resume_words_done(text, &p->base, &p->job, per_epoch,
+                      early ? best_waited(&p->best, epochs) : 0);
+    log_info("%s", text);
+    progress_untrained(p->flags.progress_fd, text);
+}
+
+/* Is the cut that the chief found of this job? */
+static enum err check_base(const struct process *p, uint64_t per_epoch, struct errmsg *e)
+{
+    if (job_identity_compare(p->base.identity_text, p->job.identity_text, e)) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT,
+                       "%.150s: the job differs from that of its checkpoint %" PRIu64
+                       ": %.150s; give it back what it had%s",
+                       p->output, p->base.cut, what.text, ways_out(p));
+    }
+    if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%.150s: the data differ from those of its checkpoint %" PRIu64
+                       ": give it the same%s",
+                       p->output, p->base.cut, ways_out(p));
+    uint64_t epochs = manifest_epochs(&p->base, per_epoch);
+    if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
+        epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
+        return err_set(e, ERR_INPUT,
+                       "%.150s goes on from checkpoint %" PRIu64
+                       ", whose steps are not all of a batch of their own: sync.dropped must be "
+                       "redo, as it was%s",
+                       p->output, p->base.cut, resume_ways(false));
+    return ERR_OK;
+}
+
+/* Of training, in former runs. A chief that was killed has trained longer than its last checkpoint says. */
+static double seconds_before(const struct process *p)
+{
+    double told = p->log.n ? p->log.line[p->log.n - 1].seconds : 0;
+    if (!p->has_base)
+        return 0;
+    return strcmp(p->log.uuid, p->base.uuid) == 0 && told > p->base.seconds ? told
+                                                                            : p->base.seconds;
+}
+
+/* Of a job that is done. One whose final checkpoint is not finite, as an earlier release left it, has failed. */
+static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epochs,
+                            struct errmsg *e)
+{
+    char words[ENDED_WORDS_BYTES];
+    enum err err = ended_look(p->checkpoints, &p->base, model_layout(p->model), words, e);
+    if (err)
+        return err;
+    if (words[0]) {
+        p->result.exit_code = 1;
+        (void)snprintf(p->result.error, sizeof p->result.error, "%s", words);
+    } else {
+        say_done(p, per_epoch, epochs);
+    }
+    return ERR_OK;
+}
+
+/* The chief: is there something to go on from, and is it of this job? */
+enum err process_look_back(struct process *p, struct errmsg *e)
+{
+    if (!p->cluster.is_chief)
+        return ERR_OK;
+    enum err err = find_base(p, e);
+    if (!err)
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints, e);
+    if (!err)
+        err = journal_read(&p->journal, p->checkpoints, e);
+    if (!err)
+        err = epoch_log_read(&p->log, &p->job, p->output, e);
+    p->learned.seconds_before = seconds_before(p);
+    if (err || !p->has_base)
+        return err;
+    uint64_t per_epoch = order_batches(&p->order), epochs = manifest_epochs(&p->base, per_epoch);
+    err = check_base(p, per_epoch, e);
+    if (err)
+        return err;
+    p->finished =
+        p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
+    return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
+}
+
+/* The tables' part of model/, from the final cut, which is loaded, or the best one's; and that of best/. */
+static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
+{
+    const struct tables_end end = {.job = &p->job,
+                                   .layout = model_layout(p->model),
+                                   .output = p->output,
+                                   .checkpoints = p->checkpoints};
+    return end.layout->rows ? tables_end_export_all(&end, final, &p->best, p->learned.digest, e)
+                            : ERR_OK;
+}
+
+/* The same when the job ends now. */
+static enum err export_final_tables(struct process *p, struct errmsg *e)
+{
+    struct manifest final;
+    if (!model_layout(p->model)->rows || p->result.exit_code != 0)
+        return ERR_OK;
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &final, e);
+    if (err)
+        return err;
+    err = export_tables(p, &final, e);
+    manifest_close(&final);
+    return err;
+}
+
+static void take_base_eval(struct process *p)
+{
+    p->learned.has_eval = p->base.eval.valid;
+    p->learned.eval.loss = p->base.eval.loss;
+    memcpy(p->learned.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
+}
+
+/* The job was done before: what it leaves behind is made whole from the checkpoint. */
+static enum err complete(struct process *p, const struct epoch_end_config *config, struct errmsg *e)
+{
+    uint64_t elems = model_layout(p->model)->elems;
+    float *w = mem_floats(elems);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    bool best = epoch_end_restores_best(config);
+    enum err err = best
+                       ? best_read(&p->best, w, e)
+                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
+    if (!err)
+        err = epoch_end_export(config, w, p->base.step, p->learned.digest, e);
+    if (!err)
+        err = export_tables(p, &p->base, e);
+    mem_free(w);
+    take_base_eval(p);
+    if (best) {
+        p->learned.has_eval = true;
+        p->learned.eval = p->best.eval;
+    }
+    return err;
+}
+
+/* A job that was done before its evaluator was: it has its bound again. The other processes have gone by now; a signal
+ * ends the wait. */
+static void await_evaluator(const struct process *p)
+{
+    int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
+    struct timespec pause = {.tv_nsec = 200000000};
+    for (bool waited = false;; waited = true) {
+        struct errmsg e;
+        struct eval_result r;
+        bool there =
+            eval_log_judged(&p->job, p->output, p->base.uuid, p->base.cut, &r, &e) && r.final;
+        if (e.text[0])
+            log_warn("%s", e.text);
+        if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
+            return;
+        if (!waited)
+            log_info("waiting for the evaluator's result of the final checkpoint, cut %" PRIu64,
+                     p->base.cut);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static enum err summarize_run(const struct process *p, const struct host *host, struct errmsg *e)
+{
+    struct eval_log log = {.n = 0};
+    if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
+        log_warn("%s", e->text);
+    const struct summarize what = {.evaluator = p->cluster.has_evaluator ? &log : NULL,
+                                   .job = &p->job,
+                                   .journal = &p->journal,
+                                   .cluster = &p->cluster,
+                                   .result = &p->result,
+                                   .learned = &p->learned,
+                                   .log = &p->log,
+                                   .base = p->has_base ? &p->base : NULL,
+                                   .finished = p->finished,
+                                   .batches_per_epoch = order_batches(&p->order),
+                                   .rows = p->data.rows,
+                                   .planted = p->planted,
+                                   .output = p->output,
+                                   .host = host};
+    enum err err = summarize(&what, e);
+    eval_log_close(&log);
+    return err;
+}
+
+/* What was learned has failed before this run. */
+enum err process_summarize_failed(struct process *p, struct errmsg *e)
+{
+    p->learned.first_step_s = NAN;
+    take_base_eval(p);
+    return summarize_run(p, NULL, e);
+}
+
+static enum err run_host(struct process *p, const struct epoch_end_config *config,
+                         struct train *train, struct epoch_end *end, struct errmsg *e)
+{
+    struct host *host = NULL;
+    struct driver *driver = train_parts(train)->driver;
+    struct control control;
+    struct host_config host_config = {.layout = model_layout(p->model),
+                                      .batches_per_epoch = order_batches(&p->order),
+                                      .output = p->output,
+                                      .data_fingerprint = p->data.fingerprint,
+                                      .base_cut = p->has_base ? p->base.cut : UINT64_MAX,
+                                      .encoding = p->encoding,
+                                      .listen_fd = p->listen_fd,
+                                      .progress_fd = p->flags.progress_fd,
+                                      .journal = &p->journal,
+                                      .logs_disk = &p->logs_disk,
+                                      .seconds_before = p->learned.seconds_before,
+                                      .log = &p->log,
+                                      .finished = p->finished,
+                                      .learned_epochs = epochs_learned(p->base.epoch)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = driver_mailbox(driver),
+                                            .http_fd = p->http_fd,
+                                            .handed = process_is_first_start(p),
+                                            .meter = driver_meter(driver)};
+    enum err err = p->finished ? complete(p, config, e) : ERR_OK;
+    if (!err && p->finished)
+        err = summarize_run(p, NULL, e);
+    if (!err)
+        err = host_new(&host, &host_config, e);
+    if (err)
+        return err;
+    interim_end(&p->interim);
+    err = control_init(&control, &control_config, &host_ops, host, e);
+    if (!err) {
+        const struct driver_result before = p->result;
+        const struct epoch_end_result learned = p->learned;
+        train_run(train, &control, &epoch_end_ops, end, &p->result);
+        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
+        control_close(&control);
+        if (p->finished) {
+            int exit_code = p->result.exit_code;
+            p->learned = learned;
+            p->result = before;
+            p->result.exit_code = exit_code;
+            if (p->cluster.has_evaluator && process_begin_interim(p, STATE_DONE, e))
+                log_warn("%s", e->text);
+            if (p->cluster.has_evaluator)
+                await_evaluator(p);
+        } else {
+            err = export_final_tables(p, e);
+        }
+        if (!err)
+            err = summarize_run(p, host, e);
+    }
+    host_free(host);
+    return err;
+}
+
+enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e)
+{
+    struct curves curves = {.events = NULL};
+    const struct epoch_end_config config = {.job = &p->job,
+                                            .model = p->model,
+                                            .data = &p->data,
+                                            .eval = p->has_eval ? &p->eval : NULL,
+                                            .planted = p->planted,
+                                            .best = &p->best,
+                                            .curves = &curves,
+                                            .log = &p->log,
+                                            .finished = p->finished,
+                                            .output = p->output,
+                                            .progress_fd = p->flags.progress_fd};
+    struct epoch_end *end = NULL;
+    enum err err = epoch_end_new(&end, &config, train_parts(train), &p->learned, e);
+    if (err)
+        return err;
+    disk_thread_init(&p->logs_disk);
+    if (!p->finished)
+        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
+                    p->data.rows, p->logs, &p->logs_disk);
+    err = run_host(p, &config, train, end, e);
+    curves_close(&curves, !err && p->result.exit_code == 0);
+    disk_thread_close(&p->logs_disk);
+    epoch_end_free(end);
+    return err;
+}

@@ -1,0 +1,249 @@
+/* What a worker process reads before it trains: its job, what the newest cut teaches of the rows, the rows themselves, and the
+ * model. */
+#include "worker/process.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/checkpoint/ending.h"
+#include "common/parameters/epochs.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/process/signals.h"
+#include "worker/alone.h"
+#include "worker/chief/host.h"
+#include "worker/control/cut_reader.h"
+#include "worker/tables_ahead.h"
+
+enum {
+    ENCODING_TRIES = 3, /* to read a cut's encoding.json from the chief */
+    ENCODING_PAUSE_MS = 1000
+};
+
+/* None: has_base is false. */
+enum err process_newest_cut(struct process *p, struct errmsg *e)
+{
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
+    p->has_base = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err == ERR_NOMEM)
+        return err;
+    if (err == ERR_NEWER) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
+                       what.text);
+    }
+    const struct errmsg each = *e;
+    return err_set(e, err,
+                   "none of its cuts can be used: mend them, or start anew with --fresh: %.360s",
+                   each.text);
+}
+
+/* A worker that sees no checkpoint: the chief may have one that says more of its rows than they teach alone. */
+static bool may_ask(const struct process *p)
+{
+    return p->cluster.role == ROLE_WORKER && !p->cluster.is_chief && !p->cluster.alone &&
+           !p->flags.find_learning_rate && job_reads_columns(&p->job) && !p->taught.there;
+}
+
+/* The model first, which says what labels may be; the data first, where they say what the model is. */
+static enum err load_model_and_data(struct process *p, struct errmsg *e)
+{
+    struct job *job = &p->job;
+    bool data_first = job_needs_data(job);
+    enum err err = ERR_OK;
+    if (data_first) {
+        err = dataset_load_given(&p->data, job, taught_given(&p->taught), 0, e);
+        if (err)
+            return err;
+        dataset_tell(&p->data, job);
+    }
+    err = model_new(&p->model, job, e);
+    if (err)
+        return err;
+    if (!data_first && may_ask(p))
+        return dataset_load_unfitted(&p->data, job, model_classes(p->model), e);
+    if (!data_first)
+        return dataset_load_given(&p->data, job, taught_given(&p->taught), model_classes(p->model),
+                                  e);
+    err = dataset_check_classes(&p->data, model_classes(p->model), e);
+    if (err == ERR_INPUT)
+        return dataset_name_label(job, taught_given(&p->taught), model_classes(p->model), e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+/* The chief says it in summary.json, also where an evaluator reads the rows. */
+static enum err measure_planted(struct process *p, struct errmsg *e)
+{
+    if (!job_draws_clicks(&p->job) || !(p->cluster.is_chief || p->cluster.role == ROLE_EVALUATOR))
+        return ERR_OK;
+    p->planted.known = true;
+    return planted_measure(&p->job, &p->planted.auc, &p->planted.logloss, e);
+}
+
+/* The chief's newest cut stays its base. */
+static enum err find_taught(struct process *p, struct errmsg *e)
+{
+    const struct manifest *base = NULL;
+    if (p->flags.find_learning_rate || p->read_by.there)
+        return ERR_OK;
+    enum err err = ERR_OK;
+    if (p->cluster.is_chief) {
+        err = process_lock_output(p, e);
+        if (!err)
+            err = process_newest_cut(p, e);
+        base = p->has_base ? &p->base : NULL;
+        if (err || !base)
+            return err;
+    }
+    return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
+}
+
+/* Who would not stay waits for a chief that trains on, as elsewhere. */
+static int64_t over_ms(const struct process *p)
+{
+    int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    if (p->flags.waits)
+        return 0;
+    return start_ms < ENDING_ALONE_MS ? start_ms : ENDING_ALONE_MS;
+}
+
+/* What the chief's last cut says. Tries that failed count up to ENCODING_TRIES, within timeouts.start_s. */
+static enum err ask_last_cut(struct process *p, struct errmsg *e)
+{
+    int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    for (;;) {
+        enum err err = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
+                                  p->data.fingerprint, over_ms(p), e);
+        if (!err || err == ERR_STATE)
+            return err;
+        log_warn("%s", e->text);
+        if (err == ERR_NOTFOUND || err == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES ||
+            clock_now_ms() - began_ms >= start_ms)
+            return err;
+        clock_sleep_ms(ENCODING_PAUSE_MS);
+    }
+}
+
+/* Fewer words than the model has features: those of the chief's last cut may be all. Errors: ERR_STATE the job is done. */
+static enum err fit_rows(struct process *p, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    enum err err = may_ask(p) ? dataset_check_shape(&p->data, &p->job, e) : ERR_OK;
+    if (!err)
+        return ERR_OK;
+    log_info("asking the chief for what a checkpoint says of the rows: %s", e->text);
+    enum err got = ask_last_cut(p, &why);
+    p->told_over = got == ERR_STATE;
+    if (p->told_over)
+        return err_set(e, got, "%s", why.text);
+    if (got)
+        return err;
+    dataset_close(&p->data);
+    return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),
+                              e);
+}
+
+/* And what its rows mean from here on. */
+static enum err load_rows(struct process *p, struct errmsg *e)
+{
+    enum err err = find_taught(p, e);
+    if (!err)
+        err = load_model_and_data(p, e);
+    if (!err)
+        err = fit_rows(p, e);
+    if (!err)
+        err = taught_agree(&p->taught, &p->job, &p->data, p->flags.progress_fd, &p->encoding, e);
+    return err;
+}
+
+enum err process_load(struct process *p, struct errmsg *e)
+{
+    enum err err = load_rows(p, e);
+    if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
+        tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
+    if (!err)
+        err = measure_planted(p, e);
+    if (err)
+        return err;
+    p->order = (struct order){.rows = p->data.rows,
+                              .batch_size = p->job.training.batch_size,
+                              .seed = p->job.training.seed,
+                              .microbatches = p->job.training.microbatches};
+    if (p->job.sync.dropped == DROPPED_REDO &&
+        order_batches(&p->order) > EPOCHS_LEAVES_MAX / p->order.microbatches)
+        return job_blame(
+            &p->job, PLACE_DROPPED,
+            err_set(e, ERR_INPUT,
+                    "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
+                    " batches of %u are too many: at most %" PRIu64 "; lost would do",
+                    order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
+            e);
+    bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
+    if (p->cluster.role != ROLE_EVALUATOR &&
+        (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
+        return ERR_OK;
+    err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
+    p->has_eval = err == ERR_OK;
+    return err;
+}
+
+void process_forget_rows(struct process *p)
+{
+    free(p->encoding);
+    p->encoding = NULL;
+    dataset_close(&p->data);
+    dataset_close(&p->eval);
+    model_free(p->model);
+    p->model = NULL;
+    p->has_eval = false;
+    mem_give_back();
+}
+
+/* By the chief's cut: this process does not see it. What cannot be had now is asked for again: the chief may have been
+ * started anew. */
+static enum err ask_chief(struct process *p, const struct control_encoding *asked, bool *had,
+                          struct errmsg *e)
+{
+    enum err err = taught_ask(&p->taught, &p->job, &p->cluster, asked->chief, asked->cut,
+                              p->data.fingerprint, 0, e);
+    *had = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
+        return err;
+    if (++p->encoding_tries >= ENCODING_TRIES)
+        return err_wrap(e, err, "the encoding of the chief's rows cannot be had: ");
+    log_warn("the encoding of the chief's rows cannot be had, asking again: %s", e->text);
+    return ERR_OK;
+}
+
+/* By the chief's cut, in taught; NULL: by the newest one that is seen. */
+enum err process_load_again(struct process *p, const struct control_encoding *read_by,
+                            struct errmsg *e)
+{
+    process_forget_rows(p);
+    job_close(&p->job); /* the data have told it what they are */
+    if (read_by)
+        p->read_by = *read_by;
+    else
+        taught_close(&p->taught);
+    enum err err = process_load_job(p, e);
+    return err ? err : process_load(p, e);
+}
+
+enum err process_read_anew(struct process *p, const struct control_encoding *asked,
+                           struct errmsg *e)
+{
+    bool had = false;
+    p->result = (struct driver_result){0};
+    signals_last_words(p->flags.termination_message, PROCESS_BEFORE_TRAINING);
+    enum err err = process_begin_interim(p, STATE_LOADING, e);
+    if (!err)
+        err = ask_chief(p, asked, &had, e);
+    if (err || !had)
+        return err;
+    log_info("reading the data again, by the encoding of the chief's cut %" PRIu64, asked->cut);
+    return process_load_again(p, asked, e);
+}

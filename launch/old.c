@@ -173,7 +173,8 @@ static uint64_t old_bytes(const char *path)
 }
 
 /* All of it, links and not what they point to. False: `why`. */
-static bool old_delete(const char *path, char why[OLD_WHY_BYTES])
+/* *lock is closed before the folder itself goes: on NFS an open file is still in it. */
+static bool old_delete(const char *path, int *lock, char why[OLD_WHY_BYTES])
 {
     FTS *tree = walk(path);
     bool gone = tree != NULL;
@@ -183,6 +184,10 @@ static bool old_delete(const char *path, char why[OLD_WHY_BYTES])
                         : 0;
         if (f->fts_info == FTS_D)
             continue;
+        if (f->fts_level == FTS_ROOTLEVEL && *lock >= 0) {
+            (void)close(*lock);
+            *lock = -1;
+        }
         if (!error && (f->fts_info == FTS_DP ? rmdir : unlink)(f->fts_accpath) != 0)
             error = errno;
         if (error)
@@ -312,7 +317,7 @@ static bool old_remove(const struct old *o, uint32_t number)
     bool gone = old_is_ours(path, why) && old_lock(path, &lock, why);
     if (gone) {
         size_text(size, sizeof size, old_bytes(path));
-        gone = old_delete(path, why);
+        gone = old_delete(path, &lock, why);
         if (lock >= 0)
             (void)close(lock);
     }

@@ -275,7 +275,7 @@ class ApartTest(NightsCase, HandCase):
         self.assertIn("asking the chief for what a checkpoint says of the rows: data.train: data.columns has rows of shape [8], "
                       "model.input.shape is [9]", worker.log())
         self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
-        late = self.worker(1, {"timeouts.start_s": 1}).wait(0)
+        late = self.worker(1, {"timeouts.start_s": 5}).wait(0)
         self.assertIn("the job is done, and no chief has come to train on", late.last_line())
         stays = self.worker(1, {}, "--when_done=wait")
         stays.until_said("idle until a chief comes")

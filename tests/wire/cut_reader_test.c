@@ -220,7 +220,7 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
                                  .cluster = &cluster,
                                  .chief = asks_ps() ? NULL : chief.address,
                                  .cut = asks_ps() ? CUT_READER_ANY : CUT,
-                                 .start_ms = way == PS_0_REFUSES ? 300 : PEER_DEADLINE_MS,
+                                 .start_ms = way == PS_0_REFUSES ? 3000 : PEER_DEADLINE_MS,
                                  .over_ms = over_ms(way),
                                  .silent_ms = way == SAYS_NOTHING ? 300 : SILENT_MS};
     int64_t began_ms = clock_now_ms();
@@ -295,7 +295,7 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {REFUSES, ERR_REFUSED, "the chief refuses: of another house"},
         {WELCOMES, ERR_PROTO, "the chief does not serve what cuts say of rows"},
         {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
-        {PS_0_REFUSES, ERR_REFUSED, "refuses for 0 s: of another house"},
+        {PS_0_REFUSES, ERR_REFUSED, "refuses for 3 s: of another house"},
         {IS_OVER, ERR_STATE, "the job is done, and no chief has come to train on"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
     };

@@ -546,8 +546,8 @@ static void between_batches(struct epoch_end *end)
         const struct generation begun = end->terms->generation;
         end->evaluate_asked = false;
         /* cut short by another incarnation: once more; by another generation: the epoch may be trained again */
-        if (!end_epoch(end, end->epoch_asked))
-            end->evaluate_asked = generation_equal(begun, end->terms->generation);
+        if (!end_epoch(end, end->epoch_asked) && generation_equal(begun, end->terms->generation))
+            end->evaluate_asked = true;
     }
 }
 

@@ -75,12 +75,14 @@ static void take_ask(struct chief *c)
         tell_kept(c, KEPT_FAILED);
 }
 
-/* Before a takeover the asker's leaves of this step may have come to some shards. They make the step, and the others stop,
+/* In sync: before a takeover the asker's leaves of this step may have come to some shards. They make the step, and the others stop,
  * or come to it, only when they have these leaves, too: the asker must not wait for the cut. */
 static void ask_tick(struct chief *c)
 {
     int64_t since_ms = c->keep_ms > c->cut.began_ms ? c->keep_ms : c->cut.began_ms;
-    bool stops = c->cut.stage == STAGE_STOP || (c->cut.stage == STAGE_SAVE && !c->cut.resumed);
+    bool of_a_step = c->keep_step != UINT64_MAX;
+    bool stops = of_a_step &&
+                 (c->cut.stage == STAGE_STOP || (c->cut.stage == STAGE_SAVE && !c->cut.resumed));
     if (!stops || !c->keep_ask || c->now_ms - since_ms < CHIEF_KEEP_MS)
         return;
     c->io->kept(c->ctx, c->keep_ask, KEPT_FAILED, c->cut.number, c->cut.step);

@@ -105,6 +105,14 @@ class LaunchTest(Case):
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
         (self.tmp / "job.yaml").write_text(JOB)
         self.scripts()
+        self.addCleanup(self.end_detached)
+
+    def end_detached(self):
+        """A test that failed may have left a launcher in the background. Its guardian ends what it started."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self.out / "lock").read_text())
+            if str(self.out) in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, signal.SIGKILL)
 
     def scripts(self, **of):
         """scripts(worker_0=[[first start], [second start]], ps=[[..]])"""

@@ -110,7 +110,7 @@ class LaunchTest(Case):
     def end_detached(self):
         """A test that failed may have left a launcher in the background. Its guardian ends what it started."""
         with contextlib.suppress(OSError, ValueError):
-            pid = int((self.out / "lock").read_text())
+            pid = int((pathlib.Path(self.out) / "lock").read_text())
             if str(self.out) in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
                 os.kill(pid, signal.SIGKILL)
 

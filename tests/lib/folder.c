@@ -21,3 +21,17 @@ int folder_remove(const char *folder)
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command);
 }
+
+char folder_dir[FOLDER_BYTES];
+
+int folder_setup(void **state)
+{
+    (void)state;
+    return folder_make(folder_dir);
+}
+
+int folder_teardown(void **state)
+{
+    (void)state;
+    return folder_remove(folder_dir);
+}

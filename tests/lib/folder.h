@@ -10,4 +10,9 @@ int folder_make(char *folder);
 /* With all that is in it, after files and memory were told to fail no more. 0, or another number. */
 int folder_remove(const char *folder);
 
+/* The same as cmocka's setup and teardown: folder_dir is the group's. */
+extern char folder_dir[FOLDER_BYTES];
+int folder_setup(void **state);
+int folder_teardown(void **state);
+
 #endif

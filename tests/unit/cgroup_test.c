@@ -16,19 +16,7 @@
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 
-static char top[FOLDER_BYTES];
-
-static int make_top(void **state)
-{
-    (void)state;
-    return folder_make(top);
-}
-
-static int remove_top(void **state)
-{
-    (void)state;
-    return folder_remove(top);
-}
+static char *const top = folder_dir;
 
 static void put(const char *path, const char *text)
 {
@@ -162,7 +150,7 @@ static void swap_counts_as_far_as_the_groups_allow_it(void **state)
     assert_true(cgroup_memory_and_swap_bytes() >= cgroup_memory_bytes());
 }
 
-#define IN_A_TREE(test) cmocka_unit_test_setup_teardown(test, make_top, remove_top)
+#define IN_A_TREE(test) cmocka_unit_test_setup_teardown(test, folder_setup, folder_teardown)
 
 int main(void)
 {

@@ -20,19 +20,7 @@
 #include "proto/checkpoint.pb-c.h"
 #include "tests/lib/folder.h"
 
-static char dir[FOLDER_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
+static char *const dir = folder_dir;
 
 /* The call fills `e`. */
 #define assert_ok(call)                                                                            \
@@ -430,7 +418,7 @@ static void the_stored_checkpoint_of_format_2_is_read(void **state)
     (void)state;
     const char *root = getenv("GRADWIRE_ROOT");
     assert_int_equal(root ? chdir(root) : 0, 0);
-    (void)snprintf(dir, sizeof dir, "tests/data/checkpoint-2/checkpoints");
+    (void)snprintf(dir, FOLDER_BYTES, "tests/data/checkpoint-2/checkpoints");
     struct rows r = rows_new(200, 1, 13);
     assert_ok(load_and_compare(&r, 3, &e));
     struct checkpoint_tables t = tables_of_the_cut();
@@ -885,7 +873,7 @@ static void files_of_other_tables_or_another_clock_are_corrupt(void **state)
     assert_tables_refused(another_name, "its tables are others than expected");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

@@ -13,19 +13,7 @@
 #include "common/checkpoint/row_frame.h"
 #include "tests/lib/folder.h"
 
-static char dir[FOLDER_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
+static char *const dir = folder_dir;
 
 enum { TABLES = 2, SKETCH = 1 << 18, EACH = 100 };
 static const struct checkpoint_table TABLE[TABLES] = {{"plain", 1, 0, 0}, {"ids", 2, 0, SKETCH}};
@@ -188,9 +176,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sketches_of_any_number_of_shards_load_into_any_other,
-                                        make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_sketch_out_of_order_is_not_written, make_folder,
-                                        remove_folder),
+                                        folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_sketch_out_of_order_is_not_written, folder_setup,
+                                        folder_teardown),
         cmocka_unit_test(a_sketch_of_another_size_does_not_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,19 +28,7 @@
 
 enum { SLOTS = 2 };
 
-static char dir[FOLDER_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
+static char *const dir = folder_dir;
 
 /* ---- a cluster's state, as floats that tell where they belong ---- */
 
@@ -1276,7 +1264,7 @@ static void discard_removes_an_unfinished_cut_and_no_published_one(void **state)
     blocks_free(&b);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

@@ -662,16 +662,22 @@ static void a_cut_of_a_later_step_than_was_asked_for_fails_the_ask(void **state)
     close_fixture(&f);
 }
 
+/* All hold for a cut that is asked for, and one of two shards has stopped. */
+static void ask_and_half_stop(struct fixture *f, uint64_t step)
+{
+    open_fixture(f, NULL);
+    cut_with_workers(f);
+    chief_keep(f->chief, 7, step, f->now_ms);
+    held(f, 0);
+    held(f, 1);
+    status(f, FRAME_CUT_STOPPED, 0, 2);
+}
+
 static void a_cut_whose_shards_do_not_stop_fails_the_ask(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, NULL);
-    cut_with_workers(&f);
-    chief_keep(f.chief, 7, 2, f.now_ms);
-    held(&f, 0);
-    held(&f, 1);
-    status(&f, FRAME_CUT_STOPPED, 0, 2);
+    ask_and_half_stop(&f, 2);
     f.now_ms += CHIEF_KEEP_MS - 1;
     chief_tick(f.chief, f.now_ms);
     assert_int_equal(f.said.kept[KEPT_FAILED], 0);
@@ -689,12 +695,7 @@ static void an_ask_that_is_of_no_step_waits_for_its_cut(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, NULL);
-    cut_with_workers(&f);
-    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
-    held(&f, 0);
-    held(&f, 1);
-    status(&f, FRAME_CUT_STOPPED, 0, 2);
+    ask_and_half_stop(&f, UINT64_MAX);
     f.now_ms += 2 * CHIEF_KEEP_MS;
     chief_tick(f.chief, f.now_ms);
     status(&f, FRAME_CUT_STOPPED, 1, 2);

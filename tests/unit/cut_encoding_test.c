@@ -14,20 +14,8 @@
 #include "tests/lib/folder.h"
 #include "worker/chief/host.h"
 
-static char dir[FOLDER_BYTES];
+static char *const dir = folder_dir;
 static const char TEXT[] = "{\"columns\": []}";
-
-static int begin(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
 
 /* Each has its encoding, but where it is told none. */
 static void publish(uint64_t cut, const char *encoding)
@@ -122,8 +110,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_cut_has_its_encoding_and_one_of_an_earlier_release_none,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_cut_whose_encoding_is_damaged_is_passed_over, begin, end),
+                                        folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_cut_whose_encoding_is_damaged_is_passed_over,
+                                        folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

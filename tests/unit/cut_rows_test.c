@@ -16,19 +16,7 @@
 #include "tests/lib/folder.h"
 
 enum { KEYS = 500, SEED = 5, ELEMS = 16 };
-static char dir[FOLDER_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
+static char *const dir = folder_dir;
 
 /* The cut's tables stand in another order than the model's; both of these share a list there. */
 static const struct checkpoint_table IN_CUT[] = {{"deep", 3, 3, 0}, {"wide", 1, 0, 0}};
@@ -230,11 +218,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_come_from_the_cut_and_others_have_their_first_value,
-                                        make_folder, remove_folder),
+                                        folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(rows_that_were_not_admitted_read_as_the_table_says,
-                                        make_folder, remove_folder),
+                                        folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_table_that_the_cut_lacks_or_has_otherwise_is_named,
-                                        make_folder, remove_folder),
+                                        folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

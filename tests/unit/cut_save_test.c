@@ -20,7 +20,7 @@
 
 enum { DIM = 2000, SLOTS = 2000, GROUP = 16, CUT = 4, ELEMS = 8 };
 
-static char dir[FOLDER_BYTES];
+static char *const dir = folder_dir;
 static const struct checkpoint_table TABLE[1] = {{.name = "t", .dim = DIM, .slots = SLOTS}};
 
 /* Group i: GROUP rows of bucket i. */
@@ -323,19 +323,7 @@ static void a_disk_that_fails_is_told_while_rows_still_come(void **state)
     saves_free(s);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

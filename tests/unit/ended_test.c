@@ -15,19 +15,7 @@
 #include "tests/lib/folder.h"
 
 enum { ELEMS = 32, KEY = 7 };
-static char dir[FOLDER_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
+static char *const dir = folder_dir;
 
 static struct tensor tensors[] = {
     {.name = "a/kernel", .rank = 1, .shape = {3}, .offset_elems = 0, .elems = 3},
@@ -130,8 +118,8 @@ static void a_finite_one_is_not_blamed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_named, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_finite_one_is_not_blamed, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_is_not_finite_is_named, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_finite_one_is_not_blamed, folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

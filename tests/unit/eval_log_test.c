@@ -14,21 +14,9 @@
 #include "tests/lib/folder.h"
 #include "worker/evaluate/eval_log.h"
 
-static char folder[FOLDER_BYTES];
+static char *const folder = folder_dir;
 static const struct job job = {.name = "digits",
                                .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_AUC}}};
-
-static int begin(void **state)
-{
-    (void)state;
-    return folder_make(folder);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return folder_remove(folder);
-}
 
 static struct manifest cut(uint64_t generation, uint64_t number, const char *uuid)
 {
@@ -179,7 +167,7 @@ static void what_is_no_log_is_named(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

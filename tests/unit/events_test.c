@@ -23,19 +23,7 @@
 #include "worker/tensorboard/curves.h"
 #include "worker/tensorboard/events_file.h"
 
-static char folder[FOLDER_BYTES];
-
-static int begin(void **state)
-{
-    (void)state;
-    return folder_make(folder);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return folder_remove(folder);
-}
+static char *const folder = folder_dir;
 
 /* RFC 3720, B.4. */
 static void crc32c_of_the_known_vectors(void **state)
@@ -320,7 +308,7 @@ static void what_is_rolled_back_is_told_anew(void **state)
     forget(&eval);
 }
 
-/* A run that goes on from the end of epoch 2: its evaluation is made again, its training is not. */
+/* A run that goes on from the folder_teardown of epoch 2: its evaluation is made again, its training is not. */
 static void a_run_that_goes_on_adds_to_the_last_one(void **state)
 {
     (void)state;
@@ -439,7 +427,7 @@ static void without_memory_or_thread_nothing_is_shown_and_nothing_breaks(void **
     assert_int_equal(mkdir(folder, 0777), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

@@ -16,25 +16,13 @@
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
 
-static char folder[FOLDER_BYTES];
+static char *const folder = folder_dir;
 
 static const char *in_folder(const char *name)
 {
     static char path[128];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(folder);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(folder);
 }
 
 static int entries(void)
@@ -203,7 +191,7 @@ static void a_path_that_is_too_long_is_refused(void **state)
     free(path);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

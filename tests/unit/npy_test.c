@@ -405,6 +405,10 @@ static void an_archive_that_was_damaged_is_refused_or_reads_the_same(void **stat
         dataset_close(&d);
     }
     assert_true(refused > n / 3);
+    struct dataset d;
+    idx_files_write(&f->files, "set.npz", (struct bytes){all, n - 30});
+    assert_int_equal(load(f, &d, both(f, "set.npz:x", "set.npz:y")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "set.npz: it is no zip archive, or its end is missing"));
 }
 
 static void all_is_given_back_when_any_allocation_fails(void **state)

@@ -19,7 +19,7 @@
 /* One chunk, which is shard 0's. Adagrad has one slot a weight. */
 enum { SHARDS_MAX = 5, TABLES = 2, CUT = 3, CLOCK = 50 };
 
-static char dir[FOLDER_BYTES];
+static char *const dir = folder_dir;
 
 struct node {
     struct shard *shard;
@@ -512,19 +512,7 @@ static void no_memory_for_rows_that_are_restored_is_said(void **state)
     end(c);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    return folder_make(dir);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return folder_remove(dir);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
 {

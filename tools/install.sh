@@ -40,8 +40,9 @@ install_parse() { # sets prefix
 install_may_write() { # FOLDER
     local at=$1
     while [[ ! -e $at ]]; do at=$(dirname "$at"); done
-    [[ -d $at && -w $at && -x $at ]] ||
+    if ! [[ -d $at && -w $at && -x $at ]] || ! (umask 022 && mkdir -p "$1" 2>/dev/null); then
         die 1 "install: $at is no folder that $(id -un) may write to; run it with sudo, or give another --prefix, such as ~/.local"
+    fi
 }
 
 # As root for the user who has the build, or else the source tree: it can be built without sudo afterwards.

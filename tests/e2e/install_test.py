@@ -124,6 +124,8 @@ class InstallTest(Case):
         said = self.install(f"--prefix={file}/below", code=1)
         self.assertEqual(said.count("\n"), 1, said)
         self.assertIn(f"{file} is no folder that", said)
+        said = self.install("--prefix=/proc/below", code=1)  # root may write there, by its mode
+        self.assertEqual(said.count("\n"), 1, said)
         if os.geteuid() != 0:
             stage.chmod(0o555)
             self.assertIn(f"{stage} is no folder that", self.install(f"--prefix={stage}/new", code=1))

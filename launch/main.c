@@ -30,7 +30,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 static const char *const others[] = {"doctor", "lr-finder", "build", "setup", "install",
                                      "test",   "bench",     "image", "help"};
 
-/* What other programs call it. */
+/* The names that other programs have for it. */
 static const struct {
     const char *word, *command;
 } meanings[] = {

@@ -28,7 +28,8 @@ enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
 
 /* ---- one folder ---- */
 
-/* What gradwire writes into DIR itself; the last ones tell that it is a job's, and are removed last, in this order. */
+/* The names of files and folders that gradwire writes into DIR. The last ones show that DIR is a job's; they are removed
+ * last, in this order. */
 static const char *const known[] = {
     "best",      "by-hand", "eval.json",    "history.jsonl", "learning-rates.csv",
     "logs",      "model",   "summary.json", "rendezvous",    "checkpoints",

@@ -1,4 +1,4 @@
-/* What the cgroups above a process allow it: CPU time and memory, by version 2 (cpu.max, memory.max, memory.swap.max) and version 1
+/* The limits of the cgroups above a process: CPU time and memory, by version 2 (cpu.max, memory.max, memory.swap.max) and version 1
  * (cpu.cfs_quota_us, memory.limit_in_bytes), whichever is mounted. */
 #ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
 #define GRADWIRE_COMMON_PROCESS_CGROUP_H

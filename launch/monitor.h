@@ -37,7 +37,7 @@ void monitor_close(struct monitor *m);
 
 /* What came from the chief's progress pipe (progress.h). */
 void monitor_feed(struct monitor *m, const char *bytes, size_t n);
-/* The chief is gone, and who it waited for is no news of the next one. */
+/* The chief is gone: forget the wait that it reported. The next chief reports its own. */
 void monitor_forget_wait(struct monitor *m);
 /* The terminal has another width: draw the line that redraws for it. */
 void monitor_redraw(const struct monitor *m);

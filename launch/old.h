@@ -1,9 +1,9 @@
 /* `gradwire old DIR`: the folders DIR.1, DIR.2 .. that `train --fresh` moved aside: list them, remove them.
  *
  * Happy path: a line for each says how its run ended, when, and what it takes on the disk; with --remove=N or --remove=all
- * they are removed. Failure modes: a folder is left alone, with a line that says why, where a job runs in it, where that
- * cannot be told (its lock), where it is a link, where gradwire did not make it, and where it has a file that gradwire did
- * not write. A removal that was interrupted is finished by the same command: what tells that a folder is ours goes last. */
+ * they are removed. Failure modes: a folder is kept, with a line that says why, if a job runs in it, if the lock
+ * does not tell whether one does, if it is a link, if gradwire did not make it, or if it has a file that gradwire did not
+ * write. The same command finishes a removal that was interrupted: the files that show that a folder is ours are removed last. */
 #ifndef GRADWIRE_LAUNCH_OLD_H
 #define GRADWIRE_LAUNCH_OLD_H
 

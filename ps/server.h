@@ -5,8 +5,8 @@
  * Failure modes: a hello of another job, version or ps list (refused by name), garbage (closed, logged), SIGTERM (the
  * chief is asked for a cut; exit 143 when it is published, or the grace has passed), no chief for too long (exit 1; never,
  * before training, with `waits`: then it is idle). Where the job is done already it says so: with `waits` it is idle
- * until a chief comes, otherwise it leaves by itself. Ps 0 lives once more where a worker has not heard of the end: it tells so
- * for as long as the chief said (linger_s). */
+ * until a chief comes, otherwise it leaves by itself. If a worker has not heard of the end, ps 0 stays and tells
+ * workers that the job is done, for as long as the chief said (linger_s). */
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 

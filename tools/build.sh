@@ -5,7 +5,7 @@ build_dir() { # BUILD
     case $1 in
     release) printf '%s\n' "$ROOT/build" ;;
     debug | asan | tsan) printf '%s\n' "$ROOT/build/$1" ;;
-    *) die 2 "build $1: release, debug, asan or tsan is wanted" ;;
+    *) die 2 "build: '$1' is not known; allowed: release, debug, asan, tsan" ;;
     esac
 }
 

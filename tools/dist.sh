@@ -5,7 +5,7 @@
 dist() {
     local version name file
     [[ $# -eq 0 ]] || die 2 "dist: '$1' is not known; it takes no arguments"
-    [[ $(in_git rev-parse --show-cdup 2>&1) == "" ]] || die 1 "dist packs a commit, and this is no git checkout"
+    [[ $(in_git rev-parse --show-cdup 2>&1) == "" ]] || die 1 "dist packs a commit, but this is not a git checkout"
     version=$(sed -n 's/^#define GRADWIRE_VERSION "\(.*\)"$/\1/p' "$ROOT/common/base/version.h")
     name=gradwire-$version-$(in_git rev-parse --short=12 HEAD)
     file=$ROOT/build/$name.tar.gz

@@ -55,7 +55,7 @@ lint() {
     local failed=() check
     [[ $# -eq 0 ]] || die 2 "lint: '$1' is not known; it takes no arguments"
     packages_need build lint
-    in_git rev-parse --git-dir >/dev/null || die 1 "lint looks at what git tracks, and this is no git checkout"
+    in_git rev-parse --git-dir >/dev/null || die 1 "lint checks the files that git tracks, but this is not a git checkout"
     for check in lint_format lint_shell lint_gcc lint_clang lint_paths lint_house; do
         say "$check"
         "$check" || failed+=("${check#lint_}")

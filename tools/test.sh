@@ -62,7 +62,7 @@ test_containers() { # DIR
     local -a others=()
     [[ -z ${GRADWIRE_IMAGE_STORAGE:-} ]] || return 0
     if [[ $EUID -eq 0 ]] && ! (packages_need containers); then
-        say "skipping containers: what they want cannot be installed"
+        say "skipping containers: the packages that they need cannot be installed"
         code=3
     else
         "$ROOT/tests/k8s/image_here" "$1" "$1/image" || code=$?
@@ -92,7 +92,7 @@ test_all() {
         show=(--verbose)
     fi
     if [[ " ${TEST_GROUPS[*]} " == *" kernel_tls "* ]]; then
-        (packages_need kernel_tls) || say "what kernel_tls wants cannot be installed"
+        (packages_need kernel_tls) || say "the packages that kernel_tls needs cannot be installed"
     fi
     if [[ ${TEST_GROUPS[*]} == kernel_tls ]]; then
         targets=("${PROGRAMS[@]}" wire_tls_test)

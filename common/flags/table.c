@@ -41,8 +41,8 @@ const struct flags_program flags_programs[] = {
      "The logs of the job of DIR, or those of worker-0 and so on.", "", "DIR", WORDS_MAX},
     {"old", FLAGS_OLD, FLAGS_OLD, "gradwire old DIR",
      "The folders DIR.1, DIR.2 .. that train --fresh moved aside.",
-     "A folder that a running job uses, or that is not a job's, is left;\n"
-     "one that --fresh did not mark (or 0.1.0 moved) goes only by its N.\n"
+     "It keeps a folder that a running job uses, or that is not a job's.\n"
+     "It removes one without the mark of --fresh (0.1.0 set none) only by N.\n"
      "Exit: 0 done, 1 one could not be removed, 2 no such folder or number.\n",
      "DIR", 1},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
@@ -188,8 +188,7 @@ const struct flag flags_table[] = {
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "show its page, by $BROWSER or xdg-open"),
     ROW("follow", FLAG_ON, FLAGS_LOGS, NULL, "the last lines, and more until the job ends",
         .letter = 'f'),
-    ROW("remove", FLAG_LIST, FLAGS_OLD, "N|all",
-        "remove DIR.N, or all of them; as often as wanted"),
+    ROW("remove", FLAG_LIST, FLAGS_OLD, "N|all", "remove DIR.N, or all of them; may be repeated"),
     ROW("help", FLAG_ON, FLAGS_ALL, NULL, "this text; --version: which version it is",
         .letter = 'h'),
     ROW("version", FLAG_ON, FLAGS_ALL, NULL, NULL),

@@ -36,9 +36,10 @@ enum {
     CONN_WRITE_BUDGET_BYTES = 4 << 20, /* for one system call */
     CONN_CORK_MAX_BYTES = 256 << 10,   /* a corked queue beyond this leaves anyway */
     CONN_FINISH_MS = 2000,
-    CONN_LOOK_MS = 1000, /* so often its silence is looked at */
-    /* A peer's host that answers nothing for so long has gone. No shorter where timeouts.worker_rejoin_s is: TCP sends what
-     * was lost after 0.2 s, doubling, so that within 8 s it has tried five times, and a link that loses packets lives. */
+    CONN_LOOK_MS = 1000, /* how often its silence is checked */
+    /* A peer's host that answers nothing for this long counts as gone, also if timeouts.worker_rejoin_s is
+     * shorter. TCP sends lost bytes again after 0.2 s, then after twice as long each time: within 8 s it has tried five
+     * times, so a link that loses packets stays up. */
     CONN_SILENT_MS = 8000,
 };
 

@@ -29,8 +29,8 @@ void disk_thread_init(struct disk_thread *t);
 /* All that was posted is done before. Thread: the owner's; nobody posts from here on. */
 void disk_thread_close(struct disk_thread *t);
 
-/* The same, where all that was posted is done within `ms`. False: a disk does not answer. The thread goes on by itself, and *t
- * and what its jobs use must stay until the process ends, by _exit. */
+/* The same, if all that was posted is done within `ms`. Returns false if a disk does not answer: then the thread continues,
+ * and *t and all that its jobs use must stay until the process ends, by _exit. */
 bool disk_thread_close_within(struct disk_thread *t, int64_t ms) MUST_CHECK;
 
 /* `run` gets `arg`, and owns it. Errors: ERR_TOOBIG DISK_JOBS_MAX jobs wait; ERR_NOMEM, also where no thread could be

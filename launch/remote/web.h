@@ -1,7 +1,7 @@
 /* The job's page over a link: browsers that come to a port of the launcher's host reach the chief's HTTP on another one.
  *
  * Happy path: a browser connects here -> WEB_OPEN -> the runner connects to the chief -> both send what comes as
- * WEB_DATA -> whoever closes says WEB_CLOSE. Failure modes: WEB_MAX connections are open (another one is closed at once),
+ * WEB_DATA -> the side that closes sends WEB_CLOSE. Failure modes: WEB_MAX connections are open (another one is closed at once),
  * the chief is not there (closed), the link is full or a reader does not read (more than WEB_QUEUE_BYTES wait, or the other side has closed
  * for WEB_FINISH_MS: closed; a page asks again), the link is lost (all are closed). No process of the job waits for a browser when it writes. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_WEB_H

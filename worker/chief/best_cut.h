@@ -17,7 +17,7 @@ struct best_cut {
     struct evaluation eval;
 };
 
-/* Not while one is waited for. `step`: sync: of no later one than this; else UINT64_MAX. */
+/* Call only if no cut is waited for. `step`: in sync the latest step that the cut may have; else UINT64_MAX. */
 void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
                   const struct evaluation *eval);
 /* Of TRAIN_KEPT; takes the hold. What is not of the present ask is nothing. */

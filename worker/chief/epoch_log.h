@@ -2,8 +2,9 @@
  * them back, so that summary.json and the job's page have the whole job.
  *
  * Happy path: an epoch ends -> epoch_log_add -> its line is appended -> the next cut makes the file durable. Failure
- * modes: a rollback behind an epoch's end: the lines from there on go, and the file is written anew; a line that is torn, or makes
- * no sense, is passed over; a file that cannot be written: a warning, and what it lacks is not there after a restart. */
+ * modes: after a rollback to before an epoch's end, the lines from that epoch on are removed and the file is written anew; a
+ * line that is torn or cannot be parsed is skipped; if the file cannot be written, a warning says so, and a restart lacks the
+ * lines that were not written. */
 #ifndef GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 #define GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 

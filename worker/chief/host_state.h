@@ -68,7 +68,7 @@ struct host {
     bool has_eval;
     struct disk_thread checkpoints_disk; /* manifests, and what ps send and fetch */
     struct disk_thread journal_disk;
-    /* checkpoints_disk's: the history has lines that a power cut may take; that it cannot be written was said */
+    /* checkpoints_disk's: the history has lines that are not synced; the warning that it cannot be written was logged */
     bool epochs_unsynced, epochs_complained;
     struct store_server store_server;
     char store_token[64];

@@ -1,10 +1,10 @@
 /* A worker that does not see the chief's folder of cuts has a cut's encoding.json from the chief (worker/chief/store_server.h).
  *
- * Happy path: ask ps 0 for the chief, where its address is not known -> dial the chief -> hello, as a reader -> HELLO_REPLY ->
- * manifest.gw -> encoding.json, whose size and checksum the manifest has. Failure modes: a chief that is not there, refuses,
- * hangs up, or says nothing for too long; a ps 0 that names none in time, whether it is away, refuses, or waits for one; a job
- * that is done already; a cut that has gone meanwhile, or has none; bytes that are not those of the manifest. Each ends it,
- * with words. */
+ * Happy path: ask ps 0 for the chief, if its address is not known -> dial the chief -> hello, as a reader -> HELLO_REPLY ->
+ * manifest.gw -> encoding.json, whose size and checksum the manifest has. Failure modes: the chief is not there, refuses,
+ * hangs up, or is silent for too long; ps 0 names no chief in time (it is away, refuses, or waits for one); the job is done
+ * already; the cut was removed meanwhile, or has no encoding.json; the bytes do not match the manifest. Each ends the fetch
+ * with an error text. */
 #ifndef GRADWIRE_WORKER_CONTROL_CUT_READER_H
 #define GRADWIRE_WORKER_CONTROL_CUT_READER_H
 
@@ -20,9 +20,9 @@ struct cut_reader {
     const struct cluster *cluster;
     const char *chief; /* "host:port"; NULL: ps 0 says it, when a chief has come */
     uint64_t cut;      /* CUT_READER_ANY: the chief says it */
-    int64_t silent_ms; /* for so long the chief may say nothing */
-    int64_t start_ms;  /* in so long ps 0 must name the chief */
-    int64_t over_ms;   /* a job that is done: so long a chief is awaited that trains on */
+    int64_t silent_ms; /* the longest silence that the chief is allowed */
+    int64_t start_ms;  /* ps 0 must name the chief within this */
+    int64_t over_ms;   /* a job that is done: how long to wait for a chief that trains on */
 };
 
 /* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL behind them) are the caller's, unchanged on error.

@@ -25,7 +25,7 @@ struct finding {
     unsigned said, unsaid; /* sentences in `text`, and those left out */
 };
 
-/* A worse verdict takes the place of what was said before, a better one is not heard; nor is what was said already. */
+/* A worse verdict replaces the earlier one. A better one is ignored, and so is a text that was said already. */
 void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* True where `err` is one: then `e` is said, as a failure. */

@@ -2,10 +2,10 @@
  * by them.
  *
  * Happy path: each process finds the newest cut by itself (the chief has read it already), takes its encoding.json, and reads
- * its rows by it: a job that goes on as it stands, a run that begins anew (checkpoint.run) as data.encoding says. The rule is
- * the same for all, and extending twice changes nothing, so nobody waits for anybody. Failure modes: a worker that does not
- * see the cuts, whose hello has another digest than the chief's rows have: it asks the chief for the encoding.json of its cut,
- * and reads its rows anew; a cut that says nothing of it, of an earlier release. */
+ * its rows by it. A job that continues takes it unchanged; a run that begins anew (checkpoint.run) follows data.encoding. The
+ * rule is the same for all, and extending twice changes nothing, so no process waits for another. Failure modes: a worker does
+ * not see the cuts, and its hello has another digest than the chief's rows: it asks the chief for the encoding.json of its cut,
+ * and reads its rows anew; a cut of an earlier release may have no encoding.json. */
 #ifndef GRADWIRE_WORKER_TAUGHT_TAUGHT_H
 #define GRADWIRE_WORKER_TAUGHT_TAUGHT_H
 

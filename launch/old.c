@@ -94,7 +94,7 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     struct stat s;
     const char *other = NULL;
     if (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
-        (void)snprintf(why, OLD_WHY_BYTES, "it is not a folder");
+        (void)snprintf(why, OLD_WHY_BYTES, "it is no folder");
         return false;
     }
     if (!job_dir_is(path) && !has_only_lock(path) && !old_is_aside(path)) {

@@ -617,18 +617,21 @@ class LaunchTest(Case):
         self.job_folder("out.5", aside=False)  # of train --output out.5, or moved by 0.1.0
         used = self.job_folder("out.6")  # moved aside, and trained in since
         os.utime(used / "aside", (1, 1))
+        soon = self.job_folder("out.8")  # trained in within the same second
+        os.utime(soon / "aside", ns=(10**18, 10**18))
+        os.utime(soon / "lock", ns=(10**18 + 5 * 10**8, 10**18 + 5 * 10**8))
         meet = self.job_folder("out.7", None)
         (meet / "lock").unlink()
         (meet / "rendezvous/slurm-17-0-0").mkdir(parents=True)
         listed = self.control("old", str(self.out)).stdout.splitlines()
         self.assertIn("left alone: nothing shows that train --fresh moved it here", listed[1])
         got = self.control("old", str(self.out), "--remove=all")
-        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.5", "out.6", "out.7"])
+        self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.5", "out.6", "out.7", "out.8"])
         self.assertEqual(got.returncode, 1)
         self.assertIn("out.7 is left: ranks meet in it", got.stderr)
         (meet / "rendezvous/slurm-17-0-0").rmdir()
         self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
-        self.assertEqual(self.control("old", str(self.out), "--remove=5", "--remove=6").returncode, 0)
+        self.assertEqual(self.control("old", str(self.out), "--remove=5", "--remove=6", "--remove=8").returncode, 0)
         self.assertEqual([p.name for p in self.tmp.glob("out*")], ["out"])
 
     def test_a_removal_that_was_interrupted_is_finished(self):

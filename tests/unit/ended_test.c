@@ -115,11 +115,23 @@ static void a_finite_one_is_not_blamed(void **state)
     assert_string_equal(look(&made), "");
 }
 
+static void the_last_epoch_is_the_one_of_the_highest_number_wherever_it_stands(void **state)
+{
+    (void)state;
+    struct made made = {.w = {1}};
+    made.m.epoch[0] = (struct epoch_sums){.epoch = 5, .batches = 4, .loss = 1};
+    made.m.epoch[1] = (struct epoch_sums){.epoch = 2, .batches = 4, .loss = NAN};
+    assert_string_equal(look(&made), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_named, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_finite_one_is_not_blamed, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(
+            the_last_epoch_is_the_one_of_the_highest_number_wherever_it_stands, folder_setup,
+            folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,27 @@ static void an_epoch_reads_back_to_the_bit(void **state)
     epoch_log_close(&back);
 }
 
+static void results_that_differ_in_anything_but_the_time_are_others(void **state)
+{
+    (void)state;
+    const struct epoch_line is = line(1);
+    struct epoch_line other[] = {is, is, is, is, is, is, is};
+    other[0].step++;
+    other[1].has_eval = false;
+    other[2].trained.loss = NAN;
+    other[3].trained.metric[1] = 2;
+    other[4].eval.loss = 2;
+    other[5].eval.metric[0] = NAN;
+    other[6].eval.metric[1] = 2;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (epoch_line_equal(&is, &other[i], 2) || epoch_line_equal(&other[i], &is, 2))
+            fail_msg("%zu", i);
+    assert_true(epoch_line_equal(&is, &other[6], 1)); /* it has no more */
+    other[0] = is;
+    other[0].seconds = 9;
+    assert_true(epoch_line_equal(&is, &other[0], 2));
+}
+
 static void an_epoch_that_is_made_again_takes_the_place_of_all_behind_it(void **state)
 {
     (void)state;
@@ -175,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_reads_back_to_the_bit),
+        cmocka_unit_test(results_that_differ_in_anything_but_the_time_are_others),
         cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
         cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),
         cmocka_unit_test(epochs_of_another_job_do_not_count),

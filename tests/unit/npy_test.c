@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static int teardown(void **state)
 
 /* ---- files ---- */
 
-/* An array as numpy.save writes it, with this dictionary; format 1, or 2. */
+/* An array as numpy.save writes it, with this dictionary; format 1 to 3. */
 static struct bytes array(int format, const char *dict, const void *data, size_t bytes)
 {
     size_t head = strlen(dict), wide = format == 1 ? 2 : 4;
@@ -179,12 +180,12 @@ static void headers_are_read_as_versions_of_numpy_spell_them(void **state)
     };
     struct dataset first = {0}, d;
     put(f, "y.npy", LABELS, TWO, 2);
-    for (size_t i = 0; i < 2 * (sizeof dicts / sizeof *dicts); i++) {
-        struct bytes b = array(1 + (int)(i % 2), dicts[i / 2], FOUR, sizeof FOUR);
+    for (size_t i = 0; i < 3 * (sizeof dicts / sizeof *dicts); i++) {
+        struct bytes b = array(1 + (int)(i % 3), dicts[i / 3], FOUR, sizeof FOUR);
         idx_files_write(&f->files, "x.npy", b);
         bytes_free(&b);
         if (load_xy(f, &d))
-            fail_msg("%s: %s", dicts[i / 2], f->e.text);
+            fail_msg("%s: %s", dicts[i / 3], f->e.text);
         assert_memory_equal(d.x_float, FOUR, sizeof FOUR);
         if (i) /* how it is spelled does not matter */
             assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
@@ -310,6 +311,54 @@ static void archive(struct fixture *f, const struct member *m, size_t n, bool pa
     archive_at(f, "set.npz", m, n, packed);
 }
 
+enum { MANY = 40000 }; /* rows of two floats: more bytes than are read at once */
+static const char MANY_ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (40000, 2)}";
+static const char MANY_LABELS[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (40000,)}";
+static float many[2 * MANY];
+static uint8_t many_labels[MANY];
+
+static void make_many(void)
+{
+    for (size_t i = 0; i < 2 * MANY; i++)
+        many[i] = (float)(i / 3);
+    for (size_t i = 0; i < MANY; i++)
+        many_labels[i] = (uint8_t)(i / 100 % CLASSES);
+}
+
+static void many_are(const struct dataset *d, size_t rows)
+{
+    assert_int_equal(d->rows, rows);
+    assert_memory_equal(d->x_float, many, sizeof many);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true((d->labels ? (float)d->labels[i] : d->y_float[i]) == (float)many_labels[i]);
+}
+
+static void large_arrays_and_several_of_other_types_stand_one_behind_the_other(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t bytes[] = {9, 8, 7, 6}, wide[] = {1, 0, 3, 0};
+    struct dataset d;
+    char why[64];
+    make_many();
+    put(f, "a-x.npy", MANY_ROWS, many, sizeof many);
+    put(f, "a-y.npy", MANY_LABELS, many_labels, sizeof many_labels);
+    put(f, "b-x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2)}", bytes, 4);
+    put(f, "b-y.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (2,)}", wide, 4);
+    if (load(f, &d, idx_files_path(&f->files, "*.npy")))
+        fail_msg("%s", f->e.text);
+    many_are(&d, MANY + 2);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(d.x_float[sizeof many / sizeof *many + i] == (float)bytes[i]);
+    assert_true(d.y_float[MANY] == 1 && d.y_float[MANY + 1] == 3);
+    dataset_close(&d);
+    many[2 * MANY - 1] = NAN;
+    put(f, "a-x.npy", MANY_ROWS, many, sizeof many);
+    assert_int_equal(load(f, &d, both(f, "a-x.npy", "a-y.npy")), ERR_INPUT);
+    snprintf(why, sizeof why, "a-x.npy: the number at offset %zu is not finite",
+             10 + strlen(MANY_ROWS) + sizeof many - 4);
+    assert_non_null(strstr(f->e.text, why));
+}
+
 static const char ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
 
 static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(void **state)
@@ -338,6 +387,20 @@ static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(voi
     assert_non_null(strstr(f->e.text, "set.npz: it has no array w; it has y, x, z"));
     assert_int_equal(load(f, &d, both(f, "other.npz:x", "set.npz:y")), ERR_INPUT);
     assert_non_null(strstr(f->e.text, "other.npz"));
+}
+
+static void an_archive_whose_members_shrink_much_is_read_to_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct dataset d;
+    make_many();
+    const struct member m[] = {{"y.npy", MANY_LABELS, many_labels, sizeof many_labels},
+                               {"x.npy", MANY_ROWS, many, sizeof many}};
+    archive(f, m, 2, true);
+    if (load(f, &d, idx_files_path(&f->files, "set.npz")))
+        fail_msg("%s", f->e.text);
+    many_are(&d, MANY);
+    dataset_close(&d);
 }
 
 static void a_member_is_found_in_a_file_whose_name_reads_as_a_glob(void **state)
@@ -440,6 +503,8 @@ int main(void)
         TEST(a_file_cut_at_any_length_is_refused),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
+        TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
+        TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),
         TEST(a_member_is_found_in_a_file_whose_name_reads_as_a_glob),
         TEST(names_of_members_are_shown_without_control_characters),
         TEST(an_archive_that_was_damaged_is_refused_or_reads_the_same),

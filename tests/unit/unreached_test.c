@@ -102,7 +102,10 @@ static void parked_it_tells_nothing_and_comes_back_when_every_shard_answers(void
     assert_int_equal(look(&u, 7001), UNREACHED_NOTHING);
     unreached_up(&u, 2);
     unreached_down(&u, 0, 9000, 0); /* it turns us away, and is dialed again */
-    assert_int_equal(look(&u, 9000 + ANSWERS_MS), UNREACHED_BACK);
+    assert_int_equal(look(&u, 9002 + ANSWERS_MS + UNREACHED_AFTER_MS), UNREACHED_NOTHING);
+    unreached_up(&u, 0); /* so late */
+    unreached_down(&u, 0, 13000, 0);
+    assert_int_equal(look(&u, 13000 + ANSWERS_MS), UNREACHED_BACK);
     assert_int_equal(u.park, PARK_IS_OVER);
     assert_int_equal(look(&u, 20000), UNREACHED_NOTHING); /* until the chief says something */
     unreached_welcomed(&u);

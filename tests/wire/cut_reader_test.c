@@ -37,6 +37,9 @@ enum way {
     REFUSES,
     WELCOMES,
     SKIPS_A_PIECE,
+    CHANGES_ITS_SIZE,
+    SENDS_MORE, /* than is left */
+    HAS_A_HUGE_MANIFEST,
     IS_FOUND_BY_PS_0,
     HAS_NO_CUT,
     PS_0_REFUSES,
@@ -102,7 +105,11 @@ static void serve(int fd, const Gradwire__StoreGet *get)
     m.request = get->request;
     m.offset = get->offset + (chief.way == SKIPS_A_PIECE && get->offset > 0);
     m.total = manifest ? chief.manifest_bytes : sizeof TEXT - 1 + (chief.way == IS_LONGER);
-    uint64_t left = m.total - get->offset;
+    if (chief.way == HAS_A_HUGE_MANIFEST)
+        m.total = UINT64_MAX / 2;
+    uint64_t left = get->offset < m.total ? m.total - get->offset : 0;
+    left += chief.way == SENDS_MORE && !manifest && left && left < PIECE_BYTES; /* the text's NUL */
+    m.total += chief.way == CHANGES_ITS_SIZE && get->offset > 0;
     send_frame(fd, FRAME_STORE_ANSWER, &m.base, file + get->offset,
                left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
 }
@@ -298,6 +305,9 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {PS_0_REFUSES, ERR_REFUSED, "refuses for 3 s: of another house"},
         {IS_OVER, ERR_STATE, "the job is done, and no chief has come to train on"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
+        {CHANGES_ITS_SIZE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
+        {SENDS_MORE, ERR_PROTO, "a piece of encoding.json that was not asked for"},
+        {HAS_A_HUGE_MANIFEST, ERR_CORRUPT, "manifest.gw of cut 7 has 9223372036854775807 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = NULL;

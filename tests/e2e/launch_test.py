@@ -5,12 +5,14 @@
 Each start of a process plays the next of its scripts (the last one again and again): a list of actions, see FAKE.
 Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock), with a deadline."""
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -549,6 +551,7 @@ class LaunchTest(Case):
         (self.out.with_suffix(".1") / "model").mkdir()
         (self.out.with_suffix(".1") / "model/weights.safetensors").write_bytes(bytes(3 << 20))
         (self.tmp / "out.04").mkdir()  # no name that --fresh gives
+        (self.tmp / "oux.5").mkdir()  # of another DIR
         said = self.control("old", f"{self.out}/")
         self.assertEqual(said.returncode, 0, said.stderr)
         for dots in (".", "processes/.."):  # inside DIR
@@ -644,6 +647,25 @@ class LaunchTest(Case):
                     p.rmdir() if p.is_dir() else p.unlink()
             self.assertEqual(self.control("old", str(self.out), "--remove=1").returncode, 0, left)
             self.assertFalse(folder.exists())
+
+    def test_what_tells_that_it_is_a_jobs_is_removed_last(self):
+        self.job_folder("out")
+        folder = self.job_folder("out.1")
+        (folder / "checkpoints").mkdir()
+        (folder / "model").mkdir()
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if watch < 0 or libc.inotify_add_watch(watch, os.fsencode(folder), 0x200) < 0:  # IN_DELETE
+            self.skipTest("this kernel has no inotify to spare")
+        self.assertEqual(self.control("old", str(self.out), "--remove=1").returncode, 0)
+        events, names = os.read(watch, 1 << 16), []
+        os.close(watch)
+        while events:  # int wd, uint32_t mask, cookie, len, name
+            mask, _, length = struct.unpack_from("III", events, 4)
+            if mask & 0x200:
+                names.append(events[16:16 + length].rstrip(b"\0").decode())
+            events = events[16 + length:]
+        self.assertEqual(names, ["model", "summary.json", "checkpoints", "processes", "lock", "aside"])
 
     def test_logs_of_several_runs_are_appended(self):
         self.scripts(ps=[["say hello", "exit 0"]], worker=[["exit 0"]])

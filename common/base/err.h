@@ -36,7 +36,7 @@ struct errmsg {
 /* The strings of ERR_MAP. */
 const char *err_str(enum err code);
 
-/* The exit code that a process ends with for it (docs/design.md): 2, 138 or 1; 0 of ERR_OK. */
+/* The exit code that a process ends with for it (docs/explanation/design.md): 2, 138 or 1; 0 of ERR_OK. */
 int err_exit_code(enum err code);
 
 /* Write the message and hand the code back: `return err_set(e, ERR_INPUT, "...")`. `e` may be NULL. */

@@ -1,4 +1,4 @@
-/* Randomness as pure functions of where it is used (docs/semantics.md: seed, epoch and microbatch, position):
+/* Randomness as pure functions of where it is used (docs/explanation/semantics.md: seed, epoch and microbatch, position):
  * counter-based, integer-only, so the same bits everywhere and in any order of evaluation. */
 #ifndef GRADWIRE_COMMON_BASE_RNG_H
 #define GRADWIRE_COMMON_BASE_RNG_H

@@ -1,5 +1,5 @@
 /* Codecs: how a run of chunks travels (proto/README.md, "Codecs"). Pure functions of the elements, of where they are
- * in the flat block, and of a key; docs/semantics.md says what compression means.
+ * in the flat block, and of a key; docs/explanation/semantics.md says what compression means.
  *
  * A run is cut into units: what of a chunk lies in tensors of one role. Statistics travel raw in their place; each
  * other unit is encoded by itself, so its bytes do not depend on how chunks were gathered into runs. A body is never

@@ -59,7 +59,7 @@ const struct flags_program flags_programs[] = {
 
 const struct flag flags_table[] = {
     HEADING(FLAGS_PROCESS | FLAGS_CLUSTER, "Job:"),
-    ROW("job", FLAG_TEXT, FLAGS_PROCESS, "FILE", "the job file (its keys: docs/job-file.md)"),
+    ROW("job", FLAG_TEXT, FLAGS_PROCESS, "FILE", "the job file (its keys: docs/reference/job-file.md)"),
     ROW("output", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "DIR",
         "where everything goes (default runs/NAME)"),
     ROW("logs", FLAG_TEXT, FLAGS_PROCESS, "DIR", "TensorBoard's files (default OUTPUT/logs)"),

@@ -1,4 +1,4 @@
-/* The job file: YAML -> struct, from one table of keys (keys.h) that also makes docs/job-file.md,
+/* The job file: YAML -> struct, from one table of keys (keys.h) that also makes docs/reference/job-file.md,
  * --set, the identity hash and the "nearest known key" hints. */
 #ifndef GRADWIRE_COMMON_JOB_JOB_H
 #define GRADWIRE_COMMON_JOB_JOB_H

@@ -8,7 +8,7 @@
 #include "common/job/table.h"
 #include "common/base/words.h"
 
-/* In the order of docs/job-file.md. */
+/* In the order of docs/reference/job-file.md. */
 static const struct job_key_table *const tables[JOB_TABLES] = {
     &job_table_model, &job_table_tables, &job_table_data, &job_table_training, &job_table_run};
 

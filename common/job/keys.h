@@ -1,5 +1,5 @@
 /* The table of the job file's keys: what each is, may be, is by default, and means. Reading,
- * writing, the identity, hints and docs/job-file.md all go by it. Its rows are in table_*.c. */
+ * writing, the identity, hints and docs/reference/job-file.md all go by it. Its rows are in table_*.c. */
 #ifndef GRADWIRE_COMMON_JOB_KEYS_H
 #define GRADWIRE_COMMON_JOB_KEYS_H
 
@@ -96,7 +96,7 @@ enum {
 #define JOB_INPUT_NAME "input" /* the model's, among the inputs of layers */
 
 const struct job_key *job_key_find(const char *path); /* NULL: no such key */
-/* In the table's order, that of docs/job-file.md; NULL: the first, and behind the last. */
+/* In the table's order, that of docs/reference/job-file.md; NULL: the first, and behind the last. */
 const struct job_key *job_key_next(const struct job_key *key);
 size_t job_key_index(const struct job_key *key); /* below JOB_KEYS_MAX */
 bool job_key_is_group(const char *path);         /* keys stand under it */
@@ -132,7 +132,7 @@ typedef enum err job_key_visit(void *ctx, const struct job_key *key, const struc
                                const void *element, const char *path);
 enum err job_keys_each(const struct job *job, job_key_visit *visit, void *ctx) MUST_CHECK;
 
-/* docs/job-file.md */
+/* docs/reference/job-file.md */
 void job_reference_write(FILE *out);
 
 #endif

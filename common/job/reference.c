@@ -1,4 +1,4 @@
-/* docs/job-file.md, made from the table of keys. */
+/* docs/reference/job-file.md, made from the table of keys. */
 #include <string.h>
 
 #include "common/job/keys.h"
@@ -46,7 +46,7 @@ static const struct section {
     {"tables",
      "Rows by key, which grow as keys come. There is a table for each name that the layers' "
      "`table`\n"
-     "gives. docs/data.md, \"Keys\", says what a key is; docs/tables.md, how rows are updated.\n"
+     "gives. docs/reference/data.md, \"Keys\", says what a key is; docs/explanation/tables.md, how rows are updated.\n"
      "\n"
      "```yaml\n"
      "tables:\n"
@@ -59,9 +59,9 @@ static const struct section {
     {"data", NULL},
     {"optimizer", "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
     {"training", NULL},
-    {"sync", "Backup workers. docs/semantics.md, \"Backup workers\", says what a step is made of."},
+    {"sync", "Backup workers. docs/explanation/semantics.md, \"Backup workers\", says what a step is made of."},
     {"compression",
-     "What travels less precisely or packed. docs/semantics.md, \"Compression\", says what it "
+     "What travels less precisely or packed. docs/explanation/semantics.md, \"Compression\", says what it "
      "means."},
     {"checkpoint", NULL},
     {"timeouts", NULL},

@@ -253,7 +253,7 @@ static const struct job_key keys[] = {
     COLUMN_KEY(".cross.name", TEXT, name, "layers name it in their `inputs`; it is no field",
                .required = true),
     COLUMN_KEY(".cross.of", TEXTS, words,
-               "names of key columns; its key is made of theirs (docs/data.md, \"Keys\")",
+               "names of key columns; its key is made of theirs (docs/reference/data.md, \"Keys\")",
                .required = true),
     COLUMN_KEY(".cross.space", TEXT, key.space, "part of the hash",
                .fallback_doc = "the column's name"),

@@ -1,7 +1,7 @@
 /* What became of each push (top_k's error feedback): a worker that withholds must know whether its push was applied, or
  * another worker's push of the same data, or neither. So a shard remembers of each worker's last task which chunks of
  * its pushes are in an update, and says so with every reply: a worker that lost one learns it from the next
- * (docs/semantics.md, "Top-k"). A worker pushes nothing else before it knows. */
+ * (docs/explanation/semantics.md, "Top-k"). A worker pushes nothing else before it knows. */
 #include <assert.h>
 #include <string.h>
 

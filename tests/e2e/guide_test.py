@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/guide-clicks.md and docs/guide-csv.md: the files of a guide are written and its commands run as they stand there, in
+"""docs/guides/clicks.md and docs/guides/your-own-csv.md: the files of a guide are written and its commands run as they stand there, in
 their order, and say what it shows; its scores in Python are those of gradwire's own evaluation. README.md shows the job file
 of guide-csv.md."""
 import importlib.util
@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import DEADLINE_S, LAUNCH, ROOT, TSAN, WORKER, Case  # noqa: E402
 
-CLICKS, CSV, LOAD = ROOT / "docs/guide-clicks.md", ROOT / "docs/guide-csv.md", ROOT / "docs/load-model.md"
+CLICKS, CSV, LOAD = ROOT / "docs/guides/clicks.md", ROOT / "docs/guides/your-own-csv.md", ROOT / "docs/guides/load-model.md"
 PACKAGES = "numpy", "safetensors", "keras", "jax"  # of commands that say so: # needs NAME and NAME
 ENVIRONMENT = {**os.environ, "LC_ALL": "C", "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}  # python3 is ours
 NUMBER = re.compile(r"\d+\.\d+")

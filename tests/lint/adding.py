@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/adding.md promises in how many source files of the product a new optimizer, layer, .. is named; this counts them.
+"""docs/guides/extend-gradwire.md promises in how many source files of the product a new optimizer, layer, .. is named; this counts them.
 
 For each kind it takes examples that are there, and looks for their names in .c, .h and .proto, comments left out.
 
@@ -54,7 +54,7 @@ def main():
         if args.list:
             print(f"{kind}, {name}: {len(files)} of {most}: {' '.join(files)}")
         if len(files) > most:
-            print(f"{kind} is named in at most {most} source files (docs/adding.md); {name} is in {len(files)}: "
+            print(f"{kind} is named in at most {most} source files (docs/guides/extend-gradwire.md); {name} is in {len(files)}: "
                   f"{' '.join(files)}", file=sys.stderr)
         elif not files:
             print(f"tests/lint/adding.py: nothing names {name}: take another example of {kind}", file=sys.stderr)

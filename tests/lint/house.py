@@ -8,11 +8,11 @@
     modes   a mode's files do not use the names of other modes: modes.txt
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
-    map     the table of folders in docs/design.md is that of floors.txt
+    map     the table of folders in docs/explanation/design.md is that of floors.txt
     links   a page links to files and headings that are there
 
     house.py            check all; each error names a line and says what would be right
-    house.py --map      print the table for docs/design.md
+    house.py --map      print the table for docs/explanation/design.md
     house.py --edges    print which folders each folder includes
 """
 import argparse
@@ -24,7 +24,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PRODUCT = ("common", "ps", "worker", "launch", "k8s/entrypoint")
 PROGRAMS = ("ps", "worker", "launch", "k8s/entrypoint")  # none of them includes another
-FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/design.md"
+FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/explanation/design.md"
 ONE_DIRECTION = ("ps/core", "worker/chief/core", "worker/core")  # their files' calls have no circle
 MAP_BEGIN, MAP_END = "<!-- floors -->", "<!-- /floors -->"
 NO_PAGES = ("build", ".git", "runs")

@@ -155,10 +155,10 @@ class HouseTest(unittest.TestCase):
 
     def test_a_map_that_is_not_the_table(self):
         self.write(house.FLOORS, FLOORS.replace("errors", "errors and lists"))
-        self.red("docs/design.md:5: tests/lint/floors.txt does not say this: | common/base/ | errors |",
-                 "docs/design.md:2: tests/lint/floors.txt says this, too: | common/base/ | errors and lists |")
+        self.red("docs/explanation/design.md:5: tests/lint/floors.txt does not say this: | common/base/ | errors |",
+                 "docs/explanation/design.md:2: tests/lint/floors.txt says this, too: | common/base/ | errors and lists |")
         self.write(house.DESIGN, "# Design\n")
-        self.red("docs/design.md: the output of tests/lint/house.py --map is wanted")
+        self.red("docs/explanation/design.md: the output of tests/lint/house.py --map is wanted")
 
     def test_a_link_to_a_file_or_a_heading_that_is_not_there(self):
         self.write("docs/a.md", "# A [b](b.md)!\n```\n# no heading, [no](link.md)\n```\n[here](#a-b) [web](https://a.example/b#c)\n")

@@ -1680,14 +1680,14 @@ static void the_reference_in_docs_is_what_the_table_says(void **state)
     assert_non_null(out);
     job_reference_write(out);
     assert_int_equal(fclose(out), 0);
-    FILE *in = fopen("docs/job-file.md", "r");
+    FILE *in = fopen("docs/reference/job-file.md", "r");
     assert_non_null(in);
     char *there = test_calloc(bytes + 2, 1);
     size_t n = fread(there, 1, bytes + 1, in);
     assert_int_equal(fclose(in), 0);
     if (n != bytes || memcmp(there, made, bytes) != 0)
-        fail_msg("docs/job-file.md is old: build/worker/worker --print_job_reference > "
-                 "docs/job-file.md");
+        fail_msg("docs/reference/job-file.md is old: build/worker/worker --print_job_reference > "
+                 "docs/reference/job-file.md");
     test_free(there);
     free(made);
 }

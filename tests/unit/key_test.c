@@ -20,7 +20,7 @@ static void mixing_is_a_bijection(void **state)
     }
     assert_true(key_unmix(key_mix(UINT64_MAX)) == UINT64_MAX);
     assert_true(key_mix(1) ==
-                UINT64_C(0x5692161D100B05E5)); /* what docs/data.md's readers compute */
+                UINT64_C(0x5692161D100B05E5)); /* what docs/reference/data.md's readers compute */
 }
 
 static void shards_and_their_parts_own_each_bucket_once(void **state)
@@ -73,7 +73,7 @@ static void a_first_value_follows_from_seed_table_and_key_alone(void **state)
     assert_memory_equal(w, again, sizeof w);
     for (int i = 0; i < 4; i++)
         assert_true(w[i] >= -0.05f && w[i] <= 0.05f && (i == 0 || memcmp(&w[i], &w[0], 4)));
-    row_first_value(&a, 1, key_mix(1), again); /* docs/tables.md */
+    row_first_value(&a, 1, key_mix(1), again); /* docs/explanation/tables.md */
     assert_float_equal(again[0], 0.030486, 1e-6);
     assert_float_equal(again[1], 0.047244, 1e-6);
     row_first_value(&b, 1, 99, again);

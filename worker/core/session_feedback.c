@@ -1,4 +1,4 @@
-/* The session with error feedback (docs/semantics.md, "Top-k"): what a codec withheld goes out before a cut, before this
+/* The session with error feedback (docs/explanation/semantics.md, "Top-k"): what a codec withheld goes out before a cut, before this
  * worker leaves, and at the end.
  *
  * Happy path (sync): HOLD -> each further step is pushed whole, which takes along what was withheld -> as soon as

@@ -1,4 +1,4 @@
-/* The session in local SGD (docs/semantics.md, "Geo").
+/* The session in local SGD (docs/explanation/semantics.md, "Geo").
  *
  * Happy path: a lease -> pull -> compute a batch, the optimizer runs here -> after training.geo_every batches a round:
  * a part of what the parameters have moved goes to every shard, their newest come back and take the place of ours ->
@@ -62,7 +62,7 @@ static bool keeps_rest(const struct session *s)
 }
 
 /* The mean of the workers' moves times 1.5: what each adds to it is smaller than a step of sync, whose gradient of all
- * workers has less noise for Adam to divide by. Measured in docs/semantics.md, "Geo". */
+ * workers has less noise for Adam to divide by. Measured in docs/explanation/semantics.md, "Geo". */
 static float part_of(uint32_t members)
 {
     float part = 1.5f / (float)members;

@@ -1,4 +1,4 @@
-/* The session in bounded staleness (docs/semantics.md, "Bounded staleness").
+/* The session in bounded staleness (docs/explanation/semantics.md, "Bounded staleness").
  *
  * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
  * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the

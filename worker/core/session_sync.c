@@ -93,7 +93,7 @@ static void arrive(struct session *s, uint64_t step)
 }
 
 /* Every shard has answered. All must name one step; where they differ the SMALLEST is pulled: it is still kept wherever
- * it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/semantics.md). With backup
+ * it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/explanation/semantics.md). With backup
  * workers all shards make the step that one of them has made, without me: the LARGEST is pulled, again and again while
  * steps go by. */
 static void pulled(struct session *s)

@@ -1,4 +1,4 @@
-/* The key of a word: the same for all who serve the model, so docs/data.md says it with examples. Pure. */
+/* The key of a word: the same for all who serve the model, so docs/reference/data.md says it with examples. Pure. */
 #ifndef GRADWIRE_WORKER_DATA_CSV_KEY_H
 #define GRADWIRE_WORKER_DATA_CSV_KEY_H
 

@@ -1,4 +1,4 @@
-/* What rows mean by a checkpoint: the encoding.json (docs/data.md) of a job that was there before, into the schema by which
+/* What rows mean by a checkpoint: the encoding.json (docs/reference/data.md) of a job that was there before, into the schema by which
  * this job's rows are read. Columns that are inputs must be the same ones, in the same order; others may differ. */
 #ifndef GRADWIRE_WORKER_DATA_ENCODING_GIVEN_H
 #define GRADWIRE_WORKER_DATA_ENCODING_GIVEN_H

@@ -18,7 +18,7 @@ enum {
 /* A part of a shard's buckets may have some more keys than another. */
 static const double UNEVEN = 1.05;
 
-/* What a checkpoint that is written takes beside the tables (docs/tables.md). */
+/* What a checkpoint that is written takes beside the tables (docs/explanation/tables.md). */
 static const double CUT_SHARE = 0.15, CUT_LEAST_BYTES = 64 * 0x1p20;
 
 static uint64_t value_bytes(const struct job *job, uint32_t table)

@@ -1,4 +1,4 @@
-/* Error feedback: what a lossy codec did not send of this worker's pushes, and adds to its next ones (docs/semantics.md,
+/* Error feedback: what a lossy codec did not send of this worker's pushes, and adds to its next ones (docs/explanation/semantics.md,
  * "Top-k"). Pure, but for the memory that it keeps.
  *
  * A push sends C(p) of p = g + e. As long as its outcome is not known, p - D(C(p)) and the e that is in p are kept with

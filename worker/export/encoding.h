@@ -1,4 +1,4 @@
-/* encoding.json beside a model that was trained on a csv: docs/data.md says what it holds. */
+/* encoding.json beside a model that was trained on a csv: docs/reference/data.md says what it holds. */
 #ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
 #define GRADWIRE_WORKER_EXPORT_ENCODING_H
 

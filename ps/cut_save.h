@@ -1,10 +1,11 @@
-/* A shard's part of a cut on its way to disk.
+/* Writes a shard's part of a cut to disk.
  *
- * Happy path: the shard's thread begins it with the blocks -> the writer's thread writes them -> rows of tables come
- * through a pipe, group by group, and are written -> the file is there, and at the chief -> `done`.
- * Failure modes: the cut is given up (new generation, another cut, end of the process): what waits is dropped at once, and
- * what is being written ends at its next piece of rows; a disk that fails, a chief that is lost: `done` has the error. The
- * shard's thread never waits for the writer's. */
+ * Happy path: the shard's thread begins the file with the blocks -> the writer's thread writes them -> the rows of tables
+ * come through a pipe, group by group, and the writer's thread writes them -> the file is complete on this disk, or on the
+ * chief's -> `done`.
+ * Failure modes: the cut is given up (new generation, another cut, end of the process): a file that waits is dropped
+ * immediately, a file that is being written ends at its next piece of rows. If the disk fails or the chief is lost, `done`
+ * has the error. The shard's thread never waits for the writer's thread. */
 #ifndef GRADWIRE_PS_CUT_SAVE_H
 #define GRADWIRE_PS_CUT_SAVE_H
 
@@ -19,35 +20,35 @@ struct store;
 struct cut_saved {
     uint64_t cut;
     struct checkpoint_file file;
-    struct broken broken; /* of what the file has */
-    enum err err;         /* ERR_OK: the file is there */
+    struct broken broken; /* the first value of the file that is not finite */
+    enum err err;         /* ERR_OK: the file is complete on disk, here or at the chief */
     struct errmsg e;
     bool given_up;
     double seconds;
 };
 
 struct cut_save_config {
-    const char *dir;     /* of checkpoints; outlives the writer's thread */
-    struct store *store; /* the file is the chief's, by way of dir; NULL: dir is the chief's */
+    const char *dir;           /* the directory for cuts; outlives the writer's thread */
+    struct store *store;       /* sends the finished file to the chief; NULL: the chief sees dir */
     const struct fault *fault; /* NULL: none */
-    /* Both from the writer's thread. */
-    void (*on_room)(void *ctx);                         /* for rows, where there was none */
-    void (*on_done)(void *ctx, struct cut_saved *take); /* mem_free; once for each that has begun */
+    /* The writer's thread calls both. */
+    void (*on_room)(void *ctx); /* cut_save_room would now be true after it was false */
+    void (*on_done)(void *ctx, struct cut_saved *take); /* once for each file; mem_free it */
     void *ctx;
 };
 
-/* Takes the image. Errors: ERR_NOMEM, also where no thread could be started; ERR_TOOBIG. */
+/* Takes the image. Errors: ERR_NOMEM no memory or no thread; ERR_TOOBIG. */
 enum err cut_save_begin(struct cut_save **out, struct disk_thread *writer,
                         const struct cut_save_config *config,
                         struct shard_image *take_image) MUST_CHECK;
 
-/* ---- the shard's thread; none of these waits ---- */
+/* ---- called by the shard's thread; none of these functions waits ---- */
 
 uint64_t cut_save_number(const struct cut_save *s);
-/* As shard_io has them. */
+/* The functions that shard_io (shard.h) declares under these names. */
 bool cut_save_room(struct cut_save *s);
 enum err cut_save_rows(struct cut_save *s, const struct row_group *g) MUST_CHECK;
-/* It is of no use any more, unless all of its rows are in: then it may come to its end. */
+/* The shard's cut is over. A file that has all of its rows is still finished; any other file is given up. */
 void cut_save_end(struct cut_save *take);
 void cut_save_give_up(struct cut_save *take);
 

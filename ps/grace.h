@@ -1,5 +1,5 @@
-/* Has a ps time for a snapshot between SIGTERM and its end? A snapshot that cannot end keeps nobody's work, and whoever
- * waits for it is killed in the middle of it. Pure. */
+/* Decides if a ps has time to write a snapshot between SIGTERM and SIGKILL. A snapshot that cannot be finished in that
+ * time saves no work, and the ps would be killed while it writes. Pure. */
 #ifndef GRADWIRE_PS_GRACE_H
 #define GRADWIRE_PS_GRACE_H
 
@@ -12,36 +12,37 @@
 enum {
     GRACE_FIRST_BYTES_PER_S = 50 << 20, /* before the first snapshot: slow network storage */
     GRACE_LEAVE_MS = 1000,              /* before SIGKILL */
-    GRACE_FIXED_MS = 1000, /* beside the writing: shards come to a boundary, the chief publishes */
+    GRACE_FIXED_MS = 1000,              /* shards reach a boundary, the chief publishes */
 };
 
-/* What one shard thread writes. */
+/* One shard thread's part of a snapshot. */
 struct grace_part {
     uint64_t bytes;
-    double seconds; /* that its last snapshot took; 0: none yet */
+    double seconds; /* its last snapshot took this long; 0: there was none */
 };
 
 struct grace {
-    uint32_t allowed_s; /* from SIGTERM to SIGKILL, or timeouts.grace_s, whatever is less */
-    bool is_killed;     /* behind it */
+    uint32_t allowed_s; /* the smaller one of: SIGTERM to SIGKILL, timeouts.grace_s */
+    bool is_killed;     /* SIGKILL follows after allowed_s */
     uint32_t parts;
     struct grace_part part[PLAN_SHARDS_MAX];
 };
 
-/* timeouts.grace_s, and what who started the process gives; 0: not told. */
+/* job_s: timeouts.grace_s. given_s: the time that the process's starter (--grace_s) gives; 0: unknown. */
 void grace_init(struct grace *g, uint32_t job_s, uint32_t given_s);
-/* So long a ps waits for a cut; less than what is given by who kills it then, or its last word would be lost. */
+/* How long a ps waits for a cut. It is less than the time until SIGKILL, so that the ps can still log its last line. */
 int64_t grace_bound_ms(const struct grace *g);
 
-/* A thread's state is so large; `seconds` 0: that is all that is known, and its last snapshot still counts. A size that
- * has changed makes what was measured void. */
+/* Report the size of a thread's state and how long its last snapshot took. `seconds` 0: only the size is known, and the
+ * time of the previous snapshot stays valid if the size is the same. */
 void grace_note(struct grace *g, uint32_t thread, uint64_t bytes, double seconds);
 uint64_t grace_bytes(const struct grace *g);
-/* All parts are written at once; those that were never written at the rate of the others, or at the first one. */
+/* Seconds that a snapshot takes now. All parts are written at the same time. For a part that was never written the rate of
+ * the other parts is assumed, or GRACE_FIRST_BYTES_PER_S if no part was written. */
 double grace_needs_s(const struct grace *g);
 bool grace_suffices(const struct grace *g);
 
-/* The line for people, as it stands: how long a snapshot takes, and by what that was found. */
+/* Write one line for people: how long a snapshot takes, and how that was estimated. */
 void grace_say(const struct grace *g, char *out, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a ps shows to the outside by HTTP: numbers of the server, and what each shard thread last told of itself. */
+/* A ps's HTTP answers: the server's own numbers, and the last report of each shard thread. */
 #ifndef GRADWIRE_PS_SERVER_HTTP_H
 #define GRADWIRE_PS_SERVER_HTTP_H
 
@@ -8,13 +8,13 @@
 #include "common/process/process_state.h"
 #include "ps/shard_thread.h"
 
-/* What the server knows at the moment. */
+/* The server's present state. */
 struct server_http_facts {
-    const char *run, *chief_address; /* the job's UUID, "": none yet */
+    const char *run, *chief_address; /* run: the job's UUID, "": none yet */
     bool chief, going;
     enum process_state state;
     double chief_away_s;
-    uint32_t connections; /* that said no hello to a shard, the chief's among them */
+    uint32_t connections; /* those of no shard: the chief's, and those without a hello yet */
     const struct pending *pending;
 };
 
@@ -29,15 +29,15 @@ struct server_http_config {
 struct server_http {
     struct server_http_config config;
     struct http *http;           /* NULL: off */
-    struct shard_report **shard; /* of each thread; NULL: not told yet */
+    struct shard_report **shard; /* of each thread; NULL: no report yet */
     bool *asked;
 };
 
-/* The config's pointers outlive it. `fd` stays the caller's; -1: none. Errors: ERR_NOMEM. */
+/* The config's pointers outlive *w. `fd` stays the caller's; -1: no HTTP. Errors: ERR_NOMEM. */
 enum err server_http_open(struct server_http *w, struct loop *loop, int fd,
                           const struct server_http_config *config) MUST_CHECK;
 void server_http_close(struct server_http *w);
-/* Ask every thread that has answered the last time; nothing where HTTP is off. */
+/* Request a report of every thread that has answered the previous request. Does nothing if HTTP is off. */
 void server_http_measure(struct server_http *w);
 void server_http_on_report(struct server_http *w, uint32_t thread,
                            struct shard_report *take_report);

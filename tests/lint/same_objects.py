@@ -13,12 +13,14 @@ import ast
 import filecmp
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 C_SOURCES = (".c", ".h", ".cc")
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\w+|[^\w\s]')
 
 
 def git(*arguments):
@@ -31,9 +33,9 @@ def changed(base):
 
 
 def tokens(text):
-    """A C source without comments, white space made one, directives kept. -fpreprocessed removes comments and expands nothing."""
+    """Those of a C source, without comments. -fpreprocessed removes comments and expands no macro."""
     out = subprocess.run(["cpp", "-fpreprocessed", "-P", "-"], input=text, check=True, capture_output=True, text=True)
-    return out.stdout.split()
+    return TOKEN.findall(out.stdout)
 
 
 def tree(text):

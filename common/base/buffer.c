@@ -6,10 +6,10 @@
 
 static uint32_t class_of(size_t elems)
 {
-    uint32_t c = 8; /* nothing below 256 floats */
+    uint32_t c = 8; /* the smallest buffer has 256 floats */
     while (c < BUFFER_CLASSES - 1 && ((size_t)1 << c) < elems)
         c++;
-    assert(c == 8 || ((size_t)1 << (c - 1)) < elems); /* none is larger than it needs to be */
+    assert(c == 8 || ((size_t)1 << (c - 1)) < elems); /* no larger class than `elems` needs */
     return c;
 }
 

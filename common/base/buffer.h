@@ -1,5 +1,6 @@
-/* Reference-counted float buffers from a pool: the last one freed is the next one given, while it is still in the
- * cache. Reused receive buffers double the rate of large pushes (fresh pages cost more than the copy). */
+/* A pool of reference-counted float buffers. It hands out the buffer that was freed last, because that one is most
+ * likely still in the CPU's cache. Reusing receive buffers doubles the rate of large pushes: page faults on fresh
+ * memory cost more than the copy. */
 #ifndef GRADWIRE_COMMON_BASE_BUFFER_H
 #define GRADWIRE_COMMON_BASE_BUFFER_H
 
@@ -17,15 +18,16 @@ struct buffer {
 
 /* Thread: one pool belongs to one thread, with all of its buffers. */
 struct buffer_pool {
-    struct buffer *free[BUFFER_CLASSES]; /* by power of two of elements */
+    struct buffer *free[BUFFER_CLASSES]; /* indexed by size class: 2^i floats */
     uint32_t kept[BUFFER_CLASSES];
 };
 
-/* A buffer of at least `elems` floats with one reference, contents unspecified; NULL without memory. */
+/* Returns a buffer of at least `elems` floats with one reference and unspecified contents, or NULL if memory runs
+ * out. */
 struct buffer *buffer_acquire(struct buffer_pool *pool, size_t elems);
 void buffer_ref(struct buffer *b);
 void buffer_unref(struct buffer *b); /* NULL is ignored */
-/* Free what is in the pool. All buffers must have been given back. */
+/* Free the pool's buffers. The caller must have released every buffer before. */
 void buffer_pool_close(struct buffer_pool *pool);
 
 #endif

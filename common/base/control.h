@@ -1,8 +1,9 @@
-/* Control characters: a terminal obeys them, and a line feed begins another line of the log. */
+/* Control characters in text from outside: a terminal would obey them, and a line feed would start a false log
+ * line. */
 #ifndef GRADWIRE_COMMON_BASE_CONTROL_H
 #define GRADWIRE_COMMON_BASE_CONTROL_H
 
-/* The byte as a message shows it: '?' for a control character. */
+/* Returns the byte to print: '?' for a control character, otherwise the byte itself. */
 static inline char control_shown(char byte)
 {
     return (unsigned char)byte < 0x20 || byte == 0x7f ? '?' : byte;

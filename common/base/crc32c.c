@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-static const uint32_t polynomial = 0x82F63B78; /* its bits from the lowest on */
+static const uint32_t polynomial = 0x82F63B78; /* reflected: the lowest bit first */
 
 static uint32_t table[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,13 +1,14 @@
-/* Whole numbers as people write them: digits alone. */
+/* Parsers for whole numbers: decimal digits only, no sign and no blanks. */
 #ifndef GRADWIRE_COMMON_BASE_DIGITS_H
 #define GRADWIRE_COMMON_BASE_DIGITS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A number within least .. most, of 9 digits at most. False: it is none; *out is unchanged. */
+/* Parses a number of at most 9 digits from `least` to `most`. Returns false, with *out unchanged, for any other
+ * text. */
 bool digits_read(const char *text, uint32_t least, uint32_t most, uint32_t *out);
-/* "LOW-HIGH", two ports of which the first is not above the second. False as above. */
+/* Parses "LOW-HIGH", two ports with LOW <= HIGH. Returns false, with the outputs unchanged, for any other text. */
 bool digits_ports(const char *text, uint16_t *low, uint16_t *high);
 
 #endif

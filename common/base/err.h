@@ -1,23 +1,23 @@
-/* Errors: one enum, and a fixed buffer in which context is added on the way up. */
+/* Errors: an enum of codes, and a fixed buffer for the message. Each caller on the way up can add context to it. */
 #ifndef GRADWIRE_COMMON_BASE_ERR_H
 #define GRADWIRE_COMMON_BASE_ERR_H
 
 #define ERR_MAP(X)                                                                                 \
     X(OK, "ok")                                                                                    \
     X(NOMEM, "out of memory")                                                                      \
-    X(INPUT, "wrong input")        /* flags, job file, data: the user mends it; exit 2 */          \
-    X(PROTO, "protocol violation") /* a peer's bytes are not what proto/README.md says */          \
+    X(INPUT, "wrong input")        /* flags, job file, data: the user must fix it; exit 2 */       \
+    X(PROTO, "protocol violation") /* a peer's bytes violate proto/README.md */                    \
     X(TOOBIG, "over the limit")                                                                    \
     X(IO, "input/output error")                                                                    \
     X(CLOSED, "connection closed")                                                                 \
     X(TIMEOUT, "timed out")                                                                        \
-    X(CORRUPT, "corrupt")          /* a file of ours fails its checksum, or ends early */          \
-    X(NEWER, "of a newer release") /* a file of ours, in a format that is not known here yet */    \
-    X(DISK, "its own disk fails")  /* a file of this process alone: a fresh start may mend it */   \
+    X(CORRUPT, "corrupt")          /* one of our files is cut short or fails its checksum */       \
+    X(NEWER, "of a newer release") /* one of our files, in a format this release lacks */          \
+    X(DISK, "its own disk fails")  /* a local file failed: a restart can help; exit 138 */         \
     X(NOTFOUND, "not found")                                                                       \
-    X(REFUSED, "refused")       /* a peer named a reason for turning us away */                    \
-    X(STATE, "not now")         /* the call does not fit the present state */                      \
-    X(TLS, "no TLS connection") /* one of the two sides does not take the other, and why is said */
+    X(REFUSED, "refused")       /* a peer refused us and gave the reason */                        \
+    X(STATE, "not now")         /* the call is not allowed in the present state */                 \
+    X(TLS, "no TLS connection") /* one side does not accept the other; the text says why */
 
 enum err {
 #define X(name, text) ERR_##name,
@@ -28,21 +28,22 @@ enum err {
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* One line of text for a person: what is wrong, where, and what would be right. */
+/* One line of text for the user: what is wrong, where, and what to do. */
 struct errmsg {
     char text[512];
 };
 
-/* The strings of ERR_MAP. */
+/* Returns the text from ERR_MAP. */
 const char *err_str(enum err code);
 
-/* The exit code that a process ends with for it (docs/explanation/design.md): 2, 138 or 1; 0 of ERR_OK. */
+/* Returns the exit code of a process that ends with this error (docs/explanation/design.md): 0 for ERR_OK, 2 for
+ * ERR_INPUT, 138 for ERR_NOMEM and ERR_DISK, otherwise 1. */
 int err_exit_code(enum err code);
 
-/* Write the message and hand the code back: `return err_set(e, ERR_INPUT, "...")`. `e` may be NULL. */
+/* Writes the message and returns `code`: `return err_set(e, ERR_INPUT, "...")`. `e` can be NULL. */
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Put context in front of what is there ("checkpoint 1200: " + "disk full"); hands the code back. */
+/* Puts context before the present message ("checkpoint 1200: " + "disk full") and returns `code`. `e` can be NULL. */
 enum err err_wrap(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #endif

@@ -1,4 +1,5 @@
-/* Tests: one of a module's calls fails on purpose. Sweep: the n-th for n = 0, 1, 2, .. until none has. Thread: any. */
+/* Fault injection for tests: one call of a module fails on purpose. A test fails call n for n = 0, 1, 2, ... until
+ * a run in which no call fails. Thread: any. */
 #ifndef GRADWIRE_COMMON_BASE_FAIL_POINT_H
 #define GRADWIRE_COMMON_BASE_FAIL_POINT_H
 
@@ -6,7 +7,7 @@
 #include <stdbool.h>
 
 struct fail_point {
-    atomic_long countdown; /* below 0: never */
+    atomic_long countdown; /* calls left before the failure; negative: never */
     atomic_int error, fired;
 };
 #define FAIL_POINT_NEVER                                                                           \
@@ -14,11 +15,11 @@ struct fail_point {
         .countdown = -1                                                                            \
     }
 
-/* The n-th call from now on fails with `error` (errno); -1: none does. */
+/* The n-th call from now (0 = the next) fails with `error` (an errno value). n = -1: no call fails. */
 void fail_point_set(struct fail_point *f, long n, int error);
-/* Did it? */
+/* Nonzero if the call that fail_point_set chose has failed. */
 int fail_point_fired(struct fail_point *f);
-/* Is it this call's turn to fail? Sets errno. */
+/* Counts a call. Returns true, with errno set, if this call must fail. */
 bool fail_point_hit(struct fail_point *f);
 
 #endif

@@ -1,10 +1,10 @@
-/* JSON has no NaN and no infinity. */
+/* Numbers in JSON, which has no NaN and no infinity. */
 #ifndef GRADWIRE_COMMON_BASE_JSON_NUMBER_H
 #define GRADWIRE_COMMON_BASE_JSON_NUMBER_H
 
 #include <jansson.h>
 
-/* A new reference: null where x is not finite; NULL without memory. */
+/* Returns a new reference: the number, or null if x is not finite. NULL if memory runs out. */
 json_t *json_number(double x);
 
 #endif

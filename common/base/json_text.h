@@ -1,4 +1,4 @@
-/* A text of somebody else as JSON. */
+/* JSON strings from text that may not be UTF-8. */
 #ifndef GRADWIRE_COMMON_BASE_JSON_TEXT_H
 #define GRADWIRE_COMMON_BASE_JSON_TEXT_H
 
@@ -6,8 +6,9 @@
 
 enum { JSON_TEXT_BYTES = 1024 };
 
-/* JSON takes UTF-8 alone. If `text` is not UTF-8 (a peer's, or one that was cut within a character), each byte above 127
- * becomes "?", and at most JSON_TEXT_BYTES - 1 bytes stay. NULL becomes null. Returns NULL: no memory. */
+/* Returns `text` as a JSON string, a new reference; null for NULL. Text from a peer, or text cut inside a
+ * character, may not be UTF-8: then each byte above 127 becomes "?", and at most JSON_TEXT_BYTES - 1 bytes are
+ * kept. Returns NULL if memory runs out. */
 json_t *json_text(const char *text);
 
 #endif

@@ -1,8 +1,8 @@
-/* Singly linked lists whose link is a `next` in what is linked. */
+/* Singly linked lists: each node has a member `next`. */
 #ifndef GRADWIRE_COMMON_BASE_LIST_H
 #define GRADWIRE_COMMON_BASE_LIST_H
 
-/* Take `node` out of the list that begins at `head`; nothing happens where it is not in it. */
+/* Remove `node` from the list that starts at `head`. Does nothing if the list does not contain it. */
 #define LIST_REMOVE(head, node)                                                                    \
     do {                                                                                           \
         __typeof__(node) *list_at = &(head);                                                       \

@@ -15,7 +15,7 @@ static enum log_level log_least = LOG_INFO;
 static bool log_is_json;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_kept log_kept[LOG_KEPT]; /* a ring */
-static uint32_t log_warned;                /* how many there were */
+static uint32_t log_warned;                /* number of warnings and errors so far */
 static char log_last[LOG_WORDS_BYTES], log_last_error[LOG_WORDS_BYTES];
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
@@ -28,7 +28,8 @@ enum log_level log_level_of(const char *name)
     return LOG_INFO;
 }
 
-/* Of standard descriptors that are closed: what is opened next would have their numbers, and hear what is meant for them. */
+/* Fill the closed standard descriptors. Otherwise the next file or socket opened would get such a number, and log
+ * lines would be written into it. */
 static void log_fill_standard(void)
 {
     int fd;
@@ -106,7 +107,7 @@ void log_last_words(bool error, char *out, size_t bytes)
     (void)pthread_mutex_unlock(&log_lock);
 }
 
-/* The bytes of the character at `s` if it is valid UTF-8 (RFC 3629), else 0. */
+/* Returns the bytes of the character at `s` if it is valid UTF-8 (RFC 3629), otherwise 0. */
 static size_t utf8_bytes(const unsigned char *s)
 {
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -122,8 +123,8 @@ static size_t utf8_bytes(const unsigned char *s)
     return code < least[n] || code > 0x10FFFF || code >> 11 == 0x1B ? 0 : n;
 }
 
-/* What stands between the quotes (RFC 8259), cut where it does not fit. A library would allocate, and refuse a text
- * that is not UTF-8: a line of the log is written in any case. */
+/* Escape `text` for a JSON string (RFC 8259), truncated to `room`; returns the bytes. A library would allocate
+ * memory and refuse text that is not UTF-8, but a log line must be written in any case. */
 static size_t json_text(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -146,7 +147,7 @@ static size_t json_text(char *out, size_t room, const char *text)
     return n;
 }
 
-/* Without the line feed; its bytes. */
+/* Formats the line without the line feed; returns its bytes. */
 static size_t format_json(char line[LOG_LINE_BYTES], const char *time, enum log_level level,
                           const char *text)
 {
@@ -187,5 +188,5 @@ void log_at(enum log_level level, const char *fmt, ...)
     n = log_is_json ? format_json(line, time, level, text) : format_text(line, time, level, text);
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, n);
-    (void)written; /* there is nowhere else to say that stderr is gone */
+    (void)written; /* if stderr fails, no other output is left to report it */
 }

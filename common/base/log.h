@@ -1,4 +1,5 @@
-/* Log lines for people, on stderr: time, level, who, text. One write per line, so lines never mix. */
+/* Log lines for people, on stderr: time, level, process, text. Each line is one write, so lines of several threads
+ * never mix. */
 #ifndef GRADWIRE_COMMON_BASE_LOG_H
 #define GRADWIRE_COMMON_BASE_LOG_H
 
@@ -10,40 +11,40 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* "debug", "info", "warn", "error"; anything else is LOG_INFO. */
+/* Parses "debug", "info", "warn" or "error"; any other name gives LOG_INFO. */
 enum log_level log_level_of(const char *name);
-/* Who speaks ("worker 1"), copied; and the least level that is written. Standard descriptors that are closed are /dev/null
- * from here on. Call before threads start. */
+/* Sets the name of this process in log lines ("worker 1"; copied) and the lowest level that is written. It also
+ * opens /dev/null in place of each closed standard descriptor. Call before threads start. */
 void log_init(const char *who, enum log_level least);
-/* From here on each line is an object: time, level, process, message. Call before threads start. */
+/* Write each line as a JSON object from now on: time, level, process, message. Call before threads start. */
 void log_json(void);
-/* What this process said last: of level error, if there was one and `error` is asked for; else its last line of any
- * level above debug. Time and name are left out; "" before the first. Thread: any. */
+/* Copies the text of the last log line above level debug, without time and process name; "" if none was written.
+ * With `error` it copies the last line of level error instead, if one was written. Thread: any. */
 void log_last_words(bool error, char *out, size_t bytes);
 
-/* The last warnings and errors of this process, for people who look at it. */
+/* A copy of the last warnings and errors of this process, for its status page. */
 enum { LOG_KEPT = 8, LOG_KEPT_BYTES = 240 };
 struct log_kept {
-    int64_t time_ms; /* since the epoch */
+    int64_t time_ms; /* since the Unix epoch */
     enum log_level level;
-    char text[LOG_KEPT_BYTES]; /* cut where it is longer */
+    char text[LOG_KEPT_BYTES]; /* truncated if longer */
 };
-/* The oldest first; how many. Thread: any. */
+/* Copies the last warnings and errors, the oldest first, and returns their number. Thread: any. */
 uint32_t log_warnings(struct log_kept out[LOG_KEPT]);
 
 enum { LOG_BURST = 20, LOG_BURST_MS = 10000 };
 
-/* Of what others may cause as often as they like. All zero at first. */
+/* A limit for log lines that a peer can cause without end. Initialize it with zeros. */
 struct log_budget {
     int64_t since_ms;
     uint32_t said, left_out;
 };
 
-/* May one more line be said now? At most LOG_BURST in LOG_BURST_MS. True: *left_out is how many were not, before it.
- * Thread: one for a budget. */
+/* Returns whether one more line can be written now: at most LOG_BURST in LOG_BURST_MS. If true, *left_out is the
+ * number of lines suppressed since the last one. Thread: one for each budget. */
 bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out);
 
-/* One line. */
+/* Write one line if `level` is high enough. printf-like. Thread: any. */
 void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)

@@ -62,7 +62,7 @@ void mem_free(void *p)
     free(p);
 }
 
-/* Address space from a multiple of `align` on, which is one of pages; whole pages. */
+/* Maps whole pages at a multiple of `align`, which must be a multiple of the page size. */
 static char *map_aligned(size_t bytes, size_t align)
 {
     size_t all = bytes + align - MEM_PAGE_BYTES;
@@ -103,7 +103,8 @@ void *mem_map_grow(void *from, size_t from_bytes, size_t bytes)
 
 void mem_map_huge(void *p, size_t bytes)
 {
-    (void)madvise(p, whole_pages(bytes), MADV_HUGEPAGE); /* where there are none, small ones do */
+    /* without huge pages, small ones are used */
+    (void)madvise(p, whole_pages(bytes), MADV_HUGEPAGE);
 }
 
 void mem_unmap(void *p, size_t bytes)

@@ -4,7 +4,7 @@
 
 #include "common/base/series.h"
 
-/* Coefficients of AS 241, from the highest power down. */
+/* The coefficients of AS 241, from the highest power down. */
 static const double near_num[8] = {2.5090809287301226727e+3, 3.3430575583588128105e+4,
                                    6.7265770927008700853e+4, 4.5921953931549871457e+4,
                                    1.3731693765509461125e+4, 1.9715909503065514427e+3,

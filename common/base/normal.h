@@ -1,10 +1,10 @@
-/* The normal distribution's quantile, the same bits on every machine. */
+/* The quantile function of the normal distribution, with the same bits on every machine. */
 #ifndef GRADWIRE_COMMON_BASE_NORMAL_H
 #define GRADWIRE_COMMON_BASE_NORMAL_H
 
-/* The x below which a standard normal variable falls with probability p, 0 < p < 1; off by some
- * 1e-15 of its size. Sums, products, quotients and square roots alone, which IEEE 754 rounds in one
- * way; libm's functions differ by CPU. Wichura 1988, algorithm AS 241, PPND16. Thread: any. */
+/* Returns x such that a standard normal variable is below x with probability p, 0 < p < 1. The relative error is
+ * about 1e-15. It uses only sums, products, quotients and square roots, because IEEE 754 defines their rounding,
+ * and libm's functions differ by CPU. Source: Wichura 1988, algorithm AS 241, PPND16. Thread: any. */
 double normal_quantile(double p);
 
 #endif

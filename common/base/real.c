@@ -15,7 +15,8 @@ static double power_of_two(int n)
     return x;
 }
 
-/* exp(x) = 2^n exp(r), |r| <= ln(2)/2, ln 2 in two parts; exp(r) = 1 + 2 p / (q - p): Cephes exp.c (Moshier). */
+/* exp(x) = 2^n exp(r) with |r| <= ln(2)/2; ln 2 is split in two parts. exp(r) = 1 + 2 p / (q - p): Cephes exp.c
+ * (Moshier). */
 double real_exp(double x)
 {
     if (x != x)
@@ -37,8 +38,8 @@ double real_exp(double x)
     return (1.0 + 2.0 * (p / (q - p))) * power_of_two(half) * power_of_two((int)n - half);
 }
 
-/* log(x) = n ln 2 + log(m), m in [sqrt(1/2), sqrt(2)); log(m) = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, by its
- * series: the first term left out is below 2e-17 of the sum. */
+/* log(x) = n ln 2 + log(m) with m in [sqrt(1/2), sqrt(2)). log(m) = 2 atanh(s) with s = (m - 1) / (m + 1), |s| <
+ * 0.172, summed as a series: the first omitted term is below 2e-17 of the sum. */
 double real_log(double x)
 {
     uint64_t bits;
@@ -59,7 +60,7 @@ double real_log(double x)
     return (n * -2.121944400546905827679e-4 + 2.0 * s * sum) + 2.0 * s + n * 0.693359375;
 }
 
-/* Taylor's series about 0, of cos and of sin, |x| <= pi/4: the first term left out is below 1e-17. */
+/* The Taylor series of cos and sin about 0, for |x| <= pi/4: the first omitted term is below 1e-17. */
 static double cos_near_0(double x)
 {
     double z = x * x, sum = 0;

@@ -1,11 +1,11 @@
-/* exp, log, cos and pow in double, from additions, multiplications and divisions alone: libm's differ from one CPU and
- * version to another, and what the server computes with them must not. Off the true value by a few ulp. Pure. */
+/* exp, log, cos and pow in double, computed with additions, multiplications and divisions only. libm's results
+ * differ between CPUs and versions, and the server's results must not. The error is a few ulp. Pure. */
 #ifndef GRADWIRE_COMMON_BASE_REAL_H
 #define GRADWIRE_COMMON_BASE_REAL_H
 
-/* 0 below -708, inf above 709.78; NaN in, NaN out. */
+/* e^x: 0 for x < -708, inf for x > 709.78, NaN for NaN. */
 double real_exp(double x);
-/* -inf of 0 and of denormals, NaN below. */
+/* The natural logarithm: -inf for 0 and for denormals, NaN for negative x. */
 double real_log(double x);
 /* cos(pi x), |x| <= 1. */
 double real_cos_pi(double x);

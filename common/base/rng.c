@@ -30,6 +30,6 @@ uint64_t rng_permute(uint64_t key, uint64_t i, uint64_t n)
             right = next;
         }
         i = left << half | right;
-    } while (i >= n); /* leaves [0, n) only for values outside it: still a bijection */
+    } while (i >= n); /* cycle walking keeps it a bijection of [0, n) */
     return i;
 }

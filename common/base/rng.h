@@ -1,12 +1,13 @@
-/* Randomness as pure functions of where it is used (docs/explanation/semantics.md: seed, epoch and microbatch, position):
- * counter-based, integer-only, so the same bits everywhere and in any order of evaluation. */
+/* Random numbers as pure functions of the place of use: seed, epoch and microbatch, position
+ * (docs/explanation/semantics.md). They are counter-based and integer-only: the bits are the same on every machine
+ * and in any order of evaluation. */
 #ifndef GRADWIRE_COMMON_BASE_RNG_H
 #define GRADWIRE_COMMON_BASE_RNG_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Mix words into a key: rng_key(seed, stream, a, b). Streams keep uses apart. */
+/* Mixes words into a key: rng_key(seed, stream, a, b). Different streams give independent numbers. */
 enum rng_stream {
     RNG_SHUFFLE = 1,
     RNG_DROPOUT,
@@ -22,10 +23,10 @@ enum rng_stream {
 };
 uint64_t rng_key(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
 
-/* FNV-1a of a name, for keys that depend on one. */
+/* Hashes a name with FNV-1a, for keys that depend on a name. */
 uint64_t rng_name(const char *name);
 
-/* 64 bits at a position (splitmix64's finalizer over key + position * golden gamma). */
+/* Returns 64 random bits for a position (splitmix64's finalizer over key + position * golden gamma). */
 static inline uint64_t rng_u64(uint64_t key, uint64_t position)
 {
     uint64_t z = key + (position + 1) * UINT64_C(0x9E3779B97F4A7C15);
@@ -34,14 +35,14 @@ static inline uint64_t rng_u64(uint64_t key, uint64_t position)
     return z ^ (z >> 31);
 }
 
-/* Uniform in [0, 1), 24 bits: exact in float. */
+/* Returns a uniform number in [0, 1) of 24 bits, which a float holds exactly. */
 static inline float rng_unit(uint64_t key, uint64_t position)
 {
     return (float)(rng_u64(key, position) >> 40) * 0x1p-24f;
 }
 
-/* Where row `i` of `n` goes in the permutation `key`: a bijection of [0, n) (Feistel network with
- * cycle walking); i < n, n >= 1. O(1) memory, any order of evaluation. */
+/* Returns the position of row `i` of `n` in the permutation chosen by `key`: a bijection of [0, n), by a Feistel
+ * network with cycle walking. i < n, n >= 1. O(1) memory, any order of evaluation. */
 uint64_t rng_permute(uint64_t key, uint64_t i, uint64_t n);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* x = 2^e m, m in [sqrt(1/2), sqrt(2)): e log 2 + log m, by the series of 2 artanh((m - 1) / (m + 1));
- * |s| < 0.1716, so s^25 is the last that counts. */
+/* x = 2^e m with m in [sqrt(1/2), sqrt(2)): log x = e log 2 + log m, and log m = 2 artanh(s) with s = (m - 1) / (m
+ * + 1), summed as a series. |s| < 0.1716, so terms after s^25 no longer change the sum. */
 double series_log(double x)
 {
     enum { TERMS = 12 };
@@ -19,8 +19,8 @@ double series_log(double x)
     return e * 0.69314718055994530942 + 2.0 * (s + s * sum);
 }
 
-/* x = k log 2 + r: 2^k times the series of e^r; |r| <= 0.3466, so r^13 is the last that counts. log 2 is in two parts, of
- * which the first has 21 zero bits at its end: k times it is exact. */
+/* x = k log 2 + r: e^x is 2^k times the series of e^r. |r| <= 0.3466, so terms after r^13 no longer change the
+ * sum. log 2 is split in two parts; the high part ends with 21 zero bits, so k times it is exact. */
 double series_exp(double x)
 {
     enum { TERMS = 13 };

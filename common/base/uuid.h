@@ -1,4 +1,4 @@
-/* The id of a job. Pure. */
+/* Random job ids. Pure. */
 #ifndef GRADWIRE_COMMON_BASE_UUID_H
 #define GRADWIRE_COMMON_BASE_UUID_H
 
@@ -6,7 +6,7 @@
 
 enum { UUID_BYTES = 37 };
 
-/* A UUID of version 4 (RFC 9562, section 5.4) of 122 of these random bits, with its NUL. */
+/* Writes a UUID of version 4 (RFC 9562, section 5.4), with its NUL, from 122 bits of `a` and `b`. */
 void uuid_make(char out[UUID_BYTES], uint64_t a, uint64_t b);
 
 #endif

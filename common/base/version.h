@@ -1,4 +1,4 @@
-/* The release, and who may speak with whom: proto/README.md, "Versions". */
+/* The release, and the rule for which releases can talk to each other: proto/README.md, "Versions". */
 #ifndef GRADWIRE_COMMON_BASE_VERSION_H
 #define GRADWIRE_COMMON_BASE_VERSION_H
 
@@ -7,8 +7,8 @@
 
 #define GRADWIRE_VERSION "0.1.0"
 
-/* Is a peer that says it is of version `theirs` of this release? If not `why` names both: "a worker of version 0.2 dialed
- * a ps of version 0.1: .." */
+/* Returns whether a peer of version `theirs` runs this release. If not, `why` names both: "a worker of version 0.2
+ * dialed a ps of version 0.1: ...". Versions must be equal. */
 bool version_same(const char *theirs, const char *dialing, const char *dialed, char *why,
                   size_t bytes);
 

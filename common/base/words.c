@@ -14,7 +14,8 @@ unsigned words_distance(const char *a, const char *b)
     size_t na = strnlen(a, WORDS_BYTES_MAX + 1), nb = strnlen(b, WORDS_BYTES_MAX + 1);
     if (na > WORDS_BYTES_MAX || nb > WORDS_BYTES_MAX)
         return WORDS_FAR;
-    unsigned row[3][WORDS_BYTES_MAX + 1]; /* of a's prefixes i, i - 1, i - 2, by i % 3 */
+    /* row i of the matrix, for the prefix of `a` of i bytes, is row[i % 3] */
+    unsigned row[3][WORDS_BYTES_MAX + 1];
     for (unsigned j = 0; j <= nb; j++)
         row[0][j] = j;
     for (unsigned i = 1; i <= na; i++) {

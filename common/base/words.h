@@ -1,20 +1,20 @@
-/* Hints for people: which known word is nearest to a mistyped one. */
+/* Suggestions for a mistyped word: the known word that is nearest to it. */
 #ifndef GRADWIRE_COMMON_BASE_WORDS_H
 #define GRADWIRE_COMMON_BASE_WORDS_H
 
-/* A search over candidates: words_init, then words_try on each; `best` is NULL where none was near
- * enough. */
+/* A search over candidates: call words_init, then words_try for each. `best` is the nearest one, or NULL if none
+ * is near enough. */
 struct words {
     const char *word, *best;
-    unsigned distance; /* of the best; at first one more than what counts as near */
+    unsigned distance; /* of `best`; initially 1 more than the limit for "near enough" */
 };
 
 void words_init(struct words *w, const char *word);
-/* One that differs in case alone is nearest. */
+/* A candidate that differs only in case has distance 0. */
 void words_try(struct words *w, const char *candidate);
 
-/* Edit distance (optimal string alignment: insert, delete, replace, swap of neighbours); words
- * longer than WORDS_BYTES_MAX are far from all others. */
+/* Returns the edit distance (optimal string alignment: insert, delete, replace, swap neighbours). A word longer
+ * than WORDS_BYTES_MAX is WORDS_FAR from every other. */
 enum { WORDS_BYTES_MAX = 63, WORDS_FAR = 1000 };
 unsigned words_distance(const char *a, const char *b);
 

@@ -1,4 +1,4 @@
-/* What a worker's process says at the end that it did (proto DoneAck). */
+/* The work of a worker's process over its life, as the process reports it at the end (proto DoneAck). */
 #ifndef GRADWIRE_WORKER_CORE_ACCOUNT_H
 #define GRADWIRE_WORKER_CORE_ACCOUNT_H
 

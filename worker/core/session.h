@@ -1,12 +1,12 @@
 /* A worker's side of training as a pure state machine: which parameters it holds, what it must compute next, what it
- * has pushed and to whom, when it pulls, holds, or leaves. Messages come in decoded; what to do goes out through
- * session_io and session_task. It knows no sockets, threads or clocks.
+ * has pushed and to which shards, and when it pulls, holds or leaves. It receives decoded messages; its actions go
+ * out through session_io and session_task. It has no sockets, threads or clocks.
  *
- * Happy path (sync): welcome -> links up -> deal -> pull -> parameters of step k from every shard -> compute my leaves
- * -> push -> replies of k+1 from every shard -> compute ...
+ * Happy path (sync): welcome -> connections up -> deal -> pull -> parameters of step k from every shard -> compute my
+ * leaves -> push -> replies of k+1 from every shard -> compute ...
  * Happy path (async): ... -> lease of batch ids -> compute a batch -> push -> newest parameters -> next id ...
- * Failure modes: a link breaks (pushed again when it is up), a step that others finished without me (pull), a new
- * generation (everything is dropped, welcome starts anew).
+ * Failure modes: a connection breaks (the push is sent again over the next one), a step that the others finished
+ * without me (pull), a new generation (all state is dropped, and a new welcome starts from the beginning).
  * Each update mode is a table of operations: session_sync.c, session_async.c, session_ssp.c, session_geo.c. */
 #ifndef GRADWIRE_WORKER_CORE_SESSION_H
 #define GRADWIRE_WORKER_CORE_SESSION_H
@@ -30,13 +30,13 @@ struct session_range {
     uint64_t first, count;
 };
 
-/* A short list of id ranges, in the order in which they are to be done. */
+/* A short list of id ranges, in the order in which they must be done. */
 struct session_ranges {
     size_t n;
     struct session_range range[WORKER_RANGES_MAX];
 };
 
-/* The same in messages: `at` points into `range`. */
+/* The same list as messages carry it: `at` points into `range`. */
 struct session_ranges_said {
     Gradwire__Range range[WORKER_RANGES_MAX + 1], *at[WORKER_RANGES_MAX + 1];
 };
@@ -47,185 +47,197 @@ Gradwire__Range **session_ranges_say(struct session_ranges_said *to,
 enum session_phase {
     SESSION_NEW,      /* no welcome yet */
     SESSION_IDLE,     /* nothing to do: no leaves, no lease, or held */
-    SESSION_ENTERING, /* ssp: asked every shard for a clock to begin at */
-    SESSION_PULLING,  /* asked for parameters */
-    SESSION_AVERAGES, /* holds whole parameters of `step`, and has asked for their averages */
-    SESSION_READY,    /* holds whole parameters of `step` */
-    SESSION_ROWS,     /* the same; has taken a task, and waits for the rows that it looks up */
+    SESSION_ENTERING, /* ssp: has asked every shard for a clock to begin at */
+    SESSION_PULLING,  /* has asked for parameters */
+    /* holds all parameters of `step`, and has asked for their moving averages */
+    SESSION_AVERAGES,
+    SESSION_READY, /* holds all parameters of `step` */
+    /* as READY, but has taken a task and waits for the rows that the task looks up */
+    SESSION_ROWS,
     SESSION_COMPUTING,
     SESSION_PUSHED, /* waits for the replies */
 };
 
-/* Tables: what rows are asked for. */
+/* Tables: the purpose of a request for rows. */
 enum session_ask {
-    ASK_TASK, /* of a task, at hand or guessed */
-    ASK_LOOK, /* of an evaluation: as they are */
+    ASK_TASK, /* for a task, the running one or the one that is guessed to be next */
+    ASK_LOOK, /* for an evaluation: the rows as they are now */
     SESSION_ASKS
 };
 
 struct session_io {
-    /* A message without a body; pushes go another way. */
+    /* Send a message without a body. Pushes do not go through here. */
     void (*to_shard)(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m);
-    /* Send all of the running push (every node, all of this shard's chunks) again. */
+    /* Send the whole running push (every node, all chunks of this shard) again. */
     void (*push_again)(void *ctx, uint32_t shard);
     void (*to_chief)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
-    /* Tables: send this shard its part of the ask again: the connection is a new one. */
+    /* Tables: send this shard its part of the request again, because the connection is a new one. */
     void (*ask_again)(void *ctx, uint32_t shard, enum session_ask which);
-    /* geo: the servers' parameters are here. Fresh: they take the place of ours. */
+    /* geo: the servers' parameters have arrived. fresh: they replace the local ones. */
     void (*merge)(void *ctx, bool fresh);
-    /* Error feedback: something was withheld from the shards, or may have been. May be NULL: never. */
+    /* Error feedback: true if something is withheld from the shards, or may be. NULL: nothing ever is. */
     bool (*withholds)(void *ctx);
 };
 
-/* The layout is the shell's; NULL: replies are raw, as far as the session knows. Errors: ERR_NOMEM. */
+/* The caller owns the layout, which must outlive the session. NULL: the session treats all replies as raw. Errors:
+ * ERR_NOMEM. */
 enum err session_new(struct session **s, const struct session_io *io, void *ctx,
                      const struct layout *layout) MUST_CHECK;
 void session_free(struct session *s);
 
-/* From the chief. Errors: ERR_PROTO, ERR_NOMEM with a line that says why; the session is then as before. *anew: this is
- * another generation or incarnation than before: the shell closes all links and dials again with the new hello. */
+/* A WELCOME from the chief. On error (ERR_PROTO, ERR_NOMEM) *e says why, and the session is unchanged. *anew: the
+ * generation or the incarnation has changed, so the shell must close all connections and connect again with the new
+ * hello. */
 enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool *anew,
                             struct errmsg *e) MUST_CHECK;
 void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m);
-/* The connection to the chief is (again) up, after its WELCOME: what was asked and not answered is asked again. */
+/* The connection to the chief is up (again), and its WELCOME has come: requests without an answer are sent again. */
 void session_on_chief_up(struct session *s);
-/* The ranges that the hello to the chief must repeat. */
+/* The ranges that the hello to the chief must repeat. Returns how many. */
 size_t session_leases(const struct session *s, struct session_range *out, size_t room);
-/* What the hello to the chief says of this session. *room is pointed into, and lives as long as *m. */
+/* Fill in what the hello to the chief reports of this session. *m points into *room, which must live as long as *m. */
 struct session_hello {
     Gradwire__Generation generation;
     struct session_ranges_said leases, done;
 };
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m);
 
-/* Links. */
-/* What the hello to a shard says of clocks. */
+/* Connections to shards. */
+/* Fill in the clocks that the hello to a shard reports. */
 void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m);
 void session_on_link_up(struct session *s, uint32_t shard);
 void session_on_link_down(struct session *s, uint32_t shard);
 
-/* A reply's head: where in the flat block its body goes. *wanted false: read and drop it.
- * Errors: ERR_PROTO: close the link. */
+/* Check the head of a reply. *first_elem: where in the flat block its body goes. *wanted false: read the body and
+ * drop it. Errors: ERR_PROTO: close the connection. */
 enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
                             struct errmsg *e) MUST_CHECK;
 struct codec_shape session_shape(const struct session *s);
-/* The whole frame is here; `stored` tells whether the body was wanted. Averages (m->averages) are stored apart. */
+/* The whole frame has arrived; `stored`: its body was wanted, and is stored. Averages (m->averages) are stored in a
+ * block of their own. */
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
-/* A shard refused a push or pull of ours: another generation is on; wait for the chief's word. */
+/* A shard refused our push or pull because it is in another generation: wait for the chief's message. */
 void session_on_refuse(struct session *s, uint32_t shard);
 
-/* What to compute or push now. */
+/* A task: what to compute or push now. */
 struct session_task {
-    /* TASK_PUSH: geo: a round; async: what was withheld. TASK_ROWS: tables: ask for the rows of these leaves
-     * (session_ask_task); they will be computed next. */
+    /* TASK_PUSH: a round (geo), or what was withheld (async). TASK_ROWS, with tables: ask for the rows of these
+     * leaves (session_ask_task), which will be computed next. */
     enum session_task_kind { TASK_NONE, TASK_COMPUTE, TASK_PUSH, TASK_ROWS } kind;
-    uint64_t name;  /* sync: step; async: batch id */
-    uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
-    uint64_t end;   /* [batch, end): are likely to be computed here next */
-    /* sync.dropped: redo: what the step is made of, until the next task; else NULL. */
+    uint64_t name; /* sync: step; async: batch id */
+    /* the id, counted from the job's start, of the batch that the leaves are part of */
+    uint64_t batch;
+    uint64_t end; /* batches [batch, end) are likely to be computed here next */
+    /* sync.dropped: redo: the microbatches that make up the step; valid until the next task. NULL in other jobs. */
     const struct epochs_work *work;
-    uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
+    uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* ranges of leaves */
     uint32_t runs;
-    float part; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
-    bool whole; /* error feedback: its pushes withhold nothing */
+    /* TASK_PUSH: the share of what has moved since the last round that is pushed; 1: all of it */
+    float part;
+    bool whole; /* error feedback: the push withholds nothing */
 };
 
-/* What to do now; call after every event. TASK_COMPUTE moves to SESSION_COMPUTING. */
+/* What to do now. Call after every event. If it returns TASK_COMPUTE, the phase is then SESSION_COMPUTING. */
 struct session_task session_task(struct session *s);
-/* Tables: while a task is computed, what the next one is likely to be: batch and leaves. False: unknown. */
+/* Tables: predict, while a task is computed, the batch and leaves of the next one. False: unknown. */
 bool session_guess(const struct session *s, struct session_task *next);
-/* The rows of the task's leaves are asked for, in the place of those of an earlier one. The shell sends each shard its
- * part (session_ask_head). */
+/* Begin a request for the rows of the task's leaves; it replaces an earlier request. The shell then sends each shard
+ * its part (session_ask_head). */
 void session_ask_task(struct session *s, const struct session_task *task);
-/* Rows as they are, for an evaluation; in sync between two steps, while READY or at the end. */
+/* Begin a request for rows as they are now, for an evaluation. In sync: between two steps, while READY or at the
+ * end. */
 void session_ask_look(struct session *s);
-bool session_look_is_here(const struct session *s); /* every shard has answered it */
-/* The head of the ask to this shard, which is then sent; its lists are the shell's. False: there is nothing to ask, or not
- * connected. */
+bool session_look_is_here(const struct session *s); /* every shard has answered that request */
+/* Fill in the head of the request to this shard; the caller sends it, and adds the lists. False: nothing to ask, or
+ * the shard is not connected. */
 bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
                       Gradwire__RowsAsk *m);
-/* The ask that a push of the running task to this shard may name: its rows came by it, and the shard has its keys of the
- * present connection. 0: there is none, and the keys travel with the push. */
+/* The number of the request that a push of the running task to this shard may name: it brought the task's rows, and
+ * the shard keeps its keys on the present connection. 0: no such request, so the push carries the keys. */
 uint64_t session_push_ask(const struct session *s, uint32_t shard);
-/* Does the answer bring rows of the last ask of its kind? */
+/* True if the answer belongs to the last request of its kind; *which is that kind. */
 bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
                       enum session_ask *which);
-/* The whole frame is here; where it fits, its rows are stored. */
+/* The whole frame has arrived. If it fits (session_rows_fit), its rows are stored. */
 void session_on_rows(struct session *s, uint32_t shard, const Gradwire__Rows *m);
-/* While computing: may chunks be sent to this shard as they come? (Its connection was up when the task began.) */
+/* While computing: true if chunks can be sent to this shard as they become final (its connection was up when the
+ * task began). */
 bool session_may_stream(const struct session *s, uint32_t shard);
-/* All nodes are computed and everything was streamed to the links that allow it; the others get it now. */
+/* All nodes are computed, and everything was streamed to the connections that allow it; the other shards get it now. */
 void session_computed(struct session *s);
-/* The replies to the running push are still awaited. */
+/* True while replies to the running push are missing. */
 bool session_exchanges(const struct session *s);
-/* The running push is a round of geo, or what was withheld: it has no gradient. */
+/* True if the running push is a round of geo or a remainder, and so has no gradient. */
 bool session_pushes_round(const struct session *s);
-/* geo: the batches of the round; else none. */
+/* geo: the batches of the round; an empty list otherwise. */
 const struct session_ranges *session_round(const struct session *s);
 
-/* The step that the last exchange made; each is told once. False: none is known. */
+/* The step that the last exchange made. Each step is returned once. False: none to return. */
 struct session_made {
-    uint64_t id;      /* sync: the step; else the batch */
-    bool own;         /* not sync: its sums are those of the task that was computed */
-    struct sums sums; /* sync: over all workers; 0 where the others made it without me */
+    uint64_t id; /* sync: the step; other modes: the batch */
+    bool own;    /* not in sync: the sums are those of the task that was computed here */
+    /* sync: over all workers; 0 if the others made the step without this worker */
+    struct sums sums;
 };
 bool session_take_made(struct session *s, struct session_made *made);
 
-/* The running task is not to be learned from; the chief hears of it, again after a reconnect. In async, where the policy is
- * to skip it, it is pushed as one without examples; otherwise a new generation, or the end, comes. */
+/* Do not learn from the running task. The chief is notified, again after a reconnect. In async, if the policy is to
+ * skip, the batch is pushed as one without examples; otherwise a new generation or the job's end follows. */
 void session_reject(struct session *s, const char *what);
-/* The running batch is one that an earlier recovery has to leave out. */
+/* True if the running batch is one that an earlier recovery decided to leave out. */
 bool session_skips(const struct session *s);
-/* SIGTERM: finish what runs, then go. */
+/* SIGTERM: finish the running task, then leave. */
 void session_go(struct session *s);
-/* The chief lets this worker go. */
+/* True if the chief has agreed that this worker leaves. */
 bool session_may_leave(const struct session *s);
-/* Sync, the chief: no step from `step` on is computed here (early stopping). Until the next WELCOME. */
+/* Sync, the chief's own session: compute no step from `step` on (early stopping). Holds until the next WELCOME. */
 void session_stop_at(struct session *s, uint64_t step);
-/* The same by epochs: where microbatches are trained again the step is not known before. */
+/* The same in epochs, for jobs that train dropped microbatches again: the step is not known in advance. */
 void session_stop_behind(struct session *s, uint64_t epochs);
-/* Sync: so many leaves of each step are computed here. */
+/* Sync: the number of leaves of each step that are computed here. */
 uint32_t session_leaves(const struct session *s);
-/* Sync: the parameters that are held are of the last step. */
+/* Sync: true if the parameters that are held are those of the last step. */
 bool session_is_at_end(const struct session *s);
-/* Sync: how many epochs are behind the step whose parameters are held, how many steps of the running one, and how many
- * steps that has, as far as it is known. */
+/* Sync: the position of the step whose parameters are held: `epochs` finished before it, `steps` made of the running
+ * epoch, `of` steps in that epoch as far as is known. */
 struct session_place {
     uint64_t epochs, steps, of;
 };
 struct session_place session_place(const struct session *s);
-/* The chief: loss and metrics of an epoch, from 0, over all workers, as the lead shard said last; in sync of all steps
- * before the one whose parameters are held. False, and zeros: it did not. */
+/* The chief's session: loss and metrics of an epoch (from 0) over all workers, as the lead shard reported last; in
+ * sync, of all steps before the one whose parameters are held. False, with zeros: not reported. */
 bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums);
-/* Async, the chief at the end: the newest parameters, whatever is dealt. */
+/* Async, the chief's session at the end: pull the newest parameters, whatever is leased. */
 void session_pull_final(struct session *s);
-bool session_is_final(const struct session *s); /* they are here */
-/* The chief, between two tasks: ask for the moving averages of the parameters that are held. Only while READY. */
+bool session_is_final(const struct session *s); /* they have arrived */
+/* The chief's session, between two tasks: ask for the moving averages of the parameters that are held. Only while
+ * READY. */
 void session_pull_averages(struct session *s);
-/* They are here, and were not taken yet; where they were asked for and this says no while READY, ask again. */
+/* True once, when the averages have arrived. If it returns false while READY after a request, ask again. */
 bool session_take_averages(struct session *s);
 
-/* What the last WELCOME said; zero before the first. Changed by the next one alone. */
+/* The terms of the last WELCOME; zero before the first. Only a WELCOME changes them. */
 struct session_terms {
     struct generation generation;
     char uuid[37];
     uint32_t worker;
     uint64_t incarnation;
-    Gradwire__Settings settings; /* plain values */
-    bool sync;                   /* one step of all workers at a time */
+    Gradwire__Settings settings; /* plain values, no pointers */
+    bool sync;                   /* all workers make one step at a time */
     bool backups;                /* sync: a step may be made without this worker */
-    bool acks;                   /* pushes are answered without parameters */
-    bool tables;                 /* rows are looked up; every shard is in the plan */
-    struct row_codecs codecs;    /* how rows travel */
-    bool feedback;               /* what a codec withholds is kept, and goes out later */
+    bool acks;                   /* pushes are acknowledged without parameters */
+    bool tables;                 /* rows are looked up; the plan names every shard */
+    struct row_codecs codecs;    /* the codecs of rows */
+    bool feedback;               /* parts that a codec withholds are kept, and sent later */
     struct plan plan;
     uint32_t leaves; /* of a batch */
 };
 const struct session_terms *session_terms(const struct session *s);
 enum session_phase session_phase(const struct session *s);
-uint64_t session_step(const struct session *s); /* whose parameters are held (READY and after) */
-/* For people: what it waits for. */
+/* the step whose parameters are held (READY and after) */
+uint64_t session_step(const struct session *s);
+/* Describe for a log line what the session waits for. */
 void session_waits_for(const struct session *s, char *out, size_t bytes);
 
 #endif

@@ -1,77 +1,79 @@
-/* The inside of a session, for the files that make it up. The update mode is a table of operations with a state of its
- * own; session.c has the events, session_state.c what all parts share, session_exchange.c what those modes share that
- * pull whole parameters by step (all but ssp), session_lease.c what those share that compute batches by id (all but
- * sync). Error feedback and averages are layers over any of them. Calls between the files go one way, from session.c to
- * session_state.c; upwards there are the operations of the mode alone. */
+/* The inside of a session, for its own files. An update mode is a table of operations with its own state. session.c
+ * has the events and session_state.c what all files share. session_exchange.c serves the modes that pull whole
+ * parameters by step (all but ssp), session_lease.c those that compute batches by id (all but sync). Error feedback
+ * and averages are layers that work with any mode. Calls go one way, from session.c towards session_state.c; only
+ * the operations of the mode are called upwards. */
 #ifndef GRADWIRE_WORKER_CORE_SESSION_INNER_H
 #define GRADWIRE_WORKER_CORE_SESSION_INNER_H
 
 #include "worker/core/session.h"
 
 struct session_link {
-    /* UP: the shard has accepted our hello; STREAMS: everything of the running push goes over this connection. */
+    /* UP: the shard has accepted our hello; STREAMS: the whole running push goes over this connection. */
     enum { LINK_DOWN, LINK_UP, LINK_STREAMS } state;
-    /* ASKED: a pull is on its way; WHOLE: all chunks of what is awaited are here. */
+    /* ASKED: a pull is pending; WHOLE: all chunks of the awaited answer have arrived. */
     enum { PULL_NONE, PULL_ASKED, PULL_WHOLE } pull;
-    uint64_t got_step; /* whose parameters they are */
+    uint64_t got_step; /* the step of the parameters that have arrived */
     uint32_t got_chunks;
     bool holds; /* all parameters of holds_step came over this connection */
     uint64_t holds_step;
-    uint32_t averages;       /* chunks of them that are here */
-    uint32_t acked_chunks;   /* of the running push, where that is answered by itself */
-    bool made;               /* tables, sync: all parts of got_step's rows are made, too */
+    uint32_t averages;       /* number of chunks of them that have arrived */
+    uint32_t acked_chunks;   /* of the running push, in modes that acknowledge pushes */
+    bool made;               /* tables, sync: all parts of the rows are made for got_step, too */
     uint32_t acked_parts;    /* tables, async: of the running push */
-    bool rows[SESSION_ASKS]; /* its answer to the last ask is here */
-    uint64_t asked[2];       /* of a task: what the shard keeps of this connection; 0: none */
-    uint64_t entered_clock;  /* bounded staleness; UINT64_MAX: not said yet */
+    bool rows[SESSION_ASKS]; /* the answer to the last request has arrived */
+    /* numbers of the requests for tasks whose keys the shard keeps for this connection; 0: none */
+    uint64_t asked[2];
+    /* ssp: the clock at which the shard let us enter; UINT64_MAX: not reported yet */
+    uint64_t entered_clock;
 };
 
-/* Sync: the deal, and what the lead says of steps. */
-enum { SESSION_EPOCHS = 4 }; /* of so many a lead keeps sums */
+/* Sync: the deal, and the lead shard's reports of steps. */
+enum { SESSION_EPOCHS = 4 }; /* number of epochs whose sums the lead shard keeps */
 
 struct sync_state {
     uint64_t epochs;
-    uint64_t total; /* steps in all. Redo: UINT64_MAX until the end is here */
+    uint64_t total; /* number of steps in the job. Redo: UINT64_MAX until the end is known */
     uint64_t deal;
     uint32_t first_leaf, my_leaves;
-    bool pushed_leaf[TREE_LEAVES_MAX]; /* of `step` */
+    bool pushed_leaf[TREE_LEAVES_MAX]; /* leaves of `step` that are pushed */
 
     /* sync.dropped: redo */
     struct {
         bool there;
         uint64_t step;
         struct epochs_work is;
-    } work;                  /* of the lead's last reply */
-    bool knows;              /* `here` is of `step` */
-    struct epochs_work here; /* what `step` is made of */
+    } work;                  /* from the lead shard's last reply */
+    bool knows;              /* `here` describes `step` */
+    struct epochs_work here; /* the microbatches that make up `step` */
 
-    uint64_t sums_step, told_step; /* UINT64_MAX: none; told: by session_take_made */
-    struct sums sums;              /* what sums_step did in all, from the lead */
+    uint64_t sums_step, told_step; /* UINT64_MAX: none; told: returned by session_take_made */
+    struct sums sums; /* sums of step sums_step over all workers, from the lead shard */
 };
 
-/* Not sync: batches are leased by id. */
+/* Modes other than sync: batches are leased by id. */
 struct lease_state {
-    struct session_ranges list, done; /* done: not yet reported */
-    struct session_ranges pending;    /* learned here, and in no round yet */
-    struct session_ranges recent;     /* in the last rounds: a report may have been lost */
-    uint64_t running;                 /* the id in the works */
+    struct session_ranges list, done; /* done: not reported yet */
+    struct session_ranges pending;    /* geo: learned here, and in no round yet */
+    struct session_ranges recent;     /* geo: in the last rounds; their report may have been lost */
+    uint64_t running;                 /* the id that is being computed */
     bool asked;
-    bool none_left;     /* no lease is to be had now */
-    uint64_t redo_left; /* ids to be done during the hold */
+    bool none_left;     /* no lease is available now */
+    uint64_t redo_left; /* ids to recompute during the hold */
 };
 
 struct geo_state {
-    /* Of what the parameters have moved: something is left to be pushed; with the task at hand nothing is left. */
+    /* What is left to push of the parameters' moves; LEAVES: the running push carries all of it. */
     enum { GEO_CLEAN, GEO_MOVED, GEO_LEAVES } left;
     uint64_t round;
-    uint32_t members; /* workers that train, as the chief said last */
+    uint32_t members; /* workers that train, as the chief reported last */
 };
 
 struct ssp_state {
-    uint64_t entry; /* how often I have entered */
-    uint64_t clock; /* batches that I have done, from where I entered */
-    bool live;      /* the shards wait for my clock */
-    bool outside;   /* doing what is to be redone while all are held, or about to */
+    uint64_t entry; /* how many times this session has entered */
+    uint64_t clock; /* batches done since it entered */
+    bool live;      /* the shards wait for this clock */
+    bool outside;   /* recomputing a batch while all workers are held, or about to */
     struct {
         bool bounded;
         uint64_t number, clock;
@@ -81,37 +83,38 @@ struct ssp_state {
 struct session {
     const struct session_io *io;
     void *ctx;
-    const struct layout *layout;     /* NULL: replies are raw, as far as it knows */
-    const struct session_mode *mode; /* NULL: NEW */
+    const struct layout *layout;     /* NULL: replies are treated as raw */
+    const struct session_mode *mode; /* NULL while the phase is NEW */
     enum session_phase phase;
     struct session_terms terms;
-    Gradwire__Generation generation; /* that of the terms, for messages */
+    Gradwire__Generation generation; /* the generation of `terms`, as a message */
     size_t n_skipped;
-    uint64_t *skipped; /* pushed as batches without examples, whatever their gradient is */
+    uint64_t *skipped; /* batches that are pushed without examples, whatever their gradient is */
 
     struct session_link *link; /* (plan.shards) */
-    uint64_t step;             /* whose parameters are held */
+    uint64_t step;             /* the step whose parameters are held */
     struct {
-        bool again; /* as soon as the pulls on their way are answered */
-        bool any;   /* what is there, not `step` */
+        bool again; /* as soon as the pending pulls are answered */
+        bool any;   /* any step, not `step` */
         uint64_t step;
     } pull;
     enum session_task_kind at_hand;
 
     enum { HOLD_NONE, HOLD_WANTED, HOLD_SAID } hold; /* SAID: in sync: HELD was sent for it */
     uint64_t hold_cut;
-    enum { FINAL_NONE, FINAL_WANTED, FINAL_ASKED } final; /* the newest parameters, nothing else */
-    /* GOES: told to go; SAID: so is the chief; ENDS: it has agreed. */
+    /* pull the newest parameters, and nothing else */
+    enum { FINAL_NONE, FINAL_WANTED, FINAL_ASKED } final;
+    /* GOES: SIGTERM has come; SAID: the chief was notified; ENDS: the chief has agreed. */
     enum { STAY, STAY_GOES, STAY_SAID, STAY_ENDS } stay;
     struct {
-        uint64_t number; /* of the pull */
+        uint64_t number; /* number of the pull */
         enum { AVERAGES_NONE, AVERAGES_HERE, AVERAGES_GONE } state;
     } averages;
-    uint64_t remainders; /* error feedback, async: pushes of what was withheld alone */
+    uint64_t remainders; /* error feedback, async: pushes of withheld parts alone */
 
     struct {
-        uint64_t number; /* of the last ask */
-        uint64_t own;    /* of the ask whose rows the last task has; 0: none */
+        uint64_t number; /* of the last request */
+        uint64_t own;    /* number of the request that brought the rows of the last task; 0: none */
         struct session_rows_ask {
             bool there, any, bounded;
             uint64_t number, step, clock;
@@ -123,10 +126,10 @@ struct session {
     struct {
         uint64_t epoch;
         struct sums sums;
-    } epoch[SESSION_EPOCHS]; /* (epochs) the chief: as the lead said last */
+    } epoch[SESSION_EPOCHS]; /* (epochs) the chief's session: as the lead shard reported last */
     size_t epochs;
 
-    struct { /* the NaN guard: of the running step or batch, said to the chief */
+    struct { /* the NaN guard: for the running step or batch, reported to the chief */
         uint64_t name;
         char what[192]; /* "": none */
     } rejected;
@@ -139,26 +142,29 @@ struct session {
     };
 };
 
-/* An update mode. An operation that is NULL has nothing to do. */
+/* The operations of an update mode. NULL: the mode does nothing there. */
 struct session_mode {
-    bool leases;                            /* batches are leased by id */
-    bool acks;                              /* pushes are answered without parameters */
-    bool feeds_back;                        /* top-k keeps what it does not send */
-    void (*check)(const struct session *s); /* asserts what holds of its state between two events */
-    void (*begin)(struct session *s);       /* a generation: the state is as it was */
-    void (*wake)(struct session *s); /* IDLE: bring the parameters in if there is work for them */
+    bool leases;     /* batches are leased by id */
+    bool acks;       /* pushes are acknowledged without parameters */
+    bool feeds_back; /* top-k keeps what it does not send */
+    /* asserts the invariants of the mode's state between two events */
+    void (*check)(const struct session *s);
+    void (*begin)(struct session *s); /* a new generation: reset the state */
+    void (*wake)(struct session *s);  /* IDLE: pull parameters if there is work for them */
     void (*pull_newest)(struct session *s);
     void (*on_deal)(struct session *s, const Gradwire__Deal *m);
-    void (*on_lease)(struct session *s, const Gradwire__Lease *m); /* its ids are in the list */
+    /* the ids are already in the list */
+    void (*on_lease)(struct session *s, const Gradwire__Lease *m);
 
-    struct session_task (*task)(struct session *s);                    /* READY: what to do now */
-    bool (*guess)(const struct session *s, struct session_task *next); /* tables; NULL: none here */
-    /* tables: is what the next task looks up read at a clock? NULL: no */
+    struct session_task (*task)(struct session *s); /* READY: the task to do now */
+    /* tables; NULL: this mode cannot guess */
+    bool (*guess)(const struct session *s, struct session_task *next);
+    /* tables: true if the rows of the next task are read at a clock, *clock. NULL: never */
     bool (*reads_at)(const struct session *s, uint64_t *clock);
-    void (*learned)(struct session *s); /* the update of a batch is made here: nothing is pushed */
-    void (*pushed)(struct session *s);  /* to all shards that are connected */
-    bool (*take_made)(struct session *s, struct session_made *made); /* NULL: the task was one */
-    bool (*is_clean)(const struct session *s); /* nothing is left to be pushed that could be */
+    void (*learned)(struct session *s); /* a batch's update is made here, so nothing is pushed */
+    void (*pushed)(struct session *s);  /* the push has gone to all connected shards */
+    bool (*take_made)(struct session *s, struct session_made *made); /* NULL: each task is one */
+    bool (*is_clean)(const struct session *s); /* nothing is left to push that could be pushed */
 
     void (*link_up)(struct session *s, uint32_t shard);
     void (*hello_clock)(const struct session *s, uint32_t shard, Gradwire__Hello *m);
@@ -167,7 +173,8 @@ struct session_mode {
     void (*on_reply)(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
 
     /* session_exchange.c */
-    bool (*answers)(const struct session *s, const Gradwire__Reply *m); /* the running push */
+    /* the reply answers the running push */
+    bool (*answers)(const struct session *s, const Gradwire__Reply *m);
     void (*take)(struct session *s, struct session_link *l, const Gradwire__Reply *m);
     void (*pulled)(struct session *s);   /* every shard has answered the pull */
     void (*answered)(struct session *s); /* every shard has answered the push */
@@ -175,31 +182,31 @@ struct session_mode {
 extern const struct session_mode session_sync, session_async, session_geo, session_ssp;
 
 /* session_state.c */
-/* A batch is being computed, or pushed and not acknowledged. */
+/* A batch is being computed, or is pushed and not acknowledged. */
 bool session_running(const struct session *s);
-bool session_is_going(const struct session *s); /* told to go */
+bool session_is_going(const struct session *s); /* SIGTERM has come */
 bool session_all_whole(const struct session *s);
 void session_wake(struct session *s);
 void session_push_again(struct session *s, uint32_t shard);
-/* The shard has the running push, all of it, where that is answered by itself. */
+/* True if the shard has the whole running push, in modes that acknowledge pushes. */
 bool session_acked(const struct session *s, uint32_t shard);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
-/* The body's length is what its codec makes of such a run, and that codec may be here. */
+/* The body has the length that its codec gives for this range of chunks, and the codec is allowed here. */
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);
-/* What the shard has to answer beside its chunks is here. */
+/* Everything that the shard must answer in addition to its chunks has arrived. */
 bool session_rows_made(const struct session *s, const struct session_link *l, bool pulled);
 void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
 uint64_t session_ranges_count(const struct session_ranges *r);
-/* What is done and not reported; it counts as reported then. */
+/* Take the ranges that are done and not reported. They count as reported from then on. */
 size_t session_take_done(struct session *s, struct session_ranges_said *said);
 void session_say_held(struct session *s);
 
 /* session_exchange.c */
 void exchange_pull(struct session *s, bool any, uint64_t step);
 void exchange_pull_newest(struct session *s);
-/* Pull `step` from those shards alone that have answered another one. */
+/* Pull `step`, only from the shards that have answered with another step. */
 void exchange_pull_others(struct session *s, uint64_t step);
-/* What steps the shards have answered. */
+/* The range of steps that the shards have answered with. */
 struct exchange_steps {
     uint64_t least, most;
 };
@@ -213,21 +220,22 @@ void exchange_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply 
 
 /* session_lease.c */
 void lease_on_lease(struct session *s, const Gradwire__Lease *m);
-void lease_report(struct session *s); /* what is done, and ask for more */
+void lease_report(struct session *s); /* report what is done, and ask for more */
 struct session_task lease_task(struct session *s);
-bool lease_guess(const struct session *s, struct session_task *next); /* the next id of the list */
+/* predicts the next id of the list */
+bool lease_guess(const struct session *s, struct session_task *next);
 void lease_wake(struct session *s);
-/* The running push is taken everywhere: of a batch, or of what may be pushed before a hold. */
+/* Every shard has taken the running push: of a batch (counts), or of what is pushed before a hold. */
 void lease_pushed(struct session *s, bool counts);
 
-/* session_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
+/* session_check.c: assert the invariants between two events. Each event calls it when it begins and when it ends. */
 void session_check(const struct session *s);
 
 /* session_rows.c */
-/* Rows of the task that was taken: ask for them, wait, or begin. */
+/* The task that was taken needs rows: ask for them, wait, or begin. */
 struct session_task rows_task(struct session *s);
 void rows_link_up(struct session *s, uint32_t shard);
-void rows_push_left(struct session *s, uint32_t shard); /* what was behind it goes out */
+void rows_push_left(struct session *s, uint32_t shard); /* send the messages that waited for it */
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);
@@ -236,10 +244,12 @@ enum err averages_reply_fits(const struct session *s, uint32_t shard, const Grad
 void averages_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
 
 /* session_feedback.c */
-bool feedback_is_clean(const struct session *s); /* true without */
-bool session_is_clean(const struct session *s);  /* the same, and the mode has nothing to push */
-void feedback_say_held(struct session *s);       /* sync: if there is nothing to wait for */
-bool feedback_whole(const struct session *s);    /* sync: the task goes whole */
-bool feedback_pushes(struct session *s, struct session_task *t); /* async: a remainder is due */
+bool feedback_is_clean(const struct session *s); /* true in jobs without feedback */
+/* feedback_is_clean, and the mode has nothing to push */
+bool session_is_clean(const struct session *s);
+void feedback_say_held(struct session *s);    /* sync: report HELD if nothing remains to wait for */
+bool feedback_whole(const struct session *s); /* sync: the task's push withholds nothing */
+/* async: true if a remainder is due */
+bool feedback_pushes(struct session *s, struct session_task *t);
 
 #endif

@@ -1,7 +1,7 @@
-/* Which ps this worker has no connection to, and for how long. Pure: time comes in.
+/* Tracks which ps this worker has no connection to, and for how long. Pure: the caller passes the time.
  *
- * A shard's link counts as away when it has been so for UNREACHED_AFTER_MS: one that is dialed again at once is no news. A
- * link that is dialed and answered counts as there, even where the answer is a refusal. */
+ * A shard's connection counts as away after UNREACHED_AFTER_MS: one that is replaced immediately is not reported. A
+ * connection that is answered counts as up, even if the answer is a refusal. */
 #ifndef GRADWIRE_WORKER_CORE_UNREACHED_H
 #define GRADWIRE_WORKER_CORE_UNREACHED_H
 
@@ -13,34 +13,34 @@
 
 enum {
     UNREACHED_AFTER_MS = 1000,
-    UNREACHED_LATE_MS =
-        2500, /* since the look before: links that are back may not have been read */
-    UNREACHED_MORE_MS =
-        10000, /* where the chief has not parked this worker, it may end the job first */
+    /* since the last check: replies on connections that are up may not have been read yet */
+    UNREACHED_LATE_MS = 2500,
+    /* if the chief has not parked this worker, the chief may end the job first */
+    UNREACHED_MORE_MS = 10000,
 };
 
-/* What the chief has made of it. */
+/* The chief's reaction. */
 enum unreached_park {
     UNPARKED,
-    PARKED,      /* our work is others' until every ps is reached */
-    PARK_IS_OVER /* every ps is: the chief's welcome ends it */
+    PARKED,      /* others do our work until we reach every ps */
+    PARK_IS_OVER /* we reach every ps: the chief's welcome ends the parking */
 };
 
 struct unreached {
     uint32_t shards;
-    int64_t *lost_ms; /* (shards) since when the link is away; 0: it is there */
+    int64_t *lost_ms; /* (shards) when the connection was lost; 0: it is up */
     enum unreached_park park;
     int64_t parked_ms, looked_ms;
-    bool any;      /* as it was told last */
-    uint32_t told; /* the first ps of these */
+    bool any;      /* as reported to the chief last */
+    uint32_t told; /* the first such ps, as reported */
 };
 
-/* What the shell is to do after a look. */
+/* The action that the shell must take after a check. */
 enum unreached_act {
     UNREACHED_NOTHING,
-    UNREACHED_TELL,    /* the chief: which ps, or that there is none any more */
-    UNREACHED_BACK,    /* to the chief: every ps is reached again */
-    UNREACHED_GIVE_UP, /* for longer than the bound */
+    UNREACHED_TELL,    /* report to the chief which ps, or that none is missing any more */
+    UNREACHED_BACK,    /* report to the chief that every ps is reached again */
+    UNREACHED_GIVE_UP, /* a ps was away for longer than the bound */
 };
 
 struct unreached_seen {
@@ -49,25 +49,27 @@ struct unreached_seen {
     int64_t away_ms;
 };
 
-/* All links are away, from now on. Errors: ERR_NOMEM. */
+/* All connections count as away from now on. Errors: ERR_NOMEM. */
 enum err unreached_begin(struct unreached *u, uint32_t shards, int64_t now_ms) MUST_CHECK;
 void unreached_close(struct unreached *u);
 void unreached_up(struct unreached *u, uint32_t shard);
-/* `silent_ms`: for so long it had not been heard of. */
+/* `silent_ms`: how long nothing had been heard of it before. */
 void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms);
 
-/* The ps that is away for the longest time: *ps, and for how long, *away_ms. False: none is. */
+/* The ps that has been away the longest: *ps, and for how long, *away_ms. False: none is away. */
 bool unreached_longest(const struct unreached *u, const struct plan *plan, int64_t now_ms,
                        uint32_t *ps, int64_t *away_ms);
-/* True: what unreached_longest says is another ps than it was told last, or none any more; now it is told. */
+/* True if the result of unreached_longest differs from the one reported last (another ps, or none any more); the new
+ * result then counts as reported. */
 bool unreached_is_news(struct unreached *u, const struct plan *plan, int64_t now_ms);
-/* Once a second. `answers_ms`: a link that a shard turns away is dialed again within this, so it counts as there. */
+/* Call once a second. `answers_ms`: a connection that a shard turns away is opened again within this time, so it
+ * counts as up. */
 enum unreached_act unreached_look(struct unreached *u, const struct plan *plan, int64_t now_ms,
                                   uint32_t ps_rejoin_s, int64_t answers_ms,
                                   struct unreached_seen *seen);
-/* The chief has given our work to others. */
+/* The chief has given our work to other workers. */
 void unreached_park(struct unreached *u, int64_t now_ms);
-/* The chief has welcomed us: nothing is told to it, and nothing is parked. */
+/* The chief has welcomed us: nothing counts as reported or parked. */
 void unreached_welcomed(struct unreached *u);
 
 #endif

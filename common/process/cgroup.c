@@ -8,7 +8,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/* Version 1 says "no limit" by the largest multiple of a page. */
+/* Version 1 reports the largest multiple of the page size if no limit is set. */
 #define V1_UNLIMITED_BYTES (UINT64_C(1) << 62)
 
 static char cgroup_root[PATH_MAX] = "/sys/fs/cgroup";
@@ -22,7 +22,7 @@ static void take_least(struct cgroup_limits *to, struct cgroup_limits l)
     to->swap_bytes = l.swap_bytes < to->swap_bytes ? l.swap_bytes : to->swap_bytes;
 }
 
-/* The first line of a small file, or false. */
+/* Reads the first line of a file in `folder`; false if that fails. */
 static bool read_line(char *line, size_t bytes, const char *folder, const char *name)
 {
     char path[PATH_MAX];
@@ -35,7 +35,7 @@ static bool read_line(char *line, size_t bytes, const char *folder, const char *
     return got;
 }
 
-/* A quota in microseconds per period as whole cores; <= 0 is no limit. */
+/* Converts a quota in microseconds per period to cores, rounded up. A quota <= 0 is no limit. */
 static uint32_t cores_of(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
@@ -77,7 +77,7 @@ static struct cgroup_limits of_folder(const char *folder)
                                   read_bytes(folder, "memory.swap.max", NULL)};
 }
 
-/* `group` and everything above it, up to the controller's mount point. */
+/* The lowest limits of `group` and all its parents, up to the controller's mount point. */
 static struct cgroup_limits up_the_tree(const char *mount, const char *group)
 {
     char folder[PATH_MAX];
@@ -101,8 +101,8 @@ static struct cgroup_limits of_controller(const char *root, const char *name, co
     return n > 0 && (size_t)n < sizeof mount ? up_the_tree(mount, group) : unlimited;
 }
 
-/* One line of /proc/self/cgroup: "0::/group" (v2) or "4:cpu,cpuacct:/group" (v1, mounted under each controller's name
- * or all of them). */
+/* Parses a line of /proc/self/cgroup: "0::/group" (version 2) or "4:cpu,cpuacct:/group" (version 1). Version 1 is
+ * mounted under the name of each controller or under all names together. */
 static struct cgroup_limits of_line(const char *root, char *line)
 {
     struct cgroup_limits least = unlimited;

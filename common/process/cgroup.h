@@ -1,29 +1,31 @@
-/* The limits of the cgroups above a process: CPU time and memory, by version 2 (cpu.max, memory.max, memory.swap.max) and version 1
- * (cpu.cfs_quota_us, memory.limit_in_bytes), whichever is mounted. */
+/* The CPU and memory limits of the cgroups that contain a process. It reads version 2 (cpu.max, memory.max,
+ * memory.swap.max) or version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), depending on which is mounted. */
 #ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
 #define GRADWIRE_COMMON_PROCESS_CGROUP_H
 
 #include <stdint.h>
 
 struct cgroup_limits {
-    uint32_t cores;        /* a part of one counts as one; UINT32_MAX: no limit */
+    uint32_t cores;        /* rounded up; UINT32_MAX: no limit */
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
-    uint64_t swap_bytes;   /* beside memory_bytes; the same */
+    uint64_t swap_bytes;   /* in addition to memory_bytes; UINT64_MAX: no limit */
 };
 
-/* The least over all groups above: of `self` (/proc/self/cgroup) under `root` (/sys/fs/cgroup). A group that is not
- * there, as in a container that sees only its own, is taken for the mount itself. What cannot be read limits nothing.
- * Thread: any; reads files, so not for a loop's thread. */
+/* Returns the lowest limits of the groups listed in `self` (/proc/self/cgroup) and of all their parents under
+ * `root` (/sys/fs/cgroup). A container may see only its own group, mounted as the root: a group that does not
+ * exist under `root` is skipped, and the limits of the root itself count. A file that cannot be read sets no
+ * limit. Thread: any, but not an event loop's: it reads files. */
 struct cgroup_limits cgroup_read(const char *root, const char *self);
 
-/* The same of this process, under the root that was set last (--cgroup_root). */
+/* Returns the limits of this process, under the root given to cgroup_set_root. */
 struct cgroup_limits cgroup_limits(void);
-/* The memory that this process may use, in bytes: the least of the machine's and these limits.
+/* Returns the bytes of memory that this process can use: the host's memory or the lowest limit, whichever is less.
  * Thread: any; reads files. */
 uint64_t cgroup_memory_bytes(void);
-/* The same and the swap that this process may use: more than that it cannot have. Thread: any; reads files. */
+/* Returns the same plus the swap that this process can use: an upper bound of what it can allocate. Thread: any;
+ * reads files. */
 uint64_t cgroup_memory_and_swap_bytes(void);
-/* Before threads start; `root` is copied. */
+/* Sets the root (--cgroup_root); `root` is copied. Call before threads start. */
 void cgroup_set_root(const char *root);
 
 #endif

@@ -1,11 +1,11 @@
-/* How many cores this process may use. */
+/* The number of cores that this process can use. */
 #ifndef GRADWIRE_COMMON_PROCESS_CORES_H
 #define GRADWIRE_COMMON_PROCESS_CORES_H
 
 #include <stdint.h>
 
-/* The least of the CPU affinity mask and the CPU quotas of all cgroups above us (cgroup.h); a part of
- * a core counts as one. At least 1. Thread: any; reads files, so not for a loop's thread. */
+/* Returns the lowest of the CPU affinity mask and the CPU quotas of all parent cgroups (cgroup.h), rounded up, at
+ * least 1. Thread: any, but not an event loop's: it reads files. */
 uint32_t cores_usable(void);
 
 #endif

@@ -30,12 +30,12 @@ static enum err dirlock_write_pid(int fd, const char *path, struct errmsg *e)
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
         return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     (void)fsync(
-        fd); /* other hosts of an NFS mount read it, and compare its time with other files' */
+        /* hosts that share DIR over NFS read the pid, and compare the file's time with other files' times */
+        fd);
     return ERR_OK;
 }
 
-/* Is the file behind fd still the one at `path`? (`--fresh` may have moved the folder while we
- * waited.) */
+/* Is the open file still the one at `path`? `--fresh` can move the directory while we wait. */
 static bool dirlock_is_at(int fd, const char *path)
 {
     struct stat open_file, there;
@@ -43,7 +43,7 @@ static bool dirlock_is_at(int fd, const char *path)
            open_file.st_dev == there.st_dev && open_file.st_ino == there.st_ino;
 }
 
-/* One try. *fd is -1 where it is held by another, whose pid goes to *holder. */
+/* Tries once. *fd is -1 if another process holds the lock; *holder is then its pid. */
 static enum err dirlock_try(const char *dir, const char *path, int *fd, pid_t *holder,
                             struct errmsg *e)
 {
@@ -108,7 +108,8 @@ enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir,
     }
 }
 
-/* Has process `pid` the file `path` open? The number alone may be another process by now. */
+/* Does process `pid` have the file `path` open? Checking the pid alone is not enough: another process may have it
+ * by now. */
 static bool dirlock_is_open_in(pid_t pid, const char *path)
 {
     char folder[64], name[PATH_MAX];

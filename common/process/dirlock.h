@@ -1,4 +1,4 @@
-/* DIR/lock: one job at a time on an output folder. */
+/* DIR/lock: it allows one job at a time to use an output directory. */
 #ifndef GRADWIRE_COMMON_PROCESS_DIRLOCK_H
 #define GRADWIRE_COMMON_PROCESS_DIRLOCK_H
 
@@ -9,16 +9,17 @@
 
 enum { DIRLOCK_WAIT_S = 15 };
 
-/* Make `dir` if it is missing, take the flock on dir/lock and write our pid into it. If it is held,
- * `on_wait` (may be NULL) is told the holder's pid once, and it is tried for DIRLOCK_WAIT_S. The
- * lock belongs to the open file: it is held until every process that inherited *fd is gone. *fd
- * survives exec, so that a job whose launcher died keeps its folder until its last process has
- * ended. Errors: ERR_TIMEOUT still held, naming the pid; ERR_IO. Blocks: up to DIRLOCK_WAIT_S. */
+/* Creates `dir` if it is missing, takes the flock on dir/lock and writes our pid into the file. If another process
+ * holds the lock, it calls `on_wait` (can be NULL) once with that pid and retries for DIRLOCK_WAIT_S.
+ * The lock belongs to the open file description: it is held until every process that inherited *fd has ended. *fd
+ * survives exec: if the launcher of a job dies, the directory stays locked until the job's last process has ended.
+ * The caller closes *fd. Blocks up to DIRLOCK_WAIT_S. Errors: ERR_TIMEOUT, naming the pid, if the lock is still
+ * held; ERR_IO. */
 enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir, pid_t holder),
                       struct errmsg *e) MUST_CHECK;
 
-/* The pid in dir/lock while somebody holds it, or 0. `ours` (may be NULL) tells whether that very
- * process still lives and has the lock open: only then may it be signalled. */
+/* Returns the pid in dir/lock if the lock is held, otherwise 0. *ours (`ours` can be NULL) becomes true if that
+ * process still lives and has the lock file open: only then is it safe to signal the pid. */
 pid_t dirlock_holder(const char *dir, bool *ours);
 
 #endif

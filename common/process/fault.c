@@ -18,7 +18,7 @@ static bool read_nan(struct fault *f, const char *text)
     return true;
 }
 
-/* "WORD:NUMBER" with a number above 0, up to `most`. */
+/* Parses "WORD:NUMBER" with 0 < number <= most. */
 static bool read_number(const char *text, const char *word, double most, double *out)
 {
     size_t n = strlen(word);

@@ -1,4 +1,4 @@
-/* --fault: a worker that misbehaves on purpose, for tests and benchmarks. */
+/* --fault: a process misbehaves on purpose, for tests and benchmarks. */
 #ifndef GRADWIRE_COMMON_PROCESS_FAULT_H
 #define GRADWIRE_COMMON_PROCESS_FAULT_H
 
@@ -11,26 +11,30 @@ enum { FAULT_TIMES = 15 };
 
 struct fault {
     enum { FAULT_NONE, FAULT_NAN, FAULT_STRAGGLE, FAULT_SLEEP, FAULT_DISK } kind;
-    uint64_t first, last;       /* FAULT_NAN: batches, from 0 */
-    double factor;              /* FAULT_STRAGGLE; FAULT_DISK: bytes a second */
-    double sleep_s;             /* FAULT_SLEEP */
-    double took_s[FAULT_TIMES]; /* the last undisturbed computations */
+    uint64_t first, last; /* FAULT_NAN: batch numbers, from 0 */
+    double factor;        /* FAULT_STRAGGLE: factor; FAULT_DISK: bytes per second */
+    double sleep_s;       /* FAULT_SLEEP */
+    /* seconds of the last computations, without the added sleep; a ring */
+    double took_s[FAULT_TIMES];
     uint32_t taken;
 };
 
-/* "nan:BATCH", "nan:FIRST-LAST": the gradient of these batches has a NaN, as far as this worker computes it.
- * "straggle:FACTOR": after each computation it sleeps FACTOR times the median of its last 15 undisturbed ones, and
- * only then sends. "sleep:SECONDS": it sleeps so long, whatever its computations take. "disk:BYTES": a ps whose
- * snapshots are written at so many bytes a second. "": none. *f is unchanged on error. Errors: ERR_INPUT, with what
- * would be right. */
+/* Parses the flag's value:
+ * - "nan:BATCH", "nan:FIRST-LAST": this worker's part of the gradient of these batches has a NaN.
+ * - "straggle:FACTOR": after each computation, before sending, the worker sleeps FACTOR times the median of its last
+ *   FAULT_TIMES computations.
+ * - "sleep:SECONDS": it sleeps that long after each computation.
+ * - "disk:BYTES": a ps writes checkpoints at that many bytes per second.
+ * - "": no fault.
+ * *f is unchanged on error. Errors: ERR_INPUT, naming the allowed values. */
 enum err fault_parse(struct fault *f, const char *text, struct errmsg *e) MUST_CHECK;
 
 bool fault_breaks(const struct fault *f, uint64_t batch);
-/* How long to sleep after such a disk has been written. */
+/* Returns the seconds to sleep after writing `bytes`; 0 without FAULT_DISK. */
 double fault_disk_s(const struct fault *f, uint64_t bytes);
-/* Does it sleep after computations, so that nothing may leave before? */
+/* Returns whether the worker sleeps after computations: then it must not send results before the sleep. */
 bool fault_delays(const struct fault *f);
-/* How long to sleep after a computation that took `took_s`; 0: not at all. */
+/* Returns the seconds to sleep after a computation that took `took_s`, and records took_s; 0 without such a fault. */
 double fault_sleep_s(struct fault *f, double took_s);
 
 #endif

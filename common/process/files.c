@@ -1,9 +1,11 @@
-/* Happy path: begin (open a temporary name) -> append (write) -> commit (fsync, close, rename,
- * fsync of the folder). Failure modes: any step fails: the temporary name is removed and the error
- * names the path that was meant. Killed between begin and commit: a file with FILES_TEMPORARY in
- * its name is left, which nobody reads. The folder's fsync fails: whether the new name lasts is
- * unknown, so it is removed again, unless it replaced an older file: then a whole file is better
- * than none. */
+/* Normal sequence: begin (open a temporary name), append (write), commit (fsync, close, rename, fsync of the
+ * directory).
+ * Failures:
+ * - A step fails: the temporary file is removed, and the error names the final path.
+ * - The process is killed between begin and commit: a file with FILES_TEMPORARY in its name stays; no reader opens
+ *   it.
+ * - The directory's fsync fails: the new name may not survive a power cut, so it is removed again. If it replaced
+ *   an older file, it stays, because a complete file is better than none. */
 #include "common/process/files.h"
 
 #include <assert.h>
@@ -39,7 +41,7 @@ static enum err io_error(struct errmsg *e, const char *path)
     return err_set(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(error));
 }
 
-/* For writers: a missing folder is an I/O error like any other. */
+/* For writers: a missing directory is ERR_IO, too, not ERR_NOTFOUND. */
 static enum err write_error(struct errmsg *e, const char *path)
 {
     return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
@@ -55,14 +57,14 @@ static void folder_of(const char *path, char folder[FILES_PATH_MAX])
     folder[n] = 0;
 }
 
-/* `path` is what errors name. */
+/* Errors name `path`. */
 static enum err sync_folder(const char *folder, const char *path, struct errmsg *e)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return write_error(e, path);
     enum err err = ERR_OK;
-    /* Some file systems know no fsync of a folder; there is nothing more to be done on them. */
+    /* Some file systems have no fsync of directories; nothing more can be done there. */
     if ((fail_point_hit(&fail) || fsync(fd) != 0) && errno != EINVAL && errno != EBADF)
         err = write_error(e, path);
     close(fd);
@@ -74,7 +76,7 @@ enum err files_sync_folder(const char *folder, struct errmsg *e)
     return sync_folder(folder, folder, e);
 }
 
-/* A name that no other writer of the same path has, on this host or another. */
+/* Chooses a random name, so that no other writer of the same path has it, on this host or another. */
 static enum err name_temporary(struct files_writer *w, const char *path, struct errmsg *e)
 {
     uint64_t nonce;
@@ -128,8 +130,7 @@ void files_abort(struct files_writer *w)
     w->fd = -1;
 }
 
-/* fsync, close, rename; *replaced: there was a file of that name. On error the temporary name is
- * removed. */
+/* fsync, close, rename. *replaced: a file of that name existed. On error the temporary file is removed. */
 static enum err put_in_place(struct files_writer *w, bool *replaced, struct errmsg *e)
 {
     bool synced = !fail_point_hit(&fail) && fsync(w->fd) == 0;
@@ -183,14 +184,14 @@ enum err files_write_json(const char *path, json_t *take, size_t flags, struct e
     if (!text)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     size_t bytes = strlen(text);
-    text[bytes] = '\n'; /* in the place of the NUL: files are written by length */
+    text[bytes] = '\n'; /* overwrites the NUL; the file is written by length */
     enum err err = files_write(path, text, bytes + 1, e);
     free(text);
     return err;
 }
 
-/* Read to the end of fd into *data of `room` bytes, which grows: what stat says of a pipe or of
- * /proc is no size. */
+/* Reads fd to its end into *data, which has `room` bytes and grows. The size from stat is no help: a pipe or a
+ * file in /proc has none. */
 static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, size_t room,
                          size_t *bytes, struct errmsg *e)
 {
@@ -319,7 +320,7 @@ static enum err make_folder(const char *path, struct errmsg *e)
         return ERR_OK;
     if (mkdir(path, 0777) != 0) {
         int error = errno;
-        if (error == EEXIST && is_folder(path)) /* another process was faster */
+        if (error == EEXIST && is_folder(path)) /* another process created it first */
             return ERR_OK;
         errno = error == EEXIST ? ENOTDIR : error;
         return write_error(e, path);

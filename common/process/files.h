@@ -1,4 +1,4 @@
-/* Files written so that they are there whole, or not at all. */
+/* Files that exist either completely or not at all, even after a crash. */
 #ifndef GRADWIRE_COMMON_PROCESS_FILES_H
 #define GRADWIRE_COMMON_PROCESS_FILES_H
 
@@ -12,59 +12,62 @@
 
 enum { FILES_PATH_MAX = 4096 };
 #define FILES_TEMPORARY                                                                            \
-    ".tmp-" /* in every temporary name: what a killed writer leaves is known by it */
+    ".tmp-" /* part of every temporary name, so that leftovers of a killed writer can be found */
 
-/* Write `bytes` to a temporary name beside `path`, fsync, rename, fsync of the folder. Nothing new
- * is left on error: an older file of that name stays (where only the folder's fsync failed, the
- * whole new one in its place). Errors: ERR_IO ("PATH: No space left on device"). Thread: any;
- * blocks on the disk. */
+/* Writes `bytes` to a temporary name in the same directory, then fsync, rename, and fsync of the directory. On
+ * error an older file of that name stays as it was, with one exception: if only the directory's fsync failed, the
+ * complete new file has replaced it. Without an older file, none exists after an error. Errors: ERR_IO ("PATH: No
+ * space left on device"). Thread: any; blocks on the disk. */
 enum err files_write(const char *path, const void *data, size_t bytes, struct errmsg *e) MUST_CHECK;
 
-/* The same for JSON with an end of line; flags: json_dumps'. Without JSON_REAL_PRECISION reals read back to the same bits.
- * take: NULL says that there was no memory for it. Errors: as files_write; ERR_NOMEM. */
+/* Same for JSON, with a line feed at the end. `flags` are json_dumps'. Do not use JSON_REAL_PRECISION: without it,
+ * reals read back to the same bits. Takes the reference; NULL means that building the value ran out of memory.
+ * Errors: as files_write; ERR_NOMEM. */
 enum err files_write_json(const char *path, json_t *take, size_t flags,
                           struct errmsg *e) MUST_CHECK;
 
-/* The same in pieces: begin, append..., then commit or abort. */
+/* Same in pieces: begin, append any number of times, then commit or abort. */
 struct files_writer {
-    int fd; /* -1: none */
+    int fd; /* -1: not open */
     uint64_t bytes;
     char path[FILES_PATH_MAX], temporary[FILES_PATH_MAX];
 };
-/* On error there is nothing to commit or abort. */
+/* On error the writer is not open: call neither commit nor abort. Errors: ERR_IO. */
 enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e) MUST_CHECK;
-/* On error the caller aborts. */
+/* On error the caller must abort. Errors: ERR_IO. */
 enum err files_append(struct files_writer *w, const void *data, size_t bytes,
                       struct errmsg *e) MUST_CHECK;
-/* Ends the writer either way; on error as files_write. */
+/* Closes the writer, also on error. On error, files are as after a failed files_write. */
 enum err files_commit(struct files_writer *w, struct errmsg *e) MUST_CHECK;
-/* Remove what was written. Nothing to do after commit, a failed begin or another abort. */
+/* Removes the temporary file. Does nothing after a commit, a failed begin or an abort. */
 void files_abort(struct files_writer *w);
 
-/* Open a regular file to read. A FIFO or a device of that name is refused at once: to open or read one may never end.
- * Errors: ERR_NOTFOUND, ERR_IO. */
+/* Opens a regular file for reading; the caller closes *fd. Refuses a FIFO or device immediately, because opening
+ * or reading one can block forever. Errors: ERR_NOTFOUND, ERR_IO. */
 enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
 
-/* Remove all files of the folder, or only the temporary ones that a dead writer has left. Logs each that it cannot remove. */
+/* Removes all files of the directory, or only the temporary ones that a killed writer left. Logs each file that it
+ * cannot remove. */
 void files_clean(const char *folder, bool temporary_only);
 
-/* Read a whole file of at most `max` bytes; *data is the caller's (mem_free), with a NUL behind it.
- * Errors: ERR_NOTFOUND, ERR_TOOBIG, ERR_IO, ERR_NOMEM. */
+/* Reads a complete regular file of at most `max` bytes. The caller owns *data (mem_free); a NUL follows the bytes.
+ * Blocks on the disk. Errors: ERR_NOTFOUND, ERR_TOOBIG, ERR_IO (also if it is no regular file), ERR_NOMEM. */
 enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t *bytes,
                             struct errmsg *e) MUST_CHECK;
-/* The same of what may be a pipe: whoever names one waits for it. */
+/* Same for any kind of file, such as a pipe; the call can block until a pipe's writer closes it. */
 enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
                     struct errmsg *e) MUST_CHECK;
-/* mkdir -p; each folder that is made is there after a power cut too. */
+/* As mkdir -p. Each directory that it creates survives a power cut. Errors: ERR_IO. */
 enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;
-/* fsync of a folder: names made, renamed or removed in it last from here on. */
+/* fsync of a directory: names created, renamed or removed in it before the call survive a power cut. Errors:
+ * ERR_IO. */
 enum err files_sync_folder(const char *folder, struct errmsg *e) MUST_CHECK;
 
-/* Remove a folder and the files in it; one that is not there is no error. Errors: ERR_IO. */
+/* Removes a directory and the files in it, but no subdirectories. A missing directory is no error. Errors: ERR_IO. */
 enum err files_remove_folder(const char *folder, struct errmsg *e) MUST_CHECK;
 
-/* Tests: make the n-th write, fsync, rename or open of a write from now fail with `error` (errno);
- * -1 = never. files_fail_fired says whether it did. */
+/* Tests: make the n-th write, fsync, rename or open for writing from now fail with `error` (an errno value); n =
+ * -1: none. files_fail_fired returns nonzero if that happened. */
 void files_fail_at(long n, int error);
 int files_fail_fired(void);
 

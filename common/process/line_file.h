@@ -1,5 +1,5 @@
-/* A file of lines to which lines are appended. A reader skips a line that it cannot parse: a power cut, or a
- * full disk, may leave a torn line at the end. */
+/* A text file to which lines are appended. A power cut or a full disk can leave an incomplete last line: readers
+ * must skip a line that they cannot parse. */
 #ifndef GRADWIRE_COMMON_PROCESS_LINE_FILE_H
 #define GRADWIRE_COMMON_PROCESS_LINE_FILE_H
 
@@ -7,11 +7,12 @@
 
 #include "common/base/err.h"
 
-/* Append lines, each with its end. A torn line at the file's end is first closed by an end of line. The file is made if it
- * is missing; it lasts through a power cut after line_file_sync. Blocks. Errors: ERR_IO. */
+/* Appends lines, each with its line feed. If the file ends in an incomplete line, it first appends a line feed.
+ * Creates the file if it is missing. Call line_file_sync to make the lines survive a power cut. Blocks. Errors:
+ * ERR_IO. */
 enum err line_file_append(const char *path, const char *lines, size_t bytes,
                           struct errmsg *e) MUST_CHECK;
-/* fsync of the file and of its folder. Blocks. Errors: ERR_IO. */
+/* fsync of the file and of its directory. Blocks. Errors: ERR_IO. */
 enum err line_file_sync(const char *path, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -15,7 +15,7 @@ const double metrics_bound_s[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 
 
 /* ---- counting ---- */
 
-/* One thread writes: a load and a store, no bus lock. */
+/* Only one thread writes: a plain load and store is enough, without an atomic increment's bus lock. */
 void metrics_observe(struct metrics_seconds *h, double seconds)
 {
     uint32_t i = 0;
@@ -42,7 +42,8 @@ static void add(struct metrics *m, const char *fmt, ...)
     va_end(args);
 }
 
-/* In a label's value: backslash, quote and line feed. Cut before a character that does not fit. */
+/* Escapes a label's value: backslash, quote and line feed. Truncates it before the first character that does not
+ * fit. */
 static size_t escape(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -59,7 +60,7 @@ static size_t escape(char *out, size_t room, const char *text)
     return n;
 }
 
-/* name="value",name="value" */
+/* Writes name="value",name="value". */
 static void write_labels(char out[LABELS_BYTES], va_list labels)
 {
     size_t n = 0;
@@ -68,7 +69,7 @@ static void write_labels(char out[LABELS_BYTES], va_list labels)
     while ((name = va_arg(labels, const char *))) {
         const char *value = va_arg(labels, const char *);
         if (n + strlen(name) + 8 >= LABELS_BYTES)
-            break; /* our own names: never so many */
+            break; /* never: the names are ours and few */
         n += (size_t)snprintf(out + n, LABELS_BYTES - n, "%s%s=\"", n ? "," : "", name);
         n += escape(out + n, LABELS_BYTES - n - 1, value);
         out[n++] = '"';
@@ -76,7 +77,7 @@ static void write_labels(char out[LABELS_BYTES], va_list labels)
     }
 }
 
-/* `labels` of those that follow the parameter `last`. */
+/* Defines `labels`, the text of the labels that follow the parameter `last`. */
 #define TAKE_LABELS(last)                                                                          \
     char labels[LABELS_BYTES];                                                                     \
     va_list list;                                                                                  \
@@ -92,7 +93,7 @@ static const char *number_text(char out[32], double value)
         return value > 0 ? "+Inf" : "-Inf";
     (void)snprintf(out, 32, "%.17g", value);
     double back;
-    char shorter[32]; /* 0.1, not 0.10000000000000001 */
+    char shorter[32]; /* prefer 0.1 to 0.10000000000000001 */
     (void)snprintf(shorter, sizeof shorter, "%.15g", value);
     if (sscanf(shorter, "%lf", &back) == 1 && back == value)
         memcpy(out, shorter, sizeof shorter);
@@ -118,7 +119,7 @@ static void add_number(struct metrics *m, const char *suffix, const char *labels
     add_sample(m, suffix, labels, number_text(text, value));
 }
 
-/* The bucket of all samples up to `bound`. */
+/* Adds the bucket that counts all samples <= bound. */
 static void add_bucket(struct metrics *m, const char *labels, double bound, uint64_t count)
 {
     char text[32];

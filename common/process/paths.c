@@ -48,7 +48,7 @@ const char *paths_member(const char *path, char *file, size_t bytes)
     return at ? at + sizeof archive - 1 : NULL;
 }
 
-/* The member of a file. */
+/* Adds FILE:MEMBER, or FILE if `member` is NULL. */
 static enum err add_member(struct paths *p, const char *file, const char *member, struct errmsg *e)
 {
     char path[PATHS_FILE_MAX];
@@ -77,7 +77,8 @@ static enum err add_matches(struct paths *p, const char *path, struct errmsg *e)
         return err_set(e, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "%s: %s", pattern,
                        rc == GLOB_NOSPACE ? "out of memory" : "cannot be searched");
     }
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* in any locale */
+    /* the same order in every locale */
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     enum err err = ERR_OK;
     for (size_t i = 0; i < found.gl_pathc && !err; i++)
         err = add_member(p, found.gl_pathv[i], member, e);

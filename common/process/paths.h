@@ -1,4 +1,4 @@
-/* The files that a data key names: paths and globs, one to a line. */
+/* The files that a data key names: paths and globs, one per line. */
 #ifndef GRADWIRE_COMMON_PROCESS_PATHS_H
 #define GRADWIRE_COMMON_PROCESS_PATHS_H
 
@@ -13,16 +13,17 @@ struct paths {
     size_t count;
 };
 
-/* Expand `patterns` ('\n' between them): in their order, the matches of each sorted by byte value.
- * A name that is there as it stands is not taken as a glob. Owns: *p is the caller's; paths_close.
- * Unchanged on error. Errors: ERR_INPUT naming the pattern that matched nothing; ERR_NOMEM. */
+/* Expands `patterns` (separated by '\n'): in their order, and the matches of each sorted by byte value. The name
+ * of an existing file is used unchanged, even if it contains glob characters. The caller owns *p: paths_close. *p
+ * is unchanged on error. Errors: ERR_INPUT, naming the pattern without a match; ERR_NOMEM; ERR_IO. */
 enum err paths_expand(struct paths *p, const char *patterns, struct errmsg *e) MUST_CHECK;
-/* A copy of `path` behind the others. Errors: ERR_INPUT more than PATHS_MAX; ERR_NOMEM. */
+/* Appends a copy of `path`. Errors: ERR_INPUT if there are PATHS_MAX paths already; ERR_NOMEM. */
 enum err paths_add(struct paths *p, const char *path, struct errmsg *e) MUST_CHECK;
 void paths_close(struct paths *p);
 
-/* "set.npz:x", which no file has as its name, is the member x of set.npz; the file's part may be a glob. Copies that to `file`;
- * returns the member's name, a view of `path`, or NULL: all of it is the file's. */
+/* Splits "set.npz:x" into the archive and its member x, unless a file has that whole name. Copies the archive's
+ * path, which can be a glob, to `file`. Returns the member's name, a view of `path`; or NULL if `path` names no
+ * member: then `file` is a copy of `path`. */
 const char *paths_member(const char *path, char *file, size_t bytes);
 
 #endif

@@ -52,7 +52,7 @@ enum err program_beside(char path[static PATH_MAX], const char *name, struct err
     *strrchr(own, '/') = 0;
     if (installed(path, own, name))
         return ERR_OK;
-    char *up = strrchr(own, '/'); /* build/launch/launch: the others are below build */
+    char *up = strrchr(own, '/'); /* we are build/launch/launch: other programs are in build/NAME */
     if (up)
         *up = 0;
     return built(path, own, name) ? ERR_OK : not_there(own, name, e);

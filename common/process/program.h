@@ -1,4 +1,4 @@
-/* Where gradwire's programs are: installed side by side, or as a build leaves them. */
+/* Finds gradwire's programs: installed in one directory, or in a build directory. */
 #ifndef GRADWIRE_COMMON_PROCESS_PROGRAM_H
 #define GRADWIRE_COMMON_PROCESS_PROGRAM_H
 
@@ -6,12 +6,12 @@
 
 #include "common/base/err.h"
 
-/* The program `name` ("ps", "worker") of a folder: installed there as FOLDER/gradwire-NAME, or built there as
- * FOLDER/NAME/NAME. Unchanged on error. Errors: ERR_INPUT neither is there and executable. */
+/* Finds the program `name` ("ps", "worker") under `folder`: FOLDER/gradwire-NAME (installed) or FOLDER/NAME/NAME
+ * (built). `path` is unchanged on error. Errors: ERR_INPUT if neither is an executable file. */
 enum err program_in(char path[static PATH_MAX], const char *folder, const char *name,
                     struct errmsg *e) MUST_CHECK;
 
-/* The program `name` beside the running one, installed or built. Unchanged on error. Errors: ERR_INPUT as above. */
+/* Same, in the directory of the running program, or in the build directory above it. */
 enum err program_beside(char path[static PATH_MAX], const char *name, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -9,13 +9,13 @@
 static volatile sig_atomic_t held, came;
 static const char *volatile words_path = "", *volatile words = "";
 
-/* In a handler: calls of the system alone. */
+/* Runs in a signal handler: use async-signal-safe system calls only. */
 static void leave_words(void)
 {
     const char *path = words_path, *text = words;
     int fd = path[0] ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
     ssize_t written = fd >= 0 ? write(fd, text, strlen(text)) : 0;
-    (void)written; /* the exit code says the rest */
+    (void)written; /* on failure, only the exit code remains */
 }
 
 static void leave(int number)

@@ -1,33 +1,37 @@
-/* What signals mean to a process of ours before its event loop takes them (loop_signal_init), and
- * again once the loop has let go of them. */
+/* The handling of signals in a process before its event loop takes them (loop_signal_init), and again after the
+ * loop has released them. */
 #ifndef GRADWIRE_COMMON_PROCESS_SIGNALS_H
 #define GRADWIRE_COMMON_PROCESS_SIGNALS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* First thing in main: SIGPIPE and SIGXFSZ are ignored (a write says EPIPE, EFBIG); SIGTERM and SIGINT end the process
- * at once with 143: it holds nothing yet that a cut could save. One that signals_block kept ends it here. */
+/* Call first in main. SIGPIPE and SIGXFSZ are ignored: a write then fails with EPIPE or EFBIG. SIGTERM and SIGINT
+ * end the process immediately with exit code 143, because it has no state yet that a checkpoint could save. A
+ * signal held back by signals_block takes effect here. */
 void signals_init(void);
 
-/* What ends the process at once leaves `text` in the file `path` first, over what it held, as termination_write does;
- * path "": nothing. Both are the caller's, as long as the process lives; said again, the last one counts. */
+/* When SIGTERM or SIGINT ends the process immediately, write `text` to the file `path` before, in place of its
+ * contents, as termination_write does. With path "" nothing is written. Both strings must stay valid while the
+ * process lives. A later call replaces an earlier one. */
 void signals_last_words(const char *path, const char *text);
 
-/* For who becomes another program of ours: SIGTERM and SIGINT wait for its signals_init. Without this they kill a process
- * whose main has not begun, and PID 1 of a container, which the kernel spares, never hears of them. */
+/* Blocks SIGTERM and SIGINT before exec of another gradwire program; they stay pending until its signals_init.
+ * Otherwise they would kill the new program before its main starts. PID 1 of a container would never see them: the
+ * kernel ignores signals without a handler there. */
 void signals_block(void);
 
-/* fork(2) with all signals blocked, so that no handler of the parent's runs in the child, where they stay blocked. */
+/* fork(2) with all signals blocked, so that none of the parent's handlers runs in the child. They stay blocked in
+ * the child. */
 pid_t signals_fork(void);
-/* In such a child, before exec: each signal does what it does by default, and none is blocked. */
+/* In such a child, before exec: restore the default action of every signal and unblock all. */
 void signals_reset(void);
 
-/* From now on the handlers of signals_init do nothing: the process is about to end by itself, and what it still writes
- * must not be cut off. Those of an event loop are not touched. */
+/* From now on the handlers of signals_init only note the signal, because the process is ending by itself and must
+ * finish its last writes. Handlers of an event loop are unchanged. */
 void signals_hold(void);
 
-/* A signal came since then. */
+/* Returns whether a signal has arrived since signals_hold. */
 bool signals_held(void);
 
 #endif

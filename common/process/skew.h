@@ -1,4 +1,4 @@
-/* How far apart two hosts' clocks are, from one question and its answer. Pure. */
+/* The difference between the clocks of two hosts, measured with one request and its reply. Pure. */
 #ifndef GRADWIRE_COMMON_PROCESS_SKEW_H
 #define GRADWIRE_COMMON_PROCESS_SKEW_H
 
@@ -10,14 +10,15 @@ enum { SKEW_MAX_MS = 5000 };
 
 struct skew {
     int64_t off_ms;    /* above 0: the other clock is ahead */
-    int64_t unsure_ms; /* half of the time that the answer took */
+    int64_t unsure_ms; /* uncertainty: half of the round-trip time */
 };
 
-/* Asked and answered at these times of the clock here, when the clock there said there_ms. */
+/* Computes the difference from our times of the request and the reply, and the other host's time in the reply, all
+ * in ms since the Unix epoch. */
 struct skew skew_of(int64_t asked_ms, int64_t answered_ms, int64_t there_ms);
-/* Surely more than SKEW_MAX_MS. */
+/* Returns whether the clocks surely differ by more than SKEW_MAX_MS. */
 bool skew_is_large(const struct skew *s);
-/* "1.5 s ahead of this host's" */
+/* Writes "1.5 s ahead of this host's" or "1.5 s behind this host's". */
 void skew_text(const struct skew *s, char *out, size_t bytes);
 
 #endif

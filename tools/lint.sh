@@ -51,12 +51,17 @@ lint_house() {
         python3 "$ROOT/tests/lint/adding.py"
 }
 
+# Sentences and phrases that a reader must read twice, in the folders that are clean of them.
+lint_words() {
+    python3 "$ROOT/tests/lint/words_test.py" && python3 "$ROOT/tests/lint/words.py"
+}
+
 lint() {
     local failed=() check
     [[ $# -eq 0 ]] || die 2 "lint: '$1' is not known; it takes no arguments"
     packages_need build lint
     in_git rev-parse --git-dir >/dev/null || die 1 "lint checks the files that git tracks, but this is not a git checkout"
-    for check in lint_format lint_shell lint_gcc lint_clang lint_paths lint_house; do
+    for check in lint_format lint_shell lint_gcc lint_clang lint_paths lint_house lint_words; do
         say "$check"
         "$check" || failed+=("${check#lint_}")
     done

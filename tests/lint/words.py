@@ -83,14 +83,15 @@ def c_comment(text):
 
 def c_prose(text, name):
     """Comments, and, of C, message strings. Adjacent // lines are one comment, adjacent literals one string."""
-    run, run_end, strings, string_end = [], 0, [], 0
+    run, run_end, run_column, strings, string_end = [], 0, 0, [], 0
     for found in TOKEN.finditer(text):
         token, number = found[0], text.count("\n", 0, found.start()) + 1
         between = text[string_end:found.start()]
         if strings and not (token[0] == '"' and re.fullmatch(r"(\s|PRI[a-zA-Z0-9]+)*", between)):
             yield from string_prose(strings)
             strings = []
-        if run and not (token.startswith("//") and not text[run_end:found.start()].strip() and
+        column = found.start() - text.rfind("\n", 0, found.start())
+        if run and not (token.startswith("//") and not text[run_end:found.start()].strip() and column == run_column and
                         text.count("\n", run_end, found.start()) == 1):
             yield from paragraphs(run, "comment")
             run = []
@@ -98,7 +99,7 @@ def c_prose(text, name):
             yield from paragraphs(list(enumerate(c_comment(token), number)), "comment")
         elif token.startswith("//"):
             run.append((number, token[2:]))
-            run_end = found.end()
+            run_end, run_column = found.end(), column
         elif token[0] == '"' and name.endswith((".c", ".h", ".cc")) and not re.search(r"#\s*include\s*$", text[:found.start()][-20:]):
             strings.append((number, token[1:-1]))
             string_end = found.end()
@@ -124,13 +125,14 @@ def string_prose(strings):
 
 def python_prose(text):
     lines = text.splitlines()
-    group = []
+    group, column = [], 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
             alone = not token.line[:token.start[1]].strip()
-            if group and not (alone and group[-1][0] == token.start[0] - 1):
+            if group and not (alone and group[-1][0] == token.start[0] - 1 and column == token.start[1]):
                 yield from paragraphs(group, "comment")
                 group = []
+            column = token.start[1]
             group.append((token.start[0], token.string.lstrip("#")))
     yield from paragraphs(group, "comment")
     for node in ast.walk(ast.parse(text)):
@@ -142,29 +144,30 @@ def python_prose(text):
 
 
 def hash_comment(line):
-    """What follows a # outside of quotes, or None."""
+    """The text after a # outside of quotes, or None; whether it stands alone; its column."""
     for found in re.finditer(r"(?:^|\s)#(?!!)", line):
         before = line[:found.start()]
         if before.count('"') % 2 == 0 and before.count("'") % 2 == 0 and not before.endswith("$"):
-            return line[found.end():].lstrip("#"), not before.strip()
-    return None, False
+            return line[found.end():].lstrip("#"), not before.strip(), found.end()
+    return None, False, 0
 
 
 def hash_prose(text, first=1):
-    group = []
+    group, last = [], 0
     for number, line in enumerate(text.splitlines(), first):
-        comment, alone = hash_comment(line)
-        if comment is None or not alone:
+        comment, alone, column = hash_comment(line)
+        if comment is None or not alone or column != last:
             yield from paragraphs(group, "comment")
             group = []
         if comment is not None:
             group.append((number, comment))
+            last = column
     yield from paragraphs(group, "comment")
 
 
 def blank(text):
     """A page's line without code spans and the targets of links: other characters keep their places."""
-    text = CODE_SPAN.sub(lambda found: "`" + "x" * (len(found[0]) - 2) + "`", text)
+    text = CODE_SPAN.sub(lambda found: "`" + re.sub(r"[^\n]", "x", found[0][1:-1]) + "`", text)
     return LINK_TARGET.sub("]", text)
 
 
@@ -198,8 +201,6 @@ def page_prose(text):
 def join_spans(group):
     """Code spans that are broken over two lines are blanked, too."""
     lines = blank("\n".join(text for _, text in group)).split("\n")
-    if len(lines) != len(group):
-        lines = [blank(text) for _, text in group]
     return [(number, text) for (number, _), text in zip(group, lines)]
 
 

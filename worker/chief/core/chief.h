@@ -1,6 +1,6 @@
-/* The chief's decisions as a pure state machine: it gathers the ps, starts generations (initial values, restore,
- * takeover), keeps membership, deals leaves and leases, orders cuts, and ends the job. Messages and time come in,
- * what to do goes out through chief_io. Nothing lives only here: a new chief asks all ps and reads the manifest.
+/* The chief's decisions as a pure state machine. It gathers the ps, starts generations (initial values, restore,
+ * takeover), keeps membership, deals leaves and leases, orders cuts, and ends the job. It receives messages and the
+ * time, and acts through chief_io. None of its state is unique: a new chief asks all ps and reads the manifest.
  *
  * Happy path: every ps says hello -> ENTER -> every shard has ENTERED -> cut 0 -> deal -> ... periodic cuts ... ->
  * all is learned -> final evaluation -> final cut -> published -> DONE to workers, then to ps.
@@ -26,75 +26,78 @@
 #include "worker/chief/core/journal.h"
 #include "worker/core/account.h"
 
-/* Dealt at a time: few, so that what a dead worker held is soon redone. */
+/* Ids of a lease: few, so that the batches of a dead worker are recomputed soon. */
 enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };
 
 enum chief_kept { KEPT_COPIED, KEPT_PUBLISHED, KEPT_FAILED };
 
-/* Nothing is made any more, because of this one process. */
+/* The one process that stops the job's progress. */
 struct chief_wait {
     enum chief_wait_for { WAIT_NOBODY, WAIT_PS, WAIT_WORKER } who;
     uint32_t index;
     enum chief_wait_why {
-        WAIT_AWAY,      /* it is not connected */
-        WAIT_SILENT,    /* it is connected, and does not do what is its to do: stopped, or slow */
-        WAIT_UNREACHED, /* a worker that does not reach `ps` */
+        WAIT_AWAY, /* it is not connected */
+        /* it is connected, but does not send what the others need: it is stopped, or slow */
+        WAIT_SILENT,
+        WAIT_UNREACHED, /* a worker that cannot reach `ps` */
     } why;
     uint32_t ps;
-    double seconds; /* for so long */
+    double seconds; /* how long it has been so */
 };
 
 struct chief_io {
-    /* To ps `ps`'s control connection, and to worker `worker` (0 is the chief's own session). */
+    /* Send to the control connection of ps `ps`, or to worker `worker` (0 is the chief's own session). */
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
     void (*to_worker)(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
-    /* The newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: there never was one;
-     * ERR_CORRUPT, ERR_NEWER: there are some, and none can be used, for the reason that *e has of each below `below`;
-     * ERR_NOMEM. *m is the caller's. */
+    /* Find the newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: no cut was ever there; ERR_CORRUPT,
+     * ERR_NEWER: cuts exist, but none can be used, and *e has the reason for each; ERR_NOMEM. *m is the caller's. */
     enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e);
-    /* Write the manifest on another thread, answer with chief_on_published. The core fills what it knows; the shell
+    /* Write the manifest on another thread, then call chief_on_published. The core fills in what it knows; the shell
      * adds evaluation, seconds, identity and fingerprint. `m` is valid during the call. */
     void (*publish)(void *ctx, const struct manifest *m);
-    /* A cut is over without a manifest: its files may go. */
+    /* A cut has ended without a manifest: its files can be removed. */
     void (*discard)(void *ctx, uint64_t cut);
-    /* Of the cut that chief_keep asked for as `ask`. Behind KEPT_COPIED updates do not get into it any more; then it is
-     * published, or it has failed. A new generation drops it without a word. */
+    /* Reports the cut that chief_keep requested as `ask`. After KEPT_COPIED no later update gets into the cut; then
+     * it is published, or it fails. A new generation drops the request without a call. */
     void (*kept)(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step);
-    /* Not in sync: as many batches are done as the first `epoch` epochs have; not said of the last epoch. Said once, and
-     * again where a rollback went behind it. */
+    /* Not in sync: as many batches are done as the first `epoch` epochs have. Called once an epoch, but not for the
+     * last one, and again after a rollback to before it. */
     void (*epoch)(void *ctx, uint64_t epoch);
-    /* All is learned: get the final parameters, evaluate them, then chief_on_evaluated. */
+    /* All is learned: get the final parameters, evaluate them, then call chief_on_evaluated. */
     void (*finish)(void *ctx);
-    /* The final cut is published: model/ may be written. May be NULL. */
+    /* The final cut is published: model/ can be written. NULL: not needed. */
     void (*final)(void *ctx);
-    /* The job is over for this process: 0 done, 1 failed, 143 going; `text` says why where it failed. */
+    /* The job is over for this process: 0 done, 1 failed, 143 told to go. `text`: the reason of a failure. */
     void (*ended)(void *ctx, int exit_code, const char *text);
-    /* A line for people. */
+    /* A log line. */
     void (*say)(void *ctx, int is_warning, const char *text);
-    /* Training waits for this process, or (WAIT_NOBODY) for none any more. Said once when that begins. May be NULL. */
+    /* Training waits for this process, or (WAIT_NOBODY) no longer for any. Called once for each change. NULL: not
+     * needed. */
     void (*waits)(void *ctx, const struct chief_wait *wait);
-    /* A generation begins with what this cut has, or (NULL) with initial values. Said before any worker hears of it. */
+    /* A generation begins with this cut's state, or (NULL) with initial values. Called before any worker is welcomed
+     * to it. */
     void (*restored)(void *ctx, const struct manifest *m);
     uint64_t (*random)(void *ctx);
-    /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */
+    /* Append to the journal on another thread, in the order of the calls; call chief_on_journaled for each. */
     void (*journal)(void *ctx, const struct journal_entry *entry);
-    /* There is an evaluator, and the final cut is published: when it has a result for it, chief_on_judged. May be called
-     * again for the same cut. */
+    /* The job has an evaluator, and the final cut is published: call chief_on_judged when the evaluator has its
+     * result. Can be called again for the same cut. */
     void (*await_evaluator)(void *ctx, uint64_t cut);
 };
 
 struct chief_config {
     const struct layout *layout;
-    Gradwire__Settings settings;  /* its lists are the caller's */
-    uint32_t ps;                  /* how many */
-    uint32_t workers;             /* expected, the chief's own among them; at least 1 */
-    struct job_training training; /* the job's */
+    Gradwire__Settings settings; /* the caller owns its lists */
+    uint32_t ps;                 /* number of ps */
+    uint32_t workers; /* number of workers expected, including the chief's own; at least 1 */
+    struct job_training training; /* from the job */
     struct job_checkpoint checkpoint;
-    struct job_timeouts timeouts;  /* evaluator_s 0: there is no evaluator */
-    const char *store_token;       /* "": none; the caller's */
-    const struct journal *journal; /* of the runs before; copied. NULL: none */
-    bool finished;           /* the job was done before: whoever cannot be told is not missed */
-    uint64_t learned_epochs; /* then: in its final checkpoint */
+    struct job_timeouts timeouts;  /* evaluator_s 0: the job has no evaluator */
+    const char *store_token;       /* owned by the caller; "": none */
+    const struct journal *journal; /* of the earlier runs; copied. NULL: none */
+    /* the job was done before: processes that cannot be reached are not waited for */
+    bool finished;
+    uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */
 };
 
 struct chief; /* opaque: worker/chief/core/chief_state.h */
@@ -103,89 +106,96 @@ enum err chief_new(struct chief **c, const struct chief_config *config, const st
                    void *ctx, int64_t now_ms, struct errmsg *e) MUST_CHECK;
 void chief_free(struct chief *c);
 
-/* A ps's control connection: its answer to our hello, its messages, its loss. */
+/* Events of a ps's control connection: its answer to our hello, its loss, its messages. */
 void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m, int64_t now_ms);
 void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms);
 void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m,
                  int64_t now_ms);
 
-/* Another process was given this worker's place since the one that says this hello was: it is to be turned away. One
- * whose incarnation shards refuse without such a process (a cut, or others' taking over its work) is welcomed anew. */
+/* True if another process was given this worker's number after the one that sends this hello, which must then be
+ * turned away. A process whose incarnation the shards refuse for another reason (a cut, or its work was given to
+ * others) is welcomed again. */
 bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__Hello *m);
 
-/* A worker's connection: its hello (worker 0: the chief's own session), messages, loss.
- * Before the generation is entered a hello is kept, and answered then.
- * Errors: ERR_REFUSED with the reason (a worker number that cannot be). */
+/* Events of a worker's connection: its hello (worker 0: the chief's own session), its loss, its messages. A hello
+ * that comes before the generation is entered is kept, and answered then. Errors: ERR_REFUSED with the reason (an
+ * impossible worker number). */
 enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
                             int64_t now_ms, struct errmsg *e) MUST_CHECK;
-/* Before it is lost: for so long nothing had been heard of its host. timeouts.worker_rejoin_s counts from then. */
+/* Before chief_on_worker_down: nothing had been heard of its host for so long. timeouts.worker_rejoin_s counts from
+ * then. */
 void chief_on_worker_silent(struct chief *c, uint32_t worker, int64_t silent_ms);
 void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);
 
-/* From the shell: the own session's step in sync; the manifest is on disk, or not; the final evaluation is done; told
- * to go (SIGTERM); time passes (call each 50 ms or so). */
+/* Events of the shell. chief_on_step: sync, the own session's step. chief_on_published: the manifest is on disk;
+ * `error` is NULL, or says why it is not. chief_on_evaluated: the final evaluation is done. chief_go: SIGTERM.
+ * chief_tick: call it about every 50 ms. */
 void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms);
 void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms);
-/* Early stopping, and with sync.dropped: redo every end: no batch is dealt any more; in sync no step from `step` on is
- * wanted. `generation`: the number of the own session's, in which this step is the end. */
+/* Early stopping; with sync.dropped: redo every end of training. No batch is dealt any more; in sync no step from
+ * `step` on is wanted. `generation`: the generation of the own session in which `step` is the end. */
 void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
-/* A cut of what is learned now is wanted, beside those that the job asks for: io->kept says of it. A later ask takes the
- * place of one whose cut has not stopped the shards. `ask`: not 0. `step`: a cut of a later one is not what was asked for,
- * and fails the ask; UINT64_MAX: any is. */
+/* Request a cut of what is learned now, in addition to those that the job's keys ask for; io->kept reports it. A
+ * later request replaces one whose cut has not stopped the shards. `ask`: not 0. `step`: the latest step that the
+ * cut may have (a later one fails the request); UINT64_MAX: any. */
 void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
-/* What an evaluation found is not finite: in words. The job fails. `step` as of chief_on_step. */
+/* An evaluation found a value that is not finite: the job fails. `what` describes the value. `step`: as in
+ * chief_on_step. */
 void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
-/* The evaluator has a result for this cut, and needed `took_ms` for it. Of the final cut: the final result. */
+/* The evaluator has a result for this cut, after `took_ms` of work. For the final cut it is the final result. */
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms);
 void chief_tick(struct chief *c, int64_t now_ms);
 
-/* What summaries and people want to know. */
+/* Counts for summaries, metrics and status pages. */
 struct chief_facts {
     bool running;             /* a generation is entered */
-    uint64_t generation, cut; /* the last published; UINT64_MAX: none */
+    uint64_t generation, cut; /* cut: the last published; UINT64_MAX: none */
     uint64_t cut_step;
     uint64_t steps; /* sync: steps made; async: batches done */
-    uint64_t total; /* of them in all */
-    uint64_t t;     /* updates applied, as the first shard last said */
+    uint64_t total; /* how many there are in all */
+    uint64_t t;     /* updates applied, as the first shard reported last */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
     uint64_t dropped;           /* backup workers: microbatches */
-    struct manifest_redo redo;  /* without the list */
-    uint32_t recoveries;        /* after which a batch is skipped */
-    uint64_t residuals_lost;    /* of workers that died with what they withheld; in this life */
-    uint32_t residuals_away;    /* lost as well, should their workers not come back */
+    struct manifest_redo redo;  /* without its list */
+    uint32_t recoveries;        /* recoveries: rollbacks that skip a batch */
+    /* from workers that died while they withheld parts; counted by this process */
+    uint64_t residuals_lost;
+    uint32_t residuals_away; /* also lost if their workers do not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
-    struct row_counts table[ROW_TABLES_MAX]; /* of each table, over all shards, as they last said */
-    uint64_t squeezed;                       /* rows that ps.memory had no room for any more */
-    struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
+    /* of each table, over all shards, as reported last */
+    struct row_counts table[ROW_TABLES_MAX];
+    uint64_t squeezed; /* rows dropped because ps.memory was full */
+    /* the shards' part, since each shard's process began, as reported last */
+    struct codec_cost push, reply;
     char uuid[37];
 };
 struct chief_facts chief_facts(const struct chief *c);
-/* One of the others as the chief sees it. */
+/* The chief's view of one other process. */
 struct chief_peer {
     bool up;
-    bool member;          /* a worker that is in the deal */
+    bool member;          /* a worker that takes part in the deal */
     uint64_t incarnation; /* of a worker */
-    double away_s;        /* where it is not up */
+    double away_s;        /* if it is not up */
 };
 uint32_t chief_workers(const struct chief *c);
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
-/* False: it has not said it (it is gone, or the job is not over). */
+/* What a worker reported at the end. False: no report (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out);
-/* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */
+/* Backup workers: the number of this worker's microbatches that were dropped by this chief's decisions. */
 uint64_t chief_dropped(const struct chief *c, uint32_t worker);
-/* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.
- * False: nothing of this worker was counted. */
+/* Async: the staleness of one worker's pushes, summed over the shards' last reports; since the last start or
+ * rollback. False: none was counted for this worker. */
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);
-/* Whom training waits for now. */
+/* The process that training waits for now. */
 struct chief_wait chief_wait(const struct chief *c, int64_t now_ms);
-/* The same in words, or else what the chief is about. */
+/* The same as text; if training waits for none, the chief's state. */
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes);
 /* "worker 1, which is connected, and has not sent its part: stopped, or slow" */
 const char *chief_wait_words(const struct chief_wait *wait, char *out, size_t bytes);

@@ -1,5 +1,5 @@
-/* The journal: what the NaN guard has done, beside the manifests. Not in a cut, since it must survive going back to
- * one. Here as a list; journal_file.h keeps it on the disk. Pure. */
+/* The journal of the NaN guard's actions, kept next to the manifests. It is no part of a cut, because it must
+ * survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
 #ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 #define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 
@@ -13,7 +13,8 @@ enum { JOURNAL_WHAT_MAX = 160 };
 
 enum journal_kind {
     JOURNAL_REJECTED, /* no update was made of this batch */
-    JOURNAL_RECOVERED, /* because of this batch the job goes back to a cut, and skips it from then on */
+    /* the job went back to a cut because of this batch, and skips it from then on */
+    JOURNAL_RECOVERED,
 };
 
 struct journal_entry {
@@ -30,16 +31,16 @@ struct journal {
 
 void journal_close(struct journal *j);
 enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_CHECK;
-/* Add all entries of `from`; without memory some of them. */
+/* Add all entries of `from`. Without memory some of them are added. */
 enum err journal_join(struct journal *to, const struct journal *from) MUST_CHECK;
 
-/* What counts. A batch that is named more than once, in replays, counts once. */
+/* Counts. A batch that is named more than once, by replays, counts once. */
 bool journal_has(const struct journal *j, uint64_t batch);
 bool journal_skips(const struct journal *j, uint64_t batch);
 uint64_t journal_rejected(const struct journal *j);
 uint32_t journal_recoveries(const struct journal *j, uint64_t cut);
 uint32_t journal_all_recoveries(const struct journal *j);
-/* How many batches right before this one have entries: in sync, the steps in a row that were rejected. */
+/* The number of batches right before this one that have entries: in sync, the steps rejected in a row. */
 uint32_t journal_row(const struct journal *j, uint64_t batch);
 
 #endif

@@ -1,4 +1,5 @@
-/* The final checkpoint of a job that is done: is it finite? This release publishes no other; 0.1.0 did. */
+/* Checks whether the final checkpoint of a finished job is finite. This release publishes only finite ones; 0.1.0
+ * did not check. */
 #ifndef GRADWIRE_WORKER_CHIEF_ENDED_H
 #define GRADWIRE_WORKER_CHIEF_ENDED_H
 
@@ -7,8 +8,8 @@
 
 enum { ENDED_WORDS_BYTES = 384 };
 
-/* Read its weights and rows, and look at the losses that its manifest has. `words`: why the job has failed, and what to do;
- * "" where all is finite. Blocks on the disk. Errors: as checkpoint_read. */
+/* Read the checkpoint's weights and rows, and check the losses in its manifest. `words`: why the job has failed, and
+ * what to do; "" if all values are finite. Blocks on the disk. Errors: as checkpoint_read. */
 enum err ended_look(const char *checkpoints, const struct manifest *final, const struct layout *l,
                     char words[ENDED_WORDS_BYTES], struct errmsg *e) MUST_CHECK;
 

@@ -1,8 +1,10 @@
-/* The host of the chief's decisions (core/chief.h): their shell on the control thread of the chief's process, with
- * connections to every ps, workers that dial in, the threads that write, and the own session by letters.
+/* The shell of the chief's decisions (core/chief.h) on the control thread of the chief's process: it has the
+ * connections to every ps and from the workers, and the threads that write; it exchanges letters with the own
+ * session.
  *
- * Happy path: dial each ps, hello -> chief core -> its messages go where it says. Failure modes: a ps that is lost
- * (dialed again), a worker of another job (refused by name), a manifest that cannot be written (told to the core). */
+ * Happy path: connect to each ps, hello -> the chief's core -> its messages go where the core says.
+ * Failure modes: a ps is lost (connected again), a worker of another job (refused by name), a manifest that cannot
+ * be written (reported to the core). */
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_H
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
@@ -17,16 +19,19 @@ struct host_config {
     uint64_t batches_per_epoch;
     const char *output; /* DIR */
     const uint8_t *data_fingerprint;
-    uint64_t base_cut;    /* that the job goes on from; UINT64_MAX: none */
-    const char *encoding; /* encoding.json of the rows, which each cut gets; NULL: they have none */
-    int listen_fd;        /* where workers come in */
-    int progress_fd;      /* -1: none */
+    uint64_t base_cut; /* the cut that the job resumes from; UINT64_MAX: none */
+    /* encoding.json of the rows, which each cut gets; NULL: the data need none */
+    const char *encoding;
+    int listen_fd;   /* the listening socket for workers */
+    int progress_fd; /* -1: none */
     const struct journal *journal;
     struct disk_thread *logs_disk;
-    double seconds_before;       /* of training, in former runs */
-    const struct epoch_log *log; /* the epochs of former processes; read before the first letter */
-    bool finished;           /* the job was done before: only tell the others, for a few seconds */
-    uint64_t learned_epochs; /* then: in its final checkpoint */
+    double seconds_before; /* seconds of training in earlier runs */
+    /* epochs of the earlier processes; read before the first letter */
+    const struct epoch_log *log;
+    /* the job was done before: only report that to the others, for a few seconds */
+    bool finished;
+    uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */
 };
 
 struct host;
@@ -35,16 +40,17 @@ enum err host_new(struct host **h, const struct host_config *config, struct errm
 void host_free(struct host *h); /* after control_close */
 extern const struct control_ops host_ops;
 
-/* What the chief knew at the end. Thread: any, after control_close; or the host's. */
+/* The chief's counts at the end. Thread: any, after control_close; before that the control thread. */
 const struct chief_facts *host_facts(const struct host *h);
 
-/* The chief's core, for chief_account, chief_dropped and chief_staleness; after control_close. NULL: there was none. */
+/* The chief's core, for chief_account, chief_dropped and chief_staleness; after control_close. NULL: it was never
+ * made. */
 const struct chief *host_chief(const struct host *h);
 
-/* The newest cut of DIR that is whole and checked, below `below`; what is skipped is logged. The identity of the job
- * and of the data that it was taken with are compared by the caller. Errors: ERR_NOTFOUND there is none;
- * ERR_CORRUPT there are some, and none can be used, for the reason that *e has of each: never a reason to begin anew; ERR_NEWER the newest is of a newer
- * release, ERR_NOMEM: what it learned is not thrown away for an older one. *m is the caller's. */
+/* Find the newest complete and checked cut in DIR below `below`; cuts that are skipped are logged. The caller
+ * compares the identity of job and data. Errors: ERR_NOTFOUND: no cut; ERR_CORRUPT: cuts exist, but none can be
+ * used, and *e has the reason for each (never a reason to begin from scratch); ERR_NEWER: the newest is from a newer
+ * release, and an older one would lose what it learned; ERR_NOMEM. *m is the caller's. */
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e) MUST_CHECK;
 

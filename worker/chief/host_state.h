@@ -1,5 +1,5 @@
-/* What the chief's shell is made of, for its own files: host.c, host_disk.c, ps_link.c, worker_link.c. All of it belongs to the
- * control thread. */
+/* The inside of the chief's shell, for host.c, host_disk.c, host_http.c, host_page.c, ps_link.c and worker_link.c.
+ * All of it belongs to the control thread. */
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 #define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 
@@ -15,12 +15,12 @@
 #include "worker/control/history.h"
 #include "worker/model/evaluation.h"
 
-/* The data of the job's page that the chief's core does not have. */
+/* Data for the job's page that the chief's core does not have. */
 struct host_page {
     struct health *worker; /* WORKERS_MAX */
-    struct health *ps;     /* of each */
+    struct health *ps;     /* of each ps */
     struct history steps, epochs;
-    int64_t own_ms; /* when this process was looked at last */
+    int64_t own_ms; /* when this process was measured last */
 };
 
 /* A control connection to a ps. */
@@ -29,23 +29,24 @@ struct ps_link {
     uint32_t ps;
     struct dialer *dialer;
     struct conn *conn;
-    bool up, was_up;     /* now; once */
-    uint64_t connection; /* counts, so that an answer to a former one is not taken for this one's */
+    bool up, was_up; /* up: now; was_up: at any time */
+    /* a counter, so that an answer for an earlier connection is not taken for this one's */
+    uint64_t connection;
     ProtobufCMessage *message;
     uint16_t type;
-    uint8_t *body; /* of a STORE_PUT */
+    uint8_t *body; /* body of a STORE_PUT */
     size_t bytes;
     char refusal[CONTROL_REFUSAL_BYTES];
 };
 
-/* A worker that dialed in. */
+/* A connection from a worker. */
 struct worker_link {
     struct host *host;
     struct conn *conn;
     struct worker_link *next;
     bool known;
-    bool reads;          /* it is a reader: known is false */
-    uint64_t connection; /* a reader's, as in ps_link */
+    bool reads;          /* it is a reader of a cut (STORE_SERVER_READER); `known` is false */
+    uint64_t connection; /* of a reader, as in ps_link */
     uint32_t worker;
     struct greeting greeting;
     struct pending_conn pending;
@@ -66,39 +67,42 @@ struct host {
     struct host_page page;
     struct evaluation eval;
     bool has_eval;
-    struct disk_thread checkpoints_disk; /* manifests, and what ps send and fetch */
+    struct disk_thread checkpoints_disk; /* for manifests and for files that ps send and fetch */
     struct disk_thread journal_disk;
-    /* checkpoints_disk's: the history has lines that are not synced; the warning that it cannot be written was logged */
+    /* Used on the thread of checkpoints_disk: the history has lines that are not synced; the warning that it cannot
+     * be written was logged. */
     bool epochs_unsynced, epochs_complained;
     struct store_server store_server;
     char store_token[64];
     uint64_t connections;
-    bool has_evaluator; /* whose results count for how often cuts are taken */
+    bool has_evaluator; /* its evaluations count for how often cuts are taken */
     bool awaiting,
-        looking; /* the evaluator's result of the final cut `awaited`; its file is being read */
+        /* awaiting: the evaluator's result for the final cut `awaited`; looking: eval.json is being read */
+        looking;
     uint64_t awaited;
-    uint64_t judged; /* the last cut that a result was found for; UINT64_MAX: none */
+    uint64_t judged; /* the last cut for which a result was found; UINT64_MAX: none */
     int64_t looked_ms;
     uint64_t cut_told;
     int64_t started_ms;
     struct chief_facts facts;
-    uint64_t published, not_published; /* cuts, by this process */
-    int64_t published_ms;              /* the last one */
-    uint64_t kept_cut;   /* that was asked for, and is being written; UINT64_MAX: none */
-    int kept_hold;       /* of it, once it is published; -1 */
-    char waits_for[256]; /* of host_waits_for */
+    uint64_t published, not_published; /* number of cuts, in this process */
+    int64_t published_ms;              /* time of the last one */
+    uint64_t kept_cut;   /* the requested cut that is being written; UINT64_MAX: none */
+    int kept_hold;       /* its hold, once it is published; -1: none */
+    char waits_for[256]; /* the text that host_waits_for returns */
 };
 
 /* ---- ps_link.c ---- */
 
-/* Dials every ps. Errors: ERR_NOMEM, or an address that is none, in *e. */
+/* Connect to every ps. Errors: ERR_NOMEM, or an invalid address, in *e. */
 enum err ps_links_start(struct host *h, struct errmsg *e) MUST_CHECK;
-/* Why the first ps that is not there is not: what it said, or what dialing it gave. */
+/* Why the first missing ps is missing: its refusal, or the failure of the connection. */
 const char *ps_links_why_away(const struct host *h);
-/* A ps that never was there cannot come: dial_hopeless. `why` names it. */
+/* True if a ps that was never connected cannot come up (dial_hopeless). `why` names it. */
 bool ps_links_hopeless(const struct host *h, char *why, size_t bytes);
 void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a);
-void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
+/* stop connecting; each connection closes when its last messages are sent */
+void ps_links_finish(struct host *h);
 bool ps_links_wait(const struct host *h);
 void ps_links_close(struct host *h);
 
@@ -114,10 +118,12 @@ enum err host_status(void *role, json_t *to) MUST_CHECK;
 enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
 void host_page_close(struct host *h);
 void host_page_tick(struct host *h, int64_t now_ms);
-void host_page_restored(struct host *h, const struct manifest *m); /* as chief_io's */
-bool host_page_on_letter(struct host *h, const struct mail *m); /* false: it is not for the page */
-/* The fields of /status about a worker, a ps, and the whole job. */
-double host_page_slow_s(const struct host *h); /* for each step: a worker above it is slow */
+void host_page_restored(struct host *h, const struct manifest *m); /* as in chief_io */
+/* false: the letter is not for the page */
+bool host_page_on_letter(struct host *h, const struct mail *m);
+/* Fields of /status about a worker, a ps, and the whole job. */
+/* seconds for each step: a worker above this is slow */
+double host_page_slow_s(const struct host *h);
 void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
                           json_t *to);
 void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to);
@@ -125,25 +131,27 @@ void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t
 
 /* ---- worker_link.c ---- */
 
-/* A listen_start callback; `owner` is the host. */
+/* For listen_start; `owner` is the host. */
 void worker_link_accept(void *owner, int fd, const char *peer);
 bool worker_links_shed(void *owner);                                 /* listener.shed */
-struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: not there */
-void worker_links_tell_kept(struct host *h, const struct store_server_answer *a); /* a reader */
+struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: not connected */
+/* answers a reader */
+void worker_links_tell_kept(struct host *h, const struct store_server_answer *a);
 void worker_links_finish(struct host *h);
 void worker_links_close(struct host *h);
 
-/* ---- host_disk.c: what waits for a disk does so on threads of its own ---- */
+/* ---- host_disk.c: work that waits for a disk, on threads of its own ---- */
 
-void host_publish(void *ctx, const struct manifest *m); /* a chief_io call */
-bool host_epochs_on_letter(struct host *h,
-                           struct mail *m); /* takes its data; false: it is not for the history */
-void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
-/* The evaluator's result of the final cut, and of each that is published, is looked for in DIR/eval.json. */
-void host_await_evaluator(void *ctx, uint64_t cut); /* a chief_io call */
+void host_publish(void *ctx, const struct manifest *m); /* as in chief_io */
+/* takes the letter's data; false: the letter is not for the history */
+bool host_epochs_on_letter(struct host *h, struct mail *m);
+void host_journal(void *ctx, const struct journal_entry *entry); /* as in chief_io */
+/* The evaluator's results, of the final cut and of each published cut, are read from DIR/eval.json. */
+void host_await_evaluator(void *ctx, uint64_t cut); /* as in chief_io */
 void host_look(struct host *h, int64_t now_ms);
 void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms); /* HOST_LOOKED */
-/* A file by which a ps sees whether its DIR/checkpoints is ours (checkpoint.store: auto); named by `random`. */
+/* Write the file by which a ps finds out whether its DIR/checkpoints is ours (checkpoint.store: auto). `random`
+ * gives its name. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
 void host_remove_token(struct host *h);
 

@@ -1,5 +1,5 @@
-/* The journal on the disk: one line of text for each entry, appended and synced. A line that is torn or makes no sense is
- * passed over. */
+/* The journal on the disk: one line of text for each entry, appended and synced. A line that is torn or cannot be
+ * parsed is skipped. */
 #ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 #define GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 
@@ -7,14 +7,14 @@
 
 enum { JOURNAL_LINE_MAX = 256 };
 
-/* One line with its end, without a NUL in the count; what it came to. */
+/* One line with its newline. Returns the length, without the NUL. */
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX]);
 /* Add the entries of a text. Errors: ERR_NOMEM. */
 enum err journal_parse(struct journal *j, const char *text, size_t bytes) MUST_CHECK;
 
-/* checkpoints/journal: none is an empty one. Errors: ERR_IO, ERR_NOMEM. */
+/* Read checkpoints/journal; a missing file counts as an empty one. Errors: ERR_IO, ERR_NOMEM. */
 enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg *e) MUST_CHECK;
-/* Append entries, fsync the file, and the folder where the file is new. Blocks. Errors: ERR_IO. */
+/* Append entries and fsync the file; if the file is new, the directory too. Blocks. Errors: ERR_IO. */
 enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
                         struct errmsg *e) MUST_CHECK;
 

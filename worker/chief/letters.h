@@ -6,10 +6,11 @@
 
 enum host_letter {
     HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */
-    HOST_HELD,                  /* number: the hold of the cut whose HOST_PUBLISHED is next */
+    HOST_HELD,                  /* number: the hold of the cut of the next HOST_PUBLISHED */
     HOST_PUBLISHED,             /* number: cut; data: an error text or NULL */
-    HOST_JOURNALED,             /* an entry; data: an error text or NULL */
-    HOST_LOOKED, /* number: a cut; data: how long the evaluator needed for it (ms, int64_t); NULL: it has no result */
+    HOST_JOURNALED,             /* one entry is written; data: an error text or NULL */
+    /* number: a cut; data: the evaluator's time for it (ms, int64_t); NULL: no result */
+    HOST_LOOKED,
 };
 
 #endif

@@ -13,7 +13,7 @@
 
 /* ---- The end ---- */
 
-/* The one place where a connection is freed. */
+/* The only place where a connection is freed. */
 static void conn_free(struct conn *c)
 {
     conn_queue_drop(c);
@@ -30,7 +30,7 @@ static void on_end(struct loop_later *later)
     conn_free(c);
 }
 
-/* No event comes any more; the socket is the caller's. */
+/* Stops all events. The caller owns the returned socket. */
 static int conn_quit(struct conn *c)
 {
     int fd = c->fd;
@@ -61,7 +61,7 @@ void conn_close(struct conn *c, enum err code, const char *why)
         close(fd);
 }
 
-/* Whoever sends garbage may do so as often as he likes. */
+/* Limited, because a peer can send garbage without end. */
 static void say_fault(const struct conn *c, const char *why)
 {
     static _Thread_local struct log_budget budget;
@@ -108,7 +108,8 @@ void conn_look_again(struct conn *c)
         conn_fault(c, ERR_NOMEM, "no memory to look at the peer");
 }
 
-/* A process that is stopped is waited for as long as its host answers; a host that does not answer is gone. */
+/* A stopped process keeps its connection as long as its host responds; a host that does not respond counts as
+ * gone. */
 static void look_at_silence(struct conn *c)
 {
     char why[80];
@@ -139,7 +140,7 @@ static void on_late(void *arg)
         conn_close(c, ERR_TIMEOUT, "the peer did not hang up");
 }
 
-/* Everything has left after a finish: say so to the peer, and wait for it to hang up. */
+/* The queue is empty after conn_finish: shut down our side and wait for the peer to close. */
 static void finish_sent(struct conn *c)
 {
     if (c->tls)
@@ -192,7 +193,7 @@ enum err conn_progress(const struct conn *c, struct link_progress *p)
 
 /* ---- The beginning ---- */
 
-/* A port of this host that nobody listens on can meet itself (TCP's simultaneous open). */
+/* Connecting to a local port without a listener can connect the socket to itself (TCP's simultaneous open). */
 static bool met_itself(int fd)
 {
     struct sockaddr_storage a = {0}, b = {0};
@@ -313,7 +314,7 @@ enum err conn_resume(struct conn **c, struct loop *l, int take_fd, struct tls_li
         return err;
     }
     (*c)->tls = take_tls;
-    if (take_tls) /* it may hold bytes that the socket does not tell of */
+    if (take_tls) /* OpenSSL may hold bytes already, for which the socket gives no event */
         event_active(&(*c)->read_event, EV_READ, 1);
     return ERR_OK;
 }
@@ -335,7 +336,7 @@ enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
     if (error != 0)
         conn_close_errno(fresh, error);
     else
-        conn_want_writable(fresh, true); /* connected at once is seen there, too */
+        conn_want_writable(fresh, true); /* also if connect has succeeded already */
     return ERR_OK;
 }
 

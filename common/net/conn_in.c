@@ -1,4 +1,4 @@
-/* Frames that come in: each read goes to where its bytes belong. */
+/* Incoming frames: each read puts bytes where they belong, if possible without a copy. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool reading_stopped(const struct conn *c)
     return c->state != OPEN || c->paused;
 }
 
-/* A callback of the owner has come back. */
+/* Closes the connection if a callback of the owner returned an error. */
 static void heed(struct conn *c, enum err rc, const char *where)
 {
     char why[WHY_BYTES];
@@ -36,7 +36,7 @@ static void frame_over(struct conn *c)
     c->in_on_frame = false;
 }
 
-/* Ask the owner where the next piece goes. */
+/* Asks the owner for the memory of the next piece. */
 static void piece_begin(struct conn *c)
 {
     void *p = NULL;
@@ -70,7 +70,7 @@ static void head_over(struct conn *c, const uint8_t *head)
     c->head = NULL;
 }
 
-/* Each step_* takes what it can from the stage; false: it needs more bytes from the socket. */
+/* Each step_* consumes bytes of the stage. It returns false if it needs more bytes from the socket. */
 static bool step_header(struct conn *c)
 {
     const uint8_t *in = c->stage + c->lo;
@@ -156,7 +156,7 @@ static bool step(struct conn *c)
     }
 }
 
-/* What is left in the stage moves to its front: a header, or a head that is not whole. */
+/* Moves the rest of the stage to its front: a header or an incomplete head. */
 static void stage_compact(struct conn *c)
 {
     if (c->lo == 0)
@@ -166,19 +166,19 @@ static void stage_compact(struct conn *c)
     c->lo = 0;
 }
 
-/* How many bytes the stage may take behind what goes to its final place. */
+/* Returns how many bytes to read into the stage after those that go directly to their final memory. */
 static size_t stage_window(const struct conn *c, size_t direct)
 {
     size_t room = CONN_STAGE_BYTES - c->hi;
     size_t window = c->small ? CONN_STAGE_BYTES : CONN_PEEK_BYTES;
     if (c->reading == READ_BODY && c->body_at + c->piece_bytes < c->frame.body_bytes)
-        window = direct < CONN_STAGE_BYTES ? CONN_STAGE_BYTES : 0; /* several small pieces */
+        window = direct < CONN_STAGE_BYTES ? CONN_STAGE_BYTES : 0; /* several small pieces follow */
     if (c->reading == READ_HEAD && direct == 0 && c->frame.head_bytes > c->hi + window)
         window = c->frame.head_bytes - c->hi;
     return least(window, room);
 }
 
-/* Where the next bytes go: first to their final place, what follows to the stage. */
+/* Sets up a read: first the final memory of the current part, then the stage for the bytes after it. */
 static void in_gather(struct conn *c, struct iovec iov[2])
 {
     stage_compact(c);
@@ -201,7 +201,7 @@ static void in_arrived(struct conn *c, size_t direct, size_t got)
     c->stats.in_bytes += got;
 }
 
-/* Its last words are an alert of TLS, in the clear. */
+/* The peer's last bytes are an unencrypted TLS alert. */
 static bool wanted_tls(const struct conn *c)
 {
     const uint8_t *in = c->stage + c->lo;
@@ -228,7 +228,7 @@ static void in_failed(struct conn *c, int error)
         conn_close_errno(c, c->broken);
 }
 
-/* One system call. *more: it gave all that was asked for, so there may be more. Bytes read. */
+/* Reads with one system call and returns the bytes. *more: all requested bytes came, so more may be waiting. */
 static size_t in_recvmsg(struct conn *c, struct iovec *iov, bool *more)
 {
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
@@ -245,15 +245,16 @@ static size_t in_recvmsg(struct conn *c, struct iovec *iov, bool *more)
     return got > 0 ? (size_t)got : 0;
 }
 
-/* The same from records: the first of the two places that has room. */
+/* Same for TLS: reads into the first of the two buffers that has room. */
 static size_t in_tls(struct conn *c, const struct iovec *iov, bool *more)
 {
     const struct iovec *to = iov[0].iov_len > 0 ? &iov[0] : &iov[1];
     return conn_tls_read(c, to->iov_base, to->iov_len, more);
 }
 
-/* Others have their turn first. An event that activates itself would run again in this pass of libevent's, which looks
- * at no timer and no socket meanwhile. It is put off while the connection lives, so before its `ending`. */
+/* Schedules another read after other connections had their turn. An event that activates itself would run again in
+ * the same pass of libevent, which checks no timers and sockets in between. Only a live connection schedules
+ * `again`, so it runs before `ending`. */
 static void read_again(struct conn *c)
 {
     if (c->again_put)
@@ -286,11 +287,12 @@ static void read_frames(struct conn *c)
         if (got > 0)
             in_arrived(c, iov[0].iov_len, got);
     }
-    if (c->tls && more && !reading_stopped(c)) /* the socket may not tell */
+    /* OpenSSL may hold bytes for which the socket gives no event */
+    if (c->tls && more && !reading_stopped(c))
         read_again(c);
 }
 
-/* A finishing connection: what comes is thrown away. */
+/* Reads and discards the bytes of a connection that is finishing. */
 static void read_away(struct conn *c)
 {
     struct iovec iov[2] = {{c->stage, CONN_STAGE_BYTES}, {NULL, 0}};
@@ -333,5 +335,5 @@ void conn_pause(struct conn *c, bool paused)
     else if (event_add(&c->read_event, NULL) != 0)
         conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
     else
-        event_active(&c->read_event, EV_READ, 1); /* the stage may hold whole frames */
+        event_active(&c->read_event, EV_READ, 1); /* the stage may hold complete frames */
 }

@@ -1,4 +1,4 @@
-/* Frames on their way out: sent at once where the socket takes them, queued where it does not. */
+/* Outgoing frames: sent immediately as far as the socket accepts them; the rest is queued. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum {
     IOVECS = 64,         /* for one sendmsg */
-    SHARED_BYTES = 4096, /* a segment that several corked frames share */
+    SHARED_BYTES = 4096, /* one segment for several small corked frames */
 };
 
 static void segment_free(struct segment *s)
@@ -20,7 +20,7 @@ static void segment_free(struct segment *s)
     mem_free(s);
 }
 
-/* What is counted of the queue is nothing where it is empty. */
+/* Checks the queue's invariants: all counters of an empty queue are 0. */
 static void check(const struct conn *c)
 {
     assert((c->first == NULL) == (c->last == NULL));
@@ -55,7 +55,7 @@ void conn_want_writable(struct conn *c, bool wanted)
         conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
 }
 
-/* A write failed: what is queued is lost, but the peer's last words may be there to read. */
+/* A write failed: the queue is lost, but the peer's last frames may still be readable. */
 void conn_broken(struct conn *c, int error)
 {
     c->broken = error;
@@ -67,7 +67,7 @@ void conn_broken(struct conn *c, int error)
         event_active(&c->read_event, EV_READ, 1);
 }
 
-/* Bytes sent, 0 when the socket is full or broken. */
+/* Returns the bytes sent; 0 if the socket is full or broken. */
 static size_t out_sendmsg(struct conn *c, struct iovec *iov, size_t n)
 {
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
@@ -120,7 +120,7 @@ static void queue_advance(struct conn *c, size_t sent)
     check(c);
 }
 
-/* The queue's next bytes, side by side. */
+/* Copies the next bytes of the queue into the record's buffer. */
 static void record_gather(const struct conn *c, struct tls_record *r, size_t bytes)
 {
     r->bytes = 0;
@@ -132,8 +132,8 @@ static void record_gather(const struct conn *c, struct tls_record *r, size_t byt
     r->from = r->at;
 }
 
-/* They stay in the queue until they are sent. One that waits has as many bytes as before: the queue's first, wherever they
- * are by now. */
+/* Prepares the next record; its bytes stay in the queue until they are sent. A record that is waiting keeps its
+ * size: it still holds the first bytes of the queue, which may be at another address by now. */
 static void record_next(const struct conn *c, struct tls_record *r)
 {
     size_t bytes = r->bytes > 0 ? r->bytes : TLS_RECORD_BYTES;
@@ -145,7 +145,7 @@ static void record_next(const struct conn *c, struct tls_record *r)
     }
 }
 
-/* Records, a system call each, but packets that are full whatever the records. */
+/* One system call per record. The socket is corked, so that packets are full regardless of the records' borders. */
 static void flush_tls(struct conn *c)
 {
     struct tls_record *r = tls_link_record(c->tls);
@@ -163,7 +163,7 @@ static void flush_tls(struct conn *c)
         socket_cork(c->fd, false);
 }
 
-/* Plain: one system call. The rest waits for the socket. */
+/* Without TLS: one system call. What is left waits until the socket is writable. */
 void conn_queue_flush(struct conn *c)
 {
     struct iovec iov[IOVECS];
@@ -223,12 +223,12 @@ static enum err queue_refer(struct conn *c, const void *p, uint64_t bytes)
     return ERR_OK;
 }
 
-/* One frame on its way: header, head, body. */
+/* One outgoing frame: header, head, body. */
 struct out {
     struct iovec part[3];
 };
 
-/* Queue what is behind the first `sent` bytes of it. */
+/* Queues the frame without its first `sent` bytes. */
 static enum err queue_rest(struct conn *c, const struct out *o, size_t sent)
 {
     enum err rc = c->frames < CONN_QUEUE_MAX_FRAMES ? ERR_OK : ERR_TOOBIG;
@@ -253,7 +253,7 @@ static size_t out_bytes(const struct out *o)
     return o->part[0].iov_len + o->part[1].iov_len + o->part[2].iov_len;
 }
 
-/* Nothing is queued: the frame goes out from where it stands. */
+/* The queue is empty: send the frame directly from the caller's memory. */
 static size_t send_now(struct conn *c, const struct out *o)
 {
     struct out now = *o;
@@ -329,7 +329,7 @@ void conn_uncork(struct conn *c)
 
 /* ---- Copy out ---- */
 
-/* `s` keeps its first `keep` bytes, a new segment behind it refers to the others. */
+/* Splits `s` after its first `keep` bytes: a new segment for the other bytes follows it. */
 static enum err segment_split(struct conn *c, struct segment *s, uint64_t keep)
 {
     struct segment *rest = mem_zalloc(1, sizeof(*rest));
@@ -362,15 +362,14 @@ static enum err segment_own(struct conn *c, struct segment *s)
     return ERR_OK;
 }
 
-/* Cut `s` so that it is wholly inside [lo, hi) or wholly outside; *copied counts what became ours.
- */
+/* Copies the part of `s` inside [lo, hi), splitting `s` at the borders. *copied grows by the bytes copied. */
 static enum err segment_copy_out(struct conn *c, struct segment *s, uintptr_t lo, uintptr_t hi,
                                  size_t *copied)
 {
     uintptr_t at = (uintptr_t)s->at;
     if (s->copied || at >= hi || at + s->left <= lo)
         return ERR_OK;
-    if (at < lo) /* the part inside is the next segment, and seen next */
+    if (at < lo) /* the part inside becomes the next segment, which is handled next */
         return segment_split(c, s, lo - at);
     enum err rc = ERR_OK;
     if (at + s->left > hi)

@@ -1,4 +1,4 @@
-/* What a connection is made of, for its own files: conn.c (its life), conn_out.c, conn_in.c, conn_tls.c. */
+/* The state of a connection, shared by conn.c (its life), conn_out.c, conn_in.c and conn_tls.c. */
 #ifndef GRADWIRE_COMMON_NET_CONN_STATE_H
 #define GRADWIRE_COMMON_NET_CONN_STATE_H
 
@@ -7,16 +7,16 @@
 
 enum { WHY_BYTES = 256 };
 
-/* A run of bytes that wait to be sent: copied (headers, heads, small bodies), or where the owner
- * has them. */
+/* Consecutive bytes that wait to be sent: a copy (headers, heads, small bodies), or a reference to the owner's
+ * memory. */
 struct segment {
     struct segment *next;
-    const uint8_t *at; /* the unsent rest */
+    const uint8_t *at; /* the first unsent byte */
     uint64_t left;
-    size_t room;     /* free bytes behind `at + left`, in `bytes` */
-    bool copied;     /* counts for CONN_QUEUE_MAX_BYTES */
-    uint32_t frames; /* how many frames end in it */
-    void *heap;      /* what conn_copy_out copied, or NULL */
+    size_t room;     /* free bytes after `at + left`, in `bytes` */
+    bool copied;     /* counts toward CONN_QUEUE_MAX_BYTES */
+    uint32_t frames; /* number of frames that end in it */
+    void *heap;      /* copy made by conn_copy_out, or NULL */
     uint8_t bytes[];
 };
 
@@ -32,14 +32,15 @@ struct conn {
     int fd;
     enum state state;
     struct event read_event, write_event;
-    struct loop_timer
-        finish_timer;  /* for the handshake, and for the end; between them to look at the silence */
-    int64_t silent_ms; /* of the peer's host, where that ended it */
+    /* limits the handshake and the finish; in between, it checks for a silent peer */
+    struct loop_timer finish_timer;
+    int64_t silent_ms; /* the host's silence, if it ended the connection */
     bool writable_wanted, corked, paused, in_on_frame;
-    struct tls_link *tls;                 /* NULL: plain */
-    int64_t shaking_ms;                   /* since when */
-    bool tls_read_waits, tls_write_waits; /* reading waits until writable, writing until readable */
-    int broken; /* errno of a write that failed; the read side goes on to the end */
+    struct tls_link *tls; /* NULL: no TLS */
+    int64_t shaking_ms;   /* start of the handshake */
+    /* OpenSSL must write before it can read, or read before it can write */
+    bool tls_read_waits, tls_write_waits;
+    int broken; /* errno of a failed write; reading continues to the peer's end */
     enum err code;
     char why[WHY_BYTES];
     char peer[ADDRESS_TEXT_MAX];
@@ -49,16 +50,16 @@ struct conn {
     struct frame frame;
     uint32_t head_max, head_have;
     uint64_t body_max, body_at;
-    uint8_t *head; /* a head that does not fit the stage, or NULL */
+    uint8_t *head; /* a head larger than the stage, or NULL */
     uint8_t *piece;
     size_t piece_bytes, piece_have;
-    bool small; /* the last frame was: read many at a time */
+    bool small; /* the last frame was small: read several at a time */
 
     struct segment *first, *last;
     uint64_t queued_bytes;
     size_t copied_bytes, frames;
 
-    size_t lo, hi; /* bytes in the stage */
+    size_t lo, hi; /* the stage's bytes are [lo, hi) */
     uint8_t stage[CONN_STAGE_BYTES];
 };
 
@@ -69,33 +70,34 @@ static inline size_t least(size_t a, uint64_t b)
 
 /* ---- conn.c ---- */
 
-/* Close for a reason that this side found in the peer's bytes, or in its own lack of memory. */
+/* Closes for a fault that this side found: invalid bytes from the peer, or its own lack of memory. Logs the
+ * reason. */
 void conn_fault(struct conn *c, enum err code, const char *why);
 void conn_close_errno(struct conn *c, int error);
-void conn_look_again(struct conn *c); /* at the silence, in a while */
-void conn_up(struct conn *c);         /* from here on frames go both ways */
+void conn_look_again(struct conn *c); /* schedules the next check for a silent peer */
+void conn_up(struct conn *c);         /* the connection is established: frames can pass */
 
 /* ---- conn_out.c ---- */
 
 void conn_want_writable(struct conn *c, bool wanted);
-void conn_queue_flush(struct conn *c); /* sends what is queued, as far as the socket takes it */
+void conn_queue_flush(struct conn *c); /* sends as much of the queue as the socket accepts */
 void conn_queue_drop(struct conn *c);
-void conn_broken(struct conn *c, int error); /* a write failed */
+void conn_broken(struct conn *c, int error); /* handles a failed write */
 
 /* ---- conn_in.c ---- */
 
-void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* an event's callback */
+void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* libevent callback */
 void conn_eof(struct conn *c);
-void conn_on_again(struct loop_later *later); /* of `again` */
+void conn_on_again(struct loop_later *later); /* runs the read that `again` scheduled */
 
 /* ---- conn_tls.c ---- */
 
-void conn_shake_begin(struct conn *c); /* it is connected */
-void conn_shake(struct conn *c);       /* as far as the socket goes */
+void conn_shake_begin(struct conn *c); /* call when connected */
+void conn_shake(struct conn *c);       /* advances the handshake as far as the socket allows */
 void conn_shake_late(struct conn *c);
-/* One record at most; *more: there may be another one. Bytes read. */
+/* Reads at most one record and returns its bytes. *more: another one may be waiting. */
 size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
-/* Bytes sent of the link's record, 0 when the socket is full or broken. */
+/* Sends bytes of the current record. Returns the bytes sent; 0 if the socket is full or broken. */
 size_t conn_tls_write(struct conn *c);
 
 #endif

@@ -1,7 +1,6 @@
-/* TLS under the frames: the handshake, then records.
- *
- * Who accepted tells its log why a peer is not taken; who dialed gets it by on_close, as of any connection that did not
- * come about. */
+/* TLS below the frames: the handshake, then records.
+ * If a peer is refused, the accepting side logs the reason. The dialing side gets it by on_close, as for any
+ * failed connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -31,7 +30,7 @@ bool conn_shaking(const struct conn *c)
 
 /* ---- the handshake ---- */
 
-/* The rest of what it says is thrown away: a socket that is closed with bytes unread takes the alert with it. */
+/* Discards what the peer still sends: closing a socket with unread bytes would drop the alert. */
 static void shake_finish(struct conn *c, const char *why)
 {
     tls_link_free(c->tls);
@@ -43,7 +42,8 @@ static void shake_finish(struct conn *c, const char *why)
     conn_finish(c, ERR_TLS, why);
 }
 
-/* A peer that came to us; a plain one gets an alert in the clear, which ours understand. */
+/* Refuses a peer that connected to us. A peer without TLS gets an unencrypted alert, which our programs
+ * understand. */
 static void shake_refuse(struct conn *c, const char *why)
 {
     static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 70}; /* fatal, protocol_version */
@@ -77,13 +77,13 @@ static void shake_hung_up(struct conn *c)
     static const char half[] = "it hung up in the middle of the TLS handshake";
     if (tls_link_dialed(c->tls) && tls_link_untouched(c->tls))
         shake_failed(c, "it hung up instead of TLS: was it started without --tls_cert?");
-    else if (tls_link_dialed(c->tls)) /* it speaks TLS, and has ended; it has refused nobody */
+    else if (tls_link_dialed(c->tls)) /* the peer uses TLS and has ended, without refusing us */
         conn_close(c, ERR_CLOSED, half);
     else if (!tls_link_untouched(c->tls))
         shake_failed(c, half);
-    else if (clock_now_ms() - c->shaking_ms >= TLS_SILENT_MS) /* it waited for a word of ours */
+    else if (clock_now_ms() - c->shaking_ms >= TLS_SILENT_MS) /* it was waiting for bytes from us */
         shake_silent(c);
-    else /* somebody looked whether the port is there */
+    else /* probably a port check */
         conn_close(c, ERR_CLOSED, "the peer hung up");
 }
 
@@ -100,7 +100,7 @@ static void shake_over(struct conn *c)
     if (c->paused)
         event_del(&c->read_event);
     else
-        event_active(&c->read_event, EV_READ, 1); /* what came with the handshake */
+        event_active(&c->read_event, EV_READ, 1); /* bytes that came with the handshake */
     if (dialed) {
         conn_up(c);
         return;
@@ -154,7 +154,8 @@ void conn_shake_begin(struct conn *c)
 
 /* ---- records ---- */
 
-/* Errors behind the handshake. The peer's alert about our certificate comes here: it has looked at that only now. */
+/* Errors after the handshake. The peer's alert about our certificate arrives here, because in TLS 1.3 it checks
+ * that certificate only after our side is done. */
 static void read_failed(struct conn *c, int error)
 {
     if (error)
@@ -170,7 +171,7 @@ size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more)
     int error = errno;
     c->stats.recv_calls++;
     c->tls_read_waits = io == TLS_WANTS_WRITE;
-    /* a record may be whole in OpenSSL's hands, and the socket says nothing */
+    /* OpenSSL may hold a complete record, for which the socket gives no event */
     *more = got > 0 &&
             (got == bytes || got == TLS_RECORD_BYTES || tls_link_pending(c->tls) || c->broken);
     if (io == TLS_WANTS_WRITE)

@@ -18,7 +18,7 @@ void disk_thread_init(struct disk_thread *t)
     pthread_cond_init(&t->changed, NULL);
 }
 
-/* NULL: there are none, and there will be none. */
+/* Removes the next job, waiting for one. NULL: the thread must stop. */
 static struct disk_job *next(struct disk_thread *t)
 {
     while (!t->first && !t->stop)

@@ -15,10 +15,10 @@
 enum {
     BACKLOG = 1024,
     TRY_EVERY_MS = 100,
-    ACCEPTS_PER_EVENT = 64, /* then others on the loop have their turn */
+    ACCEPTS_PER_EVENT = 64, /* then other events get their turn */
 };
 
-/* -1 and errno on error. */
+/* Returns -1, with errno, on error. */
 static int bind_one(const struct sockaddr *addr, socklen_t bytes)
 {
     int fd = socket_open(addr->sa_family);
@@ -35,7 +35,7 @@ static int bind_one(const struct sockaddr *addr, socklen_t bytes)
     return -1;
 }
 
-/* The first of a host's addresses that can be bound; -1 and errno. */
+/* Binds the first possible address of a host. Returns -1, with errno, if none can be bound. */
 static int bind_any(const struct addrinfo *found)
 {
     int fd = -1, error = 0;
@@ -65,7 +65,7 @@ static enum err look_up(const char *host_port, struct addrinfo **found, struct e
     return ERR_OK;
 }
 
-/* A host without IPv6: all its IPv4 addresses. */
+/* For a host without IPv6: all its IPv4 addresses. */
 static int bind_all_v4(const char *host_port)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -135,7 +135,7 @@ static void go_on(void *arg)
 {
     struct listener *l = arg;
     if (l->open >= l->open_max)
-        return; /* listen_release goes on */
+        return; /* listen_release resumes accepting */
     if (event_add(&l->event, NULL) != 0 && loop_timer_once(&l->retry, LISTEN_PAUSE_MS) != ERR_OK)
         log_error("port %u: no memory to accept", socket_port(l->fd));
 }
@@ -144,10 +144,10 @@ static void pause_accepting(struct listener *l, int error)
 {
     stop_accepting(l, strerror(error));
     if (loop_timer_once(&l->retry, LISTEN_PAUSE_MS) != ERR_OK)
-        go_on(l); /* better to spin than to be deaf */
+        go_on(l); /* a busy loop is better than no longer accepting */
 }
 
-/* Errors of the one connection that was about to be taken: the next may be well. */
+/* Errors of the one connection that was being accepted: the next one can succeed. */
 static bool only_that_one(int error)
 {
     return error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
@@ -155,13 +155,13 @@ static bool only_that_one(int error)
            error == EPERM;
 }
 
-/* No descriptors: true if the owner has made room. */
+/* Returns true if descriptors ran out and the owner has closed a connection. */
 static bool make_room(struct listener *l, int error)
 {
     return (error == EMFILE || error == ENFILE) && l->shed && l->shed(l->owner);
 }
 
-/* False: there is none, or accepting has paused. */
+/* Returns false if no connection waits, or accepting has paused. */
 static bool accept_one(struct listener *l)
 {
     char peer[ADDRESS_TEXT_MAX];
@@ -178,7 +178,7 @@ static bool accept_one(struct listener *l)
     address_text((struct sockaddr *)&addr, bytes, peer, sizeof(peer));
     l->open++;
     l->on_accept(l->owner, fd, peer);
-    return l->fd >= 0; /* the owner may have closed the listener */
+    return l->fd >= 0; /* the callback may have closed the listener */
 }
 
 static void on_acceptable(evutil_socket_t fd, short what, void *arg)
@@ -202,7 +202,7 @@ enum err listen_start(struct listener *l, struct loop *loop, int take_fd, uint32
     *l = (struct listener){
         .loop = loop, .fd = take_fd, .open_max = open_max, .on_accept = on_accept, .owner = owner};
     l->said_ms = clock_now_ms() - LISTEN_SAY_MS;
-    socket_tune(take_fd); /* nonblocking; what it accepts inherits the buffers */
+    socket_tune(take_fd); /* nonblocking; accepted sockets inherit the buffers */
     event_assign(&l->event, loop->base, take_fd, EV_READ | EV_PERSIST, on_acceptable, l);
     loop_timer_init(&l->retry, loop, go_on, l);
     if (event_add(&l->event, NULL) == 0)

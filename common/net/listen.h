@@ -1,10 +1,8 @@
 /* A listening socket, bound here or inherited from the launcher, and its accept loop.
- *
- * Happy path: listen_bind or listen_adopt -> listen_start -> on_accept(fd, peer) for each
- * connection. Failure modes: a port that is taken is tried for a bounded time, with a line that
- * names it. Without descriptors the owner is asked to shed a connection. At the cap of open
- * connections, or where it has none to shed, accepting pauses; the kernel's backlog holds who
- * comes. */
+ * Use: listen_bind or listen_adopt, then listen_start; on_accept(fd, peer) gets each connection.
+ * Failures: if the port is taken, listen_bind retries for a limited time and logs the address. If no descriptors
+ * are left, the owner is asked to close a less important connection. If it has none, or `open_max` connections are
+ * open, accepting pauses, and new connections wait in the kernel's backlog. */
 #ifndef GRADWIRE_COMMON_NET_LISTEN_H
 #define GRADWIRE_COMMON_NET_LISTEN_H
 
@@ -14,42 +12,40 @@
 #include "common/net/loop.h"
 
 enum {
-    LISTEN_TAKEN_MS = 10000, /* how long a taken port is waited for */
-    LISTEN_PAUSE_MS = 100,   /* after an accept that failed for want of descriptors or memory */
-    LISTEN_SAY_MS = 10000,   /* between two log lines about it */
-    LISTEN_OPEN_MAX = 4096,  /* connections of one listener at a time */
+    LISTEN_TAKEN_MS = 10000, /* how long to wait for a taken port */
+    LISTEN_PAUSE_MS = 100,   /* pause after accept fails for lack of descriptors or memory */
+    LISTEN_SAY_MS = 10000,   /* minimum time between two log lines about it */
+    LISTEN_OPEN_MAX = 4096,  /* open connections of one listener */
 };
 
-/* Bind "host:port" (":port" is every address of this host, IPv6 and IPv4) and listen. Port 0 takes
- * a free one. *fd is the caller's. Errors: ERR_INPUT not an address; ERR_IO with a line: no such
- * address, or the port is still taken after `taken_ms`. Thread: start-up; blocks (names are looked
- * up, a taken port is waited for). */
+/* Binds "host:port" and listens. ":port" means every address of this host, IPv6 and IPv4. Port 0 takes a free one.
+ * The caller owns *fd. Errors: ERR_INPUT not an address; ERR_IO no such address, or the port is still taken after
+ * `taken_ms`. Thread: start-up's; blocks while looking up names and while the port is taken. */
 enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct errmsg *e) MUST_CHECK;
-/* Check that an inherited descriptor is a listening stream socket. Errors: ERR_INPUT with a line.
- */
+/* Checks that an inherited descriptor is a listening stream socket. Errors: ERR_INPUT. */
 enum err listen_adopt(int fd, struct errmsg *e) MUST_CHECK;
 
 struct listener {
     struct loop *loop;
     int fd;
     uint32_t open, open_max;
-    int64_t said_ms; /* when the log last said that accepting pauses */
+    int64_t said_ms; /* time of the last log line about a pause */
     struct event event;
     struct loop_timer retry;
     void (*on_accept)(void *owner, int fd, const char *peer);
-    /* No descriptor is left: close a connection that matters little, at once. False: there is none.
-     * May be NULL; set behind listen_start. */
+    /* No descriptor is left: close a less important connection immediately. Returns false if there is none. Can be
+     * NULL; set it after listen_start. */
     bool (*shed)(void *owner);
     void *owner;
 };
 
-/* Accept on `loop`. on_accept owns the descriptor (close-on-exec, nonblocking); `peer` is
- * "address:port". `open_max` caps what is open at a time: who ends a connection says so with
- * listen_release. `take_fd` is the listener's, even on error. */
+/* Accepts connections on `loop`. Takes `take_fd`, also on error. on_accept owns its descriptor, which is
+ * close-on-exec and nonblocking; `peer` is "address:port". At most `open_max` connections are open at a time: call
+ * listen_release when one has ended. Errors: ERR_NOMEM. */
 enum err listen_start(struct listener *l, struct loop *loop, int take_fd, uint32_t open_max,
                       void (*on_accept)(void *owner, int fd, const char *peer),
                       void *owner) MUST_CHECK;
-/* One of the accepted connections is gone. Thread: the loop's. */
+/* One of the accepted connections has ended. Thread: the loop's. */
 void listen_release(struct listener *l);
 void listen_close(struct listener *l);
 

@@ -16,7 +16,7 @@ struct lookup {
     atomic_int holders;
     char host[ADDRESS_HOST_MAX], service[8];
     int fd;
-    atomic_bool done; /* from here on the owner may read what follows */
+    atomic_bool done; /* once true, the owner can read the members below */
     char why[128];
     size_t n;
     struct address address[LOOKUP_ADDRESSES_MAX];

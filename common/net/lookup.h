@@ -1,8 +1,7 @@
-/* A name looked up as any program of this host does it (getaddrinfo), on a helper thread of its own.
- *
- * Two hold a lookup, its owner and the thread: who lets go last frees it, so nobody waits for a resolver that is slow.
- * glibc's getaddrinfo_a would do, but for its threads' 64 KiB stacks, which not every name service module is content
- * with, and which sanitizers do not see begin. */
+/* Looks up a host name with getaddrinfo, as other programs of this host do, on a thread of its own.
+ * The owner and the thread share the lookup, and the last one to release it frees it: so nobody waits for a slow
+ * resolver. glibc's getaddrinfo_a is not used because its threads have stacks of 64 KiB, which are too small for
+ * some name service modules, and because sanitizers do not see these threads start. */
 #ifndef GRADWIRE_COMMON_NET_LOOKUP_H
 #define GRADWIRE_COMMON_NET_LOOKUP_H
 
@@ -16,16 +15,16 @@ enum { LOOKUP_ADDRESSES_MAX = 16 };
 
 struct lookup;
 
-/* NULL: no memory, descriptor or thread. */
+/* Starts a lookup. Returns NULL if memory, descriptors or threads run out. */
 struct lookup *lookup_start(const char *host, uint16_t port);
-/* Readable once it is done; the lookup's. */
+/* A descriptor that becomes readable when the lookup is done. The lookup owns it. */
 int lookup_fd(const struct lookup *u);
 bool lookup_done(const struct lookup *u);
-/* Of one that is done: how many addresses there are, and them, in the resolver's order, until it is dropped. 0: none, and
- * lookup_why says why ("Name or service not known"). */
+/* Only after lookup_done. Returns the number of addresses. *address points to them in the resolver's order, valid
+ * until lookup_drop. If the number is 0, lookup_why returns the reason ("Name or service not known"). */
 size_t lookup_addresses(const struct lookup *u, const struct address **address);
 const char *lookup_why(const struct lookup *u);
-/* Done or not. NULL: nothing happens. */
+/* Releases the lookup, done or not. NULL is ignored. */
 void lookup_drop(struct lookup *u);
 
 #endif

@@ -7,7 +7,7 @@ enum err loop_init(struct loop *l)
     struct event_config *config = event_config_new();
     if (!config)
         return ERR_NOMEM;
-    /* One thread per loop: no locks inside libevent. */
+    /* One thread per loop, so libevent needs no locks. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
@@ -25,7 +25,7 @@ void loop_put_off(struct loop *l, struct loop_later *later)
     l->later_end = &later->next;
 }
 
-/* What is put off meanwhile runs, too. */
+/* Work that is added meanwhile runs, too. */
 static void run_later(struct loop *l)
 {
     while (l->later) {
@@ -39,14 +39,14 @@ static void run_later(struct loop *l)
 
 enum err loop_tick(struct loop *l, bool *idle)
 {
-    /* What was put off between ticks is work of this one: then it does not wait for more. */
+    /* Work scheduled between ticks runs now; this tick then does not wait for events. */
     int flags = l->later ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
     run_later(l);
     int rc = event_base_loop(l->base, flags);
     run_later(l);
     if (rc < 0)
         return ERR_IO;
-    if (idle) /* what was put off may have found new work */
+    if (idle) /* run_later may have added events */
         *idle = rc == 1 && event_base_get_num_events(l->base, EVENT_BASE_COUNT_ADDED) == 0;
     return ERR_OK;
 }
@@ -87,7 +87,7 @@ void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fn)(void *arg)
     event_assign(&t->event, l->base, -1, 0, on_timer, t);
 }
 
-/* A pending event cannot change its kind: it is taken out, assigned and put in again. */
+/* libevent cannot change the kind of a pending event: delete, assign and add it again. */
 static enum err timer_start(struct loop_timer *t, int64_t ms, short kind)
 {
     struct timeval tv = clock_timeval(ms);

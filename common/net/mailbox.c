@@ -12,7 +12,7 @@ static void drop(struct mail *m)
         m->free(m->data);
 }
 
-/* Take all that wait at once: the arrays change places. */
+/* Takes all waiting messages: the arrays are swapped. */
 static void swap(struct mailbox *mb)
 {
     pthread_mutex_lock(&mb->lock);
@@ -83,7 +83,7 @@ void mailbox_close(struct mailbox *mb)
 static void wake(struct mailbox *mb)
 {
     uint64_t one = 1;
-    /* EAGAIN would mean 2^64 - 1 wake-ups that wait: awake it is. */
+    /* EAGAIN means that the counter is full, so the reader is due to wake already. */
     while (write(mb->fd, &one, sizeof(one)) < 0 && errno == EINTR)
         ;
 }
@@ -98,7 +98,7 @@ enum err mailbox_post(struct mailbox *mb, const struct mail *m)
     else
         mb->in[mb->n_in++] = *m;
     if (rc == ERR_OK && first)
-        wake(mb); /* under the lock: mailbox_close follows the last post only then */
+        wake(mb); /* under the lock, so that mailbox_close cannot close fd before */
     pthread_mutex_unlock(&mb->lock);
     if (rc != ERR_OK)
         drop(&(struct mail){.data = m->data, .free = m->free});

@@ -1,6 +1,5 @@
-/* Letters from any thread to one loop: a mutex, two arrays that change places, an eventfd.
- * Posting never blocks on the reader and allocates nothing; the loop is woken once for all that
- * wait. */
+/* Messages ("mail") from any thread to one loop: a mutex, two arrays that are swapped, and an eventfd. Posting
+ * never waits for the reader and allocates nothing. One wake-up serves all waiting mail. */
 #ifndef GRADWIRE_COMMON_NET_MAILBOX_H
 #define GRADWIRE_COMMON_NET_MAILBOX_H
 
@@ -11,18 +10,18 @@
 
 #include "common/net/loop.h"
 
-enum { MAILBOX_MAX = 4096 }; /* letters that wait; more are refused */
+enum { MAILBOX_MAX = 4096 }; /* waiting messages; more are refused */
 
 struct mail {
-    int type;             /* the reader's own enum */
-    uint64_t number;      /* an id, a step, a descriptor: what needs no memory */
-    void *data;           /* may be NULL */
-    void (*free)(void *); /* how data is freed where nobody took it; NULL: not at all */
+    int type;             /* from the reader's own enum */
+    uint64_t number;      /* a value that needs no memory: an id, a step, a descriptor */
+    void *data;           /* can be NULL */
+    void (*free)(void *); /* frees `data` if the reader did not take it; NULL: not freed */
 };
 
 struct mailbox {
     pthread_mutex_t lock;
-    struct mail *in, *out; /* posted; being read */
+    struct mail *in, *out; /* in: posted; out: being read */
     size_t n_in, n_out, read;
     int fd;
     struct event event;
@@ -30,17 +29,15 @@ struct mailbox {
     void *arg;
 };
 
-/* `fn` gets each letter on the loop's thread, in the order of posting; it takes m->data by setting
- * it to NULL. */
+/* `fn` gets each message on the loop's thread, in the order of posting. It takes m->data by setting it to NULL.
+ * Errors: ERR_NOMEM, ERR_IO. */
 enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, struct mail *m),
                       void *arg) MUST_CHECK;
-/* Frees the data of letters that nobody read. Thread: the loop's, never inside fn; nobody posts
- * from here on. */
+/* Frees the data of unread messages. Nothing can be posted afterwards. Thread: the loop's, but not inside fn. */
 void mailbox_close(struct mailbox *mb);
 
-/* m is copied; m->data moves, even on error (it is freed then).
- * Errors: ERR_TOOBIG MAILBOX_MAX letters wait already.
- * Thread: any; never blocks. */
+/* Copies *m and takes m->data; on error the data is freed. Errors: ERR_TOOBIG if MAILBOX_MAX messages wait
+ * already. Thread: any; never waits for the reader. */
 enum err mailbox_post(struct mailbox *mb, const struct mail *m) MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* OpenSSL's headers, all that are used: a type of theirs has the name of an error of ours. */
+/* All of OpenSSL's headers that are used. One of their types has the name of one of our error codes, ERR_STATE. */
 #ifndef GRADWIRE_COMMON_NET_OPENSSL_H
 #define GRADWIRE_COMMON_NET_OPENSSL_H
 

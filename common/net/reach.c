@@ -13,18 +13,18 @@
 #include "common/base/mem.h"
 #include "common/cluster/address.h"
 
-enum { AT_ONCE = 64 }; /* each a thread, then a socket */
+enum { AT_ONCE = 64 }; /* each needs a thread, then a socket */
 
-/* One of them on its way: first its name, then its addresses, one after the other. */
+/* One check in progress: first its name, then its addresses, one after the other. */
 struct attempt {
     char host[ADDRESS_HOST_MAX];
     uint16_t port;
-    struct lookup *lookup; /* NULL: an address, or no attempt is made */
+    struct lookup *lookup; /* NULL: not a name, or the check has failed */
     size_t n, next;
     struct address address[LOOKUP_ADDRESSES_MAX];
     int fd;
-    int each_ms;      /* for one address: a silent one leaves the others their time */
-    int64_t until_ms; /* of the one that is dialed */
+    int each_ms;      /* per address: a silent one must leave time for the others */
+    int64_t until_ms; /* deadline of the address being tried */
 };
 
 static void settle(struct reach *r, enum reach_is is, const char *why)
@@ -83,7 +83,7 @@ static void settle_error(struct reach *r, int error)
            error ? strerror(error) : "");
 }
 
-/* The first of the addresses that are left for which a connection is on its way. */
+/* Starts connecting to the next address for which that is possible. */
 static void dial(struct reach *r, struct attempt *a)
 {
     while (a->fd < 0 && a->next < a->n) {
@@ -100,7 +100,7 @@ static void dial(struct reach *r, struct attempt *a)
     }
 }
 
-/* It is there, it is not, or its time is up. */
+/* The connection is established, refused or out of time. */
 static void conclude(struct reach *r, struct attempt *a, bool answered)
 {
     int error = ETIMEDOUT;
@@ -124,7 +124,7 @@ static void connect_all(struct reach *r, struct attempt *a, size_t n, int ms)
     for (;;) {
         int64_t first_ms = INT64_MAX;
         for (size_t i = 0; i < n; i++) {
-            p[i] = (struct pollfd){.fd = a[i].fd, .events = POLLOUT}; /* -1 is passed over */
+            p[i] = (struct pollfd){.fd = a[i].fd, .events = POLLOUT}; /* poll skips -1 */
             if (a[i].fd >= 0 && a[i].until_ms < first_ms)
                 first_ms = a[i].until_ms;
         }

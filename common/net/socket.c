@@ -5,12 +5,12 @@
 #include <netinet/tcp.h>
 
 #ifndef TCP_RTO_MAX_MS
-#define TCP_RTO_MAX_MS 44 /* linux/tcp.h of 6.15 and later */
+#define TCP_RTO_MAX_MS 44 /* from linux/tcp.h of 6.15 */
 #endif
 
 void socket_set(int fd, int level, int option, int value)
 {
-    /* A socket that does not know the option (AF_UNIX in a test) works without it. */
+    /* A socket without the option (AF_UNIX in a test) works, too. */
     (void)!setsockopt(fd, level, option, &value, sizeof(value));
 }
 
@@ -39,8 +39,8 @@ void socket_tune(int fd)
     socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SOCKET_KEEP_IDLE_S);
     socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SOCKET_KEEP_EVERY_S);
     socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, SOCKET_KEEP_COUNT);
-    /* No TCP_USER_TIMEOUT: it would also end a connection to a process that is stopped while its host answers, with a
-     * window of 0 (conn.c tells the two apart). */
+    /* TCP_USER_TIMEOUT is not used: it would also end the connection to a stopped process whose host still
+     * responds with a window of 0. conn.c can tell the two cases apart. */
     socket_set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, SOCKET_RTO_MAX_MS);
 }
 

@@ -1,4 +1,4 @@
-/* What listening, dialing and connections share: a socket and its options. */
+/* Sockets and their options, shared by listeners and connections. */
 #ifndef GRADWIRE_COMMON_NET_SOCKET_H
 #define GRADWIRE_COMMON_NET_SOCKET_H
 
@@ -7,25 +7,27 @@
 #include <stdint.h>
 
 enum {
-    SOCKET_BUFFER_BYTES = 1 << 20, /* fixed: the kernel's own tuning makes fast links bimodal */
-    SOCKET_KEEP_IDLE_S = 2,        /* an idle peer's kernel is asked after 2 s, each 1 s */
+    /* fixed: with the kernel's auto-tuning, fast connections have two very different speeds */
+    SOCKET_BUFFER_BYTES = 1 << 20,
+    SOCKET_KEEP_IDLE_S = 2, /* the kernel probes an idle peer after 2 s, then every 1 s */
     SOCKET_KEEP_EVERY_S = 1,
-    SOCKET_KEEP_COUNT = 10,   /* conn.c is there first */
-    SOCKET_RTO_MAX_MS = 2000, /* between two tries to send the same, where the kernel can (6.15) */
+    SOCKET_KEEP_COUNT = 10, /* conn.c gives up earlier */
+    /* longest time between retransmissions, if the kernel has the option (6.15) */
+    SOCKET_RTO_MAX_MS = 2000,
 };
 
-/* A nonblocking, close-on-exec stream socket with its buffers fixed (before connect or listen, so
- * that the window is agreed on with them). -1 and errno on error. */
+/* Returns a nonblocking, close-on-exec stream socket, or -1 with errno. The buffer sizes are set here, before
+ * connect or listen, because the TCP window is negotiated from them. */
 int socket_open(int family);
-/* No Nagle, keepalive, unacknowledged timeout, buffers, nonblocking: what every connection has.
- * What a kind of socket does not know is left out. */
+/* Sets the options of every connection: nonblocking, no Nagle delay, keepalive, buffer sizes, retransmission
+ * limit. Options that the socket does not support are skipped. */
 void socket_tune(int fd);
-/* Set an option; a socket that does not know it goes without. */
+/* Sets an option; ignored if the socket does not support it. */
 void socket_set(int fd, int level, int option, int value);
-/* While corked only full packets leave; uncorking sends what is left. */
+/* While corked, only full packets leave. Uncorking sends the rest. */
 void socket_cork(int fd, bool corked);
 
-/* The port that a socket is bound to, or 0. */
+/* Returns the port that the socket is bound to, or 0. */
 uint16_t socket_port(int fd);
 
 #endif

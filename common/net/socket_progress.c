@@ -1,4 +1,4 @@
-/* Apart from socket.c, since <linux/tcp.h> and <netinet/tcp.h> do not go together. */
+/* Separate from socket.c because <linux/tcp.h> and <netinet/tcp.h> cannot be included together. */
 #include "common/net/socket_progress.h"
 
 #include <linux/tcp.h>
@@ -14,7 +14,7 @@ enum err socket_progress(int fd, struct link_progress *p)
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
         bytes < offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans)
         return ERR_STATE;
-    /* without the SYN, which is acknowledged, too */
+    /* tcpi_bytes_acked also counts the SYN; the sent bytes do not */
     uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
     *p = (struct link_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
                                 info.tcpi_notsent_bytes};

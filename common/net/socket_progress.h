@@ -1,4 +1,4 @@
-/* What the kernel knows of a connection's pace. */
+/* The kernel's statistics about the progress of a TCP connection. */
 #ifndef GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
 #define GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
 
@@ -7,12 +7,13 @@
 #include "common/base/err.h"
 #include "common/codec/link_progress.h"
 
-/* Errors: ERR_STATE no TCP, or a kernel that does not tell. */
+/* Reads the bytes acknowledged, the busy time, and the bytes that wait. Errors: ERR_STATE not TCP, or the kernel
+ * has no such statistics. */
 enum err socket_progress(int fd, struct link_progress *p) MUST_CHECK;
 
-/* For how long nothing was heard of the peer's host: no data, and no acknowledgement. It is asked when there is nothing to
- * send (keepalive). 0 where that is not known: no TCP, or the peer's process takes nothing (its window is 0), and then
- * its host is asked ever more rarely; two questions without an answer count. */
+/* Returns the ms since the peer's host last sent data or an acknowledgement. Keepalive probes it if there is
+ * nothing to send. Returns 0 if unknown: if the socket is not TCP, or if the peer's process reads nothing (window
+ * 0) and fewer than two probes are unanswered, because the kernel then probes less and less often. */
 int64_t socket_silent_ms(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* Who this process is: its certificate, its key and its CA, as they stand in three files. */
+/* The identity of this process: its certificate, its key and its CA, from three files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 static struct tls *own;
 
-/* "--tls_cert" */
+/* Returns the flag's name, such as "--tls_cert". */
 static const char *tls_flag(int file)
 {
     static const char *const flags[] = {"--tls_cert", "--tls_key", "--tls_ca"};
@@ -41,7 +41,7 @@ static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, cons
     return err_set(e, ERR_INPUT, "%s=%.200s: %s", tls_flag(file), t->file[file], what);
 }
 
-/* Never ask on a terminal. */
+/* Never prompt for a passphrase. */
 static int no_passphrase(char *out, int bytes, int writing, void *arg)
 {
     (void)out, (void)bytes, (void)writing, (void)arg;
@@ -63,7 +63,7 @@ static enum err stamp_files(const struct tls *t, struct stat stamp[TLS_FILES], s
     return ERR_OK;
 }
 
-/* Another mode alone is no other file. */
+/* A change of the mode alone does not count. */
 static bool same_stamp(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -119,10 +119,10 @@ static bool set_rules(SSL_CTX *ctx)
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(ctx, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    /* a record in one read; a larger buffer only leaves the cache */
+    /* one read per record; a larger buffer would not fit the CPU's cache */
     SSL_CTX_set_read_ahead(ctx, 1);
-    /* Each connection proves itself anew: no tickets, and nothing that comes before the handshake. Of the suites the
-     * cheapest is first: AES-128 has fewer rounds than AES-256, and the CPU has instructions for it. */
+    /* Every connection authenticates from scratch: no session tickets, no early data. The cheapest cipher comes
+     * first: AES-128 has fewer rounds than AES-256, and CPUs have instructions for both. */
     return SSL_CTX_set_num_tickets(ctx, 0) == 1 && SSL_CTX_set_max_early_data(ctx, 0) == 1 &&
            SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
@@ -157,18 +157,18 @@ static int64_t seconds_of(const ASN1_TIME *at)
     return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-/* Locked, or not shared yet. */
+/* Call it with the lock held, or before *t is shared. */
 static enum err take_files(struct tls *t, struct errmsg *e)
 {
     struct stat stamp[TLS_FILES];
     SSL_CTX *ctx = NULL;
-    enum err err =
-        stamp_files(t, stamp, e); /* first: what changes from here on is seen next time */
+    /* before reading: a later change is then seen by the next check */
+    enum err err = stamp_files(t, stamp, e);
     if (!err)
         err = make_ctx(t, &ctx, e);
     if (err)
         return err;
-    SSL_CTX_free(t->ctx); /* connections keep theirs */
+    SSL_CTX_free(t->ctx); /* existing connections keep a reference */
     t->ctx = ctx;
     memcpy(t->stamp, stamp, sizeof stamp);
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
@@ -177,7 +177,8 @@ static enum err take_files(struct tls *t, struct errmsg *e)
     return ERR_OK;
 }
 
-/* By who uses the files: who only tries them starts somebody that says it. */
+/* Called only by a process that uses the files. The launcher only checks them, and the processes that it starts
+ * will warn. */
 static void warn_readable(const struct tls *t)
 {
     if (t->stamp[TLS_KEY].st_mode & S_IROTH)
@@ -223,7 +224,7 @@ void tls_free(struct tls *t)
     mem_free(t);
 }
 
-/* Has one of them changed? One that is not there has: while kubelet swaps, say. */
+/* Has one of the files changed? A missing file counts as changed, for example while kubelet swaps them. */
 static bool changed(const struct tls *t)
 {
     for (int i = 0; i < TLS_FILES; i++) {
@@ -266,7 +267,7 @@ bool tls_look(struct tls *t, int64_t now_ms)
     return taken;
 }
 
-/* ---- that of the process ---- */
+/* ---- this process's identity ---- */
 
 static enum err check_given(const struct tls_files *f, struct errmsg *e)
 {
@@ -311,7 +312,8 @@ static enum err check_named(const struct tls *t, const char *address, struct err
                       t->names, host);
 }
 
-/* Would a process that has the same CA take this certificate? As a server's only where it is dialed. */
+/* Would a process with the same CA accept this certificate? Its use as a server's is checked only if others
+ * connect to this process. */
 static int verify_own(const struct tls *t, const char *purpose)
 {
     STACK_OF(X509) *between = NULL;

@@ -1,13 +1,12 @@
-/* TLS 1.3 with a certificate on both sides, by OpenSSL: who a process is (tls.c), one connection of it (tls_link.c),
- * which names a peer may have (tls_names.c), what is told of it (tls_report.c).
- *
- * Happy path: tls_load at start-up; each connection that is dialed or accepted gets a tls_link of the
- * files as they are then; handshake, read and write never block, and say what they wait for.
- * Failure modes: files that do not fit each other are refused at start-up by name; later they are
- * kept out with a warning and looked at again. A peer without a certificate of our CA gets an alert
- * and nothing else; why it was refused is one line here, and one at the peer.
- *
- * One identity for a process, as with the token; tests have more. Without one all is plain TCP. */
+/* TLS 1.3 with certificates on both sides, by OpenSSL. tls.c: the identity of a process; tls_link.c: one connection;
+ * tls_names.c: the names that a peer can have; tls_report.c: log, metrics, status.
+ * Use: call tls_load at start-up. Each connection, dialed or accepted, gets a tls_link made from the present files.
+ * Handshake, read and write never block; they return which socket event to wait for.
+ * Failures: files that do not match each other are refused at start-up, by name. Later, such files are ignored with a
+ * warning, and checked again. A peer without a certificate of our CA gets an alert and no data; both sides log one
+ * line with the reason.
+ * A process has one identity, as with the token; tests have several. Without an identity all connections are plain
+ * TCP. */
 #ifndef GRADWIRE_COMMON_NET_TLS_H
 #define GRADWIRE_COMMON_NET_TLS_H
 
@@ -20,116 +19,120 @@
 #include "common/base/err.h"
 
 enum {
-    TLS_RECORD_BYTES = 16384,    /* of plain text, at most (RFC 8446, 5.1) */
-    TLS_REKEY_RECORDS = 1 << 23, /* under one key; AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
-    TLS_HANDSHAKE_MS = 10000,    /* for the whole of it */
-    TLS_SILENT_MS =
-        2000, /* who says nothing for so long does not only look whether the port is there */
-    TLS_LOOK_MS = 1000, /* between two looks at the files */
-    TLS_SAY_MS = 10000, /* between two log lines of a kind about refused peers */
+    TLS_RECORD_BYTES = 16384, /* most plaintext bytes of a record (RFC 8446, 5.1) */
+    /* records per key; the bound of AES-GCM is 2^24.5 (RFC 8446, 5.5) */
+    TLS_REKEY_RECORDS = 1 << 23,
+    TLS_HANDSHAKE_MS = 10000, /* for the complete handshake */
+    TLS_SILENT_MS = 2000, /* a peer that is silent for this long and hangs up was no port check */
+    TLS_LOOK_MS = 1000,   /* interval of the checks for changed files */
+    TLS_SAY_MS = 10000,   /* time between two log lines about refused peers of one kind */
     TLS_WHY_BYTES = 256,
 };
 
 struct metrics;
-struct tls;      /* who this process is */
+struct tls;      /* the identity of this process */
 struct tls_link; /* one connection */
 
 struct tls_files {
     const char *cert, *key, *ca; /* PEM; "": not given */
-    const char *names; /* "worker=NAME,chief=NAME": more names that a role may have; "": none */
+    /* "worker=NAME,chief=NAME": more names that peers of a role can have; "": none */
+    const char *names;
 };
 
-/* ---- who this process is ---- */
+/* ---- identity ---- */
 
-/* Errors: ERR_INPUT with one line that names the file, and what would be right; ERR_NOMEM.
- * Thread: start-up; reads files. */
+/* Reads the files. Errors: ERR_INPUT with one line that names the file and what is needed; ERR_NOMEM. Thread:
+ * start-up's; reads files. */
 enum err tls_new(struct tls **t, const struct tls_files *f, struct errmsg *e) MUST_CHECK;
-void tls_free(struct tls *t); /* NULL is ignored; links live on */
-/* Look whether a file is another one than before (by inode, time and size: kubelet swaps a symlink), not
- * more often than each TLS_LOOK_MS, and take the new ones for connections from now on. True: taken.
- * Thread: any; reads three small files when they have changed. */
+void tls_free(struct tls *t); /* NULL is ignored; existing links stay valid */
+/* Checks, at most every TLS_LOOK_MS, whether a file was replaced: its inode, time or size differs (kubelet swaps a
+ * symbolic link). New files are used for connections from now on. Returns true if new files are in use. Thread:
+ * any; reads three small files if they have changed. */
 bool tls_look(struct tls *t, int64_t now_ms);
 
-/* The process's own, from its flags: nothing given is none. Errors: as tls_new; some of the three are
- * missing. */
+/* Loads this process's identity from its flags; without flags it has none. Errors: as tls_new; also if only some
+ * of the three files are given. */
 enum err tls_load(const struct tls_files *f, struct errmsg *e) MUST_CHECK;
 void tls_forget(void);
-struct tls *tls_own(void); /* NULL: none */
-/* For who starts others: would tls_load do, and does the certificate name `address` (host:port), as others dial it, and is it
- * of the CA that is given beside it? NULL: nobody dials. Nothing is kept. Errors: as tls_load. */
+struct tls *tls_own(void); /* NULL: no TLS */
+/* A check before starting another process: would tls_load succeed there, does the certificate contain the host of
+ * `address` (host:port), under which others connect to the process, and has the given CA signed the certificate?
+ * `address` NULL: no process connects to it. Nothing is kept. Errors: as tls_load. */
 enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e) MUST_CHECK;
-/* Tests: another one, which stays the caller's. */
+/* Tests: use another identity; it still belongs to the caller. */
 void tls_own_set(struct tls *t);
 
 /* ---- one connection ---- */
 
 enum tls_io {
     TLS_OK,
-    TLS_WANTS_READ, /* nothing happened: again when the socket is readable */
+    TLS_WANTS_READ, /* nothing was done: retry when the socket is readable */
     TLS_WANTS_WRITE,
-    TLS_END,   /* the peer hung up */
-    TLS_ERROR, /* errno, or 0 and tls_link_why */
+    TLS_END,   /* the peer has closed the connection */
+    TLS_ERROR, /* errno is set; or errno is 0 and tls_link_why has the reason */
 };
 
-/* `host` is who was dialed, as it was asked for: its certificate must name it. NULL: accepted. Errors:
- * ERR_NOMEM. Thread: any; the link is one thread's at a time. */
+/* `host`: the name that was dialed, which the peer's certificate must contain; NULL: accepted. The socket still
+ * belongs to the caller. Errors: ERR_NOMEM. Thread: any, but only one at a time. */
 enum err tls_link_new(struct tls_link **l, struct tls *t, int fd, const char *host) MUST_CHECK;
-void tls_link_free(struct tls_link *l); /* NULL is ignored; the socket is left alone */
+void tls_link_free(struct tls_link *l); /* NULL is ignored; does not close the socket */
 bool tls_link_dialed(const struct tls_link *l);
 enum tls_io tls_link_shake(struct tls_link *l);
-/* At most one record. */
+/* Reads at most one record. */
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got);
-/* What the next record has: `bytes` at `from`, which is `at`, or where the owner has them. After TLS_WANTS_* it waits: as
- * many bytes, and the same ones, go with the next call. OpenSSL has encrypted them already; so they may stand elsewhere
- * by then, but not with the kernel's TLS, of which it keeps no copy, but the address (its issue 21202). */
+/* The contents of the next record: `bytes` at `from`, which is `at` or the owner's memory. After TLS_WANTS_* the
+ * record waits: the next call must pass the same bytes. OpenSSL has encrypted them already, so they can be at
+ * another address by then. With the kernel's TLS the address must stay the same, because OpenSSL keeps only the
+ * address (its issue 21202). */
 struct tls_record {
-    size_t bytes; /* 0: none waits */
-    bool stays;   /* it is the kernel's: in `at`, which is as it was while it waits */
+    size_t bytes; /* 0: no record waits */
+    bool stays;   /* the kernel encrypts: use `at`, and leave it unchanged while the record waits */
     const uint8_t *from;
     uint8_t at[TLS_RECORD_BYTES];
 };
-struct tls_record *tls_link_record(struct tls_link *l); /* the link's, as long as it lives */
-/* Write that record. Its `bytes` are 0 again when *sent of them have left. */
+struct tls_record *tls_link_record(struct tls_link *l); /* valid as long as the link */
+/* Writes that record. On TLS_OK, *sent bytes have left and the record's `bytes` is 0. */
 enum tls_io tls_link_write(struct tls_link *l, size_t *sent);
-bool tls_link_pending(
-    const struct tls_link *l);         /* bytes are here that the socket will not tell of */
-void tls_link_bye(struct tls_link *l); /* close_notify, if the socket takes it */
-bool tls_link_untouched(const struct tls_link *l); /* the peer has sent nothing at all */
-bool tls_link_in_kernel(const struct tls_link *l); /* the kernel encrypts what is sent */
-/* Why the last TLS_ERROR came, in words for the log; "" for one of the socket. */
+/* bytes are buffered here, for which the socket gives no event */
+bool tls_link_pending(const struct tls_link *l);
+void tls_link_bye(struct tls_link *l);             /* sends close_notify if the socket accepts it */
+bool tls_link_untouched(const struct tls_link *l); /* the peer has sent no byte */
+bool tls_link_in_kernel(const struct tls_link *l); /* the kernel encrypts outgoing data */
+/* The reason of the last TLS_ERROR, as text for the log; "" if errno was the reason. */
 const char *tls_link_why(const struct tls_link *l);
 
 /* ---- names ---- */
 
-/* Whether the peer's certificate lets it be trainer `worker` (0: the chief) of this cluster: it names the host of that
- * entry, where the entry is known here, or has one of the names that `t` allows for the role. If not, `why` has who
- * it is and what was expected. */
+/* Returns whether the peer's certificate allows it to be the trainer `worker` (0: the chief) of this cluster: it
+ * contains the host of that entry, if the entry is known here, or a name that `t` allows for the role. If not,
+ * `why` has the certificate's names and the expected ones. */
 bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct cluster *c,
                      uint32_t worker, char *why, size_t bytes);
-/* Who accepts trainers must know what they may be called: ERR_INPUT where the cluster does not list them and
- * --tls_names does not say. */
+/* A process that accepts trainers must know their names. Errors: ERR_INPUT if neither the cluster's list nor
+ * --tls_names has them. */
 enum err tls_check_cluster(const struct tls *t, const struct cluster *c,
                            struct errmsg *e) MUST_CHECK;
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 enum tls_refusal {
-    TLS_PLAIN,       /* no TLS at all */
-    TLS_CERTIFICATE, /* none, not of our CA, expired, or of another host */
-    TLS_NAME,        /* not that of the role that the hello claims */
-    TLS_HANDSHAKE,   /* stalled, ended, garbled */
+    TLS_PLAIN,       /* the peer does not use TLS */
+    TLS_CERTIFICATE, /* no certificate, wrong CA, expired, or for another host */
+    TLS_NAME,        /* no name for the role that the hello claims */
+    TLS_HANDSHAKE,   /* timed out, ended or invalid */
     TLS_REFUSALS
 };
 
-/* A peer that came to us was refused: counted, and told now and then. Thread: any. */
+/* Counts a peer that connected to us and was refused; logs it at most every TLS_SAY_MS per kind. Thread: any. */
 void tls_refused(enum tls_refusal kind, const char *peer, const char *why);
-enum tls_refusal tls_link_refusal(const struct tls_link *l); /* what a failed handshake was */
-void tls_count_up(const struct tls_link *l);                 /* a handshake succeeded */
+enum tls_refusal tls_link_refusal(const struct tls_link *l); /* the kind of a failed handshake */
+void tls_count_up(const struct tls_link *l);                 /* counts a completed handshake */
 uint64_t tls_refusals(enum tls_refusal kind);
 
-/* Families gradwire_tls_*; nothing without TLS. */
+/* The metrics gradwire_tls_*; none without TLS. */
 void tls_metrics(struct metrics *m);
-/* For /status: file names, names and dates of certificates, never a key; null without TLS. */
+/* For /status: file names, the certificate's names and expiry, and counters; never a key. null without TLS.
+ * Returns a new reference, or NULL if memory runs out. */
 json_t *tls_json(void);
 
 #endif

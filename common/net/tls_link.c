@@ -1,4 +1,4 @@
-/* One connection under TLS. OpenSSL reads and writes the socket; nothing here blocks. */
+/* One connection with TLS. OpenSSL reads and writes the socket; nothing here blocks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "common/net/tls_state.h"
 
-/* ---- why ---- */
+/* ---- reasons ---- */
 
 static void name_issuer(const X509 *cert, char *out, size_t bytes)
 {
@@ -15,7 +15,7 @@ static void name_issuer(const X509 *cert, char *out, size_t bytes)
     (void)snprintf(out, bytes, "%s", line[0] == '/' ? line + 1 : line);
 }
 
-/* The peer's certificate does not hold: what it is, and what was expected. */
+/* The peer's certificate is not valid: describe it and what was expected. */
 static void explain_certificate(struct tls_link *l, int error, int depth, const X509 *cert)
 {
     char names[TLS_NAMES_BYTES] = "?", issuer[100] = "?", at[40] = "?";
@@ -52,7 +52,7 @@ static int on_verify(int ok, X509_STORE_CTX *store)
     return 0;
 }
 
-/* An alert of the peer's. */
+/* The peer sent an alert. */
 static void explain_alert(struct tls_link *l, int alert)
 {
     bool certificate = (alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_UNKNOWN_CA &&
@@ -80,7 +80,7 @@ static void explain(struct tls_link *l)
     unsigned long error = ERR_peek_error();
     int reason = ERR_GET_REASON(error);
     const char *text = ERR_reason_error_string(error);
-    if (l->unverified) /* it is said */
+    if (l->unverified) /* on_verify has written the reason */
         return;
     if (reason > SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256) {
         explain_alert(l, reason - SSL_AD_REASON_OFFSET);
@@ -134,7 +134,7 @@ static SSL *new_ssl(struct tls_link *l, struct tls *t)
     return ssl;
 }
 
-/* Who was dialed is who must be there. */
+/* The peer's certificate must contain the host that was dialed. */
 static bool expect_host(struct tls_link *l, const char *with_dot)
 {
     const char *host = l->host;
@@ -210,7 +210,8 @@ struct tls_record *tls_link_record(struct tls_link *l)
     return &l->record;
 }
 
-/* With the next write. The kernel of Linux before 6.14 cannot, and OpenSSL does not ask a newer one. */
+/* The new key applies from the next write. With the kernel's TLS there is no new key: Linux before 6.14 has no
+ * support, and OpenSSL does not request it from newer ones. */
 static void rekey(struct tls_link *l)
 {
     if (!tls_link_in_kernel(l) && SSL_key_update(l->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)

@@ -1,4 +1,4 @@
-/* Which names a certificate has (subjectAltName alone, RFC 6125), and which a peer must have. */
+/* The names in a certificate (subjectAltName only, RFC 6125), and the names that a peer must have. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { CHECK_FLAGS = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT };
 
-/* ---- what a certificate says ---- */
+/* ---- names in a certificate ---- */
 
 static bool dns_text(const ASN1_STRING *name, char *out, size_t bytes)
 {
@@ -18,7 +18,7 @@ static bool dns_text(const ASN1_STRING *name, char *out, size_t bytes)
         return false;
     memcpy(out, text, n);
     out[n] = 0;
-    for (size_t i = 0; i < n; i++) /* a log line is one line, whatever a CA signs */
+    for (size_t i = 0; i < n; i++) /* a log line must stay one line, whatever a CA has signed */
         if (out[i] <= ' ' || out[i] > '~')
             out[i] = '?';
     return true;
@@ -31,7 +31,7 @@ static bool ip_text(const ASN1_STRING *name, char *out, size_t bytes)
     return family && inet_ntop(family, ASN1_STRING_get0_data(name), out, (socklen_t)bytes);
 }
 
-/* A DNS name or an IP address; other kinds have no text. */
+/* Writes a DNS name or an IP address; false for other kinds of names. */
 static bool name_text(const GENERAL_NAME *name, char *out, size_t bytes)
 {
     return name->type == GEN_DNS
@@ -82,9 +82,9 @@ bool tls_names_host(X509 *cert, const char *with_dot)
                : X509_check_host(cert, host, 0, CHECK_FLAGS, NULL) == 1;
 }
 
-/* ---- names that --tls_names allows ---- */
+/* ---- names allowed by --tls_names ---- */
 
-/* A pattern is a name, an address, or "*." and a name: then one label is free. */
+/* A pattern is a name, an address, or "*." and a name; "*" matches exactly one label. */
 static bool fits(const char *pattern, const char *name)
 {
     const char *dot = strchr(name, '.');
@@ -93,7 +93,7 @@ static bool fits(const char *pattern, const char *name)
     return strncmp(pattern, "*.", 2) == 0 && dot && dot > name && strcasecmp(pattern + 1, dot) == 0;
 }
 
-/* Has the certificate a name that fits the pattern? */
+/* Does the certificate contain a name that matches the pattern? */
 static bool allows(const char *pattern, const X509 *cert)
 {
     char one[ADDRESS_HOST_MAX];
@@ -147,7 +147,7 @@ enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e)
 
 /* ---- roles ---- */
 
-/* Where trainer `worker` is said to be; NULL: not known here. */
+/* Returns the address that the cluster lists for trainer `worker`; NULL if it lists none. */
 static const char *address_of(const struct cluster *c, uint32_t worker)
 {
     uint32_t i = worker - c->separate_chief;
@@ -164,7 +164,7 @@ static bool names_chief(const struct tls *t)
     return false;
 }
 
-/* The chief is a worker, too, unless it stands apart or has names of its own. */
+/* Names for workers are valid for the chief, too, unless it is a separate process or has names of its own. */
 static bool role_allows(const struct tls *t, const struct tls_allowed *a, const struct cluster *c,
                         uint32_t worker)
 {
@@ -180,7 +180,7 @@ static bool is_allowed(const struct tls *t, const struct cluster *c, uint32_t wo
     return false;
 }
 
-/* "host-3 or *.ns.svc" */
+/* Writes the expected names, as "host-3 or *.ns.svc". */
 static void expected(const struct tls *t, const struct cluster *c, uint32_t worker,
                      const char *host, char *out, size_t bytes)
 {
@@ -231,7 +231,7 @@ enum err tls_check_cluster(const struct tls *t, const struct cluster *c, struct 
         if (!t->allowed[i].chief)
             return ERR_OK;
     if (!c->sparse && c->chief)
-        return ERR_OK; /* a chief and no workers */
+        return ERR_OK; /* only the chief connects */
     return err_set(e, ERR_INPUT,
                    "with TLS %s wants to know its workers' names, and the cluster does not list "
                    "them: --tls_names=worker=NAME, as in their certificates (*.REST is one free "

@@ -1,4 +1,4 @@
-/* What is told of TLS: the log, /metrics, /status. */
+/* Reports about TLS: the log, /metrics, /status. */
 #include <stdatomic.h>
 
 #include "common/base/clock.h"
@@ -15,7 +15,7 @@ static struct {
 
 static const char *const word[TLS_REFUSALS] = {"plain", "certificate", "name", "handshake"};
 
-/* Strangers may come as often as they like; the log hears of each kind now and then. */
+/* Unauthenticated peers can connect without end; the log reports each kind only every TLS_SAY_MS. */
 void tls_refused(enum tls_refusal kind, const char *peer, const char *why)
 {
     int64_t now_ms = clock_now_ms(), said_ms = atomic_load(&told.said_ms[kind]);

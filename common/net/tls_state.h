@@ -1,4 +1,4 @@
-/* What tls*.c share. */
+/* Shared by tls*.c. */
 #ifndef GRADWIRE_COMMON_NET_TLS_STATE_H
 #define GRADWIRE_COMMON_NET_TLS_STATE_H
 
@@ -11,7 +11,7 @@
 
 enum { TLS_NAMES_BYTES = 160, TLS_ALLOWED_MAX = 16 };
 
-/* A name that a role may have besides the host of its entry. */
+/* A name that peers of a role can have, in addition to the host of their entry. */
 struct tls_allowed {
     bool chief;
     char name[ADDRESS_HOST_MAX];
@@ -24,34 +24,36 @@ struct tls {
     struct tls_allowed allowed[TLS_ALLOWED_MAX];
     size_t n_allowed;
 
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects all members below */
     SSL_CTX *ctx;
-    struct stat stamp[TLS_FILES]; /* which files they were */
+    struct stat stamp[TLS_FILES]; /* identifies the loaded files */
     int64_t looked_ms;
-    char said[300];              /* the last warning */
+    char said[300];              /* the last warning, so that it is not repeated */
     char names[TLS_NAMES_BYTES]; /* of our certificate */
-    int64_t expires_s;           /* since the epoch */
+    int64_t expires_s;           /* since the Unix epoch */
     uint64_t reloads;
 };
 
 struct tls_link {
     SSL *ssl;
-    bool dialed, unverified, plain; /* unverified: the peer's certificate did not hold */
-    char host[ADDRESS_HOST_MAX];    /* dialed */
+    /* unverified: the peer's certificate is missing or not valid; plain: the peer does not use TLS */
+    bool dialed, unverified, plain;
+    char host[ADDRESS_HOST_MAX]; /* the host that was dialed; "" if accepted */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
-    uint64_t records, rekey_records, rekeyed; /* written; between two keys (tests: fewer) */
+    /* records written; records per key (tests: fewer); new keys so far */
+    uint64_t records, rekey_records, rekeyed;
     struct tls_record record;
 };
 
 /* ---- tls_names.c ---- */
-/* "DNS:a.b, IP:1.2.3.4", cut to fit; "no name" where there is none. */
+/* Writes "DNS:a.b, IP:1.2.3.4", truncated to fit; "no name" if the certificate contains none. */
 void tls_names_of(const X509 *cert, char *out, size_t bytes);
-/* `host` as a certificate has it: without the dot that ends an absolute name. */
+/* Copies `host` as certificates spell it: without the final dot of an absolute name. */
 void tls_host_copy(char *out, size_t bytes, const char *host);
 bool tls_names_host(X509 *cert, const char *with_dot);
 enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e) MUST_CHECK;
-/* "Nov 21 12:00:00 2026 GMT" */
+/* Writes a time as "Nov 21 12:00:00 2026 GMT". */
 void tls_time_text(const ASN1_TIME *at, char *out, size_t bytes);
 
 #endif

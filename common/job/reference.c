@@ -65,7 +65,7 @@ static const struct section {
      "means."},
     {"checkpoint", NULL},
     {"timeouts", NULL},
-    {"logs", "What goes to DIR/logs; docs/running.md, \"TensorBoard\", says what is there."},
+    {"logs", "What goes to DIR/logs; docs/guides/tensorboard.md says what is there."},
     {"ps", NULL},
     {"worker", NULL},
 };

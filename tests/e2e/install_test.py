@@ -111,7 +111,7 @@ class InstallTest(Case):
         old.write_text("of the version before")
         self.install(f"--prefix={prefix}")
         self.assertFalse(old.exists())
-        self.assertTrue((prefix / "share/gradwire/docs/running.md").exists())
+        self.assertTrue((prefix / "share/gradwire/docs/guides/resume.md").exists())
 
     def test_destdir_stages_a_package_and_a_prefix_that_cannot_be_written_is_one_error(self):
         stage = self.tmp / "stage"

@@ -1,7 +1,7 @@
-/* The clocks of bounded staleness as one shard has heard them (Ho et al. 2013, "More effective distributed ML via a
- * stale synchronous parallel parameter server"). A worker's clock is the number of batches that it has finished and
- * whose updates this shard has, counted from where it entered. A worker at clock c may read when no live worker's
- * clock is below c - s. Who has nothing to do is idle and holds nobody up; who begins enters at the least live clock.
+/* The workers' clocks of bounded staleness, as one shard knows them (Ho et al. 2013, "More effective distributed ML via a
+ * stale synchronous parallel parameter server"). A worker's clock is its entry value plus the number of batches that it
+ * has finished since and whose updates this shard has. A worker at clock c may read if no live worker's clock is below
+ * c - s. A worker without a batch is idle and delays no other worker. A worker that begins enters at the least live clock.
  * Pure. */
 #ifndef GRADWIRE_PS_CORE_CLOCKS_H
 #define GRADWIRE_PS_CORE_CLOCKS_H
@@ -16,33 +16,34 @@ struct clock_of {
     uint32_t worker;
     bool idle;
     uint64_t incarnation;
-    uint64_t entry; /* its own count of its entries: what is said of a former one is stale */
+    uint64_t entry; /* the worker's count of its entries; messages with an earlier one are stale */
     uint64_t clock;
 };
 
 struct clocks {
     size_t n;
     struct clock_of *of;
-    uint64_t highest; /* that anybody ever had */
+    uint64_t highest; /* the highest clock that any worker ever had */
 };
 
 void clocks_close(struct clocks *c);
 
-/* The least live clock; UINT64_MAX: nobody is live. */
+/* The least live clock; UINT64_MAX: no worker is live. */
 uint64_t clocks_least(const struct clocks *c);
-/* Who has it; NULL: nobody is live. */
+/* A worker with the least live clock; NULL: no worker is live. */
 const struct clock_of *clocks_last(const struct clocks *c);
 
-/* The worker begins: at the least live clock, or where nobody is live at the highest that there was. Said again it gets
+/* The worker begins at the least live clock, or, if no worker is live, at the highest clock so far. A repeated entry gets
  * the same answer. Errors: ERR_NOMEM. */
 enum err clocks_enter(struct clocks *c, uint32_t worker, uint64_t incarnation, uint64_t entry,
                       uint64_t *clock) MUST_CHECK;
 
-/* The worker is at `clock`, or idle from there on. Clocks only grow; of an unknown worker or a former entry: nothing. */
+/* The worker is at `clock`, or idle from there on. Clocks only grow. Does nothing for an unknown worker or an earlier
+ * entry. */
 void clocks_tick(struct clocks *c, uint32_t worker, uint64_t incarnation, uint64_t entry,
                  uint64_t clock, bool idle);
 
-/* Every shard refuses incarnations of the worker below this one: they count no more. */
+/* Forget the worker's clock if its incarnation is below this one, because every shard refuses such incarnations. */
 void clocks_drop(struct clocks *c, uint32_t worker, uint64_t below);
 
 bool clocks_may_read(const struct clocks *c, uint64_t clock, uint64_t staleness);

@@ -1,6 +1,6 @@
-/* Exactly once in async: the pair (batch id, chunk) is applied once on a shard, whatever is retried or redone. Parts of
- * tables count as chunks behind the last one.
- * `resolved` holds the ids of which every chunk is applied; `partial` those of which only some are. Pure. */
+/* Exactly once in async: a shard applies the pair (batch id, chunk) once, however often a push is retried or a batch is
+ * recomputed. Parts of tables count as chunks with numbers after the last chunk.
+ * `resolved` has the ids with all chunks applied, `partial` the ids with only some chunks applied. Pure. */
 #ifndef GRADWIRE_PS_CORE_ONCE_H
 #define GRADWIRE_PS_CORE_ONCE_H
 
@@ -24,10 +24,10 @@ struct once {
 };
 
 enum once_verdict {
-    ONCE_APPLY,     /* the first time: it is marked, and the caller applies it */
-    ONCE_LAST,      /* the same, and it was the id's last chunk: the id is resolved */
+    ONCE_APPLY,     /* the first time: the pair is marked, and the caller applies it */
+    ONCE_LAST,      /* the same, and it was the id's last chunk: the id is now resolved */
     ONCE_DUPLICATE, /* applied before */
-    ONCE_TOO_FAR,   /* beyond the window: the peer is wrong */
+    ONCE_TOO_FAR,   /* beyond the window: the peer has made an error */
     ONCE_NO_MEMORY,
 };
 
@@ -37,7 +37,7 @@ void once_close(struct once *o);
 /* Forget everything but `resolved` (a restore). */
 void once_restore(struct once *o, const struct ids *resolved);
 
-/* What once_admit is going to say, but for ONCE_LAST; there is memory for its mark then. */
+/* Return what once_admit would return (ONCE_APPLY instead of ONCE_LAST), and reserve the memory that it needs. */
 enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk);
 enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk);
 

@@ -8,10 +8,10 @@
 
 struct shard_async {
     struct once once;
-    uint64_t *chunk_t;                                 /* updates of each chunk */
-    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS]; /* of each part; batches that it has had */
-    struct stale *stale; /* of each worker that said hello: shard_stale.c */
-    /* memory of shard_status */
+    uint64_t *chunk_t;                                 /* number of updates of each chunk */
+    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS]; /* of each part: updates; batches */
+    struct stale *stale; /* of each worker that has sent a hello: shard_stale.c */
+    /* memory that shard_status uses */
     uint8_t *partial;
     Gradwire__WorkerStaleness *staleness, **staleness_at;
 };
@@ -25,7 +25,8 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                           struct buffer *body, struct errmsg *e) MUST_CHECK;
-/* A part's gradient is the mean over the push's examples, and each (name, part) is applied once. An ask is answered at once. */
+/* A part's gradient is the mean over the push's examples. Each (name, part) is applied once. A request for rows is answered
+ * immediately. */
 enum err shard_async_rows_push_fits(const struct shard *s, const Gradwire__RowsPush *m,
                                     bool *wanted, struct errmsg *e) MUST_CHECK;
 enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
@@ -34,34 +35,35 @@ enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
 enum err shard_async_rows_answer(struct shard *s, struct shard_peer *peer,
                                  const Gradwire__RowsAsk *m, struct buffer *body,
                                  struct errmsg *e) MUST_CHECK;
-/* One shard may have had a batch whole that another worker redid for the others as not finite, without examples: their t
- * differ by 1 then, and this makes them equal again. */
+/* Make t the same on all shards. It can differ by 1: one shard had a batch completely, and another worker recomputed the
+ * batch for the other shards, found it not finite, and pushed it without examples. */
 void shard_async_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */
 bool shard_stale_takes(const Gradwire__Settings *m);
-/* What of the settings does not go with tables; NULL: nothing. */
+/* The setting that cannot be combined with tables, as text; NULL: there is none. */
 const char *shard_stale_refused(const Gradwire__Settings *m);
 const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_stale_join(struct shard *s, uint32_t worker,
                           uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */
 void shard_stale_close(struct shard *s);
-/* The worker is sent these chunks as they are now. */
+/* Note that the worker is being sent the present values of these chunks. */
 void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t count);
-/* Update one chunk by the gradient that `worker` computed from what it was sent last: g is its sum over `examples`. */
+/* Update one chunk by the gradient that `worker` computed from the values that it was sent last. g is the sum over
+ * `examples`. */
 void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                        uint32_t examples);
-/* `worker` is sent rows, of which every part counts as sent. */
+/* Note that the worker is being sent rows; every part counts as sent. */
 void shard_stale_rows_sent(struct shard *s, uint32_t worker);
-/* The updates of the part that the gradient of `worker`, which is to be applied, has not seen. */
+/* The number of updates of the part since the values from which `worker` computed its gradient. */
 uint64_t shard_stale_part(const struct shard *s, uint32_t worker, uint32_t part);
-/* What the rate of such an update is divided by; 0, 1: by nothing. */
+/* The divisor of such an update's learning rate; 0, 1: the rate is not divided. */
 uint64_t shard_stale_divisor(const struct shard *s, uint64_t staleness);
-/* It is applied. Without chunks a shard counts the staleness of its first part. */
+/* Note that the part's update is applied. A shard without chunks counts the staleness of its first part. */
 void shard_stale_part_count(struct shard *s, uint32_t worker, uint32_t part, uint64_t staleness);
-/* Fill m->staleness. ERR_NOMEM: it is left empty. */
+/* Fill m->staleness. Errors: ERR_NOMEM: m->staleness stays empty. */
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* Differences of parameters that workers push in rounds 1, 2, .. of their incarnation: each (worker, incarnation, round)
- * is added once to each chunk, whatever is retried. */
+/* Differences of parameters that workers push, in push rounds 1, 2, ... of their incarnation. Each (worker, incarnation,
+ * round) is added once to each chunk, however often it is retried. */
 #ifndef GRADWIRE_PS_CORE_SHARD_DELTA_H
 #define GRADWIRE_PS_CORE_SHARD_DELTA_H
 
@@ -7,18 +7,18 @@
 
 struct delta;
 
-/* Add elements [at, at + elems) of the shard, one chunk, to block[0]. */
+/* Add a push's values to elements [at, at + elems) of block[0]; they are one chunk of the shard. */
 typedef void shard_delta_add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
                              uint64_t elems, const float *delta);
 
-/* Rounds of a later incarnation begin anew. Errors: ERR_NOMEM. */
+/* The worker says hello. A later incarnation starts again with round 1. Errors: ERR_NOMEM. */
 enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
 void shard_delta_close(struct shard *s);
-/* Whose round the push is of. Errors: ERR_PROTO: it comes out of turn. */
+/* Find the delta of the push's worker. Errors: ERR_PROTO: the push's round is neither the running nor an earlier one. */
 enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
                           const Gradwire__Push *m, struct delta **of, struct errmsg *e) MUST_CHECK;
-/* Add what the running round has not got yet; *added: so many chunks. `body` NULL, or of a round that is over: nothing.
- * True: the round is whole, and over. */
+/* Add the chunks that the running round still lacks; *added gets their number. Adds nothing if `body` is NULL or the push's
+ * round is over. True: all chunks of the round are added, and the round is over. */
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
                       const struct buffer *body, shard_delta_add *add, uint32_t *added);
 

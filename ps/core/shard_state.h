@@ -1,15 +1,16 @@
-/* The inside of a shard, shared by the files of ps that make it up. A mode's state is in the union: its fields exist only
- * where it is on. What every mode may have is beside it.
+/* The inside of a shard, shared by the files that implement it. A mode's state is in the union: its fields exist only if
+ * the mode is on. State that every mode can have is outside of the union.
  *
- * Calls go one way: a file calls only files that stand before it here. Upwards there is the mode's table alone.
- *     check                           what holds between two events
- *     taken, reply, average           what becomes of pushes; how parameters leave; averages
+ * Calls go one way: a file calls only files that come before it in this list. Calls in the other direction go through the
+ * mode's table.
+ *     check                           assertions of what is true between two events
+ *     taken, reply, average           records of applied pushes; encoding of replies; moving averages
  *     send, apply, status             to workers; to the parameters; to the chief
- *     rows                            what of tables comes in and goes out
+ *     rows                            rows of tables, in and out
  *     image, cut, copy                a shard's part of a cut
  *     accept, redo, trust, step, parts, guard, round, sync
  *     stale, async, ssp, delta, geo, remainder
- *     shard                           what comes in */
+ *     shard                           incoming messages */
 #ifndef GRADWIRE_PS_CORE_SHARD_STATE_H
 #define GRADWIRE_PS_CORE_SHARD_STATE_H
 
@@ -23,10 +24,11 @@
 #include "ps/core/shard_rows.h"
 #include "ps/core/shard_sync.h"
 
+/* A range of chunks that is sent in one frame. */
 struct shard_run {
     uint32_t first, count; /* chunks of this shard, from 0 */
-    enum codec codec;      /* how it travels; RAW: as it stands in shard_seen */
-    bool difference;       /* to what was held before */
+    enum codec codec;      /* of the frame; RAW: the values of shard_seen */
+    bool difference;       /* to the values that the worker already holds */
     uint64_t bytes;
 };
 
@@ -40,22 +42,21 @@ struct shard_geo {
     struct ids resolved;
 };
 
-/* How bodies of pushes come in. */
+/* Decoding of the bodies of pushes. */
 struct shard_codec {
     struct codec_shape shape;
     struct coder *coder;
-    uint32_t allowed, pushes; /* codec masks: of the job, and what pushes may have */
+    uint32_t allowed, pushes; /* masks of codecs: those of the job, those allowed in pushes */
     struct codec_cost push_cost;
 };
 
-/* How parameters leave (shard_reply.c). */
+/* Encoding of parameters in replies (shard_reply.c). */
 struct shard_reply {
-    enum codec codec, step_codec; /* the latter of the step that is being made */
+    enum codec codec, step_codec; /* step_codec: of the step that is being made */
     struct codec_choice choice;
-    float
-        *encoded; /* (elems) a run's bytes, where its elements would stand; NULL: replies are raw */
-    float *view[2];    /* what workers hold, beside block[]; NULL: the same */
-    bool view_same[2]; /* it is what block[] holds: the step travelled raw */
+    float *encoded;    /* (elems) encoded bytes, at their elements' offset; NULL: replies are raw */
+    float *view[2];    /* the values that workers hold of block[]; NULL: they hold block[] itself */
+    bool view_same[2]; /* view[] equals block[], since the step was sent raw */
     struct codec_cost cost;
     uint64_t runs;
 };
@@ -63,11 +64,11 @@ struct shard_reply {
 /* The moving average of the weights (shard_average.c). */
 struct shard_average {
     bool on;
-    uint32_t slot; /* which one */
-    float *next;   /* steps: of step + 1; while before_there of step - 1. NULL: updated in place */
+    uint32_t slot; /* the optimizer slot that holds it */
+    float *next; /* steps: that of step + 1; if before_there: of step - 1. NULL: updated in place */
 };
 
-/* What was applied of each worker's last push (shard_taken.c). */
+/* The applied chunks of each worker's last push (shard_taken.c). */
 struct shard_taken {
     bool on;
     struct taken *of;
@@ -76,29 +77,29 @@ struct shard_taken {
 enum shard_cut_state {
     CUT_NONE,
     CUT_ASKED,   /* steps: stop at the next boundary */
-    CUT_STOPPED, /* reported; where there are steps complete chunks wait */
-    CUT_GOES_ON, /* steps: until `step` is the present one */
+    CUT_STOPPED, /* and reported; steps: complete chunks wait */
+    CUT_GOES_ON, /* steps: continue until `step` is the present step */
     CUT_SAVING,
 };
 
 struct shard_cut {
     enum shard_cut_state state;
     uint64_t number, step;
-    Gradwire__CutCopied *copied;  /* what was copied for it */
-    struct checkpoint_file saved; /* when the writer is done */
+    Gradwire__CutCopied *copied;  /* the report of the copy */
+    struct checkpoint_file saved; /* valid if is_saved */
     bool is_saved;
-    char error[256];  /* or why it could not be */
-    char broken[192]; /* what of it is not finite, in words */
+    char error[256];  /* why it could not be saved */
+    char broken[192]; /* names the first value that is not finite */
 };
 
-/* Sums of epochs as they are told, and what they point to. */
+/* Memory for a message with the sums of epochs. */
 struct shard_epochs {
     struct epoch_sums of[CHECKPOINT_EPOCHS];
     Gradwire__EpochSums epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
     size_t n;
 };
 
-/* Memory of shard_status. */
+/* Memory that shard_status returns. */
 struct shard_told {
     Gradwire__ShardStatus status;
     Gradwire__CodecCost push, reply;
@@ -117,27 +118,27 @@ struct shard {
     Gradwire__Generation wire_generation; /* the same, for messages to point to */
     char uuid[37];
 
-    /* what the chief said */
-    const struct shard_mode *mode; /* NULL: it has said nothing */
+    /* sent by the chief */
+    const struct shard_mode *mode; /* NULL: no plan was received */
     struct plan plan;
     struct layout layout;
     uint32_t index;       /* among the plan's shards */
-    bool planned;         /* the plan has a place for this thread */
-    struct plan_shard me; /* chunks may be 0 where there are tables */
+    bool planned;         /* the plan has a shard for this thread */
+    struct plan_shard me; /* chunks can be 0 if the job has tables */
     struct optimizer optimizer,
-        optimizer_undecayed;     /* the other: of tensors without weight decay */
-    Gradwire__Settings settings; /* without lists */
+        optimizer_undecayed;     /* the latter for tensors without weight decay */
+    Gradwire__Settings settings; /* without its lists */
 
     /* parameters */
-    float *block[2]; /* steps: block[now], and step + 1 in the making; else block[0] */
+    float *block[2]; /* steps: block[now], and the other for step + 1; otherwise only block[0] */
     int now;
     bool before_there; /* steps: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];
     uint32_t slots;
     uint64_t step, t, duplicates;
-    uint64_t clipped; /* the lead: updates whose gradient was scaled down */
-    uint64_t dropped; /* backup workers: microbatches that no step has */
-    struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* the lead: of epoch e at e % CHECKPOINT_EPOCHS */
+    uint64_t clipped; /* on the lead: updates whose gradient was scaled down */
+    uint64_t dropped; /* backup workers: microbatches that no step contains */
+    struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* on the lead: epoch e at e % CHECKPOINT_EPOCHS */
 
     union {
         struct shard_sync sync;
@@ -146,7 +147,7 @@ struct shard {
         struct shard_geo geo;
     };
     struct shard_rows rows;
-    struct delta *deltas; /* shard_delta.h: of each worker that said hello */
+    struct delta *deltas; /* shard_delta.h: one for each worker that has sent a hello */
 
     struct shard_codec codec;
     struct shard_reply reply;
@@ -154,11 +155,12 @@ struct shard {
     struct shard_taken taken;
     struct shard_cut cut;
     struct shard_peer *peers;
-    uint64_t least_incarnation[WORKERS_MAX], max_incarnation; /* let in of each worker; ever said */
+    /* of each worker: smaller ones are refused; the largest of all hellos */
+    uint64_t least_incarnation[WORKERS_MAX], max_incarnation;
     struct shard_told told;
 };
 
-/* shard_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
+/* shard_check.c: assert what is true between two events. Each event calls it when it begins and when it ends. */
 void shard_check(const struct shard *s);
 
 /* The chunk's first element in the blocks; chunks count from the shard's first. */
@@ -167,41 +169,44 @@ static inline uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)
     return plan_chunk_elem(&s->plan, s->me.first_chunk + chunk) - s->me.first_elem;
 }
 
-/* shard_apply.c: elements [at, at + n) of the shard; to, from, g point to the first (to may be from or g). */
+/* shard_apply.c: update elements [at, at + n) of the shard. `to`, `from` and `g` (n) point to the first of them; `to` may
+ * equal `from` or `g`. */
 struct shard_update {
-    uint64_t t;         /* its number, from 1 */
-    float inv_n, scale; /* g * inv_n is the mean gradient; clipping's scale, 1: none */
-    uint64_t staleness; /* what its rate is divided by; 0, 1: by nothing */
-    const float *ratio; /* lamb: of each tensor; NULL: 1 */
+    uint64_t t;         /* the update's number, from 1 */
+    float inv_n, scale; /* g * inv_n is the mean gradient; scale: of clipping, 1: none */
+    uint64_t staleness; /* the divisor of the learning rate; 0, 1: not divided */
+    const float *ratio; /* lamb: the trust ratio of each tensor; NULL: 1 */
 };
 void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, size_t n, float *to,
                  const float *from, const float *g);
-/* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
+/* Error feedback in async: apply `mean` (n) to elements [at, at + n) of the shard as if it had been part of the last
+ * update, t. */
 void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
 
-/* shard_average.c: all but shard_average_pull do nothing where no average is kept. Elements count from the shard's
- * first. */
+/* shard_average.c: if the job keeps no average, all functions but shard_average_pull do nothing. Elements count from the
+ * shard's first. */
 enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_average_close(struct shard *s);
-void shard_average_start(struct shard *s); /* the initial weights are their own average */
-/* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
+void shard_average_start(struct shard *s); /* the average begins as the initial weights */
+/* The average of elements [at, at + n), to be updated in place. Only if the job keeps one. */
 float *shard_average_at(struct shard *s, uint64_t at, size_t n);
-void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */
-void shard_average_turn(struct shard *s);                        /* the step is made */
+void shard_average_keep(struct shard *s, uint64_t at,
+                        size_t n);        /* the step does not update these */
+void shard_average_turn(struct shard *s); /* the step is complete */
 enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
 
-/* shard_taken.c: nothing is done where it is off. */
+/* shard_taken.c: these functions do nothing if `taken` is off. */
 enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
 void shard_taken_close(struct shard *s);
-/* A push of the worker was let in: room for what becomes of it. Before shard_taken_note. Errors: ERR_NOMEM. */
+/* A push was admitted: reserve the memory that shard_taken_note needs. Errors: ERR_NOMEM. */
 enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
                           uint64_t number) MUST_CHECK;
-/* A chunk of that push is in an update. */
+/* An update contains this chunk of the push. */
 void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
                       uint64_t number, uint32_t chunk);
-void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step's is */
-/* Put it to a reply about chunks [first, first + count); valid until the next call. */
+void shard_taken_reject(struct shard *s, uint64_t step); /* no update contains this step's pushes */
+/* Add the record to a reply about chunks [first, first + count); valid until the next call. */
 void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
                      uint32_t first, uint32_t count);
 
@@ -209,49 +214,49 @@ void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Rep
 enum err shard_reply_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_reply_close(struct shard *s);
 enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
-/* What workers hold of block[which]: what is sent raw, and what a cut saves. */
+/* The values that workers hold of block[which]. Raw replies and cuts contain these. */
 const float *shard_seen(const struct shard *s, int which);
-/* Decide how a run, which is raw, travels: the weights of step + 1 (first: of the step's first run), or without steps
- * values of `block`. */
+/* Choose the codec of a range, which is raw on entry, and encode it. shard_reply_make: weights of step + 1 (first: it is
+ * the step's first range). shard_reply_values: values of `block`, in modes without steps. */
 void shard_reply_make(struct shard *s, struct shard_run *run, bool first);
 void shard_reply_values(struct shard *s, const Gradwire__Reply *head, const float *block,
                         struct shard_run *run);
-/* A step, or without steps an answer, is written to the peer. */
+/* A step's last frame, or, in modes without steps, an answer, was passed to the peer's connection. */
 void shard_reply_sent(struct shard *s, struct shard_peer *to);
 
 /* shard_send.c */
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g);
-bool shard_mine(const struct shard *s,
-                const Gradwire__Generation *g); /* of this generation, and it is in the plan */
+/* True: *g is the present generation, and the plan has a shard for this thread. */
+bool shard_mine(const struct shard *s, const Gradwire__Generation *g);
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count);
-/* A run of the step in the making, as it was made. */
+/* Send a range of the step that is being made, as it was encoded. */
 void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                     const struct shard_run *run);
-/* A push is answered with its chunks; added 0: it was a duplicate. `block` NULL: without them. */
+/* Answer a push with its chunks of `block`; NULL: without values. added 0: the push was a duplicate. */
 void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        uint32_t added, const float *block);
-/* A pull is answered with what is there. */
+/* Answer a pull with the present values. */
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
 
-/* shard_epochs.c: the lead's sums of loss and metrics. `sums`: n of them; what is missing is 0. */
+/* shard_epochs.c: the lead's sums of loss and metrics. sums (n); missing ones count as 0. */
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
                           const double *sums, size_t n);
-/* What the lead keeps, to be told; of other shards nothing. */
+/* Fill *room with the sums, for a message. Only the lead has any. */
 void shard_epochs_say(const struct shard *s, struct shard_epochs *room);
-/* A reply to `to` that has the run: where it has the lead's first chunk and goes to the chief, it says the epochs' sums. */
+/* Add the epochs' sums to a reply to the chief if its range has the lead's first chunk. */
 void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
                         const struct shard_run *run, struct shard_epochs *room);
 
-/* shard_status.c: put the resolved ids to what is told. */
+/* shard_status.c: add the resolved ids to the status. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);
 
-/* shard_image.c: a copy of all that a cut needs of the blocks, as of now, and the tables' cut begins; NULL: no memory. */
+/* shard_image.c: copy the blocks for a cut, and begin the cut of the tables. NULL: no memory. */
 struct shard_image *shard_image_new(struct shard *s);
-/* Rows on their way to the file: what `save_rows` may keep until they are written. */
+/* The most bytes of rows that `save_rows` keeps until they are written. */
 enum { SHARD_SAVE_BYTES = 12 << 20 };
-/* Fill blocks, slots and rows from a published cut. The manifest, which is zeros before, is the caller's. */
+/* Read blocks, slots and rows from a published cut. *m: zeros on entry; the caller's to close. */
 enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m,
                           struct errmsg *e) MUST_CHECK;
 
@@ -260,11 +265,11 @@ void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
 bool shard_cut_holds(const struct shard *s);
-void shard_cut_boundary(struct shard *s); /* a step is made, or none is begun */
+void shard_cut_boundary(struct shard *s); /* a step is complete, or none is begun */
 void shard_cut_reset(struct shard *s);
 void shard_cut_end_rows(struct shard *s);
 
-/* shard_copy.c: do updates of rows have to wait for the copy of a cut? Then training is held (shard_held). */
+/* shard_copy.c: true if updates of rows must wait for the copy of a cut; then training waits, too (shard_held). */
 bool shard_copy_stops(struct shard *s);
 uint64_t shard_kept_most_bytes(const struct shard *s);
 

@@ -1,6 +1,6 @@
-/* The control thread of a worker process: its loop has the connection to the chief (chief_link.c) or, in the chief's
- * process, to everybody (worker/chief/host.c); signals, timers. It never computes, so it answers while a step runs.
- * Between it and the training thread: letters. */
+/* The control thread of a worker process. Its loop has the connection to the chief (chief_link.c) or, in the chief's
+ * process, those to all others (worker/chief/host.c), the signals and the timers. It never computes, so it answers
+ * while a step runs. It exchanges letters with the training thread. */
 #ifndef GRADWIRE_WORKER_CONTROL_CONTROL_H
 #define GRADWIRE_WORKER_CONTROL_CONTROL_H
 
@@ -17,75 +17,82 @@ struct meter;
 enum train_letter {
     TRAIN_CHIEF, /* number: frame type; data: a message of the chief */
     TRAIN_HELLO, /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
-    TRAIN_RESTORED, /* the generation that WELCOME is next to tell begins with what a cut of step `number` has */
-    TRAIN_EPOCH,     /* not in sync: epoch `number` is over: evaluate */
-    TRAIN_FINISH,    /* all is learned: final parameters, evaluation */
+    /* the generation of the next WELCOME begins with a cut's state; number: the cut's step */
+    TRAIN_RESTORED,
+    TRAIN_EPOCH,     /* not in sync: evaluate epoch `number`, which is over */
+    TRAIN_FINISH,    /* all is learned: get the final parameters, and evaluate */
     TRAIN_KEPT,      /* data: struct train_kept */
-    TRAIN_PUBLISHED, /* the final checkpoint, of step `number`, is published: model/ */
+    TRAIN_PUBLISHED, /* the final checkpoint, of step `number`, is published: write model/ */
     TRAIN_GO,        /* SIGTERM */
-    TRAIN_STOP,      /* end now; number: exit code; data: why, a string */
+    TRAIN_STOP,      /* end immediately; number: exit code; data: the reason, a string */
 };
 
 /* Letters to the control thread. */
 enum control_letter {
     CONTROL_SEND,      /* number: frame type; data: a message for the chief */
-    CONTROL_STEP,      /* sync: parameters of step `number` are here */
+    CONTROL_STEP,      /* sync: the parameters of step `number` have arrived */
     CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
     CONTROL_FINISHED,  /* number: step; the final evaluation is done */
-    CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
-    CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
-    CONTROL_REACHED,     /* a parked worker reaches every ps again */
-    CONTROL_TURNED_AWAY, /* by a shard: the chief is to welcome us anew, or to say who has our place */
-    CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; data: uint64_t, of which step at the
-                   * latest. TRAIN_KEPT says of it */
-    CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
+    /* number: step; data: the value that an evaluation found not finite, a string */
+    CONTROL_DIVERGED,
+    /* data: uint64_t, the generation. Stop learning; in sync: after step `number` */
+    CONTROL_ENOUGH,
+    CONTROL_REACHED, /* a parked worker reaches every ps again */
+    /* a shard turned us away: the chief must welcome us again, or name the process that has our number */
+    CONTROL_TURNED_AWAY,
+    /* number: a request, not 0, for a cut of what is learned now; data: uint64_t, the latest step that the cut may
+     * have. Answered by TRAIN_KEPT */
+    CONTROL_KEEP,
+    /* from a worker that is not the chief: a shard is in generation `number` */
+    CONTROL_GENERATION,
     CONTROL_STEP_POINT,  /* data: struct history_point, after a step */
-    CONTROL_EPOCH_POINT, /* the same, of an epoch */
+    CONTROL_EPOCH_POINT, /* the same, for an epoch */
     CONTROL_EPOCH_LINE,  /* data: a line of the history (worker/chief/epoch_log.h), a string */
-    CONTROL_EPOCH_LINES, /* the same: all lines, in the place of those that the file has */
+    CONTROL_EPOCH_LINES, /* data: all lines, which replace those in the file, a string */
     CONTROL_QUIT,        /* from control_close */
-    CONTROL_ROLE,        /* the first of the role's own: control_ops.on_letter gets them */
+    CONTROL_ROLE,        /* the first of the role's own letters, for control_ops.on_letter */
 };
 
-/* The cut that was asked for: it is copied, so training may go on; then published, or with neither it has failed. */
+/* The state of a requested cut: `copied` (training can continue), then `published`; neither: it has failed. */
 struct train_kept {
     uint64_t ask, cut, step;
     bool copied, published;
-    int hold; /* published: of checkpoint_hold, the receiver's; otherwise -1 */
+    int hold; /* if published: of checkpoint_hold, owned by the receiver; otherwise -1 */
 };
 
-/* What a role does on the control thread. */
+/* The operations of a role on the control thread. */
 struct control_ops {
     enum err (*start)(void *role, struct control *c, struct errmsg *e);
     void (*on_letter)(void *role, struct mail *m);
     void (*on_tick)(void *role, int64_t now_ms);
     void (*on_go)(void *role, int64_t now_ms);
     void (*stop)(void *role); /* close all connections */
-    /* For HTTP: whom training waits for, NULL: it runs; what the role adds to /metrics; to /status. */
+    /* For HTTP: the text of what training waits for (NULL: nothing); additions to /metrics; additions to /status. */
     const char *(*waits_for)(void *role);
     void (*metrics)(void *role, struct metrics *m);
     enum err (*status)(void *role, json_t *to);
 };
 
-/* The chief's rows mean something else than this worker's: what a refusal says of it. */
+/* The chief's rows have another meaning than this worker's: the contents of that refusal. */
 struct control_encoding {
     bool there;
-    uint64_t cut;       /* whose encoding.json says it */
-    uint8_t digest[32]; /* of the chief's */
-    char chief[300];    /* its address */
+    uint64_t cut;       /* the chief's cut whose encoding.json has the chief's meaning */
+    uint8_t digest[32]; /* of the chief's encoding */
+    char chief[300];    /* the chief's address */
 };
 
 struct control_config {
     const struct job *job;
     const struct cluster *cluster;
     struct mailbox *train;
-    int http_fd; /* the caller's; -1: none */
+    int http_fd; /* owned by the caller; -1: none */
     bool waits;  /* --when_done=wait */
-    const char
-        *checkpoints; /* of a worker that is not the chief: where the final manifest may be */
-    bool
-        handed; /* a launcher started it, for the first time: nobody changes its files while the job starts */
-    const struct control_encoding *read_by; /* the rows were read anew by it; NULL: they were not */
+    /* for a worker that is not the chief: the directory that may have the final manifest */
+    const char *checkpoints;
+    /* a launcher started it, for the first time: its files do not change while the job starts */
+    bool handed;
+    /* the rows were read again by this encoding; NULL: they were not */
+    const struct control_encoding *read_by;
     const struct meter *meter;
 };
 
@@ -98,37 +105,38 @@ struct control {
     struct loop_signal term, interrupt;
     struct loop_timer tick;
     pthread_t pthread;
-    struct http *http; /* NULL: none */
+    struct http *http; /* NULL: no HTTP */
     bool going, ended;
-    int exit_code;      /* once it has ended */
-    char end_text[640]; /* what failed (struct errmsg), and what is wrong with a ps */
-    bool nobody_came;   /* no chief within timeouts.start_s; read behind control_close */
-    struct control_encoding encoding; /* there: that is why it has ended; the same */
+    int exit_code;      /* valid once `ended` */
+    char end_text[640]; /* the failure (struct errmsg), and what is wrong with a ps */
+    bool nobody_came;   /* no chief came within timeouts.start_s; read after control_close */
+    struct control_encoding encoding; /* there: the chief refused us for this */
     int64_t going_ms;
 };
 
-/* Start the thread. `role` is used on it alone until control_close. Errors: ERR_IO, ERR_NOMEM, what start gives. */
+/* Start the thread. Only that thread uses `role` until control_close. Errors: ERR_IO, ERR_NOMEM, those of
+ * ops->start. */
 enum err control_init(struct control *c, const struct control_config *config,
                       const struct control_ops *ops, void *role, struct errmsg *e) MUST_CHECK;
-/* End and join the thread. */
+/* Stop and join the thread. */
 void control_close(struct control *c);
 
-/* Post to the training thread; message and text are copied. Thread: control's. */
+/* Post to the training thread; message and text are copied. Thread: the control thread. */
 void control_to_train(struct control *c, enum train_letter type, uint64_t number);
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_kept_to_train(struct control *c, const struct train_kept *kept);
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Post to the control thread: an enum control_letter, or one of the role's. Thread: any. */
+/* Post to the control thread: an enum control_letter, or a letter of the role. Thread: any. */
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *));
 
 enum { CONTROL_REFUSAL_BYTES = 400 };
-/* A peer refused us: the line for people, with the key that differs where that is known. */
+/* Format a peer's refusal as a log line; it names the identity key that differs, if that is known. */
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes);
-/* The same into `said`; the log says it, if it is another reason than the last one. */
+/* The same, into `said`; logs the line if it differs from the earlier text in `said`. */
 void control_refused(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char said[CONTROL_REFUSAL_BYTES]);
 

@@ -1,10 +1,11 @@
-/* A worker that does not see the chief's folder of cuts has a cut's encoding.json from the chief (worker/chief/store_server.h).
+/* Fetches a cut's encoding.json from the chief (worker/chief/store_server.h), for a worker that cannot see the
+ * chief's directory of cuts.
  *
- * Happy path: ask ps 0 for the chief, if its address is not known -> dial the chief -> hello, as a reader -> HELLO_REPLY ->
- * manifest.gw -> encoding.json, whose size and checksum the manifest has. Failure modes: the chief is not there, refuses,
- * hangs up, or is silent for too long; ps 0 names no chief in time (it is away, refuses, or waits for one); the job is done
- * already; the cut was removed meanwhile, or has no encoding.json; the bytes do not match the manifest. Each ends the fetch
- * with an error text. */
+ * Happy path: ask ps 0 for the chief's address, if it is not known -> connect to the chief -> hello, as a reader ->
+ * HELLO_REPLY -> manifest.gw -> encoding.json, whose size and checksum the manifest has.
+ * Failure modes: the chief is not there, refuses, closes the connection, or is silent for too long; ps 0 names no
+ * chief in time (it is away, refuses, or waits for one); the job is already done; the cut was removed meanwhile, or
+ * has no encoding.json; the bytes do not match the manifest. Each ends the fetch with an error text. */
 #ifndef GRADWIRE_WORKER_CONTROL_CUT_READER_H
 #define GRADWIRE_WORKER_CONTROL_CUT_READER_H
 
@@ -13,22 +14,22 @@
 
 #define CUT_READER_ANY UINT64_MAX
 
-enum { CUT_READER_SILENT_MS = 30000 /* the bound of a job */ };
+enum { CUT_READER_SILENT_MS = 30000 /* for silent_ms of a job */ };
 
 struct cut_reader {
     const struct job *job;
     const struct cluster *cluster;
-    const char *chief; /* "host:port"; NULL: ps 0 says it, when a chief has come */
-    uint64_t cut;      /* CUT_READER_ANY: the chief says it */
+    const char *chief; /* "host:port"; NULL: ask ps 0, which knows it when a chief has come */
+    uint64_t cut;      /* CUT_READER_ANY: the chief chooses */
     int64_t silent_ms; /* the longest silence that the chief is allowed */
     int64_t start_ms;  /* ps 0 must name the chief within this */
-    int64_t over_ms;   /* a job that is done: how long to wait for a chief that trains on */
+    int64_t over_ms;   /* if the job is done: how long to wait for a chief that continues it */
 };
 
-/* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL behind them) are the caller's, unchanged on error.
- * Errors: ERR_STATE the job is done, as ps 0 says; ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT, ERR_PROTO,
- * ERR_NOTFOUND there is no cut, or it has no encoding.json, ERR_NOMEM.
- * Thread: any; waits, on a loop of its own. */
+/* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL after them) are the caller's, unchanged on
+ * error. Errors: ERR_STATE: ps 0 reports that the job is done; ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT,
+ * ERR_PROTO; ERR_NOTFOUND: no cut, or the cut has no encoding.json; ERR_NOMEM. Thread: any; waits, on a loop of its
+ * own. */
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
                           struct errmsg *e) MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* How a job has gone, as points of a curve: at most HISTORY_MAX, whatever its length. When they are full every second
- * one goes, and from then on half as many are taken. The newest is always there. Pure. */
+/* The progress of a job as the points of a curve: at most HISTORY_MAX, however long the job is. When they are full,
+ * every second one is dropped, and from then on half as many are kept. The newest is always kept. Pure. */
 #ifndef GRADWIRE_WORKER_CONTROL_HISTORY_H
 #define GRADWIRE_WORKER_CONTROL_HISTORY_H
 
@@ -9,7 +9,8 @@
 #include "common/parameters/limits.h"
 #include "worker/model/evaluation.h"
 
-/* Values of a point after a step: loss, examples/s, each metric. Of an epoch: loss and each metric, and those of the evaluation. */
+/* Values of a point after a step: loss, examples/s, each metric. Values of an epoch's point: loss and each metric,
+ * then loss and each metric of the evaluation. */
 enum {
     HISTORY_MAX = 240,
     HISTORY_VALUES = 2 * (1 + METRICS_MAX),
@@ -18,24 +19,25 @@ enum {
 };
 
 struct history_point {
-    uint64_t step;                /* of the job, the last one that it counts */
+    uint64_t step;                /* of the job: the last step that the point covers */
     double value[HISTORY_VALUES]; /* NAN: not known */
 };
 
 struct history {
     uint32_t n;
-    uint64_t every, seen; /* one of `every` points is kept for good */
+    uint64_t every, seen; /* every: of so many points one is kept permanently */
     struct history_point point[HISTORY_MAX];
 };
 
-/* The point of an epoch (from 1) of a job with so many metrics. `eval` NULL: not evaluated. */
+/* The point of an epoch (from 1) in a job with so many metrics. `eval` NULL: not evaluated. */
 struct history_point history_epoch(uint64_t epoch, uint32_t metrics, double loss,
                                    const double *metric, const struct evaluation *eval);
-/* All zero is one without points. A step that is not behind the last one's was rolled back: what follows it goes. */
+/* Add a point; an all-zero history has no points. If the step is not after the last point's, a rollback happened:
+ * points from this step on are dropped first. */
 void history_add(struct history *h, const struct history_point *p);
-/* Points from this step on go: a rollback undid them. */
+/* Drop the points from this step on, because a rollback has undone them. */
 void history_drop(struct history *h, uint64_t step);
-/* [[step, value, ..], ..] with the first `values` of each; null for what is not finite. NULL: no memory. */
+/* [[step, value, ...], ...] with the first `values` values of each; null: not finite. NULL: no memory. */
 json_t *history_json(const struct history *h, uint32_t values);
 
 #endif

@@ -1,8 +1,9 @@
-/* What a worker does around the computing: the session, its links to the shards, the letters of the control thread, and
- * the account of it. Parameters are a flat block to it and gradients are nodes; it knows neither a model nor data.
+/* A worker's work other than computing: the session, its connections to the shards, the letters of the control
+ * thread, and the account of its work. Parameters are one flat block here, and gradients are nodes; the driver knows
+ * neither a model nor data.
  *
  * Happy path: driver_next: the parameters are in the flat block -> driver_begin -> driver_range: each range of the
- * gradient leaves as soon as it is final -> driver_push: the rest leaves -> driver_next: the replies are read ...
+ * gradient is sent as soon as it is final -> driver_push: the rest is sent -> driver_next: the replies are read ...
  * Failure modes: see worker/core/session.h; a letter TRAIN_STOP ends the run. Thread: the training thread. */
 #ifndef GRADWIRE_WORKER_DRIVER_DRIVER_H
 #define GRADWIRE_WORKER_DRIVER_DRIVER_H
@@ -19,33 +20,36 @@ struct driver_config {
     const struct cluster *cluster;
     const struct layout *layout;
     uint64_t batches_per_epoch;
-    uint32_t threads; /* that compute: for the log */
-    bool delays;      /* nothing of a task leaves before all of it is computed */
+    uint32_t threads; /* number of computing threads, for the log */
+    bool delays;      /* no part of a task is sent before all of it is computed */
     float *w;         /* the flat block */
-    float *averages;  /* the same of moving averages; NULL: none are asked for */
+    float *averages;  /* the flat block of their moving averages; NULL: not needed */
 };
 
-/* What the chief does on this thread beside its share of the work. Each may end the run (driver_stop). */
+/* The chief's additional work on this thread. Each call may end the run (driver_stop). */
 struct driver_chief {
-    void (*restored)(void *ctx, uint64_t step); /* the next generation begins with a cut of it */
-    void (*welcomed)(void *ctx);                /* a new generation has begun */
-    void (*parked)(void *ctx); /* the others go on without this session, for a while */
-    void (*step)(void *ctx, uint64_t id, const struct sums *sums, double now_s); /* was made */
-    bool (*between)(
-        void *ctx); /* two tasks; false: the next one is not begun before a letter has come */
-    void (*evaluate)(void *ctx, uint64_t epoch); /* asked for (TRAIN_EPOCH) */
-    void (*finish)(void *ctx);                   /* asked for (TRAIN_FINISH) */
-    void (*published)(void *ctx, uint64_t step); /* the final checkpoint (TRAIN_PUBLISHED) */
-    void (*kept)(void *ctx,
-                 struct train_kept *kept); /* TRAIN_KEPT; it may take the hold: -1 is left then */
+    /* the next generation begins with a cut of this step */
+    void (*restored)(void *ctx, uint64_t step);
+    void (*welcomed)(void *ctx); /* a new generation has begun */
+    void (*parked)(void *ctx);   /* the other workers continue without this session for a while */
+    /* step `id` was made */
+    void (*step)(void *ctx, uint64_t id, const struct sums *sums, double now_s);
+    /* between two tasks; false: the next task must not begin before another letter has come */
+    bool (*between)(void *ctx);
+    void (*evaluate)(void *ctx, uint64_t epoch); /* requested (TRAIN_EPOCH) */
+    void (*finish)(void *ctx);                   /* requested (TRAIN_FINISH) */
+    /* the final checkpoint is published (TRAIN_PUBLISHED) */
+    void (*published)(void *ctx, uint64_t step);
+    /* TRAIN_KEPT; if it takes kept->hold, it leaves -1 there */
+    void (*kept)(void *ctx, struct train_kept *kept);
 };
 
-/* What a run came to. */
+/* The result of a run. */
 struct driver_result {
     int exit_code;
     char error[400];
-    uint64_t steps;           /* sync: steps of this run */
-    double examples, train_s; /* of this run; evaluation is not counted */
+    uint64_t steps;           /* sync: steps made in this run */
+    double examples, train_s; /* in this run; the time of evaluations is not counted */
     struct worker_account account;
 };
 
@@ -56,46 +60,47 @@ enum err driver_new(struct driver **d, const struct driver_config *config,
                     struct errmsg *e) MUST_CHECK;
 void driver_free(struct driver *d);
 
-/* Where the control thread posts its letters. */
+/* The mailbox for the control thread's letters. */
 struct mailbox *driver_mailbox(struct driver *d);
 struct meter *driver_meter(struct driver *d);
 struct session *driver_session(struct driver *d);
-struct control *driver_control(struct driver *d); /* while it runs */
+struct control *driver_control(struct driver *d); /* valid while the run lasts */
 
-/* The run begins, and `control` is up. `chief` NULL: this is not the chief. */
+/* The run begins; `control` is running. `chief` NULL: this is not the chief. */
 void driver_start(struct driver *d, struct control *control, const struct driver_chief *chief,
                   void *ctx, struct driver_result *result);
 
-/* Wait for the next task, whose parameters are then in the flat block. TASK_ROWS: driver_ask is wanted first. Everything else happens in here: letters,
- * replies, the chief's work between two tasks, pushes without a gradient. False: the run has ended. */
+/* Wait for the next task; its parameters are then in the flat block. TASK_ROWS: the caller must call driver_ask
+ * first. Letters, replies, the chief's work between two tasks and pushes without a gradient are handled in here.
+ * False: the run has ended. */
 bool driver_next(struct driver *d, struct session_task *task);
-/* The task begins: gradient blocks of the one before may be rewritten. `rows`: of its batch. */
+/* The task begins: gradient blocks of the earlier one can be rewritten. `rows`: the rows of its batch. */
 void driver_begin(struct driver *d, const struct session_task *task, uint64_t rows);
-/* A gradient_range of the running task. */
+/* A gradient_range for the running task. */
 void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint64_t to);
-/* Tables: the rows of *v, which has the keys of the task's leaves, are asked for; driver_next hands the task out when they
- * are in it. *v stays as it is until the task is computed, or another is asked for. */
+/* Tables: ask for the rows of *v, which has the keys of the task's leaves; driver_next returns the task when the
+ * rows are in it. The caller must not change *v until the task is computed, or another is asked for. */
 void driver_ask(struct driver *d, const struct session_task *task, struct row_values *v);
-/* Tables: the same of the task that is likely to be next, with the push of the running one. */
+/* Tables: a request for the rows of the likely next task, sent with the push of the running one. */
 struct driver_ask {
     struct session_task task;
     struct row_values *rows;
 };
-/* Tables, the chief between two tasks: read rows as they are; waits. Errors: ERR_STATE the run ends, or a new generation
- * began: what was asked for is void. */
+/* Tables, the chief between two tasks: read rows as they are now; waits. Errors: ERR_STATE: the run ends, or a new
+ * generation began, so the request is void. */
 enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e) MUST_CHECK;
-/* All of the task's nodes are final, and stay as they are until the next driver_begin; `sums` are those of all of
- * them. What is left of them leaves. `next` NULL: nothing is asked for. */
+/* All of the task's nodes are final, and do not change until the next driver_begin; `sums` is over all of them.
+ * Sends the rest of them. `next` NULL: no request for rows. */
 void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
                  const struct sums *sums, const struct driver_ask *next);
 
-/* End the run; the first call counts. */
+/* End the run; only the first call counts. */
 void driver_stop(struct driver *d, int exit_code, const char *text);
 /* Seconds of training from the first task to now_s. */
 double driver_trained_s(const struct driver *d, double now_s);
-/* So many of the last seconds were no training. */
+/* So many of the last seconds were not training. */
 void driver_paused(struct driver *d, double seconds);
-/* All is learned: what follows is no training, and is not counted. */
+/* All is learned: the time from now on does not count as training. */
 void driver_finish(struct driver *d);
 
 #endif

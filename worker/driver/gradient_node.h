@@ -1,4 +1,4 @@
-/* A node of the tree of sums, with its gradient: what a worker pushes. */
+/* A node of the tree of sums with its gradient: the unit that a worker pushes. */
 #ifndef GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
 #define GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
 
@@ -11,21 +11,21 @@ enum { GRADIENT_NODES_MAX = 2 * TREE_LEVELS_MAX * TREE_LEVELS_MAX };
 
 struct gradient_node {
     struct tree_node node;
-    uint32_t number; /* among the task's nodes */
+    uint32_t number; /* its index among the task's nodes */
     uint32_t examples;
     struct sums sums;   /* valid when the task is computed */
     float *value;       /* (elems of the flat block); valid until the next task */
-    uint64_t sent_from; /* elements from here on were handed over */
-    bool clipped;       /* async: its caller has scaled it down */
+    uint64_t sent_from; /* elements from here on have been handed over */
+    bool clipped;       /* async: the caller has scaled it down */
     struct row_sums
-        *rows; /* tables: valid when the task is computed, as long as value; NULL: none */
-    const struct row_values
-        *asked; /* tables: what the task has asked for; the keys of `rows` are among them */
+        *rows; /* tables: valid when the task is computed, for as long as `value`; NULL: none */
+    /* tables: the request for the task's rows; the keys of `rows` are among its keys */
+    const struct row_values *asked;
 };
 
-/* Elements [from, to) of node `n` are final: they may be sent. Ranges of a node come from the end of the block to its
- * beginning, without gaps. Thread: the caller's. n->examples and n->sums are valid: every leaf of the
- * node is through its forward pass by then. */
+/* Elements [from, to) of node `n` are final and can be sent. The ranges of a node come from the end of the block to
+ * its beginning, without gaps. n->examples and n->sums are valid: every leaf of the node has finished its forward
+ * pass. Thread: the caller's. */
 typedef void gradient_range(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to);
 
 #endif

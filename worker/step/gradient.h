@@ -1,9 +1,10 @@
-/* The gradient of one task: this worker's leaves of a step (or a whole batch in async), computed on all threads,
- * summed by the fixed tree while it is warm, and handed over range by range, last layer first.
+/* The gradient of one task: this worker's leaves of a step (in async a whole batch), computed on all threads, summed
+ * by the fixed tree while it is in the cache, and handed over range by range, last layer first.
  *
- * Each thread takes a contiguous share of the leaves, and covers it with as few nodes (pieces) as there are; leaves of
- * a piece are folded into it as backward produces them. The caller's thread then joins the pieces of all threads into
- * the nodes that travel. Whatever the split, the order of sums is the tree's, so the bits are the same. */
+ * Each thread takes a contiguous share of the leaves and covers it with as few nodes (pieces) as possible; the
+ * leaves of a piece are added into it as backward produces them. The caller's thread then joins the pieces of all
+ * threads into the nodes that are sent. The order of sums is always the tree's, so the bits do not depend on the
+ * split. */
 #ifndef GRADWIRE_WORKER_STEP_GRADIENT_H
 #define GRADWIRE_WORKER_STEP_GRADIENT_H
 
@@ -18,15 +19,16 @@
 
 struct gradient;
 
-/* Buffers for batches of up to `rows` rows a leaf, on the pool's threads. The rest is the caller's and outlives it. */
+/* Make buffers for leaves of up to `rows` rows, on the pool's threads. The other arguments are the caller's and
+ * outlive it. */
 enum err gradient_new(struct gradient **g, const struct model *model, struct pool *pool,
                       struct loader *loader, uint32_t rows, uint64_t seed,
                       struct errmsg *e) MUST_CHECK;
 void gradient_free(struct gradient *g);
 
-/* Compute the task with parameters w (the whole flat block). `batch`: tables: its microbatches, with their rows; NULL
- * without: they are taken from the loader. Errors: ERR_NOMEM; ERR_DISK the data cannot be read any more;
- * ERR_INPUT they cannot be (model_run_fault). The microbatch's gradient was not handed over. */
+/* Compute the task with parameters w (the whole flat block). `batch`: with tables its microbatches and their rows;
+ * NULL without tables: they are taken from the loader. Errors: ERR_NOMEM; ERR_DISK: the data cannot be read any
+ * more; ERR_INPUT: the data are invalid (model_run_fault). The gradient of that microbatch is not handed over. */
 enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
                           const struct batch *batch, gradient_range *ready, void *ctx,
                           struct errmsg *e) MUST_CHECK;

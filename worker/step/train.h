@@ -1,7 +1,7 @@
-/* THE step, to the end of the run: parameters -> a batch -> forward and backward -> push -> parameters.
+/* The loop of steps, to the end of the run: parameters -> a batch -> forward and backward -> push -> parameters.
  *
- * Happy path: the driver waits for a task and its parameters -> the batch's rows -> gradients leave while they are made
- * -> the replies are read into the flat block -> the next task. Failure modes: see worker/driver/driver.h. */
+ * Happy path: the driver waits for a task and its parameters -> the batch's rows -> gradients are sent as they are
+ * made -> the replies are read into the flat block -> the next task. Failure modes: see worker/driver/driver.h. */
 #ifndef GRADWIRE_WORKER_STEP_TRAIN_H
 #define GRADWIRE_WORKER_STEP_TRAIN_H
 
@@ -20,13 +20,14 @@ struct train_config {
     struct fault fault; /* for tests and benchmarks */
 };
 
-/* The parts that training works with. The chief may look at them between two tasks, as long as the struct train lives. */
+/* The parts of training. The chief can read them between two tasks, for as long as the struct train lives. */
 struct train_parts {
     struct driver *driver;
     struct pool *pool;
     struct gradient *gradient;
-    float *w;        /* the flat block */
-    float *averages; /* of them, as they were pulled last: use_ema, the chief; else NULL */
+    float *w; /* the flat block */
+    /* their moving averages, as pulled last; only for the chief with use_ema, else NULL */
+    float *averages;
 };
 
 struct train;
@@ -36,7 +37,7 @@ enum err train_new(struct train **t, const struct train_config *config,
 void train_free(struct train *t);
 const struct train_parts *train_parts(const struct train *t);
 
-/* Run to the end. `control` is up; `chief` as in driver_start. Thread: main. */
+/* Run to the end. `control` is running; `chief` as in driver_start. Thread: main. */
 void train_run(struct train *t, struct control *control, const struct driver_chief *chief,
                void *ctx, struct driver_result *result);
 

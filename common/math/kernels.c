@@ -34,7 +34,7 @@ static const struct kernels *best(void)
     return tables[level];
 }
 
-/* What GRADWIRE_SIMD names, or the best. */
+/* The level named by GRADWIRE_SIMD, or the best one. */
 static const struct kernels *chosen(void)
 {
     const char *name = getenv("GRADWIRE_SIMD");

@@ -1,8 +1,7 @@
-/* Part of kernels_impl.h: activations beyond relu, sigmoid and tanh, and their gradients.
- *
- * erf and erfc are Cephes's single-precision ones (Moshier, Cephes 2.2, ndtrf.c). */
+/* Part of kernels_impl.h: activations other than relu, sigmoid and tanh, and their gradients.
+ * erf and erfc are Cephes's single-precision functions (Moshier, Cephes 2.2, ndtrf.c). */
 
-/* exp(x) - 1 without losing a small x: Cephes expf.c's polynomial without its 1. */
+/* exp(x) - 1, accurate also for small x: the polynomial of Cephes expf.c without its 1. */
 INLINE vf expm1_of(vf x)
 {
     vf p = all(1.9875691500e-4f);
@@ -16,7 +15,7 @@ INLINE vf expm1_of(vf x)
     return pick(is_small, small, exp_of(x) - 1.0f);
 }
 
-/* erf(x), |x| <= 1 */
+/* erf(x) for |x| <= 1 */
 INLINE vf erf_small(vf x)
 {
     vf z = x * x;
@@ -30,7 +29,7 @@ INLINE vf erf_small(vf x)
     return p * x;
 }
 
-/* erfc(a), a > 1 */
+/* erfc(a) for a > 1 */
 INLINE vf erfc_large(vf a)
 {
     vf q = 1.0f / a, y = q * q;
@@ -54,8 +53,8 @@ INLINE vf erfc_large(vf a)
     return exp_of(-(a * a)) * q * pick(a < 2.0f, p, r);
 }
 
-/* The standard normal distribution function: erfc(-x / sqrt 2) / 2, which keeps its digits where
- * it is small. */
+/* The standard normal distribution function as erfc(-x / sqrt 2) / 2: this form keeps its precision for small
+ * results. */
 INLINE vf normal_cdf(vf x)
 {
     vf h = x * 0.70710678118654752440f;
@@ -77,7 +76,7 @@ INLINE vf gelu_inner(vf x)
     return (x + x * x * x * 0.044715f) * 0.79788456080286535588f;
 }
 
-/* x tanh(..) at -infinity is -infinity 0: 0, as in the limit. */
+/* At x = -infinity the formula gives -infinity * 0, but the limit is 0. */
 INLINE vf gelu_of(vf x)
 {
     return pick(x == -INFINITY, all(0.0f), x * normal_cdf(x));
@@ -102,7 +101,7 @@ INLINE vf softplus_of(vf x)
     return pick(x != x, x, relu_of(x) + log1p);
 }
 
-/* alpha (exp(x) - 1) below 0 */
+/* alpha (exp(x) - 1) for x <= 0 */
 INLINE vf elu_of(vf x, float alpha)
 {
     return pick(x > 0.0f, x, expm1_of(x) * alpha);
@@ -149,5 +148,5 @@ MAP(map_softplus, (float *out, const float *a, size_t n), softplus_of(x))
 SLOPE(map_gelu_backward, gelu_slope(x))
 SLOPE(map_gelu_tanh_backward, gelu_tanh_slope(x))
 SLOPE(map_silu_backward, silu_slope(x))
-/* By the output: sigmoid(x) = 1 - exp(-y) */
+/* From the output y: sigmoid(x) = 1 - exp(-y) */
 SLOPE(map_softplus_backward, -expm1_of(-x))

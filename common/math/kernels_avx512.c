@@ -1,4 +1,4 @@
-/* The kernels for AVX-512 (F, BW, DQ, VL); compiled with these. */
+/* The kernels for AVX-512 (F, BW, DQ, VL); compiled with these options. */
 #include <immintrin.h>
 
 #define KERNELS_LANES 16

@@ -1,5 +1,5 @@
-/* The kernels of the codecs (common/codec/codec.h), part of kernels_impl.h: number formats by integer arithmetic, so that
- * flush-to-zero and the CPU's own conversions change nothing. */
+/* Part of kernels_impl.h: the kernels of the codecs (common/codec/codec.h). Number formats are converted with
+ * integer arithmetic, so that neither flush-to-zero nor the CPU's own conversions affect the bits. */
 
 typedef uint16_t vh __attribute__((vector_size(KERNELS_LANES * 2)));
 typedef int8_t vq __attribute__((vector_size(KERNELS_LANES)));
@@ -9,8 +9,8 @@ INLINE vu pick_bits(vi mask, vu yes, vu no)
     return (vu)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
-/* Round to nearest, ties to even. 0x1p-14 and above: the exponent is rebiased and the mantissa rounded by an integer
- * sum; below, adding 0.5 lets the adder round at 2^-24, fp16's least step. */
+/* Rounds to nearest, ties to even. From 0x1p-14 on, an integer addition rebiases the exponent and rounds the
+ * mantissa. Below, adding 0.5 makes the adder round to a multiple of 2^-24, fp16's smallest step. */
 INLINE vu half_of(vf x)
 {
     vu bits = (vu)x, sign = bits & 0x80000000u;
@@ -86,7 +86,8 @@ INLINE vq quantum_of(vf x, float s, size_t position, uint64_t key)
         0x1p-24f;
     vf t = x / s + u;
     vi q = __builtin_convertvector(t, vi);
-    q += __builtin_convertvector(q, vf) > t; /* towards minus infinity: a set mask is -1 */
+    /* floor: where rounding went up, the comparison's mask adds -1 */
+    q += __builtin_convertvector(q, vf) > t;
     q = (vi)pick_bits(q > 127, (vu)all_int(127), (vu)q);
     q = (vi)pick_bits(q < -127, (vu)all_int(-127), (vu)q);
     return __builtin_convertvector(q, vq);
@@ -105,14 +106,14 @@ static void code_int8(int8_t *out, const float *a, float s, uint64_t key, size_t
     }
 }
 
-/* Scalars: each compiler widens these from bytes better than our vectors. */
+/* Scalar code: compilers vectorize the conversion from bytes better than our vector types do. */
 static void decode_int8(float *restrict out, const int8_t *restrict a, float s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = (float)a[i] * s;
 }
 
-/* The largest |a[i]| by its bits, in which inf and NaN are above all numbers. */
+/* Returns the bits of the largest |a[i]|: as integers, inf and NaN are above all numbers. */
 static uint32_t reduce_abs_bits(const float *a, size_t n)
 {
     vi max = {0};

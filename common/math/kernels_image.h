@@ -1,11 +1,10 @@
-/* Kernels over images, channels last; a part of kernels_impl.h, compiled once per level.
- *
- * A convolution of few taps (a small kernel over few channels) is no work for a matrix product: its
- * matrix would be many times as large as the image. Here the output's channels stand side by side
- * in vectors, and a block of pixels in registers takes one tap after the other. Each sum runs over
- * taps (or, backwards, over pixels) in order, so its bits do not depend on a vector's width. */
+/* Part of kernels_impl.h: kernels over images, channels last.
+ * A convolution of few taps (a small kernel over few channels) is slow as a matrix product, because its matrix
+ * would be many times as large as the image. Here vectors hold the output's channels, and a block of pixels in
+ * registers adds one tap after the other. Each sum runs in the order of taps (backward: of pixels), so its bits do
+ * not depend on the vector's width. */
 
-/* PIXELS x VECTORS sums in registers. */
+/* PIXELS x VECTORS sums, kept in registers. */
 #define CONV_BLOCK(PIXELS, VECTORS)                                                                \
     INLINE void conv_##PIXELS##x##VECTORS(float *z, const float *x, const float *w,                \
                                           const float *bias, const struct kernel_conv *s)          \
@@ -40,7 +39,7 @@ CONV_BLOCK(3, 1)
 CONV_BLOCK(1, 1)
 #undef CONV_BLOCK
 
-/* One row of pixels and two vectors of channels, in blocks of about the same size. */
+/* One row of pixels and two vectors of channels, in blocks of nearly equal size. */
 static void conv_row_wide(float *z, const float *x, const float *w, const float *bias,
                           const struct kernel_conv *s)
 {
@@ -96,7 +95,7 @@ static void image_conv(float *z, const float *x, const float *w, const float *bi
     }
 }
 
-/* TAPS x VECTORS sums in registers, over all pixels. */
+/* TAPS x VECTORS sums over all pixels, kept in registers. */
 #define CONV_DW_BLOCK(TAPS, VECTORS)                                                               \
     INLINE void conv_dw_##TAPS##x##VECTORS(float *dw, const float *x, const float *dz,             \
                                            const uint32_t *tap, const struct kernel_conv *s)       \
@@ -124,7 +123,7 @@ CONV_DW_BLOCK(9, 1)
 CONV_DW_BLOCK(1, 1)
 #undef CONV_DW_BLOCK
 
-/* Taps in groups; a group of one tap goes over all pixels again, so as few of them as may be. */
+/* Groups of taps; each group is a pass over all pixels, so the choice avoids groups of a single tap. */
 static void conv_dw_taps(float *dw, const float *x, const float *dz, size_t vectors,
                          const struct kernel_conv *s)
 {
@@ -156,7 +155,7 @@ static void image_conv_dw(float *dw, const float *x, const float *dz, const stru
         conv_dw_taps(dw + c, x, dz + c, c + 2 * LANES <= s->channels ? 2 : 1, s);
 }
 
-/* ---- maxima ---- */
+/* ---- max pooling ---- */
 
 INLINE vf load_up_to(const float *p, size_t k)
 {
@@ -184,7 +183,7 @@ INLINE vi load_bytes(const uint8_t *p, size_t k)
     return __builtin_convertvector(bytes, vi);
 }
 
-/* k channels of one window of size_y x size_x pixels. */
+/* One window of size_y x size_x pixels, k channels. */
 INLINE void max_pool_vector(float *y, uint8_t *arg, const float *z, const float *bias, size_t k,
                             size_t size_y, size_t size_x, const struct kernel_pool *s)
 {
@@ -202,14 +201,14 @@ INLINE void max_pool_vector(float *y, uint8_t *arg, const float *z, const float 
     if (bias)
         best = best + load_up_to(bias, k);
     if (s->relu) {
-        which |= best <= 0.0f; /* -1 is no tap's number */
+        which |= best <= 0.0f; /* -1, stored as byte 255, is no pixel's index */
         best = relu_of(best);
     }
     store_up_to(y, best, k);
     store_bytes(arg, which, k);
 }
 
-/* dy goes to the pixel that arg names. */
+/* Copies dy to the pixel that arg names. */
 INLINE void max_unpool_vector(float *dz, float *dy, const uint8_t *arg, size_t k, size_t size_y,
                               size_t size_x, const struct kernel_pool *s)
 {
@@ -247,7 +246,7 @@ INLINE void max_unpool_row(float *dz, float *dy, const uint8_t *arg, size_t size
     }
 }
 
-/* Windows of 2 x 2 are those that everybody has: loops over them are unrolled. */
+/* 2 x 2 is the usual window: with constant sizes the compiler unrolls its loops. */
 static void image_max_pool(float *y, uint8_t *arg, const float *z, const float *bias,
                            const struct kernel_pool *s)
 {

@@ -1,14 +1,10 @@
-/* The kernels, compiled once per level by kernels_{base,avx2,avx512}.c, which define KERNELS_LANES
- * (floats in a vector: 4, 8, 16), KERNELS_TABLE (the table's name), KERNELS_NAME and KERNELS_SQRT.
- *
- * Why the bits are the same at every level: each element goes through the same IEEE operations in
- * the same order (no contraction, no approximate instruction), a tail goes through the same vector
- * code padded with zeros, and reductions keep 16 lanes whatever the vector's width, combined in one
- * order. Vectors are those of gcc and clang ("vector extensions"), which both lower to one
- * instruction per operation.
- *
- * exp, log and tanh are Cephes's single-precision functions (Moshier, Cephes 2.2, expf.c, logf.c,
- * tanhf.c). */
+/* The kernels, compiled once per level by kernels_{base,avx2,avx512}.c, which define KERNELS_LANES (floats in a
+ * vector: 4, 8, 16), KERNELS_TABLE (the table's name), KERNELS_NAME and KERNELS_SQRT.
+ * The bits are the same at every level for three reasons. Each element goes through the same IEEE operations in the
+ * same order: no contraction, no approximate instruction. A tail goes through the same vector code, padded with
+ * zeros. Reductions keep 16 partial sums whatever the vector's width, and combine them in one order. The vectors are
+ * gcc's and clang's "vector extensions"; both compilers emit one instruction per operation.
+ * exp, log and tanh are Cephes's single-precision functions (Moshier, Cephes 2.2, expf.c, logf.c, tanhf.c). */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +21,7 @@ typedef double vd __attribute__((vector_size(KERNELS_LANES * 8)));
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- loads, stores, selects ---- */
+/* ---- load, store, select ---- */
 
 INLINE vf load(const float *p)
 {
@@ -39,7 +35,7 @@ INLINE void store(float *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The first k < LANES elements; the rest is 0. */
+/* Loads k < LANES elements; the other lanes are 0. */
 INLINE vf load_part(const float *p, size_t k)
 {
     float room[LANES] = {0};
@@ -71,22 +67,21 @@ INLINE vf pick(vi mask, vf yes, vf no)
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
-/* yes where the mask is set, 0 elsewhere */
+/* `yes` where the mask is set, 0 elsewhere */
 INLINE vf keep(vi mask, vf yes)
 {
     return (vf)(mask & (vi)yes);
 }
 
-/* ---- functions of one vector ---- */
+/* ---- math functions of one vector ---- */
 
 INLINE vf power_of_two(vi n)
 {
     return (vf)((vu)(n + 127) << 23);
 }
 
-/* exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2: Cephes expf.c. 2^n in two factors, so
- * that n = 128 is reached. Adding 1.5 * 2^23 rounds to an integer, which then stands in the low
- * bits. */
+/* exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2: Cephes expf.c. 2^n is applied as two factors, so that
+ * n = 128 works. Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits. */
 INLINE vf exp_of(vf x)
 {
     const float shift = 12582912.0f;
@@ -108,7 +103,7 @@ INLINE vf exp_of(vf x)
     return pick(x != x, x, y);
 }
 
-/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)): Cephes logf.c. Denormals count as 0. */
+/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)): Cephes logf.c. A denormal is treated as 0. */
 INLINE vf log_of(vf x)
 {
     vi bits = (vi)x;
@@ -136,7 +131,7 @@ INLINE vf log_of(vf x)
     return pick(x != x, x, y);
 }
 
-/* Cephes tanhf.c: an odd polynomial below 0.625, 1 - 2 / (exp(2x) + 1) above. */
+/* Cephes tanhf.c: an odd polynomial for |x| < 0.625, otherwise 1 - 2 / (exp(2|x|) + 1) with the sign of x. */
 INLINE vf tanh_of(vf x)
 {
     vi sign = (vi)x & all_int(INT32_MIN);
@@ -220,7 +215,7 @@ static void map_u8_to_float(float *restrict out, const uint8_t *restrict a, floa
 
 /* ---- layers ---- */
 
-/* NaN stays NaN: a guard must see it. */
+/* NaN stays NaN, so that the NaN guard sees it. */
 INLINE vf relu_of(vf x)
 {
     return (vf)((vi)x & ~(x <= 0.0f));
@@ -272,7 +267,7 @@ INLINE vu hash_of(vu position, uint32_t low, uint32_t high)
     return h ^ (h >> 14);
 }
 
-/* first, first + 1, .. */
+/* first, first + 1, ... */
 INLINE vu positions(size_t first)
 {
     static const uint32_t iota[REDUCE_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
@@ -282,7 +277,7 @@ INLINE vu positions(size_t first)
     return position + (uint32_t)first;
 }
 
-/* A set mask where the element is kept; 31 bits, so that a signed comparison does. */
+/* The mask is set where the element is kept. 31 bits, so that a signed comparison works. */
 INLINE vi dropout_keeps(size_t first, uint64_t key, float rate)
 {
     vu h = hash_of(positions(first), (uint32_t)key, (uint32_t)(key >> 32));
@@ -307,7 +302,7 @@ static void map_dropout(float *x, uint8_t *mask, uint64_t key, float rate, size_
     }
 }
 
-/* Scalars, which compilers widen from bytes to floats better than they convert our vectors. */
+/* Scalar code: compilers vectorize the conversion from bytes better than our vector types do. */
 static void map_dropout_backward(float *restrict dx, const uint8_t *restrict mask, float rate,
                                  size_t n)
 {
@@ -323,7 +318,7 @@ static void map_dropout_backward(float *restrict dx, const uint8_t *restrict mas
 
 /* ---- reductions ---- */
 
-/* Four vectors of columns at a time stay in registers; each column is summed in row order. */
+/* Keeps the sums of four vectors of columns in registers; each column is summed in row order. */
 static void map_column_sums(float *out, const float *x, size_t rows, size_t cols)
 {
     enum { BLOCK = 4 };
@@ -368,7 +363,7 @@ static float reduce_max(const float *a, size_t n)
     return lane[0];
 }
 
-/* The elements, or their squares. */
+/* The sum of the elements, or of their squares. */
 INLINE double sum_of(const float *a, size_t n, bool squares)
 {
     vd sum[PARTS];

@@ -1,7 +1,7 @@
-/* The update kernels, a part of kernels_impl.h: one step per optimizer, as Keras 3 has it (each cites its file in
- * keras/src/optimizers), and one loop for all. A step gets the weights with their decay taken, the slots and the mean
- * gradient of one vector; it changes the slots and gives the new weights. Its operations and their order are the
- * promise of equal bits. */
+/* Part of kernels_impl.h: the update kernels. Each optimizer has a step function with Keras 3's formula (each
+ * cites its file in keras/src/optimizers), and one loop runs all of them. A step gets one vector of the weights
+ * after decay, of the slots and of the mean gradient; it updates the slots and returns the new weights. The
+ * operations and their order must not change: equal bits depend on them. */
 
 enum { SLOTS_MAX = 3 };
 #define HAS_ROOM(NUMBER, name, slots, ...) _Static_assert((slots) <= SLOTS_MAX, #name);
@@ -22,7 +22,7 @@ INLINE vf momentum_step(vf w, vf *slot, vf g, const struct update_rates *r)
     return w + slot[0];
 }
 
-/* sgd.py: v as above; w + momentum v - lr g */
+/* sgd.py: v as in momentum_step; w + momentum v - lr g */
 INLINE vf nesterov_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
     slot[0] = slot[0] * r->momentum - g * r->lr;
@@ -36,14 +36,14 @@ INLINE void adam_means(vf *slot, vf g, const struct update_rates *r)
     slot[1] = slot[1] + (g * g - slot[1]) * r->one_minus_beta_2;
 }
 
-/* adam.py: w - alpha m / (sqrt(v) + epsilon); lr is alpha */
+/* adam.py: w - alpha m / (sqrt(v) + epsilon); r->lr is alpha */
 INLINE vf adam_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
     adam_means(slot, g, r);
     return w - slot[0] * r->lr / (KERNELS_SQRT(slot[1]) + r->epsilon);
 }
 
-/* adam.py, amsgrad: v_hat = max(v_hat, v) takes v's place. A NaN in v comes through. */
+/* adam.py, amsgrad: uses v_hat = max(v_hat, v) instead of v. A NaN in v is kept. */
 INLINE vf amsgrad_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
     adam_means(slot, g, r);
@@ -70,8 +70,8 @@ INLINE vf rmsprop_increment(vf *slot, vf g, const struct update_rates *r)
     return g * r->lr / KERNELS_SQRT(slot[0] + r->epsilon);
 }
 
-/* rmsprop.py, centered: a = rho a + (1 - rho) g; v - a^2 in v's place. It is a variance: where rounding makes it
- * negative it is 0 (Keras may get the root of a negative number there). */
+/* rmsprop.py, centered: a = rho a + (1 - rho) g, and v - a^2 instead of v. v - a^2 is a variance: if rounding
+ * makes it negative, it becomes 0 (Keras can get the root of a negative number there). */
 INLINE vf rmsprop_centered_increment(vf *slot, vf g, const struct update_rates *r)
 {
     slot[0] = decaying_mean(slot[0], g * g, r->rho);
@@ -104,7 +104,7 @@ INLINE vf rmsprop_centered_momentum_step(vf w, vf *slot, vf g, const struct upda
     return w - slot[2];
 }
 
-/* x^power, x >= 0: a root where that is meant, else one element at a time. */
+/* x^power, x >= 0: a square root if power is 0.5, otherwise one element at a time. */
 INLINE vf power_of(vf x, float power)
 {
     if (power == 0.5f)
@@ -114,9 +114,9 @@ INLINE vf power_of(vf x, float power)
     return x;
 }
 
-/* ftrl.py: n' = n + g^2, s = (n'^p - n^p) / lr with p = -learning_rate_power; z += g + 2 l2_shrinkage w - s w;
- * w = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 (l2 + beta / (2 lr))); r->l2_added is what is added there, r->shrinkage is
- * 2 l2_shrinkage. */
+/* ftrl.py: n' = n + g^2; s = (n'^p - n^p) / lr with p = -learning_rate_power; z += g + 2 l2_shrinkage w - s w; w =
+ * (clip(z, -l1, l1) - z) / (n'^p / lr + 2 (l2 + beta / (2 lr))). r->l2_added is the last term, r->shrinkage is 2
+ * l2_shrinkage. */
 INLINE vf ftrl_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
     vf next = slot[0] + g * g, root = power_of(next, r->power);
@@ -135,7 +135,7 @@ INLINE vf lamb_u(vf *slot, vf g, const struct update_rates *r)
     return slot[0] / r->correction_1 / (KERNELS_SQRT(slot[1] / r->correction_2) + r->epsilon);
 }
 
-/* lamb.py: w - ratio lr u */
+/* lamb.py: w - ratio lr u; r->lr is ratio lr */
 INLINE vf lamb_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
     return w - lamb_u(slot, g, r) * r->lr;
@@ -160,8 +160,8 @@ static void lamb_direction(float *u, float *decayed, const float *w, float *cons
     }
 }
 
-/* `slots` and `step` are constants where it is called: the loop is made anew for each. The rates are copied, as a
- * store to w_out might otherwise change them for all that the compiler knows. */
+/* `slots` and `step` are constants at each call, so the compiler makes a separate loop for each. The rates are
+ * copied: otherwise the compiler must assume that a store to w_out changes them. */
 INLINE void update_all(optimizer_step *step, int slots, float *w_out, const float *w,
                        float *const *slot, const float *g, const struct update_rates *rates,
                        size_t n)

@@ -1,4 +1,4 @@
-/* Which optimizer keeps what, and its rates; the formulas are in kernels_optimizers.h. */
+/* Which slots and rates each optimizer has. The formulas are in kernels_optimizers.h. */
 #include "common/math/optimizer.h"
 
 #include <assert.h>
@@ -8,12 +8,13 @@
 #include "common/math/kernels.h"
 #include "common/math/schedule.h"
 
-/* FTRL divides by the rate and makes the weights anew: where a schedule has come down to 0 they stay. */
+/* FTRL divides by the rate and recomputes the weights from its slots. If a schedule has reached a rate of 0, the
+ * weights stay as they are. */
 #define FTRL_RATE_MIN 1e-20f
 
 enum {
     AVERAGED_ELEMS = 4096
-}; /* updated and averaged at a time: what stays in the first-level cache */
+}; /* elements updated and averaged per pass: they fit the first-level cache */
 
 /* ---- slots ---- */
 
@@ -54,7 +55,7 @@ bool optimizer_is_linear(const struct optimizer *o)
     return o->kind == OPT_SGD;
 }
 
-/* The slots that `o` keeps, in the order of its step; NULL behind the last. */
+/* Lists the slots that `o` keeps, in the order of its step, with NULL at the end. */
 static void slot_names(const struct optimizer *o, const char *name[OPTIMIZER_SLOTS_MAX + 1])
 {
     uint32_t n = 0;
@@ -63,7 +64,7 @@ static void slot_names(const struct optimizer *o, const char *name[OPTIMIZER_SLO
     if (o->use_ema)
         name[n++] = "average";
     if (o->accumulation_steps > 1)
-        name[n++] = "gradient_sum"; /* the last one */
+        name[n++] = "gradient_sum"; /* always the last */
     assert(n <= OPTIMIZER_SLOTS_MAX);
     name[n] = NULL;
 }
@@ -110,7 +111,7 @@ double optimizer_rate(const struct optimizer *o, uint64_t t)
     return o->staleness > 1 ? rate / (double)o->staleness : rate;
 }
 
-/* beta^t by squaring: multiplications only, so the same bits whatever libm does on this CPU. */
+/* beta^t by squaring: it uses only multiplications, so the bits do not depend on libm. */
 static double power(double beta, uint64_t t)
 {
     double result = 1.0;
@@ -130,7 +131,7 @@ static float adam_alpha(const struct optimizer *o, double rate, uint64_t t)
     return (float)(rate * sqrt(correction_2) / correction_1);
 }
 
-/* What is the same for all elements of update t. */
+/* Values shared by all elements of update t. */
 static struct update_rates rates_of(const struct optimizer *o, uint64_t t, float inv_n)
 {
 #define COPY(member, ...) .member = o->member,
@@ -138,7 +139,7 @@ static struct update_rates rates_of(const struct optimizer *o, uint64_t t, float
     float lr = (float)rate;
     bool adam = o->kind == OPT_ADAM || o->kind == OPT_ADAMW;
     return (struct update_rates){
-        OPTIMIZER_NUMBERS(COPY, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER) /* as they are, and */
+        OPTIMIZER_NUMBERS(COPY, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER) /* copied unchanged */
             .inv_n = inv_n,
         .decay = o->weight_decay * lr,
         .lr = adam ? adam_alpha(o, rate, t) : lr,
@@ -183,7 +184,7 @@ static void update(const struct optimizer *o, uint64_t t, struct optimizer_facto
     kernels()->step[step_of(o)](w_out, w, slots, g, &r, n);
 }
 
-/* base_optimizer.py, gradient_accumulation_steps: the mean of so many gradients makes one update. */
+/* base_optimizer.py, gradient_accumulation_steps: the mean of that many gradients makes one update. */
 static void accumulate(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
                        float *w_out, const float *w, float *const *slots, const float *g, size_t n)
 {
@@ -223,8 +224,8 @@ static void apply(const struct optimizer *o, uint64_t t, struct optimizer_factor
         update(o, t, f, w_out, w, slots, g, n);
 }
 
-/* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Its `iterations` counts the updates
- * that were there before; during the first one the average is the weights. */
+/* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Keras's `iterations` counts the
+ * updates before this one. During the first update, the average is a copy of the weights. */
 static void follow(const struct optimizer *o, uint64_t t, float *average, float *w, size_t n)
 {
     uint64_t before = optimizer_updates(o, t - 1);
@@ -304,7 +305,7 @@ struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
     return r;
 }
 
-/* rowwise_adagrad of fbgemm_gpu: the mean of squares is the row's, and epsilon is outside of the root. */
+/* rowwise_adagrad of fbgemm_gpu: the row has one mean of squares, and epsilon is outside the root. */
 static float rowwise_rate(const struct optimizer_rows *r, float *accumulator, const float *g,
                           uint32_t dim)
 {

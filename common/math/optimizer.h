@@ -1,5 +1,5 @@
-/* Optimizers as Keras 3 defines them, over flat blocks. Pure. A ps runs them; a worker does in geo and in the
- * learning-rate finder. */
+/* Optimizers as Keras 3 defines them, over flat blocks. Pure. A ps runs them; a worker runs them in geo mode and
+ * in the learning-rate finder. */
 #ifndef GRADWIRE_COMMON_MATH_OPTIMIZER_H
 #define GRADWIRE_COMMON_MATH_OPTIMIZER_H
 
@@ -14,64 +14,69 @@ struct optimizer {
     enum optimizer_kind kind;
     struct schedule schedule;
     OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_FLAG_MEMBER, OPTIMIZER_COUNT_MEMBER)
-    uint64_t
-        staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
+    /* of the current update: if above 1, the rate is divided by it; 0 in a job's settings */
+    uint64_t staleness;
 };
 
 enum { OPTIMIZER_SLOTS_MAX = 5 };
 
-/* How many slots (floats per parameter) the optimizer keeps: sgd 0, with momentum 1; adam 2, with amsgrad 3; .. */
+/* Returns the number of slots (floats per parameter) that the optimizer keeps: sgd 0, with momentum 1; adam 2,
+ * with amsgrad 3; and so on. */
 uint32_t optimizer_slots(const struct optimizer *o);
 const char *optimizer_slot_name(const struct optimizer *o, uint32_t slot);
-/* What a slot holds before the first update; the average holds the initial weights. */
+/* Returns a slot's value before the first update. The slot of the moving average is different: it starts with the
+ * initial weights. */
 float optimizer_slot_initial(const struct optimizer *o, uint32_t slot);
-/* Which of the slots holds the moving average of the weights; UINT32_MAX: none does. */
+/* Returns the slot that holds the moving average of the weights; UINT32_MAX if none does. */
 uint32_t optimizer_average_slot(const struct optimizer *o);
 
-/* How many updates `t` gradients have made: with accumulation, one of every accumulation_steps. */
+/* Returns how many updates the first `t` gradients make: with accumulation, one per accumulation_steps gradients. */
 uint64_t optimizer_updates(const struct optimizer *o, uint64_t t);
-/* The learning rate of update t, from 1, as its schedule has it. */
+/* Returns the learning rate of update t (from 1), by the schedule. */
 double optimizer_rate(const struct optimizer *o, uint64_t t);
 
-/* An update takes a trust ratio of each tensor, which norms over all shards make: lamb's. */
+/* Returns whether an update needs a trust ratio for each tensor, computed from norms over all shards: only lamb. */
 bool optimizer_is_trusted(const struct optimizer *o);
-/* An update by the sum of two gradients is the sum of the updates by each: sgd's, with momentum, too. */
+/* Returns whether updates are linear: one update by the sum of two gradients equals the two updates by each of
+ * them. True for sgd, also with momentum. */
 bool optimizer_is_linear(const struct optimizer *o);
-/* What the trust ratio is made of, (n) each: the direction of the update that gradient t makes, and the
- * weights with their decay taken; g and inv_n are optimizer_gradient's. Nothing else changes. */
+/* Computes the inputs of the trust ratio, (n) each: the direction u of the update by gradient t, and the weights
+ * after decay. g and inv_n are optimizer_gradient's. Slots are unchanged. */
 void optimizer_direction(const struct optimizer *o, uint64_t t, float *u, float *decayed,
                          const float *w, float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                          float inv_n, size_t n);
-/* The trust ratio of a tensor from the sums of squares over it; 1 where either is 0. */
+/* Returns the trust ratio of a tensor from the sums of squares over it; 1 if either is 0. */
 float optimizer_ratio(double squares_of_decayed, double squares_of_u);
 
-/* The gradient that is the last of update t's, as the update will see it: g itself, or, where gradients are accumulated,
- * the sum of them all in `room` (n), with *inv_n the share of each. NULL: `t` makes no update. Nothing else changes. */
+/* Returns the gradient as the update that gradient `t` completes will use it: g itself, or with accumulation, the
+ * sum of all accumulated gradients, in `room` (n); *inv_n is then the factor that makes it a mean. NULL: gradient
+ * `t` completes no update. Slots are unchanged. */
 const float *optimizer_gradient(const struct optimizer *o, uint64_t t, float *room,
                                 float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                                 float *inv_n, size_t n);
 
-/* What an update is made with beside the gradient. */
+/* The factors of an update. */
 struct optimizer_factors {
     float inv_n; /* g * inv_n is the mean gradient */
-    float scale; /* of the update's mean gradient: clipping's; 1: none */
-    float ratio; /* of the rate: the trust ratio of the tensor that the elements are in; 1: none */
+    float scale; /* clipping's factor for the mean gradient; 1: no clipping */
+    float ratio; /* factor of the rate: the tensor's trust ratio; 1: none */
 };
 
-/* w_out = update of w by the mean gradient; `t` is the number of this gradient, from 1, and of the update unless
- * gradients are accumulated: then w_out = w but for every accumulation_steps-th. slots[i] are updated in place. w_out may
- * be w, or g. Thread: any; no state. */
+/* Updates n weights: w_out = w after the update by the mean gradient. `t` is the number of this gradient, from 1;
+ * without accumulation it is also the update's number. With accumulation, only every accumulation_steps-th call
+ * updates; other calls copy w. slots[i] are updated in place. w_out can be w or g. Thread: any; no state. */
 void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
                      float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                      const float *g, size_t n);
 
-/* ---- rows of a table: the lazy form. A row that has no gradient stands still, its slots and its decay too. ---- */
+/* ---- rows of a table: the lazy form. A row without a gradient does not change, nor do its slots; weight decay
+ * skips it. ---- */
 
-struct kernel_row; /* common/math/kernels.h */
+struct kernel_row; /* defined in common/math/kernels.h */
 
 enum optimizer_row_rates { ROWS_ALIKE, ROWS_BY_COUNT, ROWS_BY_SQUARES, ROWS_STAND };
 
-/* What is the same for all rows of a step. */
+/* Values shared by all rows of a step. */
 struct optimizer_rows {
     const struct optimizer *o;
     double rate;
@@ -81,19 +86,20 @@ struct optimizer_rows {
     enum optimizer_row_rates rates_are;
 };
 
-/* It has a lazy form: it keeps no average, accumulates nothing and is not lamb. */
+/* Returns whether the optimizer has a lazy form: no moving average, no accumulation, not lamb. */
 bool optimizer_is_lazy(const struct optimizer *o);
-/* The rate is that of update t, from 1. The optimizer is lazy. */
+/* Prepares update t (from 1). The optimizer must be lazy. */
 struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
                                         struct optimizer_factors f);
 
-/* How many floats a row of `dim` weights has beside them, and what it has there before its first update. */
+/* The number of floats that a row of `dim` weights needs for its slots, and their values before the row's first
+ * update. */
 uint32_t optimizer_row_slots(const struct optimizer *o, uint32_t dim);
 void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim);
 
-/* The rate of one update of a row. `count` is the update's number, from 1: Adam's bias correction goes by it. Row-wise
- * adagrad's one slot is updated here, by g (dim): it is FBGEMM's (TorchRec's) exact one,
- * a += mean(g^2); w - lr g / (sqrt(a) + epsilon). */
+/* Returns the learning rate for one update of a row. `count` is the number of the row's update, from 1, for Adam's
+ * bias correction. For row-wise adagrad this also updates the row's one slot, by g (dim). Its formula is FBGEMM's
+ * (TorchRec's) exact one: a += mean(g^2); w - lr g / (sqrt(a) + epsilon). */
 float optimizer_own_rate(const struct optimizer_rows *r, uint64_t count, float *slot,
                          const float *g, uint32_t dim);
 static inline float optimizer_row_rate(const struct optimizer_rows *r, uint64_t count, float *slot,
@@ -102,7 +108,7 @@ static inline float optimizer_row_rate(const struct optimizer_rows *r, uint64_t 
     return r->rates_are == ROWS_ALIKE ? r->rates.lr : optimizer_own_rate(r, count, slot, g, dim);
 }
 
-/* Update rows by the mean of their gradients, each at its rate. No row is there twice. Thread: any; no state. */
+/* Updates rows by their mean gradients, each with its own rate. No row can appear twice. Thread: any; no state. */
 void optimizer_apply_rows(const struct optimizer_rows *r, const struct kernel_row *row, size_t rows,
                           uint32_t dim);
 

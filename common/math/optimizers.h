@@ -1,5 +1,6 @@
-/* The optimizers there are: their numbers on the wire, the steps they take with the slots of each, what may be set of
- * them, and what a step reads. kernels_optimizers.h has a step's formula; optimizer.c says which optimizer takes which. */
+/* The list of optimizers: their numbers on the wire, their steps with the slots of each, their settings, and the
+ * values that a step reads. kernels_optimizers.h has the formula of each step; optimizer.c says which optimizer
+ * uses which step. */
 #ifndef GRADWIRE_COMMON_MATH_OPTIMIZERS_H
 #define GRADWIRE_COMMON_MATH_OPTIMIZERS_H
 
@@ -7,11 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* On the wire: new ones are added at the end. */
+/* Numbers of the wire: add new ones at the end. */
 enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };
 enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
 
-/* STEP(its number, its name, its slots, their names) */
+/* STEP(its number, its name, its number of slots, the names of the slots) */
 #define OPTIMIZER_STEPS(STEP)                                                                      \
     STEP(SGD, sgd, 0, NULL)                                                                        \
     STEP(MOMENTUM, momentum, 1, "momentum")                                                        \
@@ -27,7 +28,8 @@ enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
     STEP(FTRL, ftrl, 2, "accumulator", "linear")                                                   \
     STEP(LAMB, lamb, 2, "m", "v")
 
-/* REAL(member, its field in the wire's Settings, the least, the most that a peer may send); FLAG, COUNT(member, field) */
+/* REAL(member, its field in the wire's Settings, the smallest and the largest value accepted from a peer);
+ * FLAG(member, field); COUNT(member, field) */
 #define OPTIMIZER_BELOW_ONE (1.0f - FLT_EPSILON / 2)
 #define OPTIMIZER_NUMBERS(REAL, FLAG, COUNT)                                                       \
     /* training.learning_rate, or the optimizer's own; by default Keras's */                       \
@@ -49,27 +51,27 @@ enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
     REAL(l2_shrinkage, l2_shrinkage_regularization_strength, 0, FLT_MAX)                           \
     FLAG(rowwise, rowwise)                       /* adagrad, of rows of a table */                 \
     REAL(weight_decay, weight_decay, 0, FLT_MAX) /* 0: none */                                     \
-    /* gradients whose mean is an update's; 0, 1: each is one */                                   \
+    /* gradients averaged for one update; 0 or 1: no accumulation */                               \
     COUNT(accumulation_steps, gradient_accumulation_steps)                                         \
     FLAG(use_ema, use_ema) /* a slot keeps a moving average of the weights */                      \
     REAL(ema_momentum, ema_momentum, 0, 1)                                                         \
-    /* updates until the weights become it; 0: never */                                            \
+    /* updates between overwrites of the weights by the average; 0: never */                       \
     COUNT(ema_overwrite_frequency, ema_overwrite_frequency)
 
 #define OPTIMIZER_STEP_NUMBER(NUMBER, ...) STEP_##NUMBER,
 enum optimizer_step { OPTIMIZER_STEPS(OPTIMIZER_STEP_NUMBER) OPTIMIZER_STEP_KINDS };
 
-/* Members of a struct; OPTIMIZER_NO_MEMBER leaves a kind of them out. */
+/* Declare members of a struct; OPTIMIZER_NO_MEMBER omits a type of member. */
 #define OPTIMIZER_REAL_MEMBER(member, ...) float member;
 #define OPTIMIZER_FLAG_MEMBER(member, field) bool member;
 #define OPTIMIZER_COUNT_MEMBER(member, field) uint32_t member;
 #define OPTIMIZER_NO_MEMBER(member, field)
 
-/* What an update needs beside the blocks; each optimizer reads its own. */
+/* The values that an update needs besides the blocks; each optimizer reads its own. */
 struct update_rates {
-    float inv_n; /* g is the sum over examples, g * inv_n their mean */
-    float decay; /* before all else w -= w * decay */
-    float lr;    /* the rate times the ratio; adam's: times sqrt(1 - beta_2^t) / (1 - beta_1^t) */
+    float inv_n; /* g is the sum over examples; g * inv_n is the mean */
+    float decay; /* applied first: w -= w * decay */
+    float lr;    /* rate * ratio; for adam also times sqrt(1 - beta_2^t) / (1 - beta_1^t) */
     float one_minus_beta_1, one_minus_beta_2; /* adam, amsgrad, lamb */
     float correction_1, correction_2;         /* lamb: 1 - beta^t */
     float power, l2_added, shrinkage;         /* ftrl */

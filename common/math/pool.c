@@ -17,12 +17,12 @@ struct pool {
     uint32_t threads, started;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    uint64_t round; /* rises with each pool_start */
+    uint64_t round; /* increases with each pool_start */
     uint32_t busy;
     bool stop;
     void (*fn)(void *ctx, uint32_t thread);
     void *ctx;
-    struct pool_thread *thread; /* [1 .. threads - 1] are used */
+    struct pool_thread *thread; /* elements 1 to threads - 1 are used */
 };
 
 static void *run(void *arg)
@@ -100,7 +100,7 @@ void pool_start(struct pool *p, void (*fn)(void *ctx, uint32_t thread), void *ct
     if (p->threads == 1)
         return;
     pthread_mutex_lock(&p->lock);
-    assert(p->busy == 0); /* of the round before */
+    assert(p->busy == 0); /* the previous pool_start has finished */
     p->fn = fn;
     p->ctx = ctx;
     p->busy = p->threads - 1;

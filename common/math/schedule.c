@@ -1,18 +1,19 @@
-/* keras/src/optimizers/schedules/learning_rate_schedule.py; `step` is Keras's, updates made before this one. */
+/* Formulas: keras/src/optimizers/schedules/learning_rate_schedule.py. `step` is Keras's: the number of updates
+ * before this one. */
 #include "common/math/schedule.h"
 
 #include <math.h>
 
 #include "common/base/real.h"
 
-/* ExponentialDecay, InverseTimeDecay: in how many decay_steps of decay the step stands. */
+/* ExponentialDecay, InverseTimeDecay: how many times decay_steps have passed. */
 static double decays(const struct schedule *s, double step)
 {
     double p = step / s->decay_steps;
     return s->staircase ? floor(p) : p;
 }
 
-/* CosineDecay: from `from` to alpha of it, along half a cosine. */
+/* CosineDecay: from `from` down to alpha * from, along half a cosine. */
 static double cosine(const struct schedule *s, double from, double step)
 {
     double done = fmin(step, s->decay_steps) / s->decay_steps;
@@ -20,7 +21,7 @@ static double cosine(const struct schedule *s, double from, double step)
     return from * ((1.0 - alpha) * (0.5 * (1.0 + real_cos_pi(done))) + alpha);
 }
 
-/* CosineDecay with a warmup_target: straight to it, and down from there. */
+/* CosineDecay with a warmup_target: linearly up to the target, then down from it. */
 static double cosine_decay(const struct schedule *s, double rate, double step)
 {
     double target = (double)s->warmup_target, steps = s->warmup_target_steps;
@@ -31,7 +32,7 @@ static double cosine_decay(const struct schedule *s, double rate, double step)
     return cosine(s, target, step - steps);
 }
 
-/* PolynomialDecay; cycle: decay_steps grow to the first multiple that is not below the step. */
+/* PolynomialDecay. cycle: decay_steps grow to their first multiple that is not below the step. */
 static double polynomial_decay(const struct schedule *s, double rate, double step)
 {
     double end = (double)s->end_learning_rate, steps = s->decay_steps;
@@ -41,7 +42,7 @@ static double polynomial_decay(const struct schedule *s, double rate, double ste
     return (rate - end) * real_pow(left, (double)s->power) + end;
 }
 
-/* PiecewiseConstantDecay: value i up to and with boundary i. */
+/* PiecewiseConstantDecay: value i up to and including boundary i. */
 static double piecewise_constant_decay(const struct schedule *s, double step)
 {
     uint32_t i = 0;
@@ -69,7 +70,7 @@ static double without_warmup(const struct schedule *s, double rate, double step)
     return rate;
 }
 
-/* The warm-up is Goyal et al. 2017, section 2.2: update t of the first n has t/n of the rate. */
+/* Warm-up by Goyal et al. 2017, section 2.2: of the first n updates, update t has t/n of the rate. */
 double schedule_rate(const struct schedule *s, float rate, uint64_t t)
 {
     double at = without_warmup(s, (double)rate, (double)(t - 1));

@@ -1,4 +1,5 @@
-/* The learning rate as a function of the update's number: Keras 3's schedules, and a linear warm-up. Pure. */
+/* The learning rate as a function of the update's number: Keras 3's schedules, with an optional linear warm-up.
+ * Pure. */
 #ifndef GRADWIRE_COMMON_MATH_SCHEDULE_H
 #define GRADWIRE_COMMON_MATH_SCHEDULE_H
 
@@ -24,23 +25,23 @@ struct schedule_reals {
     float value[SCHEDULE_LIST_MAX];
 };
 
-/* How the learning rate moves with t; all 0 is a constant rate. */
+/* The schedule. All zeros is a constant rate. */
 struct schedule {
     enum schedule_kind kind;
-    uint32_t warmup_steps; /* of any kind: updates at a rate that climbs to the schedule's */
+    uint32_t warmup_steps; /* for every kind: updates whose rate rises to the schedule's */
     uint32_t decay_steps;
     float decay_rate;             /* exponential, inverse time */
     bool staircase;               /* exponential, inverse time */
     float alpha, warmup_target;   /* cosine; warmup_target 0: none */
-    uint32_t warmup_target_steps; /* cosine: Keras's own warmup_steps */
+    uint32_t warmup_target_steps; /* cosine: the steps up to warmup_target, Keras's warmup_steps */
     float end_learning_rate, power;
     bool cycle;                          /* polynomial */
-    struct schedule_integers boundaries; /* piecewise, rising */
-    struct schedule_reals values;        /* piecewise: one more */
+    struct schedule_integers boundaries; /* piecewise, ascending */
+    struct schedule_reals values;        /* piecewise: one more than boundaries */
 };
 
-/* The rate of update t, counted from 1, where `rate` is the job's learning rate (Keras's initial_learning_rate). The
- * same bits on every machine: common/base/real.h. Thread: any; no state. */
+/* Returns the rate of update t (from 1). `rate` is the job's learning rate (Keras's initial_learning_rate). The
+ * bits are the same on every machine: common/base/real.h. Thread: any; no state. */
 double schedule_rate(const struct schedule *s, float rate, uint64_t t);
 
 #endif

@@ -33,7 +33,7 @@ static bool has(const struct epochs *e, uint64_t bit)
     return e->dropped[bit / 8] >> (bit % 8) & 1;
 }
 
-/* The present step is one of the running epoch, and nothing is noted of batches behind it. */
+/* Checks that `step` belongs to the current epoch and that no later batch has dropped leaves. */
 static void check(const struct epochs *e, uint64_t step)
 {
     assert(step >= e->begin);
@@ -68,7 +68,7 @@ static uint64_t count_dropped(const struct epochs *e)
     return n;
 }
 
-/* Of the epoch's batches those before this step. */
+/* The number of the epoch's batches before `step`. */
 static uint64_t batches_before(const struct epochs *e, uint64_t step)
 {
     uint64_t in = step - e->begin;
@@ -116,7 +116,8 @@ void epochs_note(struct epochs *e, uint64_t step, const struct tree_leaves *acce
     check(e, step);
 }
 
-/* The dropped leaves of this extra step, from 0: those behind the ones that the steps before it have had. */
+/* Collects the dropped leaves of extra step `extra` (0: the first): those after the ones that earlier extra steps
+ * took. */
 static void take_dropped(const struct epochs *e, uint64_t extra, struct epochs_work *w)
 {
     uint64_t before = extra * e->leaves;
@@ -154,8 +155,8 @@ void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w)
     if (in < w->steps) {
         w->redo = true;
         take_dropped(e, in - e->per_epoch, w);
-        assert(w->count > 0 &&
-               (w->count == e->leaves || in + 1 == w->steps)); /* the last one has the rest */
+        /* only the last extra step can be partly empty */
+        assert(w->count > 0 && (w->count == e->leaves || in + 1 == w->steps));
         return;
     }
     w->epoch = e->epoch + 1;
@@ -183,7 +184,7 @@ void epochs_turn(struct epochs *e, uint64_t step)
     uint64_t in = step - e->begin, extra = in - e->per_epoch;
     if (in >= e->per_epoch) {
         uint64_t left = count_dropped(e) - extra * e->leaves;
-        assert(left > 0 && left <= count_dropped(e)); /* an extra step trains something */
+        assert(left > 0 && left <= count_dropped(e)); /* an extra step trains at least one leaf */
         e->redone += left < e->leaves ? left : e->leaves;
     }
     if (in + 1 < e->per_epoch || in + 1 < steps_of(e))

@@ -1,10 +1,10 @@
-/* Where in its epoch a step stands, where what backup workers dropped is trained at the epoch's end (sync.dropped: redo):
- * an epoch has a step for each of its batches, and behind them as many extra ones as the dropped leaves fill. So the
- * number of a step alone does not say which epoch's it is; every shard keeps this beside its step, the same on all.
- *
- * Happy path: a regular step's accepted leaves are noted -> the step is over (epochs_turn) -> behind the last batch the
- * dropped leaves are dealt out, as many as a step has -> the next epoch begins with an empty list.
- * Pure: no I/O, no clock, no locks. */
+/* The position of a step within its epoch if sync.dropped is redo: leaves that backup workers dropped are trained
+ * again at the epoch's end. An epoch has one regular step for each of its batches, followed by as many extra steps as
+ * the dropped leaves fill. So the step's number alone does not tell its epoch. Every shard keeps this state with its
+ * step, and it is the same on all shards.
+ * Sequence: epochs_note records the accepted leaves of a regular step, and epochs_turn ends the step. After the
+ * last batch, extra steps take the dropped leaves, one step's number of leaves at a time. The next epoch starts
+ * with an empty list. Pure: no I/O, no clock, no locks. */
 #ifndef GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
 #define GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
 
@@ -15,55 +15,58 @@
 #include "common/base/err.h"
 #include "common/parameters/tree.h"
 
-/* Microbatches of an epoch: the list of the dropped, a bit each, travels in one head. */
+/* Limit for the leaves of an epoch: the list of dropped leaves, one bit each, must fit one head. */
 #define EPOCHS_LEAVES_MAX (UINT64_C(8) << 20)
 
 struct epochs {
-    uint64_t per_epoch; /* batches */
+    uint64_t per_epoch; /* batches per epoch */
     uint32_t leaves;
-    uint64_t epoch, begin; /* the running one, and its first step */
-    uint64_t redone;       /* leaves that extra steps have had, in all epochs */
-    uint8_t *dropped;      /* bit b * leaves + i: leaf i of the epoch's batch b; before the epoch's
-                            present step */
+    uint64_t epoch, begin; /* the current epoch and its first step */
+    uint64_t redone;       /* leaves trained in extra steps, in all epochs so far */
+    /* bit b * leaves + i: leaf i of the epoch's batch b was dropped; bits of later batches are 0 */
+    uint8_t *dropped;
 };
 
-/* What one step is made of. */
+/* The contents of one step. */
 struct epochs_work {
     uint64_t epoch, begin;
-    uint64_t steps; /* of the epoch, as far as it is known */
-    uint64_t batch; /* a regular step: the batch's id, counted from the job's start */
-    bool
-        redo; /* an extra step: its leaf i is leaf[i], as batch id * leaves + leaf; leaves from `count` on are empty */
+    uint64_t steps; /* of the epoch, as far as known: extra steps count only after the last batch */
+    uint64_t batch; /* for a regular step: the batch's id, counted from the job's start */
+    /* an extra step: its leaf i is leaf[i], encoded as batch id * leaves + leaf; leaves from `count` on are empty */
+    bool redo;
     uint32_t count, leaves;
     uint64_t leaf[TREE_LEAVES_MAX];
 };
 
-/* Errors: ERR_TOOBIG: more than EPOCHS_LEAVES_MAX; ERR_NOMEM. */
+/* Errors: ERR_TOOBIG if an epoch has more than EPOCHS_LEAVES_MAX leaves; ERR_NOMEM. Free with epochs_close. */
 enum err epochs_init(struct epochs *e, uint64_t per_epoch, uint32_t leaves) MUST_CHECK;
 void epochs_close(struct epochs *e);
-/* As if `step` steps were made and nothing was ever dropped. */
+/* Sets the state after `step` steps in which no leaf was dropped. */
 void epochs_start(struct epochs *e, uint64_t step);
-/* As a cut has it. Errors: ERR_CORRUPT: it does not fit. */
+/* Restores the state from a cut. Errors: ERR_CORRUPT if the values are inconsistent; then *e is unusable. */
 enum err epochs_restore(struct epochs *e, uint64_t step, uint64_t epoch, uint64_t begin,
                         uint64_t redone, const uint8_t *dropped, size_t bytes) MUST_CHECK;
-/* So many bytes of `dropped` are what a cut at this step keeps; what is noted of the step itself is left out when they
- * are restored. */
+/* Returns the bytes of `dropped` that a cut at `step` must save. epochs_restore ignores bits of `step` itself and
+ * later ones. */
 size_t epochs_saved_bytes(const struct epochs *e, uint64_t step);
 
-/* `step`, which is the present one, is made of these leaves. Said again it changes nothing. */
+/* Records the accepted leaves of `step`, the current step. A second call for the same step replaces the first.
+ * Does nothing for an extra step. */
 void epochs_note(struct epochs *e, uint64_t step, const struct tree_leaves *accepted);
 bool epochs_is_extra(const struct epochs *e, uint64_t step);
-/* Of a step from the epoch's first one to the one behind its last, which is the next epoch's first; what comes before
- * it is noted. */
+/* Describes `step`, which must lie between the epoch's first step and the next epoch's first one. All earlier
+ * steps of the epoch must be noted. */
 void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w);
-/* Which microbatch leaf `leaf` of a step is: leaf *of of batch *id. `w` NULL, or a regular step: the same leaf of `batch`.
- * False: it is an empty leaf of an extra step, and *id and *of are these two. */
+/* Finds the batch and leaf that leaf `leaf` of a step trains: leaf *of of batch *id. For a regular step, or `w`
+ * NULL, that is leaf `leaf` of `batch`. Returns false for an empty leaf of an extra step; *id and *of are then
+ * `batch` and `leaf`. */
 bool epochs_leaf(const struct epochs_work *w, uint64_t batch, uint32_t leaf, uint64_t *id,
                  uint32_t *of);
-/* `step` is made: the one behind it is the present one. */
+/* Ends `step`: the next one becomes the current step. */
 void epochs_turn(struct epochs *e, uint64_t step);
 
-/* Steps with a batch of their own among the first `step` ones, which end in the epoch that began at `begin`. */
+/* Returns the number of regular steps among the first `step` steps of the job. `epoch` is the epoch of the last of
+ * them, and `begin` its first step. */
 uint64_t epochs_regular(uint64_t per_epoch, uint64_t epoch, uint64_t begin, uint64_t step);
 
 #endif

@@ -8,7 +8,7 @@ static bool bit(const struct ids *s, uint64_t id)
     return s->bits[id % IDS_WINDOW / 64] >> (id % 64) & 1;
 }
 
-/* The window is counted, and begins with an id that is missing. */
+/* Checks that `count` matches the window and that the mark itself is not in the set. */
 static void check(const struct ids *s)
 {
     uint64_t above = 0;

@@ -1,5 +1,5 @@
-/* A set of batch ids: a mark (every id below it is in) and a bounded window above it. What a shard has resolved,
- * and what the chief knows to be done. Pure. */
+/* A set of batch ids: all ids below a mark, plus any ids in a bounded window from the mark on. A shard keeps the
+ * ids that it has resolved, the chief those that are done. Pure. */
 #ifndef GRADWIRE_COMMON_PARAMETERS_IDS_H
 #define GRADWIRE_COMMON_PARAMETERS_IDS_H
 
@@ -15,23 +15,23 @@ struct ids {
     uint64_t mark;
     uint64_t count; /* ids in the set */
     uint64_t
-        bits[IDS_WINDOW / 64]; /* id i at bit i % IDS_WINDOW, for mark <= i < mark + IDS_WINDOW */
+        bits[IDS_WINDOW / 64]; /* id i is bit i % IDS_WINDOW, for mark <= i < mark + IDS_WINDOW */
 };
 
 bool ids_has(const struct ids *s, uint64_t id);
 
-/* Errors: ERR_TOOBIG where id is not below mark + IDS_WINDOW. Adding twice is no error. */
+/* Adds an id; adding it twice is no error. Errors: ERR_TOOBIG if id >= mark + IDS_WINDOW. */
 enum err ids_add(struct ids *s, uint64_t id) MUST_CHECK;
 
-/* One above the largest id in the set (0: none). */
+/* Returns the largest id in the set plus 1; 0 for an empty set. */
 uint64_t ids_end(const struct ids *s);
 
 bool ids_equal(const struct ids *a, const struct ids *b);
 
-/* The window as bytes, bit i = mark + i, without trailing zeros; returns how many bytes. */
+/* Writes the window as bytes, bit i for id mark + i, without trailing zero bytes. Returns the number of bytes. */
 size_t ids_pack(const struct ids *s, uint8_t out[IDS_WINDOW_BYTES]);
 
-/* Errors: ERR_PROTO more than IDS_WINDOW_BYTES, or the bit of the mark itself is set. */
+/* Errors: ERR_PROTO if there are more than IDS_WINDOW_BYTES, or the bit of the mark itself is set. */
 enum err ids_unpack(struct ids *s, uint64_t mark, const uint8_t *window, size_t bytes) MUST_CHECK;
 
 #endif

@@ -93,8 +93,8 @@ uint32_t layout_find(const struct layout *l, uint64_t at)
     return low;
 }
 
-/* Keras: the last two dimensions are the fans, times the taps of a kernel before them; a vector
- * counts as both (keras/src/initializers/random_initializers.py, compute_fans). */
+/* As in Keras: the fans are the last two dimensions, multiplied by the product of the dimensions before them (a
+ * kernel's taps). A vector's length is both fans (keras/src/initializers/random_initializers.py, compute_fans). */
 static void fans_of(const struct tensor *t, double *in, double *out)
 {
     double taps = 1.0;
@@ -104,8 +104,8 @@ static void fans_of(const struct tensor *t, double *in, double *out)
     *out = taps * t->shape[t->rank - 1];
 }
 
-/* A normal that is cut at 2 standard deviations has this one; Keras makes up for it where the
- * deviation comes from fans (VarianceScaling). */
+/* The standard deviation of a standard normal truncated at +-2. Keras divides by it if the deviation comes from
+ * fans (VarianceScaling). */
 #define TRUNCATED_STDDEV 0.87962566103423978
 
 float layout_init_scale(enum init_kind kind, const struct tensor *t)
@@ -136,7 +136,7 @@ float layout_init_scale(enum init_kind kind, const struct tensor *t)
     return 0.0f;
 }
 
-/* The standard normal's distribution function at -2. */
+/* The probability that a standard normal variable is below -2. */
 #define BELOW_TWO_STDDEVS 0.022750131948179207
 
 static float normal(uint64_t key, uint64_t position, bool truncated)
@@ -172,7 +172,7 @@ float init_draw(enum init_kind kind, float value, float center, uint64_t key, ui
     return 0.0f;
 }
 
-/* Elements [first, first + n) of one tensor. */
+/* Writes elements [first, first + n) of one tensor. */
 static void init_tensor(const struct tensor *t, uint64_t seed, uint64_t first, uint64_t n,
                         float *out)
 {

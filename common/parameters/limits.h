@@ -1,13 +1,13 @@
-/* What a job may have at most, as all processes know it. */
+/* Limits of a job, known to all processes. */
 #ifndef GRADWIRE_COMMON_PARAMETERS_LIMITS_H
 #define GRADWIRE_COMMON_PARAMETERS_LIMITS_H
 
 enum {
-    WORKERS_MAX = 1024, /* worker ids are below it */
+    WORKERS_MAX = 1024, /* worker ids are below this */
     WORKER_RANGES_MAX =
-        64, /* ranges of batch ids that a worker keeps of its own; a hello may list one more */
-    METRICS_MAX = 8,                /* of a model */
-    SUMS_MAX = 2 * METRICS_MAX + 1, /* that its metrics are made of */
+        64, /* separate ranges of batch ids that a worker can hold; a hello can list one more */
+    METRICS_MAX = 8,                /* metrics of a model */
+    SUMS_MAX = 2 * METRICS_MAX + 1, /* sums from which the metrics are computed */
 };
 
 #endif

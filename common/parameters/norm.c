@@ -18,7 +18,7 @@ struct norm_sums norm_squares(const struct layout *l, uint64_t first, const floa
     for (uint64_t begin = first; begin < end; i++) {
         enum tensor_role role = l->tensor[i].role;
         while (layout_end(l, i) < end && l->tensor[i + 1].role == role)
-            i++; /* neighbours in one go */
+            i++; /* adjacent tensors of one role in a single kernel call */
         uint64_t stop = smaller(layout_end(l, i), end);
         double squares = kernels()->sum_squares(g + (begin - first), (size_t)(stop - begin));
         if (role == TENSOR_WEIGHT)

@@ -11,14 +11,14 @@ static uint32_t chunk_elems_for(uint64_t elems)
     if (bytes > PLAN_CHUNK_MAX_BYTES)
         bytes = PLAN_CHUNK_MAX_BYTES;
     assert(bytes % PLAN_CHUNK_MIN_BYTES == 0);
-    assert(bytes == PLAN_CHUNK_MAX_BYTES ||
-           elems * sizeof(float) <= PLAN_CHUNKS_WANTED * bytes); /* no more chunks than wanted */
+    /* at most the wanted number of chunks */
+    assert(bytes == PLAN_CHUNK_MAX_BYTES || elems * sizeof(float) <= PLAN_CHUNKS_WANTED * bytes);
     assert(bytes == PLAN_CHUNK_MIN_BYTES ||
            elems * sizeof(float) > PLAN_CHUNKS_WANTED * (bytes - PLAN_CHUNK_MIN_BYTES));
     return (uint32_t)(bytes / sizeof(float));
 }
 
-/* The shards own all chunks, one behind the other, in the order of ps and threads. */
+/* Checks that the shards own all chunks, consecutively, in the order of ps and threads. */
 static void check(const struct plan *p)
 {
     uint32_t chunk = 0;
@@ -50,7 +50,8 @@ uint64_t plan_run_elems(const struct plan *p, uint32_t first, uint32_t count)
     return plan_chunk_elem(p, first + count) - plan_chunk_elem(p, first);
 }
 
-/* The first chunk of slot `slot` of `all`. With tables slot 0, the lead, is never without chunk 0. */
+/* The first chunk of thread `slot` among `all`. With tables it rounds up, so that thread 0, the lead, always owns
+ * chunk 0. */
 static uint32_t share_begin(const struct plan *p, uint64_t slot, uint64_t all)
 {
     uint64_t chunks = p->chunks * slot;

@@ -14,7 +14,7 @@ uint32_t staleness_bucket(uint64_t updates)
     return bucket < STALENESS_BUCKETS ? bucket : STALENESS_BUCKETS - 1;
 }
 
-/* Each push is in one bucket, and the largest is not more than their sum. */
+/* Checks that every push is in one bucket and that the maximum fits the sum. */
 static void check(const struct staleness *s)
 {
     uint64_t n = 0;

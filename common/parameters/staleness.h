@@ -1,11 +1,11 @@
-/* How stale the gradients of one worker were: a histogram of the updates that a shard applied between the pull of
- * some parameters and the push of the gradient that was computed from them. Pure. */
+/* The staleness of one worker's gradients, as a histogram: the number of updates that a shard applied between the
+ * worker's pull of parameters and its push of the gradient computed from them. Pure. */
 #ifndef GRADWIRE_COMMON_PARAMETERS_STALENESS_H
 #define GRADWIRE_COMMON_PARAMETERS_STALENESS_H
 
 #include <stdint.h>
 
-/* 0 to 15 have a bucket each; then [16, 32), [32, 64), ...; the last one has no end. */
+/* One bucket for each of 0 to 15, then [16, 32), [32, 64), and so on; the last bucket is unbounded. */
 enum { STALENESS_BUCKETS = 28 };
 
 struct staleness {
@@ -13,15 +13,15 @@ struct staleness {
     uint64_t bucket[STALENESS_BUCKETS];
 };
 
-/* The bucket that `updates` falls into, and the least of a bucket. */
+/* The bucket of `updates`; the smallest value of a bucket. */
 uint32_t staleness_bucket(uint64_t updates);
 uint64_t staleness_least(uint32_t bucket);
 
-/* The largest that falls into each bucket; INFINITY for the last. */
+/* Writes the largest value of each bucket; INFINITY for the last. */
 void staleness_bounds(double out[STALENESS_BUCKETS]);
 
 void staleness_add(struct staleness *s, uint64_t updates);
-/* `to` gets what `from` has counted. */
+/* Adds the counts of `from` to `to`. */
 void staleness_join(struct staleness *to, const struct staleness *from);
 
 #endif

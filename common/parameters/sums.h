@@ -1,13 +1,13 @@
-/* What training and evaluation add up over examples. */
+/* Sums over examples, for training and evaluation. */
 #ifndef GRADWIRE_COMMON_PARAMETERS_SUMS_H
 #define GRADWIRE_COMMON_PARAMETERS_SUMS_H
 
 #include "common/parameters/limits.h"
 
-struct sums { /* over examples, in example order, double */
+struct sums { /* summed in example order */
     double examples, loss,
-        metric[SUMS_MAX]; /* loss: of examples, by class weights, and of penalties;
-                                                metric: worker/model/metric.h */
+        /* loss: of examples, weighted by class, plus penalties; metric: see worker/model/metric.h */
+        metric[SUMS_MAX];
 };
 
 static inline void sums_add(struct sums *to, const struct sums *from)

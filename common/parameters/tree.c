@@ -20,7 +20,7 @@ uint32_t tree_cover(uint32_t first, uint32_t count, struct tree_node out[2 * TRE
         out[nodes++] = (struct tree_node){level, first >> level};
         assert(nodes <= 2 * TREE_LEVELS_MAX && tree_first_leaf(out[nodes - 1]) == first);
         assert(nodes < 2 || out[nodes - 2].level != level ||
-               out[nodes - 1].index % 2 == 0); /* no two halves */
+               out[nodes - 1].index % 2 == 0); /* two halves of one node would be that node */
         first += 1u << level;
         count -= 1u << level;
     }
@@ -36,7 +36,7 @@ void tree_share(uint32_t leaves, uint32_t workers, uint32_t position, uint32_t *
     uint64_t end = ((uint64_t)leaves * (position + 1) + workers - 1) / workers;
     assert(begin <= end && end <= leaves);
     assert(end - begin <=
-           leaves / workers + (leaves % workers != 0)); /* even: nobody has two more than another */
+           leaves / workers + (leaves % workers != 0)); /* shares differ by at most one leaf */
     assert(position > 0 || end > begin);
     *first = (uint32_t)begin;
     *count = (uint32_t)(end - begin);

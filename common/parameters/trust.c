@@ -56,5 +56,5 @@ void trust_ratios(const struct layout *l, const struct plan *p, const double *su
             squares[0] = squares[1] = 0;
         }
     }
-    assert(squares[0] == 0 && squares[1] == 0); /* the last piece ended its tensor */
+    assert(squares[0] == 0 && squares[1] == 0); /* the last piece has ended its tensor */
 }

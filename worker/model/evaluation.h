@@ -1,4 +1,4 @@
-/* What an evaluation of the parameters of one step found, and what it could find at best. */
+/* The result of an evaluation of the parameters of one step, and the best possible result. */
 #ifndef GRADWIRE_WORKER_MODEL_EVALUATION_H
 #define GRADWIRE_WORKER_MODEL_EVALUATION_H
 
@@ -12,10 +12,11 @@ struct evaluation {
     double loss, metric[METRICS_MAX];
 };
 
-/* What the model that the rows were drawn by finds (data.synthetic: clicks): an evaluation comes no further. */
+/* The result of the model that drew the rows (data.synthetic: clicks): no evaluation can be better, except by
+ * chance. */
 struct planted {
-    bool known;          /* there is such a model */
-    double auc, logloss; /* auc: NAN where all rows are of one class */
+    bool known;          /* such a model exists */
+    double auc, logloss; /* auc: NAN if all rows have one class */
 };
 
 #endif

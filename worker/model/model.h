@@ -1,5 +1,5 @@
-/* The model: a graph of layers over one flat parameter block. One file per layer, forward and backward side
- * by side. A model is immutable and shared by threads; a model_run holds one thread's activations. */
+/* The model: a graph of layers over one flat parameter block. Each layer has one file with its forward and backward.
+ * A model is immutable and shared by threads; a model_run holds one thread's activations. */
 #ifndef GRADWIRE_WORKER_MODEL_MODEL_H
 #define GRADWIRE_WORKER_MODEL_MODEL_H
 
@@ -14,53 +14,53 @@ struct model;
 struct model_run;
 
 /* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
- * activation is refused), lay tensors out.
- * Errors: ERR_INPUT naming the layer and what would fit. Owns: *m is the caller's, model_free. */
+ * activation is refused), and lay out the tensors. Errors: ERR_INPUT, naming the layer and what would fit. Owns: *m
+ * is the caller's, model_free. */
 enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
 void model_free(struct model *m);
 
-/* What a microbatch is to the model. */
+/* The examples of a microbatch. */
 struct examples {
     uint32_t n;
     const float *x, *y; /* (n, features), (n) */
-    /* (n): multiplies an example's loss, gradient and metrics; the gradient of one of weight 0 is 0. NULL: all 1. */
+    /* (n): multiplies an example's loss, gradient and metrics; an example of weight 0 has gradient 0. NULL: all 1. */
     const float *weight;
-    /* Tables: the rows that they look up, and where the gradient by them goes. NULL: the model has none. */
+    /* Tables: the rows that the examples look up, and the memory for the gradient by them. NULL: the model has none. */
     const struct leaf_keys *keys;
     const struct leaf_rows *rows;
 };
 
 /* The tensors in the flat block, and the tables' rows; valid as long as the model. */
 const struct layout *model_layout(const struct model *m);
-uint32_t model_features(const struct model *m); /* inputs of one row; 0: it looks up keys alone */
+uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
 
 enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
                        struct errmsg *e) MUST_CHECK;
 void model_run_free(struct model_run *r);
 
-/* Whether the data of some pass so far could not be: ERR_INPUT with layer and value (an embedding's
- * row that is not in its table). That pass's results are worth nothing. */
+/* ERR_INPUT with layer and value if any pass so far met invalid data (an embedding's row that is not in its table).
+ * That pass's results are meaningless. */
 enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK;
 
-/* The last pass's outputs (n, outputs of a row): logits where the loss works on them. Valid until the next. */
+/* The last pass's outputs (n, outputs of a row): logits if the loss works on them. Valid until the next pass. */
 const float *model_run_outputs(const struct model_run *r);
 
-/* What the regularizers add to the mean loss at w. */
+/* The regularizers' part of the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
 
-/* Called during backward when the gradients of elements [first, first + n) are final: a dense layer's kernel and
- * bias together, last layer first. The ranges include the gaps and cover the whole block, once. */
+/* Called during backward when the gradients of elements [first, first + n) are final; a dense layer's kernel and
+ * bias come together, last layer first. The ranges include the gaps, and cover the whole block once. */
 typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
 
-/* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps are left as they
- * are, zero) receives the SUM over the n examples of the gradient of the example's loss; n = 0 zeroes it. That of rows of
- * tables is added into of->rows->dw, when the whole block is ready. `key`: dropout's randomness, a function of (seed, epoch, microbatch id).
- * Adds into *sums. Thread: any, one at a time per run; single-threaded BLAS. */
+/* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps stay zero) receives the SUM
+ * over the n examples of the gradient of the example's loss; n = 0 zeroes it. The gradient by rows of tables is
+ * added to of->rows->dw when the whole block is ready. `key`: for dropout's random numbers, a function of (seed,
+ * epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
 void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
-/* Forward without dropout, loss (without penalty and class weights) and metrics added into *sums. */
+/* Forward without dropout; loss (without penalty and class weights) and metrics are added to *sums. */
 void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);
 
 #endif

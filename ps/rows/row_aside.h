@@ -1,4 +1,4 @@
-/* The rows that a part's last update touched, as they were before it: who reads as of the step before still has them. */
+/* Copies of the rows that a part's last update touched, as they were before the update, for readers of the step before. */
 #ifndef GRADWIRE_PS_ROWS_ROW_ASIDE_H
 #define GRADWIRE_PS_ROWS_ROW_ASIDE_H
 
@@ -13,19 +13,19 @@ struct row_aside {
     uint32_t keys[ROW_TABLES_MAX];
     const uint64_t *mixed[ROW_TABLES_MAX]; /* of each list: (keys), ascending */
     const float *w[ROW_TABLES_MAX];        /* of each table: (keys, dim) */
-    const uint8_t *there[ROW_TABLES_MAX];  /* of each table: (keys); 0: the row was not there */
+    const uint8_t *there[ROW_TABLES_MAX];  /* of each table: (keys); 0: the row did not exist */
 };
 
-/* Set the rows of all keys of `g` aside, where nothing is. row[i]: of each table, the rows of its list's keys, ROW_NONE:
- * not there. Errors: ERR_NOMEM. */
+/* Set aside the rows of all keys of `g`; *a must be empty. row[i]: for table i the row of each key of its list, ROW_NONE if
+ * it does not exist. Errors: ERR_NOMEM. */
 enum err row_aside_set(struct row_aside *a, const struct row_layout *l,
                        struct row_table *const *table, const struct row_grads *g,
                        uint32_t *const *row, struct buffer_pool *pool) MUST_CHECK;
-/* What is set aside, if anything, is of no more use. */
+/* Drop the copies, if there are any. */
 void row_aside_forget(struct row_aside *a);
 
-/* Is the key set aside? Then *w is the row that it had in this table, NULL: none. *at: where a reader with ascending keys
- * stands, at first 0. */
+/* True: the key is set aside, and *w is its row in this table, or NULL if it had none. *at: the reader's position, 0 at
+ * first; the reader's keys ascend. */
 bool row_aside_find(const struct row_aside *a, const struct row_layout *l, uint32_t table,
                     uint64_t mixed, uint32_t *at, const float **w);
 

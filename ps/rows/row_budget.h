@@ -1,12 +1,12 @@
-/* The memory that the rows of one shard may take, and what is done when it is full. Pure.
+/* The memory budget of the rows of one shard, and the actions when it is full. Pure.
  *
- * At a step's boundary (in async: when a batch is resolved) the rows that are there are counted. From 95 % of the budget on
- * either a floor goes up, so far that the rows below it free 5 % of the budget: these are gone at once, in all that reads,
- * counts or writes rows, and their memory is the next rows'. Or no row is made any more until they are less. Both follow
- * from the rows alone, so a shard that is restored decides as one that was not.
+ * At each step's boundary (in async: when a batch is resolved) the existing rows are counted. From 95 % of the budget on one
+ * of two things happens. Either a floor is raised so far that the rows below it free 5 % of the budget: from then on these
+ * rows do not exist for anything that reads, counts or writes rows, and new rows use their memory. Or no row is created
+ * until the rows take less. Both decisions depend on the rows alone, so a restored shard decides the same.
  *
- * The bound itself holds for each row that is made, with the index that grows with it: a step that makes more than the
- * last 5 % has the rest of its rows refused, or ends the job. */
+ * The budget itself is a hard bound for each new row, including the growth of the index. If a step creates rows for more
+ * than the last 5 %, its remaining rows are refused, or the job ends. */
 #ifndef GRADWIRE_PS_ROWS_ROW_BUDGET_H
 #define GRADWIRE_PS_ROWS_ROW_BUDGET_H
 
@@ -20,56 +20,57 @@ struct row_grads;
 
 struct row_budget {
     enum row_full full;
-    uint64_t bytes; /* 0: no bound, and nothing here is used */
-    uint64_t left;  /* of them, while rows are made */
-    /* Rows with a stamp up to this have gone for want of room, as of the present step, and of the one before. */
+    uint64_t bytes; /* the budget; 0: no bound, and the other fields are unused */
+    uint64_t left;  /* remaining bytes while rows are created */
+    /* Rows with a stamp up to this are evicted for lack of memory: at the present step, and at the step before. */
     uint64_t floor, floor_before;
-    bool closed;         /* ROW_FULL_REFUSE: no row is made */
-    bool loads;          /* rows of a checkpoint come in */
-    uint64_t squeezed;   /* rows that have gone so, since the job began */
-    uint32_t full_table; /* whose row had no room last */
-    bool lacked;         /* a row had no room since the last step */
-    /* `left` is as of this table, with an index of so many places. */
+    bool closed;         /* ROW_FULL_REFUSE: no row is created */
+    bool loads;          /* rows of a checkpoint are being read */
+    uint64_t squeezed;   /* rows evicted for lack of memory since the job began */
+    uint32_t full_table; /* the table of the last row without memory */
+    bool lacked;         /* since the last step some row had no memory */
+    /* `left` was computed for this table and an index of this many positions. */
     uint32_t of;
     uint64_t grown;
 };
 
 enum {
-    ROW_BUDGET_PERCENT = 95,       /* of the budget for rows: from here on something is done */
-    ROW_BUDGET_FREE_PERCENT = 5,   /* that a floor frees */
-    ROW_BUDGET_TABLE_BYTES = 8192, /* that are kept free for what a table takes without rows */
+    ROW_BUDGET_PERCENT = 95,       /* of the budget: from here on evict or refuse */
+    ROW_BUDGET_FREE_PERCENT = 5,   /* of the budget: freed by raising the floor */
+    ROW_BUDGET_TABLE_BYTES = 8192, /* reserved for a table without rows */
 };
 
-/* Bytes that tables without rows take of it: with less than that a budget has no room for a row. */
+/* Bytes that the tables take without rows. A budget must be larger to have room for a row. */
 uint64_t row_budget_fixed_bytes(const struct row_tables *t);
-/* Bytes of the rows that are there, each with its share of the index, as the decision counts them. */
+/* Bytes of the existing rows, each with its share of the index. Decisions use this number. */
 uint64_t row_budget_bytes(const struct row_tables *t);
 
-/* A step is made, or a batch resolved, or a checkpoint read: no part's clock is below this one. */
+/* A step is complete, a batch is resolved, or a checkpoint is read. `clock`: the least clock of all parts. */
 void row_budget_step(struct row_tables *t, uint64_t clock);
-/* Rows for these gradients are about to be made: what is gone leaves its memory, as far as it is needed. */
+/* Rows for these gradients are about to be created: free the memory of evicted rows as far as it is needed. */
 void row_budget_begin(struct row_tables *t, const struct row_grads *g);
-/* One more row in new memory. False: there is no room. */
+/* Account for one more row in new memory. False: the budget is used up. */
 bool row_budget_takes(struct row_tables *t, uint32_t table);
 
 /* ---- a checkpoint that is read ---- */
 
-/* Bytes of its rows, by their stamps: `width` stamps a place. */
+/* A histogram of bytes by stamp: each bin has `width` stamps. */
 enum { ROW_LOAD_PLACES = 4096 };
 struct row_load {
     uint64_t width, bytes[ROW_LOAD_PLACES];
-    bool full; /* some rows had no room */
-    /* Bytes of the rows that have come in. */
+    bool full; /* some rows did not fit */
+    /* Bytes of the rows read so far. */
     uint64_t taken[ROW_TABLES_MAX], all;
 };
 
-/* Rows of a checkpoint come in, in any order of their stamps; row_budget_step follows. `l` is the caller's. */
+/* Begin to read rows of a checkpoint, in any order of their stamps; row_budget_step follows at the end. `l` belongs to the
+ * caller. */
 void row_load_begin(struct row_load *l, struct row_tables *t);
-/* May this one come in? Then it does (row_table_load). If all rows fitted when the cut was taken, they fit now. Errors:
- * ERR_NOTFOUND: it is left out; ERR_TOOBIG: it has no room, and none may be left out. */
+/* ERR_OK: the caller loads this row (row_table_load). If all rows fitted when the cut was taken, they fit now.
+ * Errors: ERR_NOTFOUND: leave this row out; ERR_TOOBIG: it does not fit, and no row may be left out. */
 enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table,
                         uint64_t stamp) MUST_CHECK;
-/* All have come, and l->full: into `t`, where no row is, they come once more, but for the oldest. */
+/* After all rows were read, if l->full: prepare to read them once more into the empty tables `t`, without the oldest. */
 void row_load_again(struct row_load *l, struct row_tables *t);
 
 #endif

@@ -1,6 +1,6 @@
-/* Rows as they were at a cut, kept until they are copied out: the table's own have changed since. Lists by bucket and
- * table in pools of chunks; a bucket's list is sorted when its turn comes. Memory grows with the rows that are kept, and
- * what a row leaves is the next one's. Pure. */
+/* Copies of rows as they were at a cut, kept until the cut has copied them out, because the table's rows have changed since.
+ * The copies are in one list per bucket and table, allocated from pools of chunks. A list is sorted when the cut reaches
+ * its bucket. Memory grows with the number of kept rows; the memory of a dropped row is used again. Pure. */
 #ifndef GRADWIRE_PS_ROWS_ROW_KEPT_H
 #define GRADWIRE_PS_ROWS_ROW_KEPT_H
 
@@ -15,17 +15,17 @@
 /* A kept row; its weights, then its slots, follow. */
 struct row_kept_head {
     uint64_t mixed, stamp;
-    uint32_t next; /* of the same list: its number + 1; 0: the last */
+    uint32_t next; /* the list's next row: its number + 1; 0: none */
     uint32_t count;
 };
 
 /* The rows of one table. */
 struct row_kept_pool {
     uint32_t width; /* floats of a row */
-    uint32_t bytes; /* of a row with its head */
+    uint32_t bytes; /* of a row and its head */
     uint32_t shift; /* a chunk has 2^shift rows */
     uint32_t chunks, room, rows;
-    uint32_t free; /* the first one that is free: its number + 1; 0: none */
+    uint32_t free; /* the first free row: its number + 1; 0: none */
     uint8_t **chunk;
 };
 
@@ -37,10 +37,10 @@ struct row_kept_key {
 struct row_kept {
     struct bucket_range buckets;
     uint32_t tables;
-    uint32_t *list; /* (buckets, tables) the first row's number + 1 */
+    uint32_t *list; /* (buckets, tables) number of the first row + 1 */
     struct row_kept_pool pool[ROW_TABLES_MAX];
-    uint64_t bytes; /* that rows take now */
-    /* The list in turn, ascending: those from `at` on are still there. */
+    uint64_t bytes; /* taken by kept rows now */
+    /* The current list, sorted by key; rows before `at` are dropped. */
     struct row_kept_key *key;
     size_t at, keys, key_room;
 };
@@ -49,16 +49,16 @@ struct row_kept {
 enum err row_kept_init(struct row_kept *k, struct row_table *const *table, uint32_t tables,
                        struct bucket_range buckets) MUST_CHECK;
 void row_kept_close(struct row_kept *k);
-/* Give back about 1 MiB; true: that was the last, and *k is zeros. A row must not be asked for any more. */
+/* Free about 1 MiB. True: all is freed, and *k is zeros. After the first call only this function can be called. */
 bool row_kept_close_some(struct row_kept *k);
 
-/* Keep the row as it is. Errors: ERR_NOMEM: it is not kept. */
+/* Keep a copy of the row. Errors: ERR_NOMEM: it is not kept. */
 enum err row_kept_add(struct row_kept *k, const struct row_table *t, uint32_t table, uint64_t mixed,
                       uint32_t row) MUST_CHECK;
-/* The list in turn has all rows of this bucket and table; the list that was in turn is empty, or is this one.
- * Errors: ERR_NOMEM: nothing is lost. */
+/* Make the list of this bucket and table the current one. The current list before must be empty, or this one.
+ * Errors: ERR_NOMEM: no row is lost. */
 enum err row_kept_turn(struct row_kept *k, uint32_t bucket, uint32_t table) MUST_CHECK;
-/* The first row of the list in turn; NULL: there is none. */
+/* The first row of the current list; NULL: the list is empty. */
 const struct row_kept_head *row_kept_first(const struct row_kept *k, uint32_t table);
 void row_kept_drop_first(struct row_kept *k, uint32_t table);
 
@@ -67,7 +67,7 @@ static inline const float *row_kept_values(const struct row_kept_head *h)
     return (const float *)(const void *)(h + 1);
 }
 
-/* Memory, whether rows are in it or not. */
+/* Bytes of allocated memory, used or free. */
 uint64_t row_kept_memory(const struct row_kept *k);
 
 #endif

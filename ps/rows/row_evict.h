@@ -1,6 +1,6 @@
-/* Eviction of one table's rows: with unseen_steps N a row is absent N clocks after its last touch, in all that reads,
- * counts or writes it, whether or not its memory was given back. How many rows are there is counted by their stamps, so
- * no row is looked at to know it. The sweeper takes the memory back, some rows at a time. Pure. */
+/* Eviction of one table's rows. With unseen_steps N a row is absent from N clocks after its last touch on: everything that
+ * reads, counts or writes rows treats it as missing, even if its memory is not freed yet. Present rows are counted by
+ * stamp, so that no row must be visited to know their number. The sweeper frees the memory, some rows at a time. Pure. */
 #ifndef GRADWIRE_PS_ROWS_ROW_EVICT_H
 #define GRADWIRE_PS_ROWS_ROW_EVICT_H
 
@@ -8,57 +8,57 @@
 
 #include "ps/rows/row_table.h"
 
-/* The table clock of each part of a shard at the moment that is read, and its floor (row_budget.h). In sync the clocks are
+/* The moment of a read: the table clock of each part of a shard, and the floor (row_budget.h). In sync mode all clocks are
  * equal. */
 struct row_clocks {
     uint64_t of[ROW_PARTS];
     uint64_t floor;
 };
 
-/* Is a row with this stamp there at this clock? unseen_steps 0: rows stay. */
+/* True: a row with this stamp is present at this clock. unseen_steps 0: rows are never evicted by age. */
 static inline bool row_is_there(uint32_t unseen_steps, uint64_t stamp, uint64_t clock)
 {
     return unseen_steps == 0 || stamp + unseen_steps > clock;
 }
 
-/* A floor: rows with a stamp up to it are gone; 0: none are. */
+/* True: the stamp is above the floor. Rows with a stamp up to the floor are absent; floor 0: none are. */
 static inline bool row_is_above(uint64_t floor, uint64_t stamp)
 {
     return floor == 0 || stamp > floor;
 }
 
 struct row_evict {
-    uint32_t unseen_steps; /* 0: rows stay, but for those below a floor */
-    uint64_t floor;        /* rows with a stamp up to this are gone */
-    uint64_t waiting;      /* unseen_steps 0: rows that are gone and still in memory */
-    uint64_t rows;         /* else: that are there, with a stamp above the floor */
+    uint32_t unseen_steps; /* 0: only a floor evicts rows */
+    uint64_t floor;        /* rows with a stamp up to this are absent */
+    uint64_t waiting;      /* unseen_steps 0: absent rows that are still in memory */
+    uint64_t rows;         /* otherwise: present rows, with a stamp above the floor */
     uint64_t span;
-    uint32_t *with; /* (span) how many have stamp s, at s % span */
+    uint32_t *with; /* (span) number of rows with stamp s, at s % span */
     uint64_t next;  /* the sweeper's next key */
 };
 
-/* No row is there, at clock 0. Owns: row_evict_close. Errors: ERR_NOMEM: *e is zeros. */
+/* No rows, clock 0. Free with row_evict_close. Errors: ERR_NOMEM: *e is zeros. */
 enum err row_evict_init(struct row_evict *e, uint32_t unseen_steps) MUST_CHECK;
-void row_evict_close(struct row_evict *e); /* zeros, too */
+void row_evict_close(struct row_evict *e); /* takes zeros, too */
 
-/* Count the table's rows anew, at this clock. */
+/* Count the table's rows from scratch, at this clock. */
 void row_evict_count(struct row_evict *e, const struct row_table *t, uint64_t clock);
-/* A row has this stamp from now on. */
+/* A row gets this stamp. */
 void row_evict_enter(struct row_evict *e, uint64_t stamp);
-/* A row has this stamp no more. Returns whether it was still counted as there. */
+/* A row loses this stamp. Returns true if the row was counted as present. */
 bool row_evict_leave(struct row_evict *e, uint64_t stamp);
-/* No part's clock is below this one. Returns how many rows have gone since. */
+/* `clock`: the least clock of all parts. Returns the number of rows that became absent since the last call. */
 uint64_t row_evict_advance(struct row_evict *e, uint64_t clock);
-/* Rows of the table with a stamp up to this one are gone. Returns how many have gone by that: without unseen_steps all rows
- * are looked at. */
+/* Raise the floor: rows of the table with a stamp up to it become absent. Returns their number. With unseen_steps 0 this
+ * visits all rows. */
 uint64_t row_evict_raise(struct row_evict *e, const struct row_table *t, uint64_t floor);
-/* Rows that are there. */
+/* The number of present rows. */
 uint64_t row_evict_rows(const struct row_evict *e, const struct row_table *t);
-/* A row that is gone leaves its memory: it was removed, or a new one takes its place. */
+/* An absent row has left memory: it was removed, or a new row uses its memory. */
 void row_evict_left(struct row_evict *e);
 
-/* Give back the memory of rows that are absent at this clock and floor: a bounded number of rows is looked at, in the order of
- * their keys, beginning behind the last call's. */
+/* Free the memory of rows that are absent at this clock and floor. Visits a bounded number of rows, in the order of their
+ * keys, after those of the last call. */
 void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock, uint64_t floor);
 
 #endif

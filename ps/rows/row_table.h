@@ -1,12 +1,12 @@
-/* One table's rows as one shard holds them: a mixed key (common/rows/key.h) leads to a row of weights, slots, a count of
- * updates and a stamp. Pure: no I/O, clock, locks.
+/* One shard's rows of one table. A mixed key (common/rows/key.h) identifies a row, which has weights, slots, a count of
+ * updates and a stamp. Pure: no I/O, clock or locks.
  *
- * A row's number stays the same, and its memory in its place, from row_table_add to row_table_remove. The rows lie in
- * slabs of some MiB, which are mapped as the table grows and never moved. A row is two pieces of its slab: weights and
- * slots side by side, and a head with stamp and count; a single slot float (row-wise adagrad) is in the head, so that
- * weights of 16 floats fill a cache line.
+ * From row_table_add to row_table_remove a row keeps its number and its address. The rows are in slabs of some MiB, which are
+ * mapped as the table grows and never moved. A row has two pieces of its slab: the body (weights and slots, next to each
+ * other), and the head (stamp and count). A single slot float (row-wise adagrad) is in the head, so that weights of 16
+ * floats fill one cache line.
  *
- * row_index.h is how a key finds its row. */
+ * row_index.h maps keys to rows. */
 #ifndef GRADWIRE_PS_ROWS_ROW_TABLE_H
 #define GRADWIRE_PS_ROWS_ROW_TABLE_H
 
@@ -16,52 +16,52 @@
 
 #include "common/base/err.h"
 #include "common/rows/key.h"
-#include "ps/rows/row_index.h" /* ROW_NONE: the row of a key that is not there */
+#include "ps/rows/row_index.h" /* ROW_NONE: the row of a key that the table lacks */
 
 struct row_table {
     uint32_t dim, slot_floats;
     struct row_index index;
     uint32_t shift, mask; /* a slab has 2^shift rows */
-    uint32_t body_floats; /* weights, and slots but for a single one */
-    uint32_t head_bytes;  /* stamp, count, and a single slot */
-    size_t heads_at;      /* bytes from a slab's begin to its heads */
+    uint32_t body_floats; /* weights and slots; without a single slot */
+    uint32_t head_bytes;  /* stamp, count, and a single slot if there is one */
+    size_t heads_at;      /* offset of the heads in a slab, in bytes */
     size_t slab_bytes;
-    uint32_t small_rows; /* so many rows, and the table takes huge pages */
+    uint32_t small_rows; /* with more rows the table uses huge pages */
     uint32_t slabs, slabs_room;
     char **slab;         /* (slabs) */
-    uint32_t used, free; /* rows ever used; the first free one below them, ROW_NONE: none */
+    uint32_t used, free; /* rows ever used; the first free row below that number, ROW_NONE: none */
 };
 
-/* A table for keys of `buckets`, each row with `dim` weights and `slot_floats` floats beside them (0: none).
+/* Create a table for keys of `buckets`. Each row has `dim` weights and `slot_floats` slot floats.
  * Owns: *out, to free with row_table_free. Errors: ERR_NOMEM. */
 enum err row_table_new(struct row_table **out, uint32_t dim, uint32_t slot_floats,
                        struct bucket_range buckets) MUST_CHECK;
 /* Takes NULL. */
 void row_table_free(struct row_table *t);
 
-/* row[i] = the row of mixed[i], or ROW_NONE; returns how many are there. The keys may be in any order. */
+/* row[i] = the row of mixed[i], or ROW_NONE. Returns the number of rows found. The keys can be in any order. */
 size_t row_table_find(const struct row_table *t, const uint64_t *mixed, size_t n, uint32_t *row);
 
-/* A row for a key of the table's buckets that is not there yet. Weights, slots, count and stamp are 0.
- * Errors: ERR_NOMEM: no memory, or 2^32 - 1 rows are there; the table is as it was. */
+/* Add a row for a key of the table's buckets that the table lacks. Weights, slots, count and stamp are 0.
+ * Errors: ERR_NOMEM: no memory, or the table has 2^32 - 1 rows; the table is unchanged. */
 enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
 
-/* As row_table_add, for keys in ascending order, as a checkpoint has them, in a table that has only such. Behind the last
- * one comes row_table_loaded; before it the table takes nothing else but row_table_free. */
+/* The same as row_table_add for keys in ascending order, as in a checkpoint; the table has only rows added by this function.
+ * Call row_table_loaded after the last one. Until then only row_table_load and row_table_free are allowed. */
 enum err row_table_load(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
 /* Errors: ERR_NOMEM. */
 enum err row_table_loaded(struct row_table *t) MUST_CHECK;
 
-/* The row of this key, which must be there, goes; its memory is the next one's that is added. */
+/* Remove the row of this key, which must exist. The next added row uses its memory. */
 void row_table_remove(struct row_table *t, uint64_t mixed);
 
-/* The first rows, at most `room`, whose keys are in first .. last (included), in ascending order of the mixed key;
- * `mixed` gets their keys, and may be NULL. Returns how many: less than `room` if there are no more.
- * Go on with the last key + 1. Adding and removing between two calls is allowed. */
+/* The first rows, at most `room`, whose mixed keys are in [first, last], in ascending order of the mixed key. `mixed` gets
+ * their keys; it can be NULL. Returns their number; less than `room` means that there are no more.
+ * To continue, call it with the last key + 1. Rows may be added and removed between two calls. */
 size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, uint64_t *mixed,
                       uint32_t *row, size_t room);
 
-/* The first and the last key that a bucket can have: what row_table_scan takes for a bucket. */
+/* The first and the last key of a bucket, for row_table_scan. */
 static inline uint64_t row_bucket_first(uint32_t bucket)
 {
     return (uint64_t)bucket << (64 - ROW_BUCKET_BITS);
@@ -71,28 +71,29 @@ static inline uint64_t row_bucket_last(uint32_t bucket)
     return row_bucket_first(bucket) | (UINT64_MAX >> ROW_BUCKET_BITS);
 }
 
-/* out (n, dim) = the weights of the rows; places of ROW_NONE stay as they are. */
+/* out (n, dim) = the weights of the rows; for ROW_NONE the values of `out` do not change. */
 void row_table_gather(const struct row_table *t, const uint32_t *row, size_t n, float *out);
 
 static inline uint64_t row_table_rows(const struct row_table *t)
 {
     return t->index.entries;
 }
-/* Bytes of keys, weights and slots: what a row costs at least. */
+/* Bytes of keys, weights and slots: the least that rows can take. */
 uint64_t row_table_payload_bytes(const struct row_table *t);
-/* Bytes of memory that the table takes, as far as it is in use; what rows took stays when they go. */
+/* Bytes of memory that the table uses. Removed rows still count, since their memory stays for new rows. */
 uint64_t row_table_bytes(const struct row_table *t);
-/* How many more it takes with so many more rows; those that have gone left their memory. The next one alone: exactly. */
+/* Bytes by which row_table_bytes grows with `rows` more rows, which first use the memory of removed rows; exact for 1. */
 uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows);
-/* While it is loaded (row_table_load): what it takes with one more row, beyond a table without rows. */
+/* While the table is being loaded (row_table_load): bytes that it will use with one more row, minus those of an empty
+ * table. */
 uint64_t row_table_load_bytes(const struct row_table *t);
-/* At most so many bytes of memory a row, its share of the index included, but for the first few rows. */
+/* An upper bound for the bytes per row, including the row's share of the index. Not valid for the first few rows. */
 uint64_t row_table_row_bytes(const struct row_table *t);
 
-/* A row below t->used that is free has a stamp from this one on. */
+/* Stamps from this one on mark a free row (below t->used). */
 #define ROW_FREE_STAMP (UINT64_MAX << 32)
 
-/* ---- a row: of a number that row_table_find, _add or _scan gave ---- */
+/* ---- access to a row by the number that row_table_find, _add or _scan gave ---- */
 
 static inline char *row_head(const struct row_table *t, uint32_t row)
 {
@@ -105,7 +106,7 @@ static inline float *row_weights(const struct row_table *t, uint32_t row)
     return (float *)(void *)t->slab[row >> t->shift] + (size_t)(row & t->mask) * t->body_floats;
 }
 
-/* As memcpy, which for so few floats costs more than they do. */
+/* The same as memcpy, whose call costs more than the copy of so few floats. */
 static inline void row_copy(float *restrict out, const float *restrict w, uint32_t dim)
 {
     enum { STRIDE = 8 };
@@ -118,12 +119,12 @@ static inline void row_copy(float *restrict out, const float *restrict w, uint32
 
 enum { ROW_LINE_BYTES = 64 };
 
-/* The cache that memory is asked to come to. A core waits for some 20 lines to its first cache; a request for more than
- * that stops it. More can be on their way to the second one. */
+/* The cache to prefetch into. A core can have about 20 outstanding lines for its first-level cache, and stalls on one more.
+ * The second-level cache allows more. */
 enum row_cache { ROW_FIRST_CACHE, ROW_SECOND_CACHE };
 
-/* The line of `at` comes to the cache. Inlined always, as row_ask: gcc drops calls of a function that only prefetches, as
- * without effect. */
+/* Prefetch the cache line of `at`. Always inlined, like row_ask, because gcc removes calls of a function that only
+ * prefetches: it sees no effect. */
 __attribute__((always_inline)) static inline void row_ask_line(const void *at, enum row_cache to)
 {
     if (to == ROW_FIRST_CACHE)
@@ -132,8 +133,8 @@ __attribute__((always_inline)) static inline void row_ask_line(const void *at, e
         __builtin_prefetch(at, 0, 2);
 }
 
-/* `floats` from `at` on come to the cache. Most rows have a line or two; rows that are not whole lines long begin anywhere
- * in one, and end in a line more. */
+/* Prefetch `floats` floats from `at` on. Most rows have one or two cache lines. A row whose length is not a multiple of a line
+ * can begin anywhere in a line, and can reach into one more line. */
 __attribute__((always_inline)) static inline void row_ask(const float *at, uint32_t floats,
                                                           enum row_cache to)
 {
@@ -147,15 +148,18 @@ __attribute__((always_inline)) static inline void row_ask(const float *at, uint3
         row_ask_line(at + floats - 1, to);
 }
 
-enum { ROW_HEAD_COUNT = 8, ROW_HEAD_SLOT = 12 }; /* bytes of the head, behind the stamp */
+enum {
+    ROW_HEAD_COUNT = 8,
+    ROW_HEAD_SLOT = 12
+}; /* offsets in the head, which begins with the stamp */
 
-/* (slot_floats) of the row of these weights and this head. */
+/* The slots, (slot_floats), of the row with these weights and this head. */
 static inline float *row_slots_at(const struct row_table *t, float *w, char *head)
 {
     return t->body_floats == t->dim ? (float *)(void *)(head + ROW_HEAD_SLOT) : w + t->dim;
 }
 
-/* (slot_floats) */
+/* The slots, (slot_floats), of a row. */
 static inline float *row_slots(const struct row_table *t, uint32_t row)
 {
     return row_slots_at(t, row_weights(t, row), row_head(t, row));
@@ -185,7 +189,8 @@ static inline void row_set_count(struct row_table *t, uint32_t row, uint32_t cou
     memcpy(row_head(t, row) + ROW_HEAD_COUNT, &count, sizeof count);
 }
 
-/* One more update of the row of this head; returns how many there were, this one included, up to UINT32_MAX. */
+/* Count one more update of the row with this head, and set its stamp. Returns the number of updates, this one included; at
+ * most UINT32_MAX. */
 static inline uint32_t row_head_touch(char *head, uint64_t stamp)
 {
     uint32_t count;

@@ -1,4 +1,4 @@
-/* The state of a ps process, from start to exit (docs/operations.md has a diagram). Pure: the server reports events and
+/* The state of a ps process, from start to exit (table: docs/reference/ps-lifecycle.md). Pure: the server reports events and
  * reads the state. The state does not say if the chief's connection is open at the moment. */
 #ifndef GRADWIRE_PS_LIFE_H
 #define GRADWIRE_PS_LIFE_H

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 
-/* A unit is its floats, and so is the run. */
+/* CODEC_RAW: the floats themselves, without functions. */
 const struct codec_ops none_codec = {0};
 
 static const struct {
@@ -91,12 +91,14 @@ bool codec_next_unit(const struct codec_shape *s, uint64_t end_elem, struct code
         stop = layout_end(s->layout, ++i);
     *u = (struct codec_unit){at, (size_t)((stop < end ? stop : end) - at), statistic};
     assert(u->elems > 0 && u->first_elem + u->elems <= end_elem);
+    /* a unit lies within one chunk */
     assert(u->first_elem / s->plan->chunk_elems ==
-           (u->first_elem + u->elems - 1) / s->plan->chunk_elems); /* a unit is of one chunk */
+           (u->first_elem + u->elems - 1) / s->plan->chunk_elems);
     return true;
 }
 
-/* Bytes of one unit, and whether it travels raw after all. */
+/* Returns the bytes of one unit. *raw: it travels raw, because it is a statistic or the codec would not make it
+ * smaller. */
 static size_t unit_bytes(const struct codec_shape *s, const struct codec_ops *ops,
                          const struct codec_unit *u, bool *raw)
 {
@@ -137,12 +139,12 @@ enum err coder_new(struct coder **out)
     return ERR_OK;
 }
 
-/* At least `bytes` of scratch memory; NULL without memory. Valid until the next call. */
+/* Returns at least `bytes` of scratch memory; NULL if memory runs out. Valid until the next call. */
 static uint8_t *coder_room(struct coder *c, size_t bytes)
 {
     if (bytes <= c->room_bytes)
         return c->room;
-    uint8_t *grown = mem_resize(NULL, bytes, 1); /* nothing in it is to be kept */
+    uint8_t *grown = mem_resize(NULL, bytes, 1); /* the old contents are not needed */
     if (!grown)
         return NULL;
     mem_free(c->room);
@@ -185,12 +187,12 @@ static enum err units_encode(const struct codec_shape *s, const struct codec_ops
     return ERR_OK;
 }
 
-/* zstd's turn: `room` holds what it is to make smaller. */
+/* Compresses `room` with zstd. */
 static enum err pack(struct coder *coder, enum codec *c, const uint8_t *room, uint64_t room_bytes,
                      uint8_t *out, uint64_t *bytes)
 {
     enum codec plain = table[*c].ops->plain;
-    /* one byte less than what it is to save */
+    /* it must save at least one byte */
     enum err err = zstd_encode(coder, out, room_bytes - 1, room, room_bytes, bytes);
     if (err != ERR_TOOBIG || plain == CODEC_RAW)
         return err;
@@ -226,7 +228,7 @@ enum err codec_encode(struct coder *coder, const struct codec_shape *s, enum cod
 
 /* ---- decode ---- */
 
-/* `in` holds exactly the bytes that the shape says. */
+/* `in` has exactly the bytes that the shape requires. */
 static enum err units_decode(const struct codec_shape *s, const struct codec_ops *ops,
                              uint64_t first_elem, uint64_t end_elem, const uint8_t *in, float *out)
 {

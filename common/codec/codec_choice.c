@@ -11,7 +11,7 @@ void codec_choice_init(struct codec_choice *c, uint32_t may)
     c->of[CODEC_RAW].bytes_per_elem = sizeof(float);
 }
 
-/* What is used was measured, and what adapts stays within its limits. */
+/* Checks that the codec in use was measured and that the adaptive values are within their limits. */
 static void check(const struct codec_choice *c)
 {
     assert(c->now == CODEC_RAW || (c->may >> c->now & 1 && c->of[c->now].bodies > 0));
@@ -50,7 +50,7 @@ static double least_seconds(const struct codec_choice *c, enum codec codec)
     return least;
 }
 
-/* Seconds of an element. */
+/* Seconds per element. */
 static double time_of(const struct codec_choice *c, enum codec codec, double rate)
 {
     return 2 * least_seconds(c, codec) + c->of[codec].bytes_per_elem / rate;
@@ -74,7 +74,7 @@ enum codec codec_choice_next(struct codec_choice *c)
     double rate = codec_choice_rate(c);
     enum codec before = c->now;
     c->bodies++;
-    if (rate > 0) /* nothing can be said before something was sent */
+    if (rate > 0) /* unknown until something was sent */
         c->now = best(c, rate);
     if (before == CODEC_RAW && c->now != CODEC_RAW)
         c->raw_at = c->bodies + c->raw_every;
@@ -83,7 +83,7 @@ enum codec codec_choice_next(struct codec_choice *c)
     return c->body;
 }
 
-/* Its bytes alone take longer than what is in use does as a whole. */
+/* The transfer of its bytes alone takes longer than the total time of the codec in use. */
 static bool is_hopeless(const struct codec_choice *c, enum codec codec)
 {
     double rate = codec_choice_rate(c);
@@ -173,7 +173,7 @@ void codec_choice_link(struct codec_choice *c, struct codec_link *l, const struc
     if (!anew && bytes < CODEC_CHOICE_WINDOW_BYTES)
         return;
     if (!anew && !l->encoded && l->held_up && busy_s <= 0)
-        return; /* the kernel's clock for this is coarse */
+        return; /* the kernel's busy time is coarse: it has not moved yet */
     if (!anew && !l->encoded && l->held_up)
         held_up(c, (double)bytes / busy_s);
     else if (!anew && !l->encoded)

@@ -1,4 +1,4 @@
-/* Floats of two bytes: IEEE binary16, and the high halves of float32. */
+/* Floats of two bytes: IEEE binary16, and bfloat16, the upper half of a float32. */
 #include "common/codec/codec_impl.h"
 #include "common/math/kernels.h"
 

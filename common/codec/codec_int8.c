@@ -1,5 +1,6 @@
-/* int8 per block of CODEC_INT8_BLOCK_ELEMS: s = max|x| / 127, q = floor(x / s + u) clamped to +-127, u uniform in [0, 1):
- * the mean of q s over u is x (Alistarh et al. 2017, "QSGD", section 3.1, with the block's maximum for its norm). */
+/* int8 with a scale per block of CODEC_INT8_BLOCK_ELEMS: s = max|x| / 127, q = floor(x / s + u) clamped to +-127,
+ * u uniform in [0, 1). The expectation of q s over u is x (Alistarh et al. 2017, "QSGD", section 3.1, with the
+ * block's maximum instead of its norm). */
 #include <float.h>
 #include <string.h>
 
@@ -36,8 +37,7 @@ static enum err int8_encode(uint8_t *out, const float *x, const struct codec_sha
         float most;
         memcpy(&most, &bits, sizeof most);
         float s = most / 127.0f;
-        if (s <
-            FLT_MIN) /* what is smaller than the least normal number counts as 0 everywhere here */
+        if (s < FLT_MIN) /* a denormal counts as 0, as everywhere here */
             s = 0.0f;
         memcpy(out + b * sizeof s, &s, sizeof s);
         if (s > 0.0f)

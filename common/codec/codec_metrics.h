@@ -1,14 +1,15 @@
-/* Compression's families on a page of metrics. */
+/* Metrics of compression. */
 #ifndef GRADWIRE_COMMON_CODEC_CODEC_METRICS_H
 #define GRADWIRE_COMMON_CODEC_CODEC_METRICS_H
 
 #include "common/codec/codec.h"
 #include "common/process/metrics.h"
 
-/* What compression cost: families gradwire_compression_*, of pushes and replies. */
+/* Writes the metrics gradwire_compression_*: the costs of pushes and of replies. */
 void codec_metrics(struct metrics *m, const struct codec_cost *push,
                    const struct codec_cost *reply);
-/* Family gradwire_compression_codec_info, and a sample of it: with what this process encodes for a shard, or the shard. */
+/* Write the metric gradwire_compression_codec_info, and one of its samples: the codec with which this process
+ * encodes for a shard, or as a shard. */
 void codec_metrics_family(struct metrics *m);
 void codec_metrics_put(struct metrics *m, const char *direction, uint32_t shard, enum codec codec);
 

@@ -1,5 +1,5 @@
-/* The k elements of the largest magnitude, of equals the first ones; the rest is 0 (Aji and Heafield 2017). What is not
- * sent is the caller's to keep (worker/driver/residual.c). */
+/* Sends the k elements of the largest magnitude, the first ones among equals; the receiver gets 0 for the others
+ * (Aji and Heafield 2017). The caller keeps what is not sent (worker/driver/residual.c). */
 #include <assert.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@ static uint32_t magnitude(const float *x)
     return bits & 0x7fffffffu;
 }
 
-/* The k-th largest magnitude by its bits, by three rounds of counting, and how many of exactly that size belong to the
- * k. */
+/* Returns the bits of the k-th largest magnitude, found in three rounds of counting. *ties is how many elements of
+ * exactly that magnitude belong to the k. */
 static uint32_t threshold(const float *x, size_t n, size_t k, size_t *ties)
 {
     static const struct {
         uint32_t shift, bits;
     } round[] = {{20, 11}, {10, 10}, {0, 10}};
-    uint32_t prefix = 0; /* the bits above this round's are these */
+    uint32_t prefix = 0; /* its bits above the current round's are known */
     size_t wanted = k;
     for (int r = 0; r < 3; r++) {
         uint32_t count[2048] = {0};
@@ -79,7 +79,7 @@ static enum err top_k_encode(uint8_t *out, const float *x, const struct codec_sh
 static enum err top_k_decode(float *out, const uint8_t *in, const struct codec_shape *s, size_t n)
 {
     size_t k = codec_top_k(s, n);
-    uint32_t index, next = 0; /* the least that may come */
+    uint32_t index, next = 0; /* the smallest valid index */
     memset(out, 0, n * sizeof *out);
     for (size_t i = 0; i < k; i++, in += CODEC_TOP_K_ENTRY_BYTES) {
         memcpy(&index, in, sizeof index);

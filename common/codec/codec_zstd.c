@@ -1,5 +1,5 @@
-/* zstd (RFC 8878). The bytes of floats are first sorted into planes: the highest ones, sign and exponent, are alike;
- * the lowest are noise. */
+/* zstd (RFC 8878). The bytes of floats are first sorted into planes: the highest bytes, sign and exponent, are
+ * similar; the lowest are noise. */
 #include <zstd.h>
 
 #include "common/codec/codec_impl.h"
@@ -26,7 +26,7 @@ enum err zstd_encode(struct coder *c, uint8_t *out, uint64_t room, const uint8_t
     if (!c->compress)
         return ERR_NOMEM;
     size_t n = ZSTD_compressCCtx(c->compress, out, room, in, bytes, LEVEL);
-    if (ZSTD_isError(n)) /* of what can go wrong here this is what does */
+    if (ZSTD_isError(n)) /* the only error possible here */
         return ERR_TOOBIG;
     *out_bytes = n;
     return ERR_OK;

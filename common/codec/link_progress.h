@@ -1,14 +1,14 @@
-/* How far a connection has come: what `auto` chooses a codec by. */
+/* The progress of a TCP connection; `auto` chooses a codec by it. */
 #ifndef GRADWIRE_COMMON_CODEC_LINK_PROGRESS_H
 #define GRADWIRE_COMMON_CODEC_LINK_PROGRESS_H
 
 #include <stdint.h>
 
-/* A connection since it began, as the kernel tells. */
+/* Totals since the connection was established, from the kernel. */
 struct link_progress {
-    uint64_t acked_bytes;   /* that the peer has acknowledged */
-    double busy_s;          /* in which some were on their way */
-    uint64_t waiting_bytes; /* that were written, and are not acknowledged */
+    uint64_t acked_bytes;   /* acknowledged by the peer */
+    double busy_s;          /* time with unacknowledged bytes */
+    uint64_t waiting_bytes; /* written, but not acknowledged */
 };
 
 #endif

@@ -1,5 +1,4 @@
-/* The frame: 24 bytes of header (little-endian), a head, a body. proto/README.md is the authority.
- */
+/* A frame: a header of 24 bytes (little-endian), a head, a body. proto/README.md defines it. */
 #ifndef GRADWIRE_COMMON_WIRE_FRAME_H
 #define GRADWIRE_COMMON_WIRE_FRAME_H
 
@@ -12,25 +11,27 @@
 enum {
     FRAME_HEADER_BYTES = 24,
     FRAME_VERSION = 1,
-    FRAME_HEAD_MAX = 4 << 20, /* plans with many tensors and resolved sets */
-    FRAME_FLAG_CRC = 1, /* the body is followed by its CRC-32C, 4 bytes; refused until negotiated */
+    FRAME_HEAD_MAX = 4 << 20, /* fits plans with many tensors, and sets of resolved ids */
+    /* the body is followed by its CRC-32C, 4 bytes; reserved: refused until negotiated */
+    FRAME_FLAG_CRC = 1,
 };
 #define FRAME_MAGIC UINT32_C(0x31575247) /* "GRW1" */
 #define FRAME_BODY_MAX (UINT64_C(1) << 36)
 
-/* Who gets a frame. */
+/* The receivers of a frame. */
 enum frame_to {
-    FRAME_TO_ACCEPTOR = 1, /* the beginning of a connection */
-    FRAME_TO_DIALER = 2,   /* its answer */
+    FRAME_TO_ACCEPTOR = 1, /* start of a connection */
+    FRAME_TO_DIALER = 2,   /* answer to it */
     FRAME_TO_PS = 4,
-    FRAME_TO_SHARDS = 8, /* all of a ps, from the chief */
-    FRAME_TO_SHARD = 16, /* one, from a worker */
-    FRAME_TO_LINK = 32,  /* that worker, from the shard */
+    FRAME_TO_SHARDS = 8, /* from the chief to all shards of a ps */
+    FRAME_TO_SHARD = 16, /* from a worker to one shard */
+    FRAME_TO_LINK = 32,  /* from a shard to a worker */
     FRAME_TO_WORKER = 64,
     FRAME_TO_CHIEF = 128,
 };
 
-/* The messages of proto/gradwire.proto, in its order: the frame's name, the message's, the number, who gets it. */
+/* The messages of proto/gradwire.proto, in its order: the frame's name, the message's name, its number, its
+ * receivers. */
 #define FRAME_TYPE_MAP(X)                                                                          \
     X(HELLO, hello, 1, FRAME_TO_ACCEPTOR)                                                          \
     X(HELLO_REPLY, hello_reply, 2, FRAME_TO_DIALER)                                                \
@@ -95,23 +96,21 @@ struct frame {
 
 void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame *f);
 
-/* Decode one header from exactly FRAME_HEADER_BYTES bytes. *f is unchanged on error.
- * Errors: ERR_PROTO bad magic, version, type or flags; ERR_TOOBIG above `head_max` or `body_max`.
- */
+/* Decodes a header of FRAME_HEADER_BYTES bytes. *f is unchanged on error. Errors: ERR_PROTO wrong magic, version,
+ * type or flags; ERR_TOOBIG above `head_max` or `body_max`. */
 enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max,
                       uint64_t body_max) MUST_CHECK;
 
-/* Whether these bytes begin a record of TLS: a handshake, or an alert. */
+/* Returns whether these bytes start a TLS record: a handshake or an alert. */
 bool frame_is_tls(const uint8_t in[3]);
 
-/* The words for a header that frame_decode refuses with the same limits ("magic 0x20544547, not a
- * gradwire peer"). */
+/* Writes why frame_decode refuses this header with the same limits ("magic 0x20544547, not a gradwire peer"). */
 void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint64_t body_max,
                    char *out, size_t size);
 
-/* "PUSH"; NULL for a number that has no message. */
+/* Returns the name, such as "PUSH"; NULL for an unknown number. */
 const char *frame_type_str(uint16_t type);
-/* Bits of enum frame_to; 0 for a number that has no message. */
+/* Returns bits of enum frame_to; 0 for an unknown number. */
 unsigned frame_to(uint32_t type);
 
 #endif

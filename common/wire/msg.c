@@ -168,7 +168,7 @@ enum err msg_row_codecs_get(const Gradwire__Plan *p, struct row_codecs *codecs)
     return ERR_OK;
 }
 
-/* *rows NULL: the plan has no tables. */
+/* *rows is NULL if the plan has no tables. */
 static enum err tables_get(const Gradwire__Plan *p, struct row_layout **rows, struct errmsg *e)
 {
     *rows = NULL;

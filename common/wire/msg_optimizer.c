@@ -1,4 +1,4 @@
-/* The chief's settings, and the optimizer in them. */
+/* The chief's settings and the optimizer in them. */
 #include "common/wire/msg.h"
 
 #include <math.h>

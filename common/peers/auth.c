@@ -14,7 +14,7 @@
 
 #define MEND "--token_file=FILE for all processes ('openssl rand -hex 32' makes one)"
 
-/* What who dials is asked for; NULL: nothing. */
+/* The proof that a connecting process must give; NULL: none. */
 static const char *proof_held(void)
 {
     return tls_own() ? "tls" : token_held() ? "token" : NULL;

@@ -1,23 +1,27 @@
-/* Who dials a process of a job: does he have to prove that he is of the job, and if he need not, who may be served?
- * --auth=auto (the default): proof is asked where a token, or certificates, are held. Without them only loopback is
- * served; in the image, whose entrypoint says so (AUTH_POD), the pod's addresses are, with a warning. required: without
- * them no start. none: no proof is asked, wherever it listens. */
+/* Authentication: whether a process that connects to us must prove that it belongs to the job, and if not, on which
+ * addresses we can listen.
+ * - --auth=auto (the default): a proof is required if this process has a token or certificates. Without them it can
+ *   listen on loopback addresses only; in the image, whose entrypoint sets AUTH_POD, also on the pod's addresses,
+ *   with a warning.
+ * - required: refuse to start without a token or certificates.
+ * - none: require no proof, on any address. */
 #ifndef GRADWIRE_COMMON_PEERS_AUTH_H
 #define GRADWIRE_COMMON_PEERS_AUTH_H
 
 #include "common/base/err.h"
 
-/* An environment variable: this is a pod that was told by TF_CONFIG, or by the hosts form, which process it is. */
+/* An environment variable: this process runs in a pod, and TF_CONFIG or the hosts form has assigned its role. */
 #define AUTH_POD "GRADWIRE_POD"
 
-/* Does what is held fit the flag? Errors: ERR_INPUT, required and nothing is held, none and something is; or no such
- * word. Thread: start-up, behind token_load and tls_load. */
+/* Checks the flag against the secrets that this process has. Errors: ERR_INPUT required without any, none with
+ * some, or an unknown word. Thread: start-up's, after token_load and tls_load. */
 enum err auth_check(const char *flag, struct errmsg *e) MUST_CHECK;
-/* May a process that holds no secret reach this listening socket? Warns where they may. Errors: ERR_INPUT with what to do. Thread: start-up. */
+/* Checks whether processes without a secret can reach this listening socket; logs or warns if they can and may.
+ * Errors: ERR_INPUT, with what to do, if they must not. Thread: start-up's. */
 enum err auth_check_listener(const char *flag, int fd, struct errmsg *e) MUST_CHECK;
 
-/* What who dials has to prove: "tls" (and the token, where both are held), "token" or "none". Thread: any, behind the
- * start. */
+/* Returns the proof that a connecting process must give: "tls" (plus the token, if this process has both), "token"
+ * or "none". Thread: any, after start-up. */
 const char *auth_word(void);
 
 #endif

@@ -20,20 +20,21 @@ struct dialer {
     void *owner;
     char what[64], host_port[ADDRESS_TEXT_MAX], host[ADDRESS_HOST_MAX];
     uint16_t port;
-    bool trying, waits_challenge, nonced; /* nonced: the peer wants the token */
-    struct loop_timer timer;              /* until the next round, or for one connect */
+    bool trying, waits_challenge, nonced; /* nonced: the peer requests the token */
+    /* ends the wait for the next round, or limits one connect */
+    struct loop_timer timer;
     int64_t wait_ms, opened_ms;
     char why[TLS_WHY_BYTES], said[TLS_WHY_BYTES];
-    int64_t locked_out_ms; /* when the first of the tries ended so that have ended so since */
+    int64_t locked_out_ms; /* time of the first lockout since an attempt ended differently */
     int64_t last_locked_out_ms;
-    uint32_t locked_out; /* tries */
+    uint32_t locked_out; /* consecutive lockouts */
 
-    struct lookup *lookup; /* in flight, or NULL */
+    struct lookup *lookup; /* running, or NULL */
     struct event looked_up;
-    size_t n, next; /* addresses of this round */
+    size_t n, next; /* addresses in this round; index of the next one */
     struct address address[LOOKUP_ADDRESSES_MAX];
     struct conn *conn;                /* connecting, or NULL */
-    uint8_t nonce[TOKEN_NONCE_BYTES]; /* of the last challenge */
+    uint8_t nonce[TOKEN_NONCE_BYTES]; /* from the last challenge */
 };
 
 static void next_address(struct dialer *d);
@@ -50,7 +51,7 @@ static void lookup_end(struct dialer *d)
 
 /* ---- Rounds ---- */
 
-/* How a try ended. */
+/* Counts an ended attempt. */
 static void count_locked_out(struct dialer *d, bool so)
 {
     if (!so) {
@@ -62,7 +63,8 @@ static void count_locked_out(struct dialer *d, bool so)
         d->locked_out_ms = d->last_locked_out_ms;
 }
 
-/* A peer that is not there yet is no news at a start; one that does not take us, or we not it, is. */
+/* Logs each new reason once. A peer that is not up yet is normal during a start, so it is logged as info; a
+ * refusal by either side is a warning. */
 static void say_why(struct dialer *d, enum err code, const char *why)
 {
     bool refused = code == ERR_TLS || code == ERR_REFUSED;
@@ -136,7 +138,7 @@ static void round_begin(struct dialer *d)
 
 /* ---- One address ---- */
 
-/* It is the owner's from here on. */
+/* Gives the connection to the owner. */
 static void hand_over(struct dialer *d, struct conn *c)
 {
     assert(d->trying && d->conn == c);
@@ -201,12 +203,13 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         round_failed(d, code, why);
 }
 
-/* Without a token and TLS on_open comes before any byte is read, and hands over: no head is seen here. */
+/* Without a token and without TLS, on_open hands the connection over before any byte is read: then on_head is
+ * never called here. */
 static const struct conn_ops dial_ops = {
     .on_open = on_open, .on_head = on_head, .on_frame = on_frame, .on_close = on_close};
 static const struct conn_ops no_ops;
 
-/* TLS, where this process has it. */
+/* Starts TLS if this process uses it. */
 static bool secure(struct dialer *d)
 {
     struct tls *tls = tls_own();
@@ -229,7 +232,7 @@ static void next_address(struct dialer *d)
         conn_close(d->conn, ERR_NOMEM, err_str(ERR_NOMEM));
 }
 
-/* Of a plain connection: who wants TLS waits for its first word, too. */
+/* For a connection without TLS: a peer that expects TLS waits for our first byte, too. */
 static const char silent[] = "it does not ask for the job's token, and this process has one: was "
                              "it started without, or with --tls_cert?";
 static const char no_tls[] = "it does not answer TLS: was it started without --tls_cert?";
@@ -319,7 +322,7 @@ void dial_stop(struct dialer *d)
     lookup_end(d);
     if (!c)
         return;
-    conn_set_owner(c, &no_ops, NULL); /* it ends after the dialer may be gone */
+    conn_set_owner(c, &no_ops, NULL); /* the connection may end after the dialer is freed */
     conn_close(c, ERR_STATE, "no longer wanted");
 }
 
@@ -336,9 +339,9 @@ void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m)
     (void)gradwire__hello__pack(m, head);
     if (proves && !token_prove(proof, d->nonce, head, bytes)) {
         conn_close(c, ERR_NOMEM, "no memory for a proof");
-    } else { /* a body this small is copied */
+    } else { /* conn_send copies a body this small */
         enum err err = conn_send(c, FRAME_HELLO, head, bytes, proof, proves ? sizeof proof : 0);
-        (void)err; /* the connection closes itself, and says why in on_close */
+        (void)err; /* on an error the connection closes itself; on_close gets the reason */
     }
     mem_free(head);
 }

@@ -41,7 +41,7 @@ enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8
         return ERR_PROTO;
     if (!token_prove(g->expected, g->nonce, head, f->head_bytes))
         return ERR_NOMEM;
-    /* without a body no proof comes: then `got` is the opposite of what is expected */
+    /* if no body follows, `got` must not match: set it to the complement */
     for (size_t i = 0; i < sizeof g->got; i++)
         g->got[i] = (uint8_t)~g->expected[i];
     return ERR_OK;
@@ -49,7 +49,7 @@ enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8
 
 enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p, size_t *bytes)
 {
-    assert(g->asked); /* else greeting_on_head took no body */
+    assert(g->asked); /* greeting_on_head has refused a body otherwise */
     if (at + left > sizeof g->got)
         return ERR_PROTO;
     *p = g->got + at;
@@ -57,10 +57,10 @@ enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void 
     return ERR_OK;
 }
 
-/* Strangers may come as often as they like; the log hears of them now and then. */
+/* Limited, because unauthenticated peers can connect without end. */
 static void say_refused(const struct conn *c)
 {
-    static int64_t said_ms = -GREETING_SAY_MS; /* one thread of a process accepts */
+    static int64_t said_ms = -GREETING_SAY_MS; /* only one thread of a process accepts */
     static unsigned long untold;
     int64_t now_ms = clock_now_ms();
     untold++;
@@ -120,7 +120,8 @@ static bool named(struct conn *c, const struct cluster *cluster, const Gradwire_
     Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
     const struct tls_link *link = conn_tls(c);
     uint32_t worker = m->role == GRADWIRE__ROLE__CHIEF ? 0 : m->worker;
-    bool doctor = m->role == GRADWIRE__ROLE__DOCTOR; /* changes nothing: a certificate is enough */
+    /* the doctor changes nothing, so any certificate of our CA is enough */
+    bool doctor = m->role == GRADWIRE__ROLE__DOCTOR;
     if (!link || doctor || tls_link_may_be(link, tls_own(), cluster, worker, why, sizeof why))
         return true;
     tls_refused(TLS_NAME, conn_peer(c), why);

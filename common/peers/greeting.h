@@ -1,6 +1,6 @@
-/* How a connection begins on the side that accepted it: CHALLENGE goes out, HELLO comes back with
- * its proof (token.h). Without a token the hello stands alone, and nothing goes out before it, but under TLS: there the
- * CHALLENGE says that the handshake is over on this side, too. */
+/* The start of a connection on the accepting side: we send CHALLENGE, and HELLO comes back with its proof
+ * (token.h). Without a token the hello has no proof, and no CHALLENGE is sent, except under TLS: there it tells
+ * the peer that the handshake is complete on this side, too. */
 #ifndef GRADWIRE_COMMON_PEERS_GREETING_H
 #define GRADWIRE_COMMON_PEERS_GREETING_H
 
@@ -12,32 +12,32 @@
 #include "common/peers/token.h"
 
 enum {
-    GREETING_HEAD_MAX = 64 << 10, /* of a hello */
+    GREETING_HEAD_MAX = 64 << 10, /* largest head of a hello */
     GREETING_SAY_MS = 10000       /* between two log lines about pending connections */
 };
 
 struct greeting {
-    bool asked; /* a token is held, and the nonce is out */
+    bool asked; /* this process has a token and has sent the nonce */
     uint8_t nonce[TOKEN_NONCE_BYTES], expected[TOKEN_PROOF_BYTES], got[TOKEN_PROOF_BYTES];
 };
 
-/* On a fresh connection: its limits until the hello, TLS where this process has it, and the challenge. */
+/* Prepares a new connection: limits until the hello, TLS if this process uses it, and the challenge. */
 void greeting_begin(struct greeting *g, struct conn *c);
-/* The head of the hello is here: what its proof has to be. Errors: ERR_PROTO it is no hello, or its
- * body is no proof; ERR_NOMEM. */
+/* Call with the head of the hello: computes the proof that it must have. Errors: ERR_PROTO not a hello, or a body
+ * that is no proof; ERR_NOMEM. */
 enum err greeting_on_head(struct greeting *g, const struct frame *f,
                           const uint8_t *head) MUST_CHECK;
-/* conn_ops.on_space of the hello. */
+/* conn_ops.on_space for the hello. Errors: ERR_PROTO. */
 enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p,
                            size_t *bytes) MUST_CHECK;
-/* The hello is whole. Is it taken: does its sender hold our token, does its certificate name who it says to be, and does
- * hello_judge take what it says? If not it is refused, and the connection finishes. Without the token the words tell nothing
- * of the job. */
+/* Call when the hello is complete. Returns whether it is accepted: its sender has our token, its certificate
+ * contains a name for the claimed role, and hello_judge accepts its contents. If not, sends a refusal and finishes
+ * the connection. To a sender without the token, the refusal reveals nothing about the job. */
 bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello_host *host,
                     const Gradwire__Hello *m);
-/* Send REFUSE, and finish the connection. */
+/* Sends REFUSE and finishes the connection. */
 void greeting_refuse(struct conn *c, const Gradwire__Refuse *m);
-/* The same, for a hello that is not taken after all; the log says so, within a budget. Thread: the one that accepts. */
+/* Same for a hello that was accepted at first; logged within a limit. Thread: the accepting one. */
 void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
                         const char *text);
 

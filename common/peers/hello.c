@@ -28,7 +28,7 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
     m->n_ps_hosts = cluster->n_ps;
 }
 
-/* ---- what is taken ---- */
+/* ---- judging a hello ---- */
 
 static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
@@ -49,7 +49,7 @@ static bool same_identity(const struct job *job, const Gradwire__Hello *m)
            memcmp(m->identity.data, job->identity, sizeof job->identity) == 0;
 }
 
-/* Who reads no rows says nothing of them. */
+/* A process that reads no rows sends no encoding. */
 static bool same_encoding(const struct job *job, const Gradwire__Hello *m)
 {
     return !job->encoded || m->encoding.len == 0 ||
@@ -113,7 +113,7 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         why->encoding = true;
         return false;
     }
-    if (m->role == GRADWIRE__ROLE__CHIEF) /* whose name is not the worker's that it says it is */
+    if (m->role == GRADWIRE__ROLE__CHIEF) /* a second chief */
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
@@ -132,7 +132,7 @@ static const char *role_word(Gradwire__Role role, bool to_ps)
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct hello_refusal *why)
 {
     bool is_ps = host->cluster->role == ROLE_PS;
-    assert(is_ps || host->cluster->is_chief); /* nobody else is dialed */
+    assert(is_ps || host->cluster->is_chief); /* no other process accepts hellos */
     if (!version_same(m->version, role_word(m->role, is_ps), is_ps ? "ps" : "chief", why->text,
                       sizeof why->text)) {
         why->reason = GRADWIRE__REASON__OTHER_VERSION;

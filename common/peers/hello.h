@@ -1,5 +1,5 @@
-/* The hello: what it says of its sender, and whether the process that was dialed takes it. Pure: greeting.h has the
- * connection, proto/README.md the order of the frames. */
+/* The hello: what it says about its sender, and whether the accepting process takes it. Pure: greeting.h handles
+ * the connection; proto/README.md has the order of the frames. */
 #ifndef GRADWIRE_COMMON_PEERS_HELLO_H
 #define GRADWIRE_COMMON_PEERS_HELLO_H
 
@@ -7,29 +7,29 @@
 #include "common/job/job.h"
 #include "common/wire/msg.h"
 
-/* What every hello says: here that of a trainer, for a control connection to ps `ps` or to the chief. The strings are
- * borrowed. */
+/* Fills the parts that all hellos share, here as a trainer's for a control connection to ps `ps` or to the chief.
+ * The message borrows the strings. */
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps);
 
-/* Who was dialed: a ps, or the chief. */
+/* The accepting process: a ps or the chief. */
 struct hello_host {
     const struct job *job;
     const struct cluster *cluster;
-    const char *uuid;      /* of a ps: the run that it holds; "": none */
-    uint64_t encoding_cut; /* of the chief: as in Refuse */
+    const char *uuid;      /* for a ps: the run that it holds; "": none */
+    uint64_t encoding_cut; /* for the chief: as in Refuse */
 };
 
 struct hello_refusal {
     Gradwire__Reason reason;
-    bool encoding; /* the peer's rows mean something else than the host's */
+    bool encoding; /* the peer encodes its rows differently */
     char text[400];
 };
-/* What the refusal says. The strings are borrowed of all three. */
+/* Fills the message of a refusal. It borrows the strings of all three arguments. */
 void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
                   const struct hello_refusal *why);
 
-/* Whether `host` takes a peer that says this; if not, *why is filled. */
+/* Returns whether `host` accepts a peer with this hello. If not, *why is filled. */
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m,
                  struct hello_refusal *why) MUST_CHECK;
 

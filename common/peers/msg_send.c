@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 
-enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies: no memory is asked for */
+enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies fit without an allocation */
 
 void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
               uint64_t body_bytes)
@@ -19,7 +19,7 @@ void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, c
     }
     protobuf_c_message_pack(m, head);
     enum err err = conn_send(c, type, head, bytes, body, body_bytes);
-    (void)err; /* the connection closes itself, and says why in on_close */
+    (void)err; /* on an error the connection closes itself; on_close gets the reason */
     if (head != small)
         mem_free(head);
 }

@@ -23,7 +23,7 @@ void pending_init(struct pending *s)
                           .said_ms = clock_now_ms() - PENDING_SAY_MS};
 }
 
-/* The list has both ends or none, and as many as are counted, as far as that shows at its ends. */
+/* Checks the list's ends against the counters. */
 static void check(const struct pending *s)
 {
     assert((s->oldest == NULL) == (s->open == 0) && (s->newest == NULL) == (s->open == 0));
@@ -59,7 +59,7 @@ void pending_conn_leave(struct pending_conn *one)
     check(s);
 }
 
-/* They may come as often as they like; the log hears of them now and then. */
+/* Limited, because unauthenticated peers can connect without end. */
 static void say_shed(struct pending *s)
 {
     int64_t now_ms = clock_now_ms();

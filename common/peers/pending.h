@@ -1,7 +1,7 @@
-/* Connections that have not proven to be of the job: those that said no hello yet, and those that are being refused.
- * Whoever reaches a port may open as many as he likes; so they are bounded in number (by the descriptors that this
- * process may have, most of which are the job's own) and in time, and the oldest goes first. A peer of ours is pending
- * for one round trip. One list for a listener; thread: its loop's. */
+/* Connections that have not proven to belong to the job: without a hello yet, or being refused. Any process that
+ * reaches a port can open as many as it likes. So their number is limited by the descriptors of this process, most
+ * of which are for the job's own connections, and so is their time; the oldest is closed first. A process of the
+ * job is pending for one round trip. One list per listener. Thread: its loop's. */
 #ifndef GRADWIRE_COMMON_PEERS_PENDING_H
 #define GRADWIRE_COMMON_PEERS_PENDING_H
 
@@ -12,17 +12,17 @@
 #include "common/process/metrics.h"
 
 enum {
-    PENDING_SHARE = 4,     /* one of so many descriptors may be pending */
-    PENDING_LEAST = 16,    /* at a time, */
-    PENDING_MOST = 1024,   /* whatever the descriptors */
-    PENDING_MS = 30000,    /* for a hello to come */
+    PENDING_SHARE = 4,     /* one descriptor of this many can be pending */
+    PENDING_LEAST = 16,    /* lower limit of the number */
+    PENDING_MOST = 1024,   /* upper limit of the number */
+    PENDING_MS = 30000,    /* time limit for the hello */
     PENDING_SAY_MS = 10000 /* between two log lines about them */
 };
 
 struct pending;
 
 struct pending_conn {
-    struct pending *of; /* NULL: it is none, or no more */
+    struct pending *of; /* NULL: not pending */
     struct pending_conn *older, *newer;
     struct conn *conn;
     int64_t since_ms;
@@ -31,21 +31,21 @@ struct pending_conn {
 struct pending {
     struct pending_conn *oldest, *newest;
     uint32_t open, open_max;
-    uint64_t shed, untold; /* closed to make room: all, and since the log said so */
+    uint64_t shed, untold; /* closed to make room: in total, and since the last log line */
     int64_t said_ms;
 };
 
-/* How many at a time, of a process that may have so many descriptors. Pure. */
+/* Returns the limit for a process with that many descriptors. Pure. */
 uint32_t pending_bound(uint64_t descriptors);
-/* The bound is that of RLIMIT_NOFILE now. */
+/* Initializes the list; its limit follows from RLIMIT_NOFILE. */
 void pending_init(struct pending *s);
-/* A connection was accepted; the oldest one is closed where there are too many now. */
+/* Adds an accepted connection. If the limit is exceeded, the oldest is closed. */
 void pending_add(struct pending *s, struct pending_conn *one, struct conn *c);
-/* It is none any more: it is of the job, or closed. Again is nothing. */
+/* Removes a connection that has proven to belong to the job, or has closed. A second call does nothing. */
 void pending_conn_leave(struct pending_conn *one);
-/* Close the oldest: its descriptor is free at once. False: there is none. */
+/* Closes the oldest one; its descriptor is free immediately. Returns false if there is none. */
 bool pending_shed(struct pending *s);
-/* Close those whose time is over. */
+/* Closes those that exceeded PENDING_MS. */
 void pending_tick(struct pending *s, int64_t now_ms);
 void pending_metrics(const struct pending *s, struct metrics *m);
 

@@ -10,7 +10,7 @@
 #include "common/base/sha256.h"
 
 static struct {
-    size_t bytes; /* 0: there is none */
+    size_t bytes; /* 0: no token */
     uint8_t text[TOKEN_BYTES_MAX + 1];
 } own;
 
@@ -29,7 +29,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* All that fd gives; more than the most is one byte more. */
+/* Reads fd to its end, but at most TOKEN_BYTES_MAX + 1 bytes: then the token is too long. */
 static enum err token_read(int fd, const char *name, struct errmsg *e)
 {
     size_t n = 0;

@@ -1,9 +1,8 @@
-/* The job's token: a secret that all processes of a job hold and no other process does. Who dials proves
- * it in its hello, without showing it: the accepting side sends a nonce, and the hello comes with
- * HMAC-SHA256(token, label | nonce | the hello's bytes) (RFC 2104, FIPS 180-4). So a proof is good
- * for this connection and for what this hello says, and a recorded one for nothing.
- *
- * One for a process, set at start-up. Without one everything is as in a cluster without a token. */
+/* The job's token: a secret that exactly the processes of a job have. A connecting process proves in its hello that
+ * it has the token, without revealing it. The accepting side sends a nonce, and the hello comes with
+ * HMAC-SHA256(token, label | nonce | the hello's bytes) (RFC 2104, FIPS 180-4). So a proof is valid only for this
+ * connection and this hello: a recorded one is useless.
+ * A process has one token, set at start-up, or none: then hellos have no proof. */
 #ifndef GRADWIRE_COMMON_PEERS_TOKEN_H
 #define GRADWIRE_COMMON_PEERS_TOKEN_H
 
@@ -18,24 +17,25 @@ enum {
     TOKEN_BYTES_MAX = 512,
     TOKEN_NONCE_BYTES = 32,
     TOKEN_PROOF_BYTES = 32,
-    TOKEN_HEX_BYTES = 65 /* of token_make, with the NUL */
+    TOKEN_HEX_BYTES = 65 /* for token_make, with the NUL */
 };
 
-/* Read it from a descriptor (-1: none) up to its end, and close that; or from a file ("" : none).
- * White space at its end does not count. Neither given: there is none. Errors: ERR_INPUT with one
- * line: both, too short, too long, unreadable. Thread: start-up; blocks. */
+/* Reads the token from a descriptor (-1: none) to its end and closes it, or from a file ("": none). White space at
+ * the end is ignored. With neither, this process has no token. Errors: ERR_INPUT both are given, or the token is
+ * too short, too long or unreadable. Thread: start-up's; blocks. */
 enum err token_load(int fd, const char *file, struct errmsg *e) MUST_CHECK;
 void token_forget(void);
 bool token_held(void);
 
-/* A fresh random one, as text. False: the kernel gives no random bytes. */
+/* token_make writes a new random token as hex. Both return false if the kernel gives no random bytes. */
 bool token_make(char hex[TOKEN_HEX_BYTES]);
 bool token_nonce(uint8_t nonce[TOKEN_NONCE_BYTES]);
 
-/* The proof for a hello under this process's token. False: it could not be made. Thread: any. */
+/* Computes the proof for a hello with this process's token. Returns false if it could not be computed. Thread:
+ * any. */
 bool token_prove(uint8_t proof[TOKEN_PROOF_BYTES], const uint8_t nonce[TOKEN_NONCE_BYTES],
                  const void *hello, size_t bytes) MUST_CHECK;
-/* In a time that does not depend on where they differ. */
+/* Compares in constant time. */
 bool token_equal(const uint8_t a[TOKEN_PROOF_BYTES], const uint8_t b[TOKEN_PROOF_BYTES]);
 
 #endif

@@ -20,25 +20,25 @@
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 
-/* A connection: evhttp has it, and we hold on to its bufferevent to see when it is over. */
+/* A connection. It belongs to evhttp; we hold a reference to its bufferevent, to notice when it ends. */
 struct http_client {
-    struct bufferevent *bev; /* NULL: the place is free */
+    struct bufferevent *bev; /* NULL: unused */
     int64_t since_ms;
-    bool streams; /* events: http_events.c says when it is over */
+    bool streams; /* a stream of events: http_events.c decides when it ends */
 };
 
 struct http {
     const struct http_ops *ops;
     void *ctx;
     struct evhttp *evhttp;
-    struct evconnlistener *listener; /* evhttp's */
+    struct evconnlistener *listener; /* owned by evhttp */
     struct http_events events;
-    struct loop_timer tick; /* runs while there is something to look after */
+    struct loop_timer tick; /* runs while a connection is open or accepting is paused */
     struct http_client client[HTTP_OPEN_MAX];
     uint32_t accepted; /* since the last tick */
-    bool deaf;         /* the listener is off until the next tick */
+    bool deaf;         /* accepting is paused until the next tick */
     int64_t said_ms, connection_ms;
-    uint64_t answered[STATUS_KINDS]; /* 2xx is [2] */
+    uint64_t answered[STATUS_KINDS]; /* indexed by the status's first digit: [2] counts 2xx */
 };
 
 enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e)
@@ -60,7 +60,7 @@ enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e)
 
 /* ---- connections ---- */
 
-/* Whoever lets go of a bufferevent takes its callbacks and their argument off. */
+/* When evhttp releases a bufferevent, it clears the callbacks and their argument. */
 static bool evhttp_has(const struct http_client *c)
 {
     void *arg = NULL;
@@ -70,12 +70,12 @@ static bool evhttp_has(const struct http_client *c)
 
 static void let_go(struct http_client *c)
 {
-    (void)bufferevent_decref(c->bev); /* closes the socket, where ours is the last */
+    (void)bufferevent_decref(c->bev); /* closes the socket if this is the last reference */
     c->bev = NULL;
     c->streams = false;
 }
 
-/* evhttp frees a connection that has timed out. */
+/* A timeout event makes evhttp free the connection. */
 static void drop(struct http_client *c)
 {
     if (evhttp_has(c))
@@ -83,7 +83,7 @@ static void drop(struct http_client *c)
     let_go(c);
 }
 
-/* Connections that are over or have lasted too long. Returns how many are left. */
+/* Releases connections that have ended, and closes those that exceeded their time. Returns how many remain. */
 static uint32_t sweep(struct http *h)
 {
     uint32_t left = 0;
@@ -99,10 +99,10 @@ static uint32_t sweep(struct http *h)
     return left;
 }
 
-/* A free place, or the oldest connection's. */
+/* Returns an unused entry, or closes the oldest connection and returns its entry. */
 static struct http_client *make_room(struct http *h)
 {
-    struct http_client *oldest = NULL; /* fewer stream than there are places */
+    struct http_client *oldest = NULL; /* found, because not all entries can be streams */
     (void)sweep(h);
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++) {
         struct http_client *c = &h->client[i];
@@ -142,7 +142,7 @@ static void go_deaf(struct http *h)
     wake_tick(h);
 }
 
-/* Accept failed (no descriptors, say): wait, rather than try at once and forever. */
+/* Accepting failed, for example for lack of descriptors: pause, instead of retrying without end. */
 static void on_listen_error(struct evconnlistener *listener, void *arg)
 {
     (void)listener;
@@ -155,7 +155,7 @@ static void on_listen_error(struct evconnlistener *listener, void *arg)
     go_deaf(h);
 }
 
-/* An evhttp callback: the bufferevent of a connection that was just accepted. */
+/* evhttp callback: makes the bufferevent of a connection that was just accepted. */
 static struct bufferevent *on_new(struct event_base *base, void *arg)
 {
     struct http *h = arg;
@@ -165,7 +165,7 @@ static struct bufferevent *on_new(struct event_base *base, void *arg)
     struct http_client *c = make_room(h);
     c->bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (!c->bev)
-        return NULL; /* evhttp tries by itself */
+        return NULL; /* evhttp then makes one itself */
     c->since_ms = clock_now_ms();
     bufferevent_setwatermark(c->bev, EV_READ, 0, 2 * HTTP_HEAD_BYTES);
     bufferevent_incref(c->bev);
@@ -179,7 +179,7 @@ static void add_header(struct evhttp_request *req, const char *name, const char 
     (void)evhttp_add_header(evhttp_request_get_output_headers(req), name, value);
 }
 
-/* The Content-Security-Policy: a browser may load resources of this server, and nothing from anywhere else. */
+/* The Content-Security-Policy: a browser can load resources only from this server. */
 static const char *policy(const struct http *h)
 {
     return h->ops->files ? "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -217,7 +217,7 @@ static void answer_text(struct http *h, struct evhttp_request *req, int status, 
         evbuffer_free(body);
 }
 
-/* The body is whole, or there was no memory for it. */
+/* Answers 200 with the body, or 503 if memory ran out while building it. */
 static void answer_made(struct http *h, struct evhttp_request *req, bool made, const char *type,
                         struct evbuffer *body)
 {
@@ -263,7 +263,7 @@ static int add_dump(const char *text, size_t bytes, void *out)
     return evbuffer_add(out, text, bytes);
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static json_t *make_status(void *arg)
 {
     const struct http *h = arg;
@@ -291,7 +291,7 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
         evbuffer_free(out);
 }
 
-/* NULL: there is none. */
+/* NULL: no such file. */
 static const struct http_file *file_of(const struct http *h, const char *path)
 {
     for (const struct http_file *f = h->ops->files; f && f->path; f++)
@@ -315,7 +315,7 @@ static struct http_client *client_of(struct http *h, struct evhttp_request *req)
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
         if (h->client[i].bev == bev)
             return &h->client[i];
-    return NULL; /* evhttp made it by itself, for want of memory */
+    return NULL; /* evhttp made the bufferevent itself, because we lacked memory */
 }
 
 static void say_events(struct http *h, struct evhttp_request *req)
@@ -402,7 +402,7 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     h->said_ms = clock_now_ms() - LISTEN_SAY_MS;
     loop_timer_init(&h->tick, loop, on_tick, h);
     http_events_init(&h->events, loop, make_status, h);
-    evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that it is us who say 405 */
+    evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that our own code answers 405 */
     evhttp_set_max_headers_size(h->evhttp, HTTP_HEAD_BYTES);
     evhttp_set_max_body_size(h->evhttp, HTTP_BODY_BYTES);
     evhttp_set_timeout(h->evhttp, HTTP_CONNECTION_MS / 1000);
@@ -449,7 +449,7 @@ void http_close(struct http *h)
         return;
     loop_timer_stop(&h->tick);
     http_events_end(&h->events);
-    evhttp_free(h->evhttp); /* the listener and all connections, too */
+    evhttp_free(h->evhttp); /* also frees the listener and all connections */
     http_events_close(&h->events);
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
         if (h->client[i].bev)

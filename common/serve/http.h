@@ -1,13 +1,13 @@
-/* The HTTP of a process: /healthz, /readyz, /metrics, /status, and / for people. Read-only; on the loop that the process
- * steers by, or on one of its own (worker/control/http_thread.h), never on one that computes.
- *
- * Happy path: http_bind -> http_open -> a connection is accepted, sends one GET or HEAD, is answered and closed.
- * Failure modes: another method (405), another path (404), headers beyond HTTP_HEAD_BYTES or a body beyond
- * HTTP_BODY_BYTES (400, 413), what is no HTTP (400), a method that is none (501): answered and closed. A connection that
- * is not over after HTTP_CONNECTION_MS, whatever it does in the meantime, is closed; so is the oldest where HTTP_OPEN_MAX
- * are open and another one comes. No more than HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the kernel. An
- * answer is made whole in memory at once, so nobody waits for a slow reader. A stream of events (http_events.h) lasts as
- * long as it likes; HTTP_STREAMS_MAX of them may be open, and whoever asks for one more is told so (503). */
+/* The HTTP server of a process: /healthz, /readyz, /metrics, /status, and / as a page for people. Read-only. It runs
+ * on the process's control loop or on a loop of its own (worker/control/http_thread.h), never on a loop that
+ * computes.
+ * Sequence: http_bind, http_open; each connection sends one GET or HEAD, gets its answer and is closed.
+ * Failures: another method gets 405, another path 404, headers beyond HTTP_HEAD_BYTES 400, a body beyond
+ * HTTP_BODY_BYTES 413, invalid HTTP 400, an unknown method 501; then the connection is closed.
+ * Limits: a connection is closed after HTTP_CONNECTION_MS, whatever it is doing. If HTTP_OPEN_MAX are open and
+ * another one comes, the oldest is closed. At most HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the
+ * kernel. An answer is built completely in memory before it is sent, so a slow reader delays nobody. A stream of
+ * events (http_events.h) has no time limit; one more than HTTP_STREAMS_MAX gets 503. */
 #ifndef GRADWIRE_COMMON_SERVE_HTTP_H
 #define GRADWIRE_COMMON_SERVE_HTTP_H
 
@@ -21,50 +21,51 @@ enum {
     HTTP_OPEN_MAX = 32,
     HTTP_CONNECTION_MS = 5000,
     HTTP_HEAD_BYTES = 8192,
-    HTTP_BODY_BYTES = 4096, /* of a POST that is to hear its 405; nobody wants it */
+    HTTP_BODY_BYTES = 4096, /* of a POST, which is read only to answer 405 */
     HTTP_TICK_MS = 100,
     HTTP_ACCEPTS = 16,
 };
 
-/* A part of a page, as it stands in the program. */
+/* A file of the page, compiled into the program. */
 struct http_file {
-    const char *path, *type; /* path NULL: the list ends */
+    const char *path, *type; /* path NULL: end of the list */
     const void *data;
     size_t bytes;
 };
 
-/* What a process has to say. Called on the loop's thread; quick. */
+/* The process's functions. Called on the loop's thread; they must be quick. */
 struct http_ops {
-    const char *(*not_ready)(
-        void *ctx); /* NULL: ready. Else why not, until the next call; no function: always ready */
+    /* returns NULL if ready, otherwise why not, valid until the next call; no function: always ready */
+    const char *(*not_ready)(void *ctx);
     void (*metrics)(void *ctx, struct metrics *m);
-    json_t *(*status)(void *ctx); /* an object, the caller's; NULL: no memory */
+    json_t *(*status)(void *ctx); /* returns a new object, or NULL if memory runs out */
     const struct http_file
-        *files; /* its page, "/" among them, which may ask for /events; NULL: http_page */
+        *files; /* the process's own page, "/" among them, which can use /events; NULL: http_page */
 };
 
-/* *fd is the caller's, -1: nowhere. Errors: as listen_bind and listen_adopt, naming the flag. Thread: start-up. */
+/* Binds the listening socket. The caller owns *fd; -1: HTTP is off. Errors: as listen_bind and listen_adopt,
+ * naming the flag. Thread: start-up's. */
 enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e) MUST_CHECK;
 
 struct http;
 
-/* Errors: ERR_NOMEM. `take_fd` is taken, even on error. */
+/* Starts the server. Takes `take_fd`, also on error. Errors: ERR_NOMEM. Free with http_close. */
 enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct http_ops *ops,
                    void *ctx) MUST_CHECK;
-/* The same on another descriptor of `fd`, which stays the caller's: whoever answers next finds there who comes in
- * between. -1 is none, and *h NULL. */
+/* Same with a duplicate of `fd`, which the caller keeps: clients that connect after http_close wait for the next
+ * server. With fd -1, *h is NULL. Errors: ERR_NOMEM. */
 enum err http_open_again(struct http **h, struct loop *loop, int fd, const struct http_ops *ops,
                          void *ctx) MUST_CHECK;
-void http_close(struct http *h); /* NULL is none */
-/* Send the present /status to all streams now. Takes NULL. */
+void http_close(struct http *h); /* NULL is ignored */
+/* Sends the present /status to all streams now. NULL is ignored. */
 void http_tell(struct http *h);
-/* Tests: another bound than HTTP_BEAT_MS. */
+/* Tests: replaces HTTP_BEAT_MS. */
 void http_beat_ms(struct http *h, int64_t ms);
-/* Tests: another bound than HTTP_CONNECTION_MS, for all connections. */
+/* Tests: replaces HTTP_CONNECTION_MS, for all connections. */
 void http_connection_ms(struct http *h, int64_t ms);
 
-/* http_page.c: `status` as a page: objects as tables, lists of objects as tables with a line for each. False: no
- * memory. */
+/* Writes `status` as an HTML page: objects as tables, lists of objects as tables with a row for each. Returns
+ * false if memory runs out. In http_page.c. */
 bool http_page(struct evbuffer *out, const json_t *status, const char *not_ready);
 
 #endif

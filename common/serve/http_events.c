@@ -10,16 +10,17 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-enum { SHARE = 100 /* of the thread's time */ };
+enum { SHARE = 100 /* 1/SHARE of the thread's time */ };
 
 static struct bufferevent *bev_of(const struct http_stream *s)
 {
     return evhttp_connection_get_bufferevent(evhttp_request_get_connection(s->req));
 }
 
-/* ---- an end ---- */
+/* ---- end of a stream ---- */
 
-/* A connection callback: it is about to be freed. A request that it still has goes with it. */
+/* Connection callback: the connection is about to be freed. If the request was detached from it, free the request
+ * here. */
 static void on_over(struct evhttp_connection *connection, void *arg)
 {
     (void)connection;
@@ -30,7 +31,7 @@ static void on_over(struct evhttp_connection *connection, void *arg)
         evhttp_request_free(req);
 }
 
-/* ---- what is said ---- */
+/* ---- sending ---- */
 
 static void say(struct http_stream *s, const char *event, const char *data, int64_t now_ms)
 {
@@ -43,7 +44,8 @@ static void say(struct http_stream *s, const char *event, const char *data, int6
         evbuffer_free(chunk);
 }
 
-/* All that was said has left, so there is room for more. Its connection is closed where that takes too long. */
+/* Returns whether the client has read everything, so that more can be sent. Closes the connection if that takes
+ * too long. */
 static bool reads(struct http_stream *s, int64_t now_ms)
 {
     if (evbuffer_get_length(bufferevent_get_output(bev_of(s))) == 0)
@@ -53,7 +55,7 @@ static bool reads(struct http_stream *s, int64_t now_ms)
     return s->req && s->read_ms == now_ms;
 }
 
-/* Memory and time change by themselves: that alone is no news. NULL: no memory. */
+/* Memory and time change constantly; they alone are no news. NULL: out of memory. */
 static char *without_vitals(json_t *status)
 {
     json_t *system = json_incref(json_object_get(status, "system"));
@@ -72,7 +74,7 @@ static void tell_status(struct http_events *e, json_t *status, int64_t now_ms)
     for (int i = 0; text && i < HTTP_STREAMS_MAX; i++) {
         struct http_stream *s = &e->stream[i];
         if (!s->req || !reads(s, now_ms)) {
-            s->fresh |= changed; /* it hears that later */
+            s->fresh |= changed; /* send it later */
             continue;
         }
         if (changed || s->fresh)
@@ -115,9 +117,9 @@ static void on_tick(void *arg)
     http_events_now(arg);
 }
 
-/* ---- a beginning ---- */
+/* ---- start of a stream ---- */
 
-/* NULL: there is none. */
+/* NULL: none is free. */
 static struct http_stream *free_place(struct http_events *e)
 {
     for (int i = 0; i < HTTP_STREAMS_MAX; i++)

@@ -28,7 +28,7 @@ static void add_escaped(struct page *p, const char *text)
 
 static void add_value(struct page *p, const json_t *v);
 
-/* Names are people's words already: first_step_s is read as "first step s". */
+/* The JSON names are readable: first_step_s is shown as "first step s". */
 static void add_name(struct page *p, const char *name)
 {
     for (; *name; name++) {
@@ -52,7 +52,7 @@ static void add_object(struct page *p, const json_t *object)
     add(p, "</table>");
 }
 
-/* A line for each object, under the names of the first. */
+/* A row for each object; the columns are the first object's names. */
 static void add_table(struct page *p, const json_t *list)
 {
     const char *name;

@@ -13,7 +13,7 @@
 struct vitals {
     uint64_t rss_bytes, peak_rss_bytes;
     double cpu_s;
-    double started_s; /* since the epoch */
+    double started_s; /* since the Unix epoch */
     uint32_t threads;
 };
 
@@ -31,7 +31,7 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* proc(5): threads are field 20 of stat, the start (in ticks since boot) is field 22, the pages in memory field 24. */
+/* proc(5): field 20 of stat is the threads, field 22 the start in ticks since boot, field 24 the resident pages. */
 static void read_stat(struct vitals *v)
 {
     char line[1024];
@@ -53,7 +53,7 @@ static void read_stat(struct vitals *v)
     (void)fclose(f);
 }
 
-/* Reads /proc, which does not wait for a disk. What cannot be read is 0. */
+/* Reads /proc, which never waits for a disk. A value that cannot be read is 0. */
 static void vitals_read(struct vitals *v)
 {
     struct rusage used;

@@ -1,4 +1,4 @@
-/* What the kernel says of this process: memory, CPU time, threads, descriptors. */
+/* The resources that this process uses, from the kernel: memory, CPU time, threads. */
 #ifndef GRADWIRE_COMMON_SERVE_VITALS_H
 #define GRADWIRE_COMMON_SERVE_VITALS_H
 
@@ -6,12 +6,13 @@
 
 #include "common/process/metrics.h"
 
-/* Read what the cgroups allow, once: it is not read by a loop's thread. Before the first of the others. */
+/* Reads the cgroups' limits once, because they must not be read on a loop's thread. Call before the other
+ * functions. */
 void vitals_init(void);
-/* gradwire_build_info, and process_* under the names that Prometheus' own clients use. */
+/* Writes gradwire_build_info, and process_* under the names of Prometheus's own clients. */
 void vitals_metrics(struct metrics *m);
-uint64_t vitals_resident_bytes(void); /* 0: it cannot be read */
-/* The same as an object; NULL: no memory. */
+uint64_t vitals_resident_bytes(void); /* 0: unknown */
+/* The same as a JSON object, a new reference; NULL: out of memory. */
 json_t *vitals_json(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* Data that are arrays, each of a file or a member of one: one of rank 1 holds labels, one of a higher rank holds rows. Rows
- * and labels match together and go in pairs. What a format adds is how an array says its type and shape (idx.c, npy.c). */
+/* Data that consist of arrays, each a file or a member of one. An array of rank 1 has labels, one of a higher rank
+ * has rows. The files of rows and those of labels are matched in pairs. A format only tells an array's type and
+ * shape (idx.c, npy.c). */
 #ifndef GRADWIRE_WORKER_DATA_ARRAYS_H
 #define GRADWIRE_WORKER_DATA_ARRAYS_H
 
@@ -15,32 +16,34 @@
 enum { ARRAY_RANK_MAX = TENSOR_RANK_MAX + 1, ARRAY_TAG_MAX = 160 };
 
 struct array_file {
-    const char *path;                   /* a view: of what was named, in messages, too */
+    const char *path; /* a view: the name that the user gave, also used in messages */
     uint32_t rank, dim[ARRAY_RANK_MAX]; /* dim[0]: rows */
     enum element type;
-    bool little;                /* its lowest byte first */
-    size_t header_bytes;        /* before the elements */
-    uint64_t row_bytes, bytes;  /* of one row; of all of them, without the header */
-    uint8_t tag[ARRAY_TAG_MAX]; /* what the data's fingerprint has of it, before its elements */
+    bool little;               /* little-endian */
+    size_t header_bytes;       /* size of the part before the elements */
+    uint64_t row_bytes, bytes; /* row_bytes: of one row; bytes: of all rows, without the header */
+    /* what the data's fingerprint has of the array before its elements */
+    uint8_t tag[ARRAY_TAG_MAX];
     size_t tag_bytes;
 };
 
 struct array_format {
     const char *name; /* "idx files" */
-    /* f->path is given, the rest is 0; *s then stands before the elements. Errors: ERR_INPUT and others, naming the path. */
+    /* f->path is set, all else is 0; *s is then at the first element. Errors: ERR_INPUT and others, naming the path. */
     enum err (*open)(struct array_file *f, struct stream **s, struct errmsg *e);
-    /* Name the arrays of each file, in place of it; NULL: a file is one. */
+    /* Replace each file by the names of its arrays; NULL: a file is one array. */
     enum err (*list)(struct paths *p, struct errmsg *e);
-    bool thin_labels; /* labels may be of shape (n, 1), where none are of (n) */
+    bool thin_labels; /* labels can have the shape (n, 1), if no array has the shape (n) */
 };
 
-/* Set dim[i], and what follows from all of them. Errors: ERR_INPUT a dimension of 0, a row that is too large. */
+/* Set dim[i] and all that follows from the dimensions. Errors: ERR_INPUT: a dimension of 0, or a row that is too
+ * large. */
 enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim,
                         struct errmsg *e) MUST_CHECK;
-/* Exactly so many bytes of the header, of which `before` have been read and `total` are asked for. */
+/* Read exactly so many bytes of the header. `before`: bytes already read; `total`: size of the header. */
 enum err array_read_exactly(struct stream *s, uint8_t *out, size_t bytes, uint64_t before,
                             uint64_t total, struct errmsg *e) MUST_CHECK;
-/* Before anything is allocated: can a file of this size hold what its header asks for? */
+/* Before anything is allocated: check that a file of this size can have what its header claims. */
 enum err array_check_size(const struct array_file *f, const struct stream *s,
                           struct errmsg *e) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What is done to a training image each time it is drawn: a function of 64 random bits alone. */
+/* Changes a training image each time it is drawn, as a function of 64 random bits alone. */
 #ifndef GRADWIRE_WORKER_DATA_AUGMENT_H
 #define GRADWIRE_WORKER_DATA_AUGMENT_H
 
@@ -16,10 +16,9 @@ static inline bool augment_any(const struct job_augment *a)
     return a->flip || a->crop || a->shift;
 }
 
-/* out: (rows, cols, channels) = the image * s, first moved by up to a->shift pixels each way (its
- * border repeated), then mirrored if a->flip and a coin says so, then seen through a window that
- * stands up to a->crop pixels off, with zeros outside. Sides are at most JOB_AUGMENT_SIDE_MAX.
- * Thread: any. */
+/* out: (rows, cols, channels) = the image * s: first moved by up to a->shift pixels each way (the border is
+ * repeated), then mirrored if a->flip and one bit say so, then cut by a window that is up to a->crop pixels off,
+ * with zeros outside the image. Sides are at most JOB_AUGMENT_SIDE_MAX. Thread: any. */
 void augment_image(float *out, const uint8_t *in, float s, const struct image *image,
                    const struct job_augment *a, uint64_t bits);
 

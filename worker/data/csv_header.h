@@ -1,4 +1,4 @@
-/* What the fields of a csv file are: by the order of the job's columns, or by the file's header. */
+/* The meaning of the fields of a csv file: by the order of the job's columns, or by the file's header. */
 #ifndef GRADWIRE_WORKER_DATA_CSV_HEADER_H
 #define GRADWIRE_WORKER_DATA_CSV_HEADER_H
 
@@ -10,9 +10,8 @@ struct csv_file {
     uint32_t fields;
 };
 
-/* `p` has the beginning of the file: find out what its fields are, and take the header, where there
- * is one, off the piece. Owns: csv_file_close. Errors: ERR_INPUT no header, a column that it does not
- * name, or twice; ERR_NOMEM. */
+/* Find the fields of a file whose beginning is in `p`, and remove the header, if there is one, from the piece. Owns:
+ * csv_file_close. Errors: ERR_INPUT: no header, or a column that it does not name, or names twice; ERR_NOMEM. */
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
                         struct errmsg *e) MUST_CHECK;
 void csv_file_close(struct csv_file *file);

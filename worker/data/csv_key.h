@@ -1,4 +1,5 @@
-/* The key of a word: the same for all who serve the model, so docs/reference/data.md says it with examples. Pure. */
+/* The key of a word. It is the same for every program that serves the model, so docs/reference/data.md defines it,
+ * with examples. Pure. */
 #ifndef GRADWIRE_WORKER_DATA_CSV_KEY_H
 #define GRADWIRE_WORKER_DATA_CSV_KEY_H
 
@@ -11,14 +12,14 @@
 /* A column's seed: XXH3_64bits of its space. */
 uint64_t csv_key_seed(const char *space);
 
-/* *key: XXH3_64bits_withSeed(word, seed), or without `hash` the integer that the word is, decimal; modulo the buckets.
- * False: it is no integer below 2^64. */
+/* *key: XXH3_64bits_withSeed(word, seed), or without `hash` the decimal integer in the word; modulo the buckets.
+ * False: the word is not an integer below 2^64. */
 bool csv_key(const struct job_key_column *c, uint64_t seed, const char *word, size_t bytes,
              uint64_t *key);
-/* The key of a missing value. False: it has none. */
+/* The key of a missing value. False: a missing value has no key. */
 bool csv_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key);
 
-/* What `buckets` makes of a key. */
+/* The key modulo the buckets, if the column has buckets. */
 static inline uint64_t csv_key_fold(const struct job_key_column *c, uint64_t key)
 {
     return c->buckets ? key % c->buckets : key;

@@ -1,4 +1,4 @@
-/* A piece of csv text to rows of cells (table.h). What a piece becomes depends on its text alone. */
+/* Converts a piece of csv text to rows of cells (table.h). The result for a piece depends on its text alone. */
 #ifndef GRADWIRE_WORKER_DATA_CSV_ROWS_H
 #define GRADWIRE_WORKER_DATA_CSV_ROWS_H
 
@@ -9,13 +9,13 @@
 #include "common/job/job.h"
 #include "worker/data/table.h"
 
-enum { CSV_PIECE_BYTES = 512 << 10 }; /* and so the most that a row may have */
+enum { CSV_PIECE_BYTES = 512 << 10 }; /* also the most bytes that a row can have */
 
-/* What a field of the file is; found once. */
+/* The meaning of a field of the file; determined once per file. */
 struct csv_field {
     enum column_kind kind;
-    uint32_t cell;   /* in a row; of key and keys: which of the schema's keys */
-    uint32_t column; /* in the job */
+    uint32_t cell;   /* index in a row; for key and keys: index of the schema's key */
+    uint32_t column; /* index of the job's column */
 };
 
 /* How rows are read: the same for all pieces of a load. */
@@ -24,29 +24,29 @@ struct csv_format {
     const struct table_schema *schema;
     char delimiter;
     size_t comment_bytes;
-    bool libsvm;               /* text is lines of libsvm, not csv */
-    bool signs;                /* libsvm: the label -1 is class 0 */
+    bool libsvm;               /* the text is libsvm, not csv */
+    bool signs;                /* libsvm: the label -1 means class 0 */
     bool learning;             /* categories without a given vocabulary learn their words */
-    uint32_t classes;          /* labels are below it; 0: any number */
-    struct vocabulary names;   /* of classes; empty: labels are numbers */
+    uint32_t classes;          /* labels must be below it; 0: any number */
+    struct vocabulary names;   /* names of classes; empty: labels are numbers */
     uint32_t *class_of;        /* (names.count) */
     uint32_t others;           /* the class of all other names; VOCABULARY_NONE: none */
-    struct vocabulary missing; /* markers */
-    uint64_t missing_lengths;  /* bit n: there is a marker of n bytes; bit 63: of 63 or more */
+    struct vocabulary missing; /* markers of a missing value */
+    uint64_t missing_lengths;  /* bit n: a marker has n bytes; bit 63: a marker has 63 or more */
 };
 
-/* Errors: ERR_INPUT classes that the model has not; ERR_NOMEM. Owns: csv_format_close. */
+/* Errors: ERR_INPUT: classes that the model does not have; ERR_NOMEM. Owns: csv_format_close. */
 enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          const struct table_schema *schema, bool learning, uint32_t classes,
                          struct errmsg *e) MUST_CHECK;
 void csv_format_close(struct csv_format *f);
 
-/* One piece: whole rows, and what they become. */
+/* One piece: whole rows of text, and the rows of cells made from them. */
 struct csv_piece {
-    char *text; /* `bytes`, CSV_SCAN_PAD more behind them; fields are unquoted in place */
+    char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
     size_t bytes;
-    uint64_t line;    /* of its first row in the file, from 1 */
-    bool begins_file; /* no row of the file is before it */
+    uint64_t line;    /* line number of its first row in the file, from 1 */
+    bool begins_file; /* no row of the file comes before it */
     const struct csv_field *field;
     uint32_t fields;
     bool has_quotes;
@@ -54,23 +54,25 @@ struct csv_piece {
     uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
     uint32_t *cells; /* (rows, table_row_cells) */
     uint64_t rows, room;
-    bool *known;     /* (inputs): categories with words that are given: a row has one of them */
-    uint32_t *added; /* (inputs): of this row: categories that learned a word */
-    struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */
+    bool *known;     /* (inputs) categories whose words are given, and of which a row has one */
+    uint32_t *added; /* (inputs) for the present row: categories that learned a word */
+    /* (inputs) while learning: the words that a category's cells number, from 1 */
+    struct vocabulary *words;
     uint64_t bad;
     uint64_t first_bad_line;
     struct errmsg first_bad;
-    uint64_t zero_line, minus_line; /* libsvm, with signs: the first labels 0 and -1; 0: none */
+    /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
+    uint64_t zero_line, minus_line;
 };
 
-/* Read the rows. A bad one is counted, and the first is described; with data.bad_rows: stop nothing
- * behind it is read. Errors: ERR_NOMEM; ERR_INPUT too many words. Thread: any. */
+/* Read the rows. Bad rows are counted, and the first is described; with data.bad_rows: stop reading ends there.
+ * Errors: ERR_NOMEM; ERR_INPUT: too many words. Thread: any. */
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
 
-/* A line of blanks, or a comment: no row. */
+/* True for a line of blanks, or a comment, which is not a row. */
 bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *end);
 
-/* A field as it stands: trimmed, its quotes taken off. False: quotes where none may be. */
+/* Trim a field, and remove its quotes. False: it has quotes in a position that is not allowed. */
 bool csv_field_text(char **begin, char **end, const struct job_csv *job, bool has_quotes);
 
 #endif

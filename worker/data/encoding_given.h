@@ -1,5 +1,6 @@
-/* What rows mean by a checkpoint: the encoding.json (docs/reference/data.md) of a job that was there before, into the schema by which
- * this job's rows are read. Columns that are inputs must be the same ones, in the same order; others may differ. */
+/* The encoding that a checkpoint defines: reads the encoding.json (docs/reference/data.md) of an earlier job into
+ * the schema by which this job's rows are read. The input columns must be the same, in the same order; other columns
+ * can differ. */
 #ifndef GRADWIRE_WORKER_DATA_ENCODING_GIVEN_H
 #define GRADWIRE_WORKER_DATA_ENCODING_GIVEN_H
 
@@ -10,14 +11,14 @@
 #include "worker/data/table.h"
 
 struct encoding_given {
-    const char *text; /* of an encoding.json, read with care: it may be anybody's */
+    const char *text; /* text of an encoding.json; nothing in it is trusted */
     size_t bytes;
     const char *from; /* its name in messages */
-    bool extends;     /* words of the training part that are not in it become new ones */
+    bool extends;     /* words of the training part that are not in it are added as new ones */
 };
 
-/* Before the first row. Errors: ERR_INPUT another column, or another scale, vocabulary or border than the job gives, naming
- * it; ERR_CORRUPT it is no such file; ERR_NOMEM. */
+/* Call before the first row. Errors: ERR_INPUT: a column, scale, vocabulary or border differs from the job's; it is
+ * named; ERR_CORRUPT: not such a file; ERR_NOMEM. */
 enum err encoding_given_take(struct table_schema *s, const struct encoding_given *g,
                              struct errmsg *e) MUST_CHECK;
 #endif

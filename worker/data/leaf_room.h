@@ -1,5 +1,5 @@
-/* Memory of the keys that a microbatch looks up: filled row by row, then made into lists of distinct keys in ascending
- * order and the places of rows in them. It is filled again for the next microbatch. */
+/* Memory for the keys that a microbatch looks up. It is filled row by row, then made into lists of distinct keys in
+ * ascending order, with the index of each row's keys in them. It is reused for the next microbatch. */
 #ifndef GRADWIRE_WORKER_DATA_LEAF_ROOM_H
 #define GRADWIRE_WORKER_DATA_LEAF_ROOM_H
 
@@ -9,15 +9,15 @@
 
 struct leaf_room;
 
-/* For `rows` rows of a schema that looks something up. Errors: ERR_NOMEM. */
+/* For up to `rows` rows of a schema that has lookups. Errors: ERR_NOMEM. */
 enum err leaf_room_new(struct leaf_room **room, const struct table_schema *s, uint32_t rows,
                        struct errmsg *e) MUST_CHECK;
 void leaf_room_free(struct leaf_room *room);
 
 void leaf_room_clear(struct leaf_room *room);
-/* One more row, by its cells. Errors: ERR_NOMEM. */
+/* Add a row, given its cells. Errors: ERR_NOMEM. */
 enum err leaf_room_add(struct leaf_room *room, const uint32_t *cells, struct errmsg *e) MUST_CHECK;
-/* All rows are there. The result is valid until the room is cleared or freed. Errors: ERR_NOMEM. */
+/* All rows are added: make the lists. The result is valid until the room is cleared or freed. Errors: ERR_NOMEM. */
 enum err leaf_room_finish(struct leaf_room *room, const struct leaf_keys **keys,
                           struct errmsg *e) MUST_CHECK;
 

@@ -1,6 +1,6 @@
-/* A piece of libsvm text, lines `label index:value index:value .. # comment`, to rows of cells: the label, and a weighted
- * value of the one keys column for each pair. The index is the key as it is. As in scikit-learn's load_svmlight_file
- * indices ascend within a line, and qid:N behind the label is passed over. */
+/* Converts a piece of libsvm text, lines `label index:value index:value ... # comment`, to rows of cells: the label,
+ * and a weighted value of the one keys column for each pair. The index is the key, unchanged. As in scikit-learn's
+ * load_svmlight_file, indices must ascend within a line, and qid:N after the label is ignored. */
 #ifndef GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
 #define GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
 

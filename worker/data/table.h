@@ -1,6 +1,6 @@
-/* Rows of numbers and categories: 4 bytes a cell, a category as its word's number; a batch gets them as
- * features, categories as one-hot. They are in chunks, each in memory, or where that is used up in a
- * file (spill.h); which of them are where changes nothing but speed. */
+/* Rows of numbers and categories: 4 bytes a cell, a category as its word's number. A batch gets them as features,
+ * categories as one-hot. Rows are in chunks, each in memory or, if that is used up, in a file (spill.h); where a
+ * chunk is affects only the speed. */
 #ifndef GRADWIRE_WORKER_DATA_TABLE_H
 #define GRADWIRE_WORKER_DATA_TABLE_H
 
@@ -13,7 +13,7 @@
 #include "worker/data/vocabulary.h"
 #include "common/math/pool.h"
 
-/* One column that is an input. */
+/* One input column. */
 struct table_input {
     enum column_kind kind; /* COLUMN_NUMBER or COLUMN_CATEGORY */
     enum column_scale scale;
@@ -21,50 +21,52 @@ struct table_input {
     float missing_value;
     enum column_encode encode;
     char name[JOB_NAME_MAX];
-    int learns;                    /* category: its words are those of the training part */
+    int learns;                    /* category: it learns the words of the training part */
     struct vocabulary words;       /* category */
-    uint32_t known;                /* of them: those that the checkpoint has taught */
+    uint32_t known;                /* number of its words that the checkpoint has taught */
     double shift, divisor;         /* number: (x - shift) / divisor */
-    double fill;                   /* number: what stands for a missing one, before that */
-    enum column_buckets bucketing; /* number: in which buckets it is */
-    uint32_t quantiles;            /* how many are wanted */
+    double fill;                   /* number: replaces a missing one, before the scaling */
+    enum column_buckets bucketing; /* number: the kind of its buckets */
+    uint32_t quantiles;            /* number of quantiles wanted */
     struct buckets buckets;
     uint32_t feature, width; /* its features: [feature, feature + width) */
 };
 
-/* One key column. Its cells stand behind a row's others: of a key TABLE_KEY_CELLS, and with `missing: none` one more: is
- * it there? Of keys their number, and for each key its cells and, with weights, its weight. Keys are mixed. */
+/* One key column. Its cells come after a row's other cells. A key has TABLE_KEY_CELLS, and with `missing: none` one
+ * more that tells whether it is present. Keys have their number, and for each key its cells and, with weights, its
+ * weight. Keys are mixed. */
 struct table_key {
     enum column_kind kind; /* COLUMN_KEY, COLUMN_KEYS or COLUMN_CROSS */
     char name[JOB_NAME_MAX];
     struct job_key_column options;
-    uint64_t seed;                       /* of its space */
-    uint32_t cell, cells;                /* in the key part of a row */
-    uint32_t crossed, of[JOB_CROSS_MAX]; /* cross: the keys of the schema that it is of */
+    uint64_t seed;        /* of its key space */
+    uint32_t cell, cells; /* in the key part of a row */
+    /* cross: indices of the schema's keys that it combines */
+    uint32_t crossed, of[JOB_CROSS_MAX];
 };
 enum { TABLE_KEY_CELLS = 2 /* the low half, the high half */ };
 
-/* What a layer looks up: as struct job_lookup. */
+/* A lookup of a layer, as struct job_lookup. */
 struct table_lookup {
     uint32_t list, key;
 };
 
-/* What the training part decides and the eval part is read with. Shared, not by threads. */
+/* The encoding that the training part determines and the eval part is read with. References are not atomic. */
 struct table_schema {
     uint32_t refs, inputs, features;
-    bool weighted;             /* a row has a weight */
-    bool taught;               /* by a checkpoint, and not by the training part */
+    bool weighted;             /* rows have a weight */
+    bool taught;               /* by a checkpoint, not by the training part */
     struct table_input *input; /* (inputs) in the order of the job's columns */
-    uint32_t keys, key_cells;  /* key_cells: of a row */
+    uint32_t keys, key_cells;  /* key_cells: number in a row */
     struct table_key *key;     /* (keys) in the same order */
     uint32_t lists, lookups;   /* of the model */
     struct table_lookup *lookup;
 };
 
-/* chunk_rows rows of table_row_cells each: inputs, the label, the weight where there is one, and keys. */
+/* chunk_rows rows of table_row_cells each: inputs, the label, the weight if there is one, and keys. */
 struct table_chunk {
-    uint32_t *cells; /* NULL: in the file */
-    uint64_t at;     /* there */
+    uint32_t *cells; /* NULL: the chunk is in the file */
+    uint64_t at;     /* offset in the file */
 };
 
 struct table {
@@ -72,7 +74,7 @@ struct table {
     struct spill *spill;
     uint64_t rows;
     uint64_t chunks;
-    uint32_t chunk_rows; /* by the width of a row */
+    uint32_t chunk_rows; /* depends on the width of a row */
     struct table_chunk *chunk;
 };
 enum {
@@ -80,7 +82,7 @@ enum {
     TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX,
 };
 
-/* Where the keys' cells begin. */
+/* Index of the first key cell of a row. */
 static inline uint32_t table_keys_at(const struct table_schema *s)
 {
     return s->inputs + 1 + s->weighted;
@@ -90,9 +92,9 @@ static inline uint32_t table_row_cells(const struct table_schema *s)
     return table_keys_at(s) + s->key_cells;
 }
 
-/* Cells are the bits of a float: a number (NaN: missing), the label (NaN: the row is left out) and the weight;
- * or a category: 0 is unknown, n + 1 is word n. A number in buckets is
- * a number until table_scale, and then a category: 0 is missing, n + 1 is bucket n. */
+/* Cells have the bits of a float for a number (NaN: missing), the label (NaN: the row is left out) and the weight; a
+ * category has 0 for unknown, n + 1 for word n. A number in buckets is a number until table_scale, and then a
+ * category: 0 is missing, n + 1 is bucket n. */
 static inline uint32_t table_bits(float v)
 {
     union {
@@ -110,47 +112,47 @@ static inline float table_float(uint32_t bits)
     return w.f;
 }
 
-/* From the job's columns, with the vocabularies that they give. Errors: ERR_NOMEM. */
+/* Made from the job's columns and their given vocabularies. Errors: ERR_NOMEM. */
 enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
                           struct errmsg *e) MUST_CHECK;
-/* What the model looks up of it. Errors: ERR_NOMEM. */
+/* Add the lookups of the job's model. Errors: ERR_NOMEM. */
 enum err table_schema_look_up(struct table_schema *s, const struct job *job,
                               struct errmsg *e) MUST_CHECK;
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 
-/* Once, when its schema and spill are there, before the first row. */
+/* Call once, when schema and spill are set, before the first row. */
 void table_begin(struct table *t);
-/* `rows` more, of (rows, table_row_cells) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file; ERR_DISK. */
+/* Add `rows` rows of (rows, table_row_cells) cells. Errors: ERR_NOMEM; ERR_INPUT: no room in the file; ERR_DISK. */
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
                       struct errmsg *e) MUST_CHECK;
 
-/* Cells of the *n rows from `row` on, where they stand or read into `buffer` of `room` cells, at least
- * TABLE_ROW_CELLS_MAX. *n becomes how many of them one look gives, at least 1.
- * Errors: ERR_DISK. Thread: any. */
+/* Return cells of up to *n rows from `row` on: a pointer into memory, or to `buffer` of `room` cells, at least
+ * TABLE_ROW_CELLS_MAX, into which they are read. *n becomes the number of rows returned, at least 1. Errors:
+ * ERR_DISK. Thread: any. */
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e) MUST_CHECK;
-/* Would a look at the row wait for the disk? Thread: any; does not wait. */
+/* True if a look at the row would wait for the disk. Thread: any; does not wait. */
 bool table_waits(const struct table *t, uint64_t row);
-/* It is looked at soon. Thread: any; does not wait. */
+/* The row will be needed soon. Thread: any; does not wait. */
 void table_want(const struct table *t, uint64_t row);
 
-/* The training part is whole: learn shifts, divisors, fills and widths from it. Sums are made in an
- * order that does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT too many features; ERR_DISK. */
+/* All rows of the training part are added: learn shifts, divisors, fills and widths from them. The order of sums
+ * does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT: too many features; ERR_DISK. */
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* The same where a checkpoint has taught them, and words are all there: only the features are numbered. Errors: ERR_INPUT too
- * many. */
+/* The same if a checkpoint has taught them, and all words are known: only the features are numbered. Errors:
+ * ERR_INPUT: too many. */
 enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHECK;
-/* Put fills and scales into the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT as of append. */
+/* Apply fills and scales to the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 
-/* Its features are those of ids: a category, or a number in buckets. */
+/* True if its features are one-hot: a category, or a number in buckets. */
 bool table_input_is_id(const struct table_input *in);
-/* More of the training part may give it more features. */
+/* True if more rows of the training part can add features to it. */
 bool table_input_grows(const struct table_input *in);
-/* A row's cells as features. x: (features). Thread: any. */
+/* Convert a row's cells to features. x: (features). Thread: any. */
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
-/* Of its rows in the file. */
+/* Bytes of its rows in the file. */
 uint64_t table_spilled_bytes(const struct table *t);
 void table_close(struct table *t);
 

@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 
-enum { VOCABULARY_MAX = (1 << 24) - 1 }; /* words: their numbers are exact in a float */
+enum { VOCABULARY_MAX = (1 << 24) - 1 }; /* so that their numbers are exact in a float */
 #define VOCABULARY_NONE UINT32_MAX
 
 struct vocabulary_word {
@@ -24,15 +24,15 @@ struct vocabulary {
     size_t text_bytes, text_room;
 };
 
-/* The word's number, or VOCABULARY_NONE. Thread: any, while nobody adds. */
+/* The word's number, or VOCABULARY_NONE. Thread: any, while no thread adds. */
 uint32_t vocabulary_find(const struct vocabulary *v, const char *word, size_t bytes);
-/* The word's number, added if it is new. Errors: ERR_TOOBIG above VOCABULARY_MAX; ERR_NOMEM. */
+/* The word's number; a new word is added. Errors: ERR_TOOBIG: more than VOCABULARY_MAX; ERR_NOMEM. */
 enum err vocabulary_add(struct vocabulary *v, const char *word, size_t bytes,
                         uint32_t *number) MUST_CHECK;
 const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t *bytes);
-/* Forget the word that was added last; there is one. */
+/* Remove the word that was added last; there must be one. */
 void vocabulary_drop_last(struct vocabulary *v);
-/* Forget all words, keep the memory. */
+/* Remove all words, keep the memory. */
 void vocabulary_clear(struct vocabulary *v);
 void vocabulary_close(struct vocabulary *v);
 

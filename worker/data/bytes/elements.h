@@ -1,4 +1,4 @@
-/* Elements of a file's arrays as floats: their types, and the order of their bytes. */
+/* Converts elements of a file's arrays to floats: their types, and the order of their bytes. */
 #ifndef GRADWIRE_WORKER_DATA_BYTES_ELEMENTS_H
 #define GRADWIRE_WORKER_DATA_BYTES_ELEMENTS_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum element {
-    ELEMENT_NONE, /* no type that is read */
+    ELEMENT_NONE, /* not a type that can be read */
     ELEMENT_U8,
     ELEMENT_I8,
     ELEMENT_I16,
@@ -22,10 +22,10 @@ enum element {
 };
 enum { ELEMENT_BYTES_MAX = 8 };
 
-size_t element_bytes(enum element type); /* of one; 0 of ELEMENT_NONE */
+size_t element_bytes(enum element type); /* 0 for ELEMENT_NONE */
 
-/* `n` elements, each with its highest byte first (little: its lowest), to the floats nearest to them. Returns how many are
- * finite floats, up to the first that is not. from: n * element_bytes(type). */
+/* Convert `n` elements, big-endian (little: little-endian), to the nearest floats. Returns how many are finite, up
+ * to the first that is not. from: n * element_bytes(type). */
 size_t element_floats(float *out, const uint8_t *from, size_t n, enum element type, bool little);
 
 #endif

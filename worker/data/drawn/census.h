@@ -1,5 +1,4 @@
-/* A census drawn by code, as text in the format of UCI's "Adult": people, and who of them earns more
- * than 50K. */
+/* A synthetic census, as text in the format of UCI's "Adult": people, and whether each earns more than 50K. */
 #ifndef GRADWIRE_WORKER_DATA_DRAWN_CENSUS_H
 #define GRADWIRE_WORKER_DATA_DRAWN_CENSUS_H
 
@@ -8,8 +7,8 @@
 
 enum { CENSUS_LINE_BYTES = 320 };
 
-/* The line of a row, with its newline and a 0 behind it; returns its bytes. It is a function of (eval, row).
- * out: (room), at least CENSUS_LINE_BYTES. */
+/* Write the line of a row, with its newline and a NUL; returns its bytes, without the NUL. It is a function of
+ * (eval, row). out: (room), at least CENSUS_LINE_BYTES. */
 size_t census_write(char *out, size_t room, int eval, uint64_t row);
 
 #endif

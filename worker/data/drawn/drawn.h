@@ -1,4 +1,4 @@
-/* Text that code draws (data.synthetic: census, clicks), read as a csv file is. */
+/* Synthetic text (data.synthetic: census, clicks) that is read like a csv file. */
 #ifndef GRADWIRE_WORKER_DATA_DRAWN_DRAWN_H
 #define GRADWIRE_WORKER_DATA_DRAWN_DRAWN_H
 
@@ -13,18 +13,18 @@ enum { DRAWN_LINE_BYTES = CLICKS_LINE_BYTES };
 _Static_assert((int)DRAWN_LINE_BYTES >= (int)CENSUS_LINE_BYTES, "a line of the census has room");
 
 struct drawn {
-    int eval; /* the part */
+    int eval; /* the eval part, else the training part */
     enum synthetic_kind kind;
     struct clicks clicks;
-    char delimiter;              /* of clicks; the census has its own */
-    uint64_t row, rows;          /* the next; in all */
-    char line[DRAWN_LINE_BYTES]; /* the row before it */
+    char delimiter;              /* for clicks; the census has a fixed one */
+    uint64_t row, rows;          /* row: the next one; rows: in all */
+    char line[DRAWN_LINE_BYTES]; /* the line that is being read, of the row before `row` */
     size_t line_bytes, at;
 };
 
-/* From the part's first row. `delimiter`: what the csv reader wants between fields. */
+/* Begin with the part's first row. `delimiter`: the one that the csv reader expects. */
 void drawn_init(struct drawn *d, const struct job *job, int eval, char delimiter);
-/* The next `bytes` bytes of the text; less only at its end. */
+/* Read the next `bytes` bytes of the text; returns less only at its end. */
 size_t drawn_read(struct drawn *d, char *out, size_t bytes);
 
 #endif

@@ -2,7 +2,7 @@
 # One of ./gradwire's files: test, bench, mutate.
 
 GROUPS_ALL=(unit sim wire train e2e k8s)
-GROUPS_MORE=(operator containers kernel_tls) # only when asked for by name
+GROUPS_MORE=(operator containers kernel_tls pages) # only when asked for by name
 TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
 
 test_parse() {

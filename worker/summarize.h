@@ -33,7 +33,7 @@ struct summary_worker {
     struct staleness stale;
 };
 
-/* Write DIR/summary.json as docs/explanation/design.md lists it, atomic; doubles read back to the same bits, and what is not finite
+/* Write DIR/summary.json as docs/reference/files.md lists it, atomic; doubles read back to the same bits, and what is not finite
  * is null. peak_rss_bytes is {} here: a launcher completes it. Text that is no UTF-8 is written with '?'.
  * Errors: ERR_IO, ERR_NOMEM. */
 enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;

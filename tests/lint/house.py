@@ -8,7 +8,7 @@
     modes   a mode's files do not use the names of other modes: modes.txt
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
-    map     the table of folders in docs/explanation/design.md is that of floors.txt
+    map     the table of directories in docs/explanation/design.md is that of floors.txt
     links   a page links to files and headings that are there
 
     house.py            check all; each error names a line and says what would be right
@@ -300,7 +300,7 @@ def check_size(tree):
 
 
 def map_of(floors):
-    lines = ["| folder | what it is | may include |", "|---|---|---|"]
+    lines = ["| directory | content | may include |", "|---|---|---|"]
     return lines + [f"| {f.folder}/ | {f.is_what} | {' '.join(f.may) or 'nothing of ours'} |" for f in floors.values()]
 
 

@@ -48,7 +48,7 @@ lint_paths() {
 # The rules of the house, and a look that each of them can still be broken.
 lint_house() {
     python3 "$ROOT/tests/lint/house_test.py" && python3 "$ROOT/tests/lint/house.py" &&
-        python3 "$ROOT/tests/lint/adding.py"
+        python3 "$ROOT/tests/lint/adding.py" && python3 "$ROOT/tests/lint/same_objects_test.py"
 }
 
 # Sentences and phrases that a reader must read twice, in the folders that are clean of them.

@@ -33,8 +33,8 @@ def changed(base):
 
 
 def tokens(text):
-    """Those of a C source, without comments. -fpreprocessed removes comments and expands no macro."""
-    out = subprocess.run(["cpp", "-fpreprocessed", "-P", "-"], input=text, check=True, capture_output=True, text=True)
+    """Those of a C source, without comments. -fpreprocessed removes comments and expands no macro; -dD keeps #define."""
+    out = subprocess.run(["cpp", "-fpreprocessed", "-dD", "-P", "-"], input=text, check=True, capture_output=True, text=True)
     return TOKEN.findall(out.stdout)
 
 

@@ -1,4 +1,4 @@
-/* A lone worker without any ps starts one on loopback for itself. */
+/* A worker without any ps starts one on loopback for itself. */
 #ifndef GRADWIRE_WORKER_ALONE_H
 #define GRADWIRE_WORKER_ALONE_H
 
@@ -11,12 +11,12 @@ struct alone {
     pid_t pid; /* of the ps; 0: none */
 };
 
-/* Start the ps program that stands beside this one (../ps/ps, or gradwire-ps where this is gradwire-worker) on a free
- * port of 127.0.0.1, and put it into the cluster. It ends with this process, whatever ends it.
- * Errors: ERR_IO with a line. Thread: main, before others start. */
+/* Start the ps program from the directory of this one (../ps/ps, or gradwire-ps if this is gradwire-worker) on a
+ * free port of 127.0.0.1, and add it to the cluster. It ends when this process ends, for whatever reason. Errors:
+ * ERR_IO with a text. Thread: main, before other threads start. */
 enum err alone_start(struct alone *a, struct cluster *c, const struct flags *f, const char *output,
                      struct errmsg *e) MUST_CHECK;
-/* Wait until it has ended; it is told to go if it does not end by itself. */
+/* Wait until it has ended; if it does not end by itself, it gets SIGTERM. */
 void alone_stop(struct alone *a);
 
 #endif

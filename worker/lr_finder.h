@@ -1,5 +1,6 @@
-/* The learning-rate finder [Smith 2015, "Cyclical learning rates", 3.3]: a short training in this process alone, no ps,
- * whose rate grows from step to step; where the loss falls fastest is a good rate to begin with. */
+/* The learning-rate finder [Smith 2015, "Cyclical learning rates", 3.3]: a short training in this process alone,
+ * without ps, with a rate that grows from step to step; the rate at which the loss falls fastest is a good one to
+ * begin with. */
 #ifndef GRADWIRE_WORKER_LR_FINDER_H
 #define GRADWIRE_WORKER_LR_FINDER_H
 
@@ -25,16 +26,17 @@ struct lr_found {
     double tenth_of_least; /* a tenth of the rate with the least `smooth` */
 };
 
-/* Train with growing rates until the loss is four times its least, or is no number, or the last step. `rows` of the
- * job are as in training. Nothing is written. Errors: ERR_NOMEM. Thread: main; uses worker.threads of its own. */
+/* Train with growing rates until the loss is four times its least value or not finite, or until the last step.
+ * `rows` of the job are as in training. Writes nothing. Errors: ERR_NOMEM. Thread: main; uses worker.threads threads
+ * of its own. */
 enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
                        const struct order *order, struct lr_found *found,
                        struct errmsg *e) MUST_CHECK;
 
-/* Fill in `smooth`, and the two rates, from rate and loss of the points. Pure. */
+/* Compute `smooth`, and the two rates, from rate and loss of the points. Pure. */
 void lr_finder_judge(struct lr_found *found);
 
-/* For people, to stdout; and DIR/learning-rates.csv. Errors: ERR_IO. */
+/* Print the result to stdout, and write DIR/learning-rates.csv. Errors: ERR_IO. */
 enum err lr_finder_report(const struct lr_found *found, const char *output,
                           struct errmsg *e) MUST_CHECK;
 

@@ -1,6 +1,5 @@
-/* A worker process, whatever its role: its flags, job, data and model, and how it ended. main.c has its life, process_rows.c
- * what it reads, process_chief.c what the chief alone does.
- * Thread: the main one. */
+/* A worker process in any role: its flags, job, data and model, and its result. main.c has its life, process_rows.c
+ * reads its rows, process_chief.c has the chief's additional work. Thread: the main one. */
 #ifndef GRADWIRE_WORKER_PROCESS_H
 #define GRADWIRE_WORKER_PROCESS_H
 
@@ -37,53 +36,54 @@ struct process {
     struct order order;
     int listen_fd, http_fd;
     bool listens;
-    struct interim interim; /* answers by HTTP while no loop of ours does */
-    /* DONE, IDLE: before it trains (again), it waits to be called; else LOADING. */
+    struct interim interim; /* serves HTTP while no loop of ours does */
+    /* DONE, IDLE: it waits to be called before it trains (again); else LOADING. */
     enum process_state rests;
-    struct idle_run over; /* what it trained last, or has found to be over */
-    bool known_over;      /* the job, as its file was read last, was done when we looked */
-    bool told_over;       /* ps 0 said so, while the rows did not fit the model as they are */
-    struct manifest base; /* the chief: the newest usable cut */
+    struct idle_run over; /* the run that it trained last, or found to be over */
+    bool known_over;      /* the job was already done when it was last checked */
+    bool told_over;       /* ps 0 reported that, while the rows did not fit the model */
+    struct manifest base; /* the chief's: the newest usable cut */
     bool has_base, finished;
-    struct taught taught;            /* by the newest cut: what rows mean */
-    struct control_encoding read_by; /* a worker: there: taught is what the chief has said */
-    uint32_t encoding_tries;         /* that failed */
-    char *encoding;         /* what they mean, for the cuts that follow; NULL: the format says it */
-    struct journal journal; /* the chief: of the runs before */
-    struct disk_thread logs_disk; /* DIR/logs, and eval.json */
+    struct taught taught;            /* by the newest cut: the encoding of the rows */
+    struct control_encoding read_by; /* a worker's; if `there`, `taught` is from the chief */
+    uint32_t encoding_tries;         /* number of failed tries */
+    /* the encoding of the rows, for the cuts that follow; NULL: the format needs none */
+    char *encoding;
+    struct journal journal;       /* the chief's: of the earlier runs */
+    struct disk_thread logs_disk; /* writes DIR/logs, and eval.json */
     struct driver_result result;
     struct epoch_end_result learned;
-    struct epoch_log log; /* the chief's, and best */
+    struct epoch_log log; /* log, best: the chief's */
     struct best best;
 };
 
 /* ---- main.c ---- */
-/* A chief that no launcher started holds DIR by itself, to its end; a launcher's lock is its own. */
+/* A chief that no launcher started locks DIR itself, until it ends; a launcher has its own lock. */
 enum err process_lock_output(const struct process *p, struct errmsg *e) MUST_CHECK;
-/* The job file with what --set says. */
+/* Read the job file, and apply --set. */
 enum err process_load_job(struct process *p, struct errmsg *e) MUST_CHECK;
-/* Answer by HTTP while no loop does, in this state. */
+/* Serve HTTP while no loop does, in this state. */
 enum err process_begin_interim(struct process *p, enum process_state state,
                                struct errmsg *e) MUST_CHECK;
-/* Of what the launcher started, by itself or by exec. */
+/* True if a launcher started this process, directly or by exec, and this is not a restart. */
 bool process_is_first_start(const struct process *p);
 
 /* ---- process_rows.c ---- */
-/* The newest cut that can be used: p->base. None: has_base is false. */
+/* Set p->base to the newest usable cut. None: has_base is false. */
 enum err process_newest_cut(struct process *p, struct errmsg *e) MUST_CHECK;
-/* The job, what the newest cut teaches of its rows, the rows, and the model that they make. */
+/* Load the job, the encoding from the newest cut, the rows, and the model for them. */
 enum err process_load(struct process *p, struct errmsg *e) MUST_CHECK;
 void process_forget_rows(struct process *p);
-/* By the chief's cut, in taught; NULL: by the newest one that is seen. */
+/* Load again: with the chief's cut, in p->taught; NULL: with the newest cut that this process can see. */
 enum err process_load_again(struct process *p, const struct control_encoding *read_by,
                             struct errmsg *e) MUST_CHECK;
 enum err process_read_anew(struct process *p, const struct control_encoding *asked,
                            struct errmsg *e) MUST_CHECK;
 
 /* ---- process_chief.c ---- */
-/* The chief: is there something to go on from, and is it of this job? */
+/* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e) MUST_CHECK;
-/* What was learned has failed before this run. */
+/* The job's training failed before this run: write that to summary.json. */
 enum err process_summarize_failed(struct process *p, struct errmsg *e) MUST_CHECK;
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* summary.json from what the chief's process knows at the end. */
+/* Writes summary.json from the state of the chief's process at the end. */
 #ifndef GRADWIRE_WORKER_SUMMARIZE_H
 #define GRADWIRE_WORKER_SUMMARIZE_H
 
@@ -14,31 +14,32 @@ struct summarize {
     const struct driver_result *result;
     const struct epoch_end_result *learned;
     const struct epoch_log *log;
-    const struct manifest *base;   /* the cut that this run began from; NULL: none */
-    const struct journal *journal; /* of the runs before */
+    const struct manifest *base;   /* the cut that this run began with; NULL: none */
+    const struct journal *journal; /* of the earlier runs */
     bool finished;                 /* the job was done before this run began */
     uint64_t batches_per_epoch, rows;
-    const struct eval_log *evaluator; /* what it found; NULL: there is none, the chief evaluates */
+    /* the evaluator's results; NULL: no evaluator, the chief evaluates */
+    const struct eval_log *evaluator;
     struct planted planted;
     const char *output;      /* DIR */
-    const struct host *host; /* after control_close; NULL: the chief never was */
+    const struct host *host; /* after control_close; NULL: the chief was never started */
 };
 
 /* One worker's process. */
 struct summary_worker {
-    bool accounted; /* what it did is known. Its idle share: waited_s / (computed_s + waited_s) */
+    bool accounted; /* its account is known. Its idle share: waited_s / (computed_s + waited_s) */
     struct worker_account account;
     uint64_t dropped; /* microbatches */
-    bool stales;      /* it is known how stale its pushes were */
+    bool stales;      /* the staleness of its pushes is known */
     struct staleness stale;
 };
 
-/* Write DIR/summary.json as docs/reference/files.md lists it, atomic; doubles read back to the same bits, and what is not finite
- * is null. peak_rss_bytes is {} here: a launcher completes it. Text that is no UTF-8 is written with '?'.
- * Errors: ERR_IO, ERR_NOMEM. */
+/* Write DIR/summary.json, as docs/reference/files.md lists it, atomically. Doubles read back to the same bits;
+ * values that are not finite become null. peak_rss_bytes is {} here: a launcher completes it. Bytes that are not
+ * UTF-8 become '?'. Errors: ERR_IO, ERR_NOMEM. */
 enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;
 
-/* The same of values that are worked out already, with (workers) of them; what->host is not looked at. */
+/* The same from values that are already known, of (workers) workers; what->host is ignored. */
 enum err summary_write(const struct summarize *what, const struct chief_facts *f,
                        const struct summary_worker *worker, uint32_t workers,
                        struct errmsg *e) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* The process that is to be: what the checks have found out of it so far, each for those behind it. */
+/* The process that would be started: facts that the checks have found so far, for the checks that follow. */
 #ifndef GRADWIRE_WORKER_DOCTOR_CHECK_H
 #define GRADWIRE_WORKER_DOCTOR_CHECK_H
 
@@ -11,7 +11,8 @@
 #include "worker/model/model.h"
 #include "worker/taught/taught.h"
 
-/* How many of each will be started on this host, and of all of them. None here: the model alone is looked at. */
+/* Numbers of processes that will start on this host, and of the whole job. No process here: only the model is
+ * checked. */
 struct check_crew {
     uint32_t ps, workers, evaluators;
     uint32_t all_ps, all_workers;
@@ -21,26 +22,27 @@ struct check {
     const struct flags *flags;
     struct cluster cluster;
     bool has_cluster;
-    struct check_crew crew; /* of a look at all of them; else none */
+    struct check_crew crew; /* for a check of all processes of this host; else all zero */
     struct job job;
     bool has_job;
     char output[4096], checkpoints[4200];
     struct model *model;         /* NULL: not known */
-    struct taught taught;        /* what a checkpoint says of the rows */
-    struct table_schema *schema; /* of their columns, by the last look; NULL: none */
+    struct taught taught;        /* the encoding that a checkpoint defines */
+    struct table_schema *schema; /* the data's columns, from the last look; NULL: none */
     struct dataset_look train, eval;
     bool looked, looked_eval;
-    struct table_room tables; /* tables 0: none, or not known */
-    struct visit *visit;      /* (visits) those whom this process will dial */
-    struct reach *reach;      /* (visits) whether they can be: a name's, then a connection's */
+    struct table_room tables; /* tables 0: the job has none, or they are not known */
+    struct visit *visit;      /* (visits) the peers that this process will connect to */
+    /* (visits) whether they can be reached: first by name, then by a connection */
+    struct reach *reach;
     size_t visits;
-    double disk_bytes_per_s; /* of the folder of checkpoints; 0: not measured */
+    double disk_bytes_per_s; /* of the directory of checkpoints; 0: not measured */
 };
 
-/* It reads data and computes. */
+/* True if the process reads data and computes. */
 bool check_computes(const struct check *p);
 
-/* check_job.c: who it is, and of what */
+/* check_job.c: the process's identity and job */
 void check_version(struct check *p, struct finding *f);
 void check_cluster(struct check *p, struct finding *f);
 void check_job(struct check *p, struct finding *f);
@@ -60,7 +62,7 @@ void check_tables(struct check *p, struct finding *f);
 void check_memory(struct check *p, struct finding *f);
 void check_checkpoint(struct check *p, struct finding *f);
 void check_grace(struct check *p, struct finding *f);
-/* Bytes of one thread's activations, measured by building them. p->model must be there. */
+/* Bytes of one thread's activations, measured by building them. p->model must be set. */
 uint64_t check_activations_bytes(const struct check *p);
 /* check_crew.c: all processes of the job together */
 bool check_crew_read(struct check_crew *crew,

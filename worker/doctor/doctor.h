@@ -1,16 +1,16 @@
-/* gradwire doctor: looks, before a job starts, at all that it will want of this host and of its peers, and says what to
- * mend. Changes nothing: what it writes to measure a disk is gone when it ends. */
+/* gradwire doctor: before a job starts, it checks all that the job needs from this host and its peers, and reports
+ * what to fix. It changes nothing: the file that it writes to measure a disk is removed. */
 #ifndef GRADWIRE_WORKER_DOCTOR_DOCTOR_H
 #define GRADWIRE_WORKER_DOCTOR_DOCTOR_H
 
 #include "common/flags/flags.h"
 
-/* A line for each check on stdout, or one object (flags->doctor_json). Returns the exit code: 2 where one failed.
- * Thread: start-up; blocks, for about half a minute at most. */
+/* Print a line for each check to stdout, or one JSON object (flags->doctor_json). Returns the exit code: 2 if a
+ * check failed. Thread: start-up; blocks, for at most about half a minute. */
 int doctor_run(const struct flags *flags);
 
-/* For the launcher, before it starts anything (flags->doctor_crew): a line for each check that does not find what it needs.
- * Returns as doctor_run. Thread: start-up; reads the beginnings of files. */
+/* For the launcher, before it starts any process (flags->doctor_crew): print a line for each check that finds a
+ * problem. Returns as doctor_run. Thread: start-up; reads the beginnings of files. */
 int doctor_run_crew(const struct flags *flags);
 
 #endif

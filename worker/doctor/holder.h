@@ -1,4 +1,4 @@
-/* Who listens on a port of this host. */
+/* Finds the process that listens on a port of this host. */
 #ifndef GRADWIRE_WORKER_DOCTOR_HOLDER_H
 #define GRADWIRE_WORKER_DOCTOR_HOLDER_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The process that listens on `port`, and its program's name; 0: none, or one of another user. Reads /proc. */
+/* The process that listens on `port`, and its program's name; 0: none, or a process of another user. Reads /proc. */
 pid_t holder_of_port(uint16_t port, char *name, size_t bytes);
 
 #endif

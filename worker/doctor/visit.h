@@ -1,5 +1,5 @@
-/* A look at a peer of the job: can it be reached, and would it take a process with our job, version and token? It says so
- * in the answer to a hello whose role is DOCTOR, and nothing changes there. */
+/* Visits a peer of the job: checks whether it can be reached, and whether it would accept a process with our job,
+ * version and token. The peer reports that in its answer to a hello with the role DOCTOR, and changes nothing. */
 #ifndef GRADWIRE_WORKER_DOCTOR_VISIT_H
 #define GRADWIRE_WORKER_DOCTOR_VISIT_H
 
@@ -8,22 +8,22 @@
 #include "common/wire/msg.h"
 #include "common/net/reach.h"
 
-enum { VISIT_MS = 6000 }; /* for the hellos: longer than a dialer waits for a challenge */
+enum { VISIT_MS = 6000 }; /* for the hellos: longer than a connection waits for a challenge */
 
 struct visit {
     char what[24];           /* "ps 0", "the chief" */
-    uint32_t ps;             /* index; of the chief 0 */
+    uint32_t ps;             /* index; 0 for the chief */
     struct reach *reach;     /* the caller's: &r[i] of visit_all */
-    bool taken;              /* it would take us */
-    bool refused;            /* it would not */
-    Gradwire__Reason reason; /* then */
-    char why[400];           /* then; or why nothing was heard */
+    bool taken;              /* it would accept us */
+    bool refused;            /* it would refuse us */
+    Gradwire__Reason reason; /* if refused */
+    char why[400];           /* if refused: the text; else why there was no answer */
     int64_t asked_ms, answered_ms,
-        time_ms; /* CLOCK_REALTIME; time_ms: of the peer, 0: it did not tell */
+        time_ms; /* CLOCK_REALTIME; time_ms: the peer's clock, 0: not reported */
 };
 
-/* All of them at once, r (n) first. `job` NULL: whether they can be reached, and no more. Errors: ERR_NOMEM, ERR_IO.
- * Blocks: REACH_NAMES_MS + REACH_MS for each 64 of them, and VISIT_MS. */
+/* Visit all peers at the same time; r (n) comes first. `job` NULL: only check whether they can be reached. Errors:
+ * ERR_NOMEM, ERR_IO. Blocks: REACH_NAMES_MS + REACH_MS for each 64 of them, and VISIT_MS. */
 enum err visit_all(struct visit *v, struct reach *r, size_t n, const struct job *job,
                    const struct cluster *cluster, struct errmsg *e) MUST_CHECK;
 

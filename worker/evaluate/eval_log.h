@@ -1,8 +1,9 @@
-/* DIR/eval.json: what the evaluator found of each checkpoint, in the order in which they were taken. The evaluator writes
- * it, whole and never half; the chief reads its last word from it. What is looked at next is decided here, by values.
+/* DIR/eval.json: the evaluator's result for each checkpoint, in the order in which they were taken. The evaluator
+ * writes the file atomically; the chief reads the last result from it. This file also decides which cut is evaluated
+ * next, by values alone.
  *
- *   {"job": "mnist", "uuid": "..", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
- *    "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ..]} */
+ *   {"job": "mnist", "uuid": "...", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
+ *    "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]} */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 #define GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 
@@ -12,45 +13,45 @@
 
 struct eval_result {
     uint64_t cut, generation;
-    bool final; /* of the manifest: nothing more was to be learned */
+    bool final; /* from the manifest: this was the last cut of the training */
     double examples, seconds;
     struct evaluation eval; /* its step is the cut's */
 };
 
-enum { EVAL_LOG_MAX = 100000 }; /* results: the oldest go */
+enum { EVAL_LOG_MAX = 100000 }; /* number of results; the oldest are dropped */
 
 struct eval_log {
     char uuid[37]; /* of the job; "": none yet */
     size_t n;
-    struct eval_result *result; /* (n), by generation and cut; steps rise too */
+    struct eval_result *result; /* (n) by generation and cut; steps ascend too */
 };
 
-/* An absent file, and one of another name of the job, is an empty log. *l is the caller's (eval_log_close),
- * empty on error. Errors: ERR_CORRUPT naming the file; ERR_IO, ERR_NOMEM. */
+/* An absent file, or one of a job with another name, is an empty log. *l is the caller's (eval_log_close), empty on
+ * error. Errors: ERR_CORRUPT, naming the file; ERR_IO, ERR_NOMEM. */
 enum err eval_log_read(struct eval_log *l, const struct job *job, const char *output,
                        struct errmsg *e) MUST_CHECK;
-/* Errors: ERR_IO, ERR_NOMEM; the file that was there stays. */
+/* Errors: ERR_IO, ERR_NOMEM; the earlier file then stays. */
 enum err eval_log_write(const struct eval_log *l, const struct job *job, const char *output,
                         struct errmsg *e) MUST_CHECK;
 void eval_log_close(struct eval_log *l);
 
-/* Which of the published cuts is to be evaluated next: the oldest that was taken after the last one that was evaluated, by
- * this log, or passed over; of another job every one. -1: none. `passed` may be NULL. */
+/* The index in `m` of the cut to evaluate next: the oldest that was taken after the last one that was evaluated, by
+ * this log, or passed over; in another job any cut counts. -1: none. `passed` may be NULL. */
 struct eval_passed {
     uint64_t generation, cut;
 };
 long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,
                      const struct eval_passed *passed);
 
-/* Add the result of a cut of job `uuid`. What stands for a history that was rolled back, at its step or behind it, goes;
- * *again says whether there was such. Errors: ERR_NOMEM. */
+/* Add the result of a cut of job `uuid`. Results at its step or later are of a history that was rolled back, and are
+ * removed; *again is true if there were any. Errors: ERR_NOMEM. */
 enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_result *r,
                       bool *again) MUST_CHECK;
 
 /* The last result of job `uuid`, or NULL. */
 const struct eval_result *eval_log_last(const struct eval_log *l, const char *uuid);
-/* Whether the last result of job `uuid` in DIR/eval.json is that of this cut: then *r is. False also where it cannot be
- * read: *e says why, else it is empty. */
+/* True if the last result of job `uuid` in DIR/eval.json is that of this cut; *r is then the result. False also if
+ * the file cannot be read: *e then says why; otherwise *e is empty. */
 bool eval_log_judged(const struct job *job, const char *output, const char *uuid, uint64_t cut,
                      struct eval_result *r, struct errmsg *e);
 /* The result at this step of job `uuid`, or NULL. */

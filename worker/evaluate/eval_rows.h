@@ -1,5 +1,5 @@
-/* The rows of tables that blocks of examples look up: their keys are collected on all compute threads, the rows are read
- * for a window of blocks at a time, and each thread copies those of its block out. */
+/* The rows of tables that blocks of examples look up. All compute threads collect the keys; the rows are read for a
+ * window of blocks at a time, and each thread copies those of its block. */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVAL_ROWS_H
 #define GRADWIRE_WORKER_EVALUATE_EVAL_ROWS_H
 
@@ -10,20 +10,20 @@
 
 struct eval_rows;
 
-/* Blocks of `rows` rows of the set. All of these outlive it. Errors: ERR_NOMEM. */
+/* Blocks of `rows` rows of the set. All arguments must outlive it. Errors: ERR_NOMEM. */
 enum err eval_rows_new(struct eval_rows **r, const struct row_layout *layout,
                        const struct dataset *data, struct pool *pool, uint32_t rows,
                        struct errmsg *e) MUST_CHECK;
 void eval_rows_free(struct eval_rows *r);
 
-/* How many of the blocks from `first` on are read at a time: all of them by a reader that passes over everything. */
+/* Number of blocks, from `first` on, that are read at a time: all of them for a reader that must pass over all rows. */
 uint64_t eval_rows_window(const struct row_reader *reader, uint64_t blocks);
-/* Collect the keys of blocks [first, end), and read their rows. Errors: ERR_NOMEM, ERR_DISK; the reader's.
- * Thread: the pool's; the reader is called on it. */
+/* Collect the keys of blocks [first, end), and read their rows. Errors: ERR_NOMEM, ERR_DISK; the reader's. Thread:
+ * the pool's owner; the reader is called on it. */
 enum err eval_rows_read(struct eval_rows *r, const struct row_reader *reader, uint64_t first,
                         uint64_t end, struct errmsg *e) MUST_CHECK;
-/* The keys and rows of a block of that window, into *x; valid until the thread's next call. Errors: ERR_NOMEM, ERR_DISK.
- * Thread: the pool's thread `thread`. */
+/* Set the keys and rows of *x for a block of that window; valid until the thread's next call. Errors: ERR_NOMEM,
+ * ERR_DISK. Thread: the pool's thread `thread`. */
 enum err eval_rows_take(struct eval_rows *r, uint32_t thread, uint64_t block, struct examples *x,
                         struct errmsg *e) MUST_CHECK;
 

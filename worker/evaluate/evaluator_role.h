@@ -1,10 +1,11 @@
-/* The evaluator's process: it takes each published checkpoint of DIR/checkpoints, which it shares with the chief, evaluates
- * it, writes DIR/eval.json and TensorBoard's files, and ends when the job's final one is done.
+/* The evaluator's process. It takes each published checkpoint of DIR/checkpoints, which it shares with the chief,
+ * evaluates it, writes DIR/eval.json and TensorBoard's files, and ends when the job's final checkpoint is evaluated.
  *
- * Happy path: wait for a cut -> hold it -> read its weights -> evaluate -> events -> eval.json -> again; the final one ends
- * it. Failure modes: nothing there yet (waits, and says so; timeouts.start_s), a cut that cannot be read (passed over), a
- * disk that is full (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), SIGTERM (143; what was being
- * evaluated is begun anew by the next). It never touches training. */
+ * Happy path: wait for a cut -> hold it -> read its weights -> evaluate -> events -> eval.json -> again; the final
+ * one ends it.
+ * Failure modes: no cut yet (it waits, and logs that; timeouts.start_s), a cut that cannot be read (passed over), a
+ * full disk (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), SIGTERM (143; the next process
+ * evaluates the same cut from the start). It does not affect training. */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 #define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 
@@ -20,7 +21,7 @@ struct evaluator_role {
     const struct model *model;
     const struct dataset *data; /* its fingerprint is the job's */
     const struct dataset *eval;
-    const char *encoding; /* encoding.json, by which they were read; NULL: they have none */
+    const char *encoding; /* encoding.json, by which the rows were read; NULL: they need none */
     struct planted planted;
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
@@ -29,12 +30,12 @@ struct evaluator_role {
 };
 
 struct evaluator_end {
-    bool told;     /* to go */
-    bool encoding; /* ERR_INPUT, for a checkpoint's rows mean something else than these */
+    bool told;     /* SIGTERM has come */
+    bool encoding; /* ERR_INPUT, because a checkpoint's rows have another meaning than these */
 };
 
-/* Run to the end. ERR_OK: done, or told to go. Errors: ERR_INPUT the checkpoints are of another job, of other data, or their
- * rows mean something else; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
+/* Run to the end. ERR_OK: done, or SIGTERM. Errors: ERR_INPUT: the checkpoints belong to another job or other data,
+ * or their rows have another meaning; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
 enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* encoding.json beside a model that was trained on a csv: docs/reference/data.md says what it holds. */
+/* encoding.json, next to a model that was trained on a csv; docs/reference/data.md defines its contents. */
 #ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
 #define GRADWIRE_WORKER_EXPORT_ENCODING_H
 
@@ -6,10 +6,10 @@
 #include "common/job/job.h"
 #include "worker/data/table.h"
 
-/* What stands in it; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */
+/* Make the file's text; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */
 enum err export_encoding_text(const struct job *job, const struct table_schema *s, char **text,
                               struct errmsg *e) MUST_CHECK;
-/* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */
+/* Write the file. `s`: as the training part has taught it. Atomic. Errors: ERR_IO, ERR_NOMEM. */
 enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
                          struct errmsg *e) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What a trained model leaves behind in DIR/model. */
+/* The files of a trained model in DIR/model. */
 #ifndef GRADWIRE_WORKER_EXPORT_EXPORT_H
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
@@ -7,40 +7,40 @@
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 
-/* A line of the header's "__metadata__". */
-enum { EXPORT_NOTE_BYTES = 80 }; /* a name, a digest, a number */
+/* An entry of the header's "__metadata__". */
+enum { EXPORT_NOTE_BYTES = 80 }; /* room for a name, a digest, a number */
 struct export_note {
     const char *key;
     char value[EXPORT_NOTE_BYTES];
 };
 
-/* weights.safetensors: the tensors in the order of the layout, F32, shapes as in the layout.
- * Atomic. w: (l->elems). Format: https://github.com/huggingface/safetensors#format Errors: ERR_IO,
- * ERR_NOMEM; ERR_STATE where two tensors have one name. */
+/* Write weights.safetensors: the tensors in the order of the layout, F32, shapes as in the layout. Atomic. w:
+ * (l->elems). Format: https://github.com/huggingface/safetensors#format Errors: ERR_IO, ERR_NOMEM; ERR_STATE: two
+ * tensors have the same name. */
 enum err export_safetensors(const char *path, const struct layout *l, const float *w,
                             const struct export_note *notes, size_t n_notes,
                             struct errmsg *e) MUST_CHECK;
 
-/* Write such a file again, with one more note, or another value of one. l, w: what it has. Errors: as export_safetensors and
- * export_check_safetensors. */
+/* Write such a file again with one more note, or with another value of one. l, w: its contents. Errors: as
+ * export_safetensors and export_check_safetensors. */
 enum err export_add_note(const char *path, const struct layout *l, const float *w,
                          const struct export_note *note, struct errmsg *e) MUST_CHECK;
 
-/* safetensors_read.c: such a file, whoever wrote it, in whatever order its tensors stand: are all of the layout's
- * there, F32, with their shapes and bytes? Others may be there too.
- * Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM; ERR_CORRUPT naming the file and the tensor. */
+/* safetensors_read.c: check that such a file, from any program and in any order, has all of the layout's tensors:
+ * F32, with their shapes and bytes. It may have other tensors too. Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM;
+ * ERR_CORRUPT, naming the file and the tensor. */
 enum err export_check_safetensors(const char *path, const struct layout *l,
                                   struct errmsg *e) MUST_CHECK;
-/* The same, and their values into w (l->elems, gaps zero). */
+/* The same, and read the values into w (l->elems, gaps zero). */
 enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
                                  struct errmsg *e) MUST_CHECK;
-/* The note `key` of the file. Errors: ERR_NOTFOUND and those above; where it does not fit, ERR_TOOBIG. */
+/* Read the note `key` of the file. Errors: ERR_NOTFOUND and those above; ERR_TOOBIG: it does not fit. */
 enum err export_note(const char *path, const char *key, char *out, size_t bytes) MUST_CHECK;
 
-/* SHA-256 over name (without a NUL), shape (u32 rank then u32 dims, little-endian) and
- * little-endian bytes of each tensor in the order of weights.safetensors; hex, 64 characters and a
- * NUL; empty where OpenSSL has no memory. w: (l->elems). With tables it goes on with name (without a NUL), dimension (u32)
- * and table[i] of each table i of l->rows, in ascending order of their names; NULL: without them. */
+/* SHA-256 over name (without a NUL), shape (u32 rank then u32 dims, little-endian) and little-endian bytes of each
+ * tensor in the order of weights.safetensors. hex: 64 characters and a NUL; empty if OpenSSL has no memory. w:
+ * (l->elems). With tables the digest continues with name (without a NUL), dimension (u32) and table[i] of each table
+ * i of l->rows, in ascending order of their names; NULL: without tables. */
 void export_digest(const struct layout *l, const float *w, const uint8_t (*table)[SHA256_BYTES],
                    char hex[65]);
 

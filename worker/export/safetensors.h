@@ -6,13 +6,13 @@
 
 #include "common/process/files.h"
 
-/* A file's first bytes: the size of the header, the header (JSON text), and spaces up to a multiple of 8.
+/* Write a file's first bytes: the size of the header, the header (JSON text), and spaces up to a multiple of 8.
  * Errors: as files_append. */
 enum err safetensors_write_header(struct files_writer *w, const char *text,
                                   struct errmsg *e) MUST_CHECK;
 
-/* safetensors_read.c: the header's "__metadata__", a new reference; an empty object where there is none. Errors: as
- * export_check_safetensors. */
+/* safetensors_read.c: the header's "__metadata__", a new reference; an empty object if the header has none. Errors:
+ * as export_check_safetensors. */
 enum err safetensors_metadata(const char *path, json_t **metadata, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -7,15 +7,15 @@
 #include "worker/tensorboard/events.h"
 #include "worker/tensorboard/events_file.h"
 
-/* Before the tags of the session. */
+/* Prefix of the session's tags. */
 #define EVENTS_SESSION_TAG "_hparams_/"
 
 struct events_note {
-    struct events *of; /* when it is posted */
+    struct events *of; /* set when it is posted */
     enum events_run run;
     uint64_t step;
     double wall_time;
-    bool restart, failed; /* failed: a value found no memory; it is not posted */
+    bool restart, failed; /* failed: there was no memory for a value; the note is not posted */
     uint8_t *summary;     /* a packed Summary */
     size_t bytes;
 };

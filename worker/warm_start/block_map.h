@@ -1,4 +1,5 @@
-/* Where each element of a new job's block was in that of the job before it, whose model had fewer rows in some tensors. */
+/* Maps each element of a new job's flat block to its position in the earlier job's block, whose model had fewer rows
+ * in some tensors. */
 #ifndef GRADWIRE_WORKER_WARM_START_BLOCK_MAP_H
 #define GRADWIRE_WORKER_WARM_START_BLOCK_MAP_H
 
@@ -14,14 +15,14 @@ struct block_run {
     uint64_t at, n, from;
 };
 
-/* What no run has is a gap between tensors, and 0. */
+/* An element in no run is a gap between tensors, and 0. */
 struct block_map {
     uint32_t runs;
-    struct block_run *run; /* by `at` */
-    uint64_t old_elems;    /* of the block before */
+    struct block_run *run; /* (runs) in ascending order of `at` */
+    uint64_t old_elems;    /* size of the earlier block */
 };
 
-/* fresh (l->tensors): 1 for each new row of (shape[0]) of that tensor, or NULL. Owns: block_map_close, also on error.
+/* fresh (l->tensors): for each tensor 1 for each new row (shape[0]), or NULL. Owns: block_map_close, also on error.
  * Errors: ERR_NOMEM. */
 enum err block_map_init(struct block_map *map, const struct layout *l, uint8_t *const *fresh,
                         struct errmsg *e) MUST_CHECK;

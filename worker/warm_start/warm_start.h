@@ -1,9 +1,10 @@
-/* A job that begins with what the one before it in DIR has learned (checkpoint.run): every night's, for one.
+/* A job that begins with the weights of the earlier job in DIR (checkpoint.run); for example, a run every night.
  *
- * Happy path: the newest cut is final, and of a run of another name -> a cut above all others with the same weights, also
- * of tables, first values for the features of new words, fresh optimizer slots, step 0, another UUID, the present data -> the chief goes on from it, as from any other.
- * The moment that its manifest is there the old job is over: a chief that dies before it does all of this again, one that
- * dies behind it goes on. Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
+ * Happy path: the newest cut is final, and has another run name -> a cut numbered above all others, with the same
+ * weights and tables, first values for the features of new words, fresh optimizer slots, step 0, another UUID, and
+ * the present data -> the chief resumes from it, as from any other. The earlier job is over as soon as this cut's
+ * manifest exists: a chief that dies before that repeats all of this, one that dies after it resumes.
+ * Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
 #ifndef GRADWIRE_WORKER_WARM_START_WARM_START_H
 #define GRADWIRE_WORKER_WARM_START_WARM_START_H
 
@@ -17,20 +18,21 @@ struct warm_start {
     const char *output;              /* DIR */
     const char *checkpoints;         /* DIR/checkpoints */
     const struct layout *layout;     /* of the model */
-    uint8_t *const *fresh; /* (tensors): which rows are new (worker/model/growth.h); NULL: none */
-    const char *encoding;  /* encoding.json of the rows; NULL: they have none */
+    /* (tensors) flags of the new rows (worker/model/growth.h); NULL: none */
+    uint8_t *const *fresh;
+    const char *encoding; /* encoding.json of the rows; NULL: they need none */
 };
 
-/* Is the job of this cut, the newest one, done, and of another run than this job's? */
+/* True if the job of this cut, the newest one, is done, and has another run name than this job. */
 bool warm_start_is_due(const struct job *job, const struct manifest *newest);
 
-/* One that died between the two has left the old job's cuts beside its first one, `newest`: they go, so that nothing goes
- * back into that job. What cannot be removed stays. */
+/* Remove the earlier job's cuts that a chief left next to `newest`, the first cut of this run, because it died
+ * between writing the one and removing the others: nothing may roll back to them. Cuts that cannot be removed stay. */
 void warm_start_settle(const struct job *job, const char *checkpoints,
                        const struct manifest *newest);
 
-/* Write that cut. The journal, DIR/best and the old job's cuts are removed; DIR/model stays until the new job is done.
- * The caller holds DIR's lock. Errors: ERR_INPUT the model or the optimizer is another, ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
+/* Write that cut. The journal, DIR/best and the earlier job's cuts are removed; DIR/model stays until the new job is
+ * done. The caller holds DIR's lock. Errors: ERR_INPUT: another model or optimizer; ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
                           struct errmsg *e) MUST_CHECK;
 

@@ -16,15 +16,15 @@ struct cut_save {
     uint64_t cut;
     bool has_rows;
     struct row_pipe pipe;
-    atomic_int users; /* the shard's thread and the writer's */
+    atomic_int users; /* references: the shard's thread and the writer's */
     atomic_bool given_up;
-    pthread_mutex_t lock; /* of the image until the writer has it */
+    pthread_mutex_t lock; /* guards `image` until the writer has taken it */
     struct shard_image *image;
-    struct cut_saved *out; /* what will be said of it */
+    struct cut_saved *out; /* the result that is being filled in */
     struct checkpoint_table table[ROW_TABLES_MAX];
-    struct broken broken; /* the writer's thread: of what it has written */
-    bool rows_over;       /* the shard's thread has put them all */
-    uint64_t unslept;     /* bytes of rows that a slow disk (--fault=disk) has yet to take */
+    struct broken broken; /* the writer's thread: first value that is not finite so far */
+    bool rows_over;       /* the shard's thread has passed all rows */
+    uint64_t unslept;     /* bytes whose delay (--fault=disk) is still to be slept */
 };
 
 static void unref(struct cut_save *s)
@@ -39,9 +39,9 @@ static void unref(struct cut_save *s)
     mem_free(s);
 }
 
-/* ---- the writer's thread ---- */
+/* ---- called by the writer's thread ---- */
 
-/* --fault=disk:BYTES */
+/* Sleep as long as the slow disk of --fault=disk would take. */
 static void sleep_as_the_disk(const struct cut_save *s, uint64_t bytes)
 {
     double seconds = s->config.fault ? fault_disk_s(s->config.fault, bytes) : 0;
@@ -65,7 +65,7 @@ static enum err next_rows(void *ctx, struct row_group *g, struct errmsg *e)
     return ERR_OK;
 }
 
-/* What passed through the spool; the folder goes with its last file. */
+/* Remove a file that passed through the spool, and with the last file its directory. */
 static void forget_spooled(const char *dir, uint64_t cut, const char *file)
 {
     char path[FILES_PATH_MAX];
@@ -116,7 +116,7 @@ static void run(void *arg)
     unref(s);
 }
 
-/* ---- the shard's thread ---- */
+/* ---- called by the shard's thread ---- */
 
 static void open_pipe(struct cut_save *s)
 {
@@ -182,7 +182,7 @@ void cut_save_give_up(struct cut_save *s)
     atomic_store(&s->given_up, true);
     if (s->has_rows)
         row_pipe_give_up(&s->pipe);
-    shard_image_free(take_image(s)); /* where it has not begun */
+    shard_image_free(take_image(s)); /* NULL if the writer has begun */
     unref(s);
 }
 

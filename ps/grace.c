@@ -39,7 +39,7 @@ uint64_t grace_bytes(const struct grace *g)
     return bytes;
 }
 
-/* Bytes a second of all that was measured; 0: nothing was. */
+/* Bytes per second of all measured parts; 0: none was measured. */
 static double rate(const struct grace *g)
 {
     double seconds = 0;

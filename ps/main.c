@@ -28,8 +28,8 @@ struct process {
     char output[4096];
     int listen_fd, http_fd;
     struct fault fault;
-    struct over over;  /* the job that is done */
-    uint32_t linger_s; /* for workers that have not heard of it */
+    struct over over;  /* facts about the finished job */
+    uint32_t linger_s; /* how long to stay for workers that have not learned of the end */
 };
 
 static enum err load_job(struct process *p, struct errmsg *e)
@@ -38,7 +38,7 @@ static enum err load_job(struct process *p, struct errmsg *e)
     return err ? err : job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
 }
 
-/* Is the job over already? */
+/* Find out from DIR if the job has already finished. */
 static enum ending look_back(struct process *p)
 {
     char checkpoints[sizeof p->output + 16];
@@ -51,7 +51,7 @@ static enum ending look_back(struct process *p)
     return ending;
 }
 
-/* The sockets stay open over all lives, so that nobody is turned away between two of them. */
+/* Run the server once. The sockets stay open between two runs, so that no connection is refused in between. */
 static int live(struct process *p, enum ending ending)
 {
     const struct server_config config = {.job = &p->job,
@@ -71,7 +71,7 @@ static int live(struct process *p, enum ending ending)
     return 138;
 }
 
-/* Who it is, and the job: all that may be wrong before it touches anything. */
+/* Check flags and job file: everything that can be wrong is found before the process changes anything. */
 static enum err begin(struct process *p, struct errmsg *e)
 {
     const struct cluster *cluster = &p->cluster;
@@ -115,7 +115,7 @@ static enum err open_ports(struct process *p, struct errmsg *e)
     return err ? err : http_bind(&p->http_fd, &p->flags.http, e);
 }
 
-/* The next chief may have another file: more epochs, say. */
+/* The job file can have changed for the next chief, for example to more epochs. */
 static enum err load_job_again(struct process *p, struct errmsg *e)
 {
     job_close(&p->job);

@@ -5,10 +5,10 @@
 #include "common/base/mem.h"
 #include "common/checkpoint/row_frame.h"
 
-/* Groups as row_frame.h has them. */
+/* Groups in the format of row_frame.h. */
 struct row_piece {
     struct row_piece *next;
-    size_t used, at; /* at: what is read */
+    size_t used, at; /* at: bytes that were read */
     uint64_t data[ROW_PIPE_PIECE_BYTES / sizeof(uint64_t)];
 };
 
@@ -40,14 +40,14 @@ void row_pipe_close(struct row_pipe *p)
     pthread_cond_destroy(&p->changed);
 }
 
-/* ---- the shard's thread ---- */
+/* ---- called by the shard's thread ---- */
 
 static size_t room_in(const struct row_piece *piece)
 {
     return piece ? ROW_PIPE_PIECE_BYTES - piece->used : 0;
 }
 
-/* What the largest group of these tables takes: groups are at most half a piece. */
+/* No group is larger than this; row_pipe_put asserts it. */
 enum { GROUP_BYTES_MAX = ROW_PIPE_PIECE_BYTES / 2 };
 
 bool row_pipe_room(struct row_pipe *p)
@@ -133,9 +133,9 @@ void row_pipe_give_up(struct row_pipe *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- the writer's thread ---- */
+/* ---- called by the writer's thread ---- */
 
-/* The piece that was read is empty again. */
+/* Empty the piece that was read, for use by the shard's thread. */
 static void give_back(struct row_pipe *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -149,7 +149,7 @@ static void give_back(struct row_pipe *p)
         p->on_room(p->ctx);
 }
 
-/* The next piece; NULL: there are no more. */
+/* Wait for the next piece and make it p->reading; NULL after the last one. Errors: ERR_CLOSED. */
 static enum err take_full(struct row_pipe *p)
 {
     pthread_mutex_lock(&p->lock);

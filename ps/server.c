@@ -29,7 +29,7 @@
 enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
-    GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+    GOING_ALONE_MS = 2000, /* after SIGTERM without a chief: nothing more can be saved */
     LEASES_MAX = 4096,
 };
 
@@ -37,26 +37,26 @@ struct client {
     struct server *server;
     struct conn *conn;
     struct client *next;
-    Gradwire__Hello *hello; /* once it is there */
+    Gradwire__Hello *hello; /* NULL until it has arrived */
     bool is_chief, waits_for_chief, waits_for_entry;
     struct greeting greeting;
     struct pending_conn pending;
     ProtobufCMessage *message;
     uint16_t type;
     uint64_t body_bytes;
-    uint8_t *space; /* where its body goes */
+    uint8_t *space; /* memory for its body */
 };
 
 struct lease {
-    Gradwire__WorkerLease message; /* its range is set when it is sent */
+    Gradwire__WorkerLease message; /* the range is set when it is sent */
     Gradwire__Range range;
 };
 
-/* A worker's fence on its way through the shard threads. */
+/* A worker's fence that was passed to the shard threads. */
 struct fence {
     struct generation generation;
     uint64_t incarnation;
-    uint32_t waits; /* shard threads that have not answered; 0: none is on its way */
+    uint32_t waits; /* shard threads that have not answered; 0: no fence is pending */
 };
 
 struct server {
@@ -70,26 +70,26 @@ struct server {
     uint32_t threads;
     struct shard_thread **thread;
     struct store store;
-    struct shard_report **report; /* being gathered for the chief's hello */
+    struct shard_report **report; /* being collected for the answer to the chief's hello */
     bool asked_status;
 
     struct client *clients, *chief;
     struct pending pending;
     enum life life;
-    struct generation generation; /* that was entered */
+    struct generation generation; /* the last one entered */
     char uuid[37], chief_address[300];
-    struct hello_host host; /* what hellos are judged by */
+    struct hello_host host; /* the facts that hellos are checked against */
     int64_t chief_lost_ms, said_ms, vitals_ms;
 
-    size_t leases; /* noted by the chief */
+    size_t leases; /* that the chief has noted */
     struct lease lease[LEASES_MAX];
 
     struct grace grace;
-    bool said_short; /* that the grace is too short for a snapshot */
+    bool said_short; /* logged that the grace is too short for a snapshot */
     struct server_http http;
     struct fence fence[WORKERS_MAX];
 
-    int64_t told_ms; /* when it was told to go */
+    int64_t told_ms; /* time of SIGTERM */
     int exit_code;
 };
 
@@ -117,7 +117,7 @@ static void answer_waiting_workers(struct server *s)
     }
 }
 
-/* There is nothing to wait for, unless it was told to train on. */
+/* Tell a client that the job is done. Workers have nothing to wait for, unless the user asked for more epochs. */
 static void tell_over(struct client *c)
 {
     const struct server *s = c->server;
@@ -148,7 +148,7 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
-/* It would be taken. */
+/* Answer doctor's hello: a worker with this hello would be admitted. */
 static void hello_of_doctor(struct client *c)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
@@ -275,7 +275,7 @@ static void note_leases(struct server *s, const Gradwire__LeaseNote *m)
     }
 }
 
-/* A later fence of the same worker takes the place of the former one. */
+/* A later fence of the same worker replaces the earlier one. */
 static enum err fence(struct server *s, const Gradwire__Fence *m)
 {
     if (m->worker >= WORKERS_MAX)
@@ -298,11 +298,11 @@ static void tell_fenced(struct server *s, uint32_t worker)
     m.worker = worker;
     m.incarnation = f->incarnation;
     if (s->chief &&
-        !s->asked_status) /* nothing goes before the answer to its hello; it says the fence again */
+        !s->asked_status) /* the answer to its hello comes first; the chief repeats the fence */
         msg_send(s->chief->conn, FRAME_FENCED, &m.base, NULL, 0);
 }
 
-/* A shard thread has heard of this fence; incarnations are never given twice. */
+/* A shard thread has processed this fence. Incarnations are unique, so the number identifies it. */
 static void on_fenced(struct server *s, uint64_t incarnation)
 {
     for (uint32_t i = 0; i < WORKERS_MAX; i++)
@@ -333,7 +333,7 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         log_info("a worker has not heard of it: staying %u s for those that ask",
                  *s->config->linger_s);
     if (rests && !life_is[s->life].entered)
-        s->life = life_next(s->life, LIFE_OVER); /* it holds nothing as it is */
+        s->life = life_next(s->life, LIFE_OVER); /* it holds no parameters */
     else
         end(s, rests ? SERVER_RESTS : m->exit_code);
 }
@@ -452,14 +452,14 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 {
     struct client *client = owner;
     struct server *s = client->server;
-    bool pending = client->pending.of; /* of whom conn.c has told, now and then */
+    bool pending = client->pending.of; /* conn.c has logged it from time to time */
     if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
         log_warn("%s: closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        if (!life_is[s->life].stopping) /* then something else is the last word */
+        if (!life_is[s->life].stopping) /* otherwise another log line names the cause */
             log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
@@ -477,7 +477,7 @@ static const struct conn_ops client_ops = {
     .on_close = on_close,
 };
 
-/* A listener's call. */
+/* Called by a listener when the process has no free descriptors. */
 static bool on_no_descriptors(void *owner)
 {
     struct server *s = owner;
@@ -491,7 +491,7 @@ static void on_accept(void *owner, int fd, const char *peer)
     if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
         log_warn("%s: no memory for a connection", peer);
         if (!c)
-            close(fd); /* or conn_new has */
+            close(fd); /* otherwise conn_new has closed it */
         listen_release(&s->listener);
         mem_free(c);
         return;
@@ -505,7 +505,7 @@ static void on_accept(void *owner, int fd, const char *peer)
 
 /* ---- letters, signals, time ---- */
 
-/* Say so when the grace turns out to be too short, and when it is enough again. */
+/* Log when the grace becomes too short for a snapshot, and when it suffices again. */
 static void on_snapshot(struct server *s, uint32_t thread, const struct shard_snapshot *m)
 {
     char text[240];
@@ -548,7 +548,7 @@ static void on_signal(int number, void *arg)
     struct server *s = arg;
     enum life before = s->life;
     s->life = life_next(s->life, LIFE_TOLD);
-    if (life_is[before].stopping) /* how it ended is settled */
+    if (life_is[before].stopping) /* the exit code is already decided */
         return;
     if (life_is[before].told) {
         log_warn("told to go twice: leaving at once");
@@ -557,7 +557,7 @@ static void on_signal(int number, void *arg)
     }
     s->told_ms = clock_now_ms();
     if (!life_is[before].entered) {
-        /* one that was stopped early may go on, and wants this ps again then */
+        /* a job that stopped early can be continued, and needs this ps then */
         bool over = life_is[before].done && (s->config->waits || s->config->ending == ENDING_DONE);
         log_info(over ? "told to go: the job is done" : "told to go before training began");
         end(s, over ? 0 : 143);
@@ -604,7 +604,7 @@ static void check_chief(struct server *s, int64_t now)
     }
 }
 
-/* Nothing of a job is here: nothing is lost by waiting, with --when_done=wait for ever. */
+/* This process holds no parameters, so it can wait without losing work; with --when_done=wait without a limit. */
 static void check_rest(struct server *s, int64_t now)
 {
     int64_t away_ms = now - s->chief_lost_ms;
@@ -622,12 +622,13 @@ static void check_rest(struct server *s, int64_t now)
     } else if (life_is[s->life].done && away_ms > bound_ms) {
         log_info("the job is done, and no chief has come to train on");
         end(s, 0);
-    } else if (!life_is[s->life].done || !*s->config->linger_s) { /* else it stays so long */
+    } else if (!life_is[s->life].done ||
+               !*s->config->linger_s) { /* otherwise it stays for linger_s */
         check_chief(s, now);
     }
 }
 
-/* For the chief's page. */
+/* Send the chief what the job's page shows of this process. */
 static void tell_vitals(struct server *s, int64_t now)
 {
     struct vitals_note note;
@@ -674,7 +675,7 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     return ERR_OK;
 }
 
-/* What HTTP asks of us. */
+/* Fill in the server's facts for an HTTP answer. */
 static void say_facts(void *ctx, struct server_http_facts *f)
 {
     const struct server *s = ctx;
@@ -732,14 +733,15 @@ static void stop(struct server *s)
     s->life = life_next(s->life, LIFE_STOP);
     listen_close(&s->listener);
     server_http_close(&s->http);
-    store_shut(&s->store); /* shard threads that wait for the chief go on */
+    store_shut(&s->store); /* shard threads that wait for the chief continue */
     for (uint32_t i = 0; i < s->threads; i++)
         shard_thread_free(s->thread[i]);
     for (struct client *c = s->clients; c; c = c->next)
         conn_close(c->conn, ERR_CLOSED, "the ps ends");
     while (s->clients && loop_tick(&s->loop, NULL) == ERR_OK)
         ;
-    store_close(&s->store); /* behind the last on_close, which tells it that the chief is gone */
+    store_close(
+        &s->store); /* after the last on_close, which reports the loss of the chief to the store */
     forget_reports(s);
     loop_timer_stop(&s->tick);
     loop_signal_close(&s->term);
@@ -764,7 +766,7 @@ int server_run(const struct server_config *config)
     enum err err = start(s, &e);
     if (err) {
         log_error("%s", e.text);
-        return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
+        return 138; /* out of memory, threads or descriptors: a restart can help */
     }
     if (life_is[s->life].done)
         log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
@@ -775,6 +777,6 @@ int server_run(const struct server_config *config)
         s->exit_code = 138;
     }
     stop(s);
-    /* told to go, it does not rest */
+    /* after SIGTERM it does not stay */
     return s->exit_code == SERVER_RESTS && life_is[s->life].told ? 0 : s->exit_code;
 }

@@ -8,7 +8,7 @@
 #include "common/parameters/staleness.h"
 #include "common/serve/vitals.h"
 
-/* ---- what the shards say ---- */
+/* ---- reports of the shards ---- */
 
 void server_http_measure(struct server_http *w)
 {
@@ -28,7 +28,7 @@ void server_http_on_report(struct server_http *w, uint32_t thread, struct shard_
     w->shard[thread] = take_report;
 }
 
-/* The next thread from *at on that has a shard; *at moves behind it. */
+/* The next thread from *at on that has a shard; *at becomes the thread after it. */
 static const struct shard_report *next_shard(const struct server_http *w, uint32_t *at)
 {
     while (*at < w->config.threads) {
@@ -41,7 +41,7 @@ static const struct shard_report *next_shard(const struct server_http *w, uint32
 
 /* ---- /metrics ---- */
 
-/* A family with `value`, an expression of report r, for each shard. */
+/* Write a metric family with one sample per shard: `value`, an expression that uses the report r. */
 #define PUT_SHARDS(w, m, name, type, help, value)                                                  \
     do {                                                                                           \
         const struct shard_report *r;                                                              \
@@ -155,7 +155,7 @@ static void put_snapshots(const struct server_http *w, struct metrics *m)
     }
 }
 
-/* Rows are copied for a snapshot while training goes on: what that costs. */
+/* The cost of copying rows for snapshots while training continues. */
 static void put_copies(const struct server_http *w, struct metrics *m)
 {
     PUT_SHARDS(w, m, "gradwire_shard_copy_seconds_total", METRICS_COUNTER,
@@ -183,7 +183,7 @@ static void join_staleness(struct staleness *to, const Gradwire__WorkerStaleness
     staleness_join(to, &more);
 }
 
-/* Of one worker over all shards here; false: there is nothing of it. */
+/* Sum one worker's staleness over all shards of this process. False: there is none. */
 static bool staleness_of(const struct server_http *w, uint32_t worker, struct staleness *out)
 {
     const struct shard_report *r;
@@ -258,7 +258,7 @@ static void on_metrics(void *ctx, struct metrics *m)
 
 /* ---- /status ---- */
 
-/* What has become of each table's rows here. */
+/* The row counters of each table. */
 static json_t *tables_json(const struct shard_report *r)
 {
     json_t *all = json_object();
@@ -311,7 +311,7 @@ static json_t *on_status(void *ctx)
 
 /* ---- life ---- */
 
-/* It listens before it answers here: so it is always ready. */
+/* No `ready` function: the process listens before HTTP answers, so it is always ready. */
 static const struct http_ops server_http_ops = {.metrics = on_metrics, .status = on_status};
 
 enum err server_http_open(struct server_http *w, struct loop *loop, int fd,

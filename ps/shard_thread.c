@@ -22,7 +22,7 @@
 #include "ps/store.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };
-#define COPY_S 1e-3 /* of a cut's rows in one go, between two frames */
+#define COPY_S 1e-3 /* time for copying a cut's rows between two frames */
 
 /* Letters to the shard thread. */
 enum { TO_TELL, TO_TAKE, TO_REPORT, TO_SAVED, TO_COPY, TO_STOP };
@@ -36,7 +36,7 @@ struct take {
 struct shard_thread {
     uint32_t thread;
     char checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
-    bool remote; /* the chief's storage is not ours: files go by way of `store` */
+    bool remote; /* this host does not see the chief's storage: `store` transfers files */
     struct store *store;
     const struct fault *fault;
     struct mailbox *out;
@@ -46,16 +46,16 @@ struct shard_thread {
     struct shard *shard;
     struct buffer_pool pool;
     struct peer *peers;
-    uint8_t *scratch; /* where bodies go that nobody wants */
+    uint8_t *scratch; /* memory for bodies that are dropped */
     uint64_t next_cut;
     struct shard_counts counts;
 
     struct disk_thread writer;
     struct cut_save *save;  /* the cut that is being saved; NULL: none */
-    struct loop_timer copy; /* rows of a cut are copied when the loop comes round */
-    bool held;              /* training waits for that */
+    struct loop_timer copy; /* copies rows of a cut in the loop's next round */
+    bool held;              /* training waits for the copy */
     double held_since_s;
-    uint64_t held_said; /* next_cut when the log said so last */
+    uint64_t held_said; /* next_cut at the last log line about it */
 };
 
 /* A worker's connection. */
@@ -65,12 +65,12 @@ struct peer {
     struct conn *conn;
     struct peer *next;
     bool admitted;
-    ProtobufCMessage *message; /* the frame in the works */
+    ProtobufCMessage *message; /* the frame that is being received */
     uint16_t type;
-    bool encoded; /* the body, until the frame is over */
+    bool encoded; /* the body is encoded; set until the frame is complete */
     uint64_t elems, body_bytes;
     struct buffer *body;
-    struct buffer **sent; /* bodies of rows that are on their way */
+    struct buffer **sent; /* bodies of ROWS that are being sent */
     size_t sents, sent_room;
 };
 
@@ -84,7 +84,7 @@ void shard_report_free(void *report)
     mem_free(r);
 }
 
-/* ---- what the shard asks of us (struct shard_io) ---- */
+/* ---- struct shard_io ---- */
 
 static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
                     const ProtobufCMessage *m, const void *body, uint64_t bytes)
@@ -94,7 +94,7 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
     msg_send(((struct peer *)to)->conn, type, m, body, bytes);
 }
 
-/* Nothing is on its way any more. */
+/* Release the bodies after all were sent, or the connection was lost. */
 static void drop_sent(struct peer *p)
 {
     while (p->sents)
@@ -172,7 +172,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
         log_error("shard thread %u: no memory to tell the chief", t->thread);
 }
 
-/* What passed through the spool; the folder goes with its last file. */
+/* Remove a file that passed through the spool, and with the last file its directory. */
 static void forget_spooled(const struct shard_thread *t, uint64_t cut, const char *file)
 {
     char path[FILES_PATH_MAX];
@@ -200,7 +200,7 @@ static void on_saved(void *ctx, struct cut_saved *take)
                   err_str(err));
 }
 
-/* Again when the loop has served what there is. */
+/* Copy more rows after the loop has served its present events. */
 static void copy_later(struct shard_thread *t)
 {
     if (loop_timer_once(&t->copy, 0))
@@ -245,10 +245,10 @@ static void io_save_end(void *ctx)
         return;
     cut_save_give_up(t->save);
     t->save = NULL;
-    copy_later(t); /* what was kept for it is given back */
+    copy_later(t); /* frees the rows that were kept for it */
 }
 
-/* Training begins to wait for the copy of a cut, or goes on. */
+/* Log and count it when training starts or stops waiting for the copy of a cut. */
 static void note_held(struct shard_thread *t)
 {
     bool held = shard_held(t->shard), reads = shard_reads(t->shard);
@@ -261,7 +261,7 @@ static void note_held(struct shard_thread *t)
         t->held_since_s = clock_now_s();
     else
         t->counts.held_s += clock_now_s() - t->held_since_s;
-    if (held && t->next_cut != t->held_said) { /* once a cut */
+    if (held && t->next_cut != t->held_said) { /* once per cut */
         t->held_said = t->next_cut;
         log_info(
             "shard thread %u: training waits for the copy of a cut: the rows kept for it, which "
@@ -270,7 +270,7 @@ static void note_held(struct shard_thread *t)
     }
 }
 
-/* One go, of which a frame may have to wait for the end. */
+/* Copy rows for COPY_S at most; a frame that arrives in the meantime waits so long. */
 static void copy_rows(void *arg)
 {
     struct shard_thread *t = arg;
@@ -292,7 +292,7 @@ static void copy_rows(void *arg)
     note_held(t);
 }
 
-/* ---- what a cut has ---- */
+/* ---- reading a cut ---- */
 
 static bool has_some_of(const struct checkpoint_file *f, const struct checkpoint_shard *of)
 {
@@ -428,7 +428,7 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
     return ERR_OK;
 }
 
-/* The body becomes what it stands for. */
+/* Replace an encoded body by its decoded elements. */
 static enum err decode_body(struct peer *p, const Gradwire__Push *m, struct errmsg *e)
 {
     struct buffer *plain = buffer_acquire(&p->t->pool, p->elems);
@@ -552,7 +552,7 @@ static void take_connection(struct shard_thread *t, struct take *take)
 
 /* ---- letters ---- */
 
-/* Is the chief's folder of cuts the one that we see under the same DIR? */
+/* Find out if DIR/checkpoints on this host is the chief's directory. */
 static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
 {
     char path[FILES_PATH_MAX + 64];
@@ -565,12 +565,12 @@ static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
                  m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
 }
 
-/* For who has to know how long the next one takes (grace.h). */
+/* Report size and duration of a snapshot to the server, which estimates the next one (grace.h). */
 static void tell_snapshot(struct shard_thread *t, double seconds)
 {
     struct shard_snapshot *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return; /* it is an estimate */
+        return; /* without memory the estimate stays as it is */
     *s = (struct shard_snapshot){shard_facts(t->shard).state_bytes, seconds};
     post_out(t, SHARD_SNAPSHOT, t->thread, s, mem_free);
 }
@@ -595,7 +595,7 @@ static void tell_shard(struct shard_thread *t, enum frame_type type, const Proto
         tell_snapshot(t, 0);
 }
 
-/* Who is connected, and the bytes of all. Without memory nobody is. */
+/* Add the connected workers and the bytes of all connections to the report. Without memory the list is empty. */
 static void measure(const struct shard_thread *t, struct shard_report *r)
 {
     size_t n = 0;
@@ -737,7 +737,7 @@ void shard_thread_free(struct shard_thread *t)
     if (!t)
         return;
     while (post_in(t, TO_STOP, 0, NULL, NULL) == ERR_TOOBIG)
-        usleep(1000); /* the thread is behind with thousands of letters: let it read */
+        usleep(1000); /* the thread has thousands of unread letters: give it time */
     pthread_join(t->pthread, NULL);
     mailbox_close(&t->in);
     shard_free(t->shard);

@@ -12,7 +12,7 @@
 #include "common/peers/msg_send.h"
 #include "common/checkpoint/store.h"
 
-/* On the stack of the thread that waits. The server's thread alone touches it until it is done. */
+/* On the stack of the waiting thread. Only the server's thread accesses it until `done`. */
 struct store_request {
     struct store_request *next;
     uint64_t id, cut;
@@ -39,7 +39,7 @@ void store_close(struct store *s)
     pthread_cond_destroy(&s->done);
 }
 
-/* ---- the thread that waits ---- */
+/* ---- called by the thread that waits ---- */
 
 static enum err move(struct store *s, bool put, const char *dir, uint64_t cut, const char *file,
                      struct errmsg *e)
@@ -56,7 +56,7 @@ static enum err move(struct store *s, bool put, const char *dir, uint64_t cut, c
     r.done = r.err != ERR_OK;
     if (r.err) {
         err_set(e, r.err, "%s: the ps ends", file);
-    } else { /* the server reads the letter behind our lock */
+    } else { /* the server handles the letter after this thread has released the lock */
         r.next = s->requests;
         s->requests = &r;
     }
@@ -79,7 +79,7 @@ enum err store_get(struct store *s, const char *dir, uint64_t cut, const char *f
     return move(s, false, dir, cut, file, e);
 }
 
-/* ---- the server's thread ---- */
+/* ---- called by the server's thread ---- */
 
 static struct store_request *find(struct store *s, uint64_t id)
 {
@@ -91,7 +91,7 @@ static struct store_request *find(struct store *s, uint64_t id)
     return r;
 }
 
-/* The request is over, and gone. */
+/* Finish the request and wake its thread; *r is invalid afterwards. */
 static void end(struct store *s, struct store_request *r, enum err err)
 {
     if (r->fd >= 0)
@@ -242,7 +242,7 @@ enum err store_on_answer(struct store *s, const Gradwire__StoreAnswer *m, uint64
 {
     struct store_request *r = find(s, m->request);
     if (!r || !r->begun)
-        return ERR_OK; /* given up in the meantime */
+        return ERR_OK; /* the request was given up in the meantime */
     if (m->error[0]) {
         end(s, r, err_set(r->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s", m->error));
         return ERR_OK;

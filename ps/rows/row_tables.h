@@ -58,7 +58,7 @@ uint64_t row_tables_answer_most(const struct row_layout *l, const uint32_t *keys
 /* How to read. */
 struct row_reading {
     bool aside;                  /* read the copies of rows that were set aside */
-    bool plain;                  /* in no codec */
+    bool plain;                  /* without a codec */
     const struct row_clocks *at; /* the moment, which determines the present rows */
 };
 /* Write the answer to `out`, aligned to 4 bytes. Returns its bytes, at most row_tables_answer_most. */

@@ -33,7 +33,7 @@ static struct clock_of *find(struct clocks *c, uint32_t worker, uint64_t incarna
     return NULL;
 }
 
-/* Who is live has entered, and nobody's clock is above the highest. */
+/* Assert that every live worker has entered, and that no clock exceeds the highest. */
 static void check(const struct clocks *c, const struct clock_of *of)
 {
     assert(of->idle || of->entry > 0);

@@ -33,7 +33,7 @@ void gate_close(struct gate *g)
     *g = (struct gate){0};
 }
 
-/* ---- what a chunk has, where it picks ---- */
+/* ---- the nodes that a chunk has, if the gate picks ---- */
 
 static void set_node(struct tree_nodes *s, uint32_t bit)
 {
@@ -45,7 +45,7 @@ static void unset_node(struct tree_nodes *s, uint32_t bit)
     s->bits[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
 }
 
-/* A node has come: it is there, and so is each one above it whose other half is. */
+/* A node has arrived: mark it, and each node above it whose other half is marked. */
 static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
 {
     struct gate_pick *p = &g->pick;
@@ -60,7 +60,7 @@ static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
     }
 }
 
-/* Nodes that all chunks have are counted. */
+/* Assert that `wholes` counts the nodes that all chunks have. */
 static void check_wholes(const struct gate_pick *p)
 {
     uint32_t wholes = 0;
@@ -102,7 +102,7 @@ static bool wants_some(const struct tree_leaves *leaves, struct tree_node n)
     return false;
 }
 
-/* Marks in `kept` the largest nodes that cover exactly the leaves below n. False: there are none. */
+/* Mark in `kept` the largest nodes that cover exactly those of the leaves that are below n. False: impossible. */
 static bool cover(const struct gate_chunk *c, const struct tree_leaves *leaves, struct tree_node n,
                   bool *kept)
 {

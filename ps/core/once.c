@@ -65,7 +65,7 @@ enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk)
     if (id - o->resolved.mark >= IDS_WINDOW)
         return ONCE_TOO_FAR;
     struct once_partial *p = partial_find(o, id);
-    assert(!p || p->applied < o->chunks); /* else it were resolved */
+    assert(!p || p->applied < o->chunks); /* an id with all chunks would be resolved */
     if (!p)
         p = partial_new(o, id);
     if (!p)
@@ -84,7 +84,7 @@ enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
         return ONCE_APPLY;
     partial_remove(o, (size_t)(p - o->partial));
     if (ids_add(&o->resolved, id))
-        return ONCE_TOO_FAR; /* cannot be: the window was checked above */
+        return ONCE_TOO_FAR; /* cannot happen: the window was checked above */
     assert(ids_has(&o->resolved, id) && !partial_find(o, id));
     return ONCE_LAST;
 }

@@ -31,7 +31,7 @@ enum err shard_new(struct shard **out, uint32_t ps, uint32_t thread, const struc
     return ERR_OK;
 }
 
-/* Everything that belongs to one generation's plan. */
+/* Free everything that belongs to one generation's plan. */
 static void close_blocks(struct shard *s)
 {
     for (int i = 0; i < 2; i++) {
@@ -70,11 +70,11 @@ void shard_free(struct shard *s)
 
 /* ---- entering a generation ---- */
 
-/* The mode that the settings ask for; NULL: there is none. */
+/* The mode that the settings select; NULL: no such mode. */
 static const struct shard_mode *mode_of(const Gradwire__Settings *m)
 {
     static const struct {
-        const struct shard_mode *plain, *withholding; /* the latter: with error feedback (top_k) */
+        const struct shard_mode *plain, *withholding; /* withholding: with error feedback (top_k) */
     } mode[] = {[GRADWIRE__UPDATE__SYNC] = {&shard_mode_sync, &shard_mode_sync},
                 [GRADWIRE__UPDATE__ASYNC] = {&shard_mode_async, &shard_mode_remainder},
                 [GRADWIRE__UPDATE__SSP] = {&shard_mode_ssp, NULL},
@@ -120,7 +120,7 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
     return err;
 }
 
-/* What tables do not go with; NULL: nothing of it is wanted. */
+/* The setting that cannot be combined with tables, as text; NULL: there is none. */
 static const char *refused_with_tables(const Gradwire__Settings *m, const struct optimizer *o)
 {
     const struct {
@@ -245,7 +245,8 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     return ERR_OK;
 }
 
-/* The run-time keys that memory and what is under way were laid out by: a new chief's must be the same. NULL: they are. */
+/* A run-time key that determines the layout of memory and of the running step, and that differs for the new chief. NULL: none
+ * differs. */
 static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
     const char *changed = s->mode->laid_out_otherwise ? s->mode->laid_out_otherwise(s, m) : NULL;
@@ -258,7 +259,7 @@ static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Set
     return changed;
 }
 
-/* All stays but what a chief that was started again may say otherwise: the run-time keys. */
+/* A restarted chief takes over: only the run-time keys can change. */
 static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errmsg *e)
 {
     struct optimizer optimizer;
@@ -290,7 +291,7 @@ static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err
                          const struct errmsg *e)
 {
     if (err == ERR_OK && !s->planned)
-        return; /* the plan has no place for this thread: nobody waits for it */
+        return; /* the plan has no shard for this thread: no process waits for its answer */
     Gradwire__Entered out = GRADWIRE__ENTERED__INIT;
     out.generation = m->generation;
     out.shard = s->index;
@@ -305,7 +306,7 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
     struct generation g = msg_generation_get(m->generation);
     enum err err = ERR_OK;
     if (s->entered && generation_equal(g, s->generation)) {
-        tell_entered(s, m, ERR_OK, &e); /* said again, answered again */
+        tell_entered(s, m, ERR_OK, &e); /* a repeated message gets its answer again */
         return;
     }
     if (g.number <= s->generation.number) {
@@ -322,7 +323,7 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
         s->wire_generation = msg_generation(g);
         s->entered = err == ERR_OK;
         shard_cut_reset(s);
-        shard_taken_close(s); /* workers begin anew in each generation */
+        shard_taken_close(s); /* workers start from scratch in each generation */
         if (s->mode && s->mode->begin)
             s->mode->begin(s);
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
@@ -330,7 +331,7 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
             shard_rows_drop_asks(p);
         s->io->drop_peers(s->ctx);
         if (s->entered && s->planned && s->mode->release)
-            s->mode->release(s); /* a takeover may come in the middle of a stop */
+            s->mode->release(s); /* a takeover can happen while a cut stops the shard */
     }
     assert(!s->entered || err == ERR_REFUSED || generation_equal(s->generation, g));
     tell_entered(s, m, err, &e);
@@ -408,7 +409,7 @@ void shard_peer_gone(struct shard *s, struct shard_peer *peer)
 
 /* ---- push and pull ---- */
 
-/* The codec of the body is allowed, and its length is what the plan predicts or may be. */
+/* Check that the body's codec is allowed, and that its length equals the plan's (raw) or is within the bound (encoded). */
 static enum err codec_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
                            struct errmsg *e)
 {
@@ -428,7 +429,7 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
     *wanted = false;
     *elems = body_bytes / sizeof(float);
     if (!shard_same_generation(s, m->generation))
-        return ERR_OK; /* refused when the frame is over */
+        return ERR_OK; /* refused when the frame is complete */
     uint32_t end = s->me.first_chunk + s->me.chunks;
     if (m->chunks == 0 || m->first_chunk < s->me.first_chunk || m->first_chunk >= end ||
         m->chunks > end - m->first_chunk)
@@ -461,7 +462,7 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
                : ERR_OK;
 }
 
-/* What a worker of another generation sends is refused, and its connection stays. */
+/* Refuse a message of another generation; the worker's connection stays open. */
 static bool is_refused(struct shard *s, struct shard_peer *peer, const Gradwire__Generation *g)
 {
     bool refused = !shard_same_generation(s, g);
@@ -518,7 +519,7 @@ static enum err on_tick(struct shard *s, struct shard_peer *peer, const Gradwire
                             : err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
 }
 
-/* ---- the chief's word on a step, and on workers ---- */
+/* ---- the chief's decisions on steps and workers ---- */
 
 static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
@@ -553,9 +554,9 @@ static void on_gone(struct shard *s, const Gradwire__Gone *m)
         s->mode->on_gone(s, m);
 }
 
-/* ---- what others see ---- */
+/* ---- the shard's facts ---- */
 
-/* Rows count by the memory that they take: a little more than what is written of them. */
+/* Bytes of a snapshot. Rows count with their memory, which is a little more than their bytes in the file. */
 static uint64_t state_bytes(const struct shard *s)
 {
     uint64_t rows = s->rows.on ? row_tables_bytes(&s->rows.tables) : 0;

@@ -1,10 +1,11 @@
-/* A shard where there are backup workers: which leaves a step is made of is decided once for all shards, by the chief.
+/* A shard with backup workers: the chief picks the leaves of each step, the same ones for all shards.
  *
- * Happy path: nodes come in -> whenever one is whole (every chunk and every part has it) a report to the chief -> its
- * decision names leaves -> of these every chunk and every part is summed, and made as ever; what else came is dropped.
- * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
- * cut holds the shard (the decision waits), a push that comes when the set is closed, or when its step is over
- * (answered with the new parameters, "dropped"), a decision that does not fit (left alone). */
+ * Happy path: nodes arrive -> each time that every chunk and every part has one more node, a report to the chief -> the
+ * chief's decision names leaves -> every chunk and every part is summed over these leaves, and made as in other steps; the
+ * other leaves are dropped.
+ * Failure modes: a new chief, or one that was disconnected (it requests the report and the last decision again); a cut stops
+ * the shard (the decision waits); a push arrives after the decision, or after its step (answered with the new parameters and
+ * "dropped"); a decision does not fit (ignored). */
 #include <assert.h>
 
 #include "ps/core/shard_state.h"
@@ -92,12 +93,13 @@ void shard_accept_finish(struct shard *s)
 {
     if (!s->sync.accept.on)
         return;
-    assert(decided(s)); /* no step is made of leaves that the chief did not name */
+    assert(decided(s)); /* a step contains only leaves that the chief has named */
     s->dropped += s->sync.gate.leaves - tree_count_leaves(&s->sync.accept.last.leaves);
     s->sync.accept.told = 0;
 }
 
-/* Of a step that is over for longer nothing is known any more: whoever pushes it now came too late for the next one. */
+/* The outcome of earlier steps than the last one is no longer known. A push of such a step is also too late for the step
+ * after it. */
 Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
                                        const struct tree_leaves *pushed,
                                        Gradwire__Outcome otherwise)

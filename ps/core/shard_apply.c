@@ -1,12 +1,12 @@
-/* The update of a shard's parameters: each tensor by its own rule. Weights go to the optimizer; statistics are moving
- * averages, outside optimizer, clip and decay. */
+/* The update of a shard's parameters, tensor by tensor. The optimizer updates weights. Statistics (of normalization layers)
+ * are moving averages, without optimizer, clipping and decay. */
 #include <assert.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
 #include "ps/core/shard_state.h"
 
-/* Neighbours that are updated in one go; lamb has a ratio for each. */
+/* True: the two neighbouring tensors can be updated by one call. With lamb each tensor has its own ratio. */
 static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)
 {
     return !optimizer_is_trusted(&s->optimizer) && a->role == TENSOR_WEIGHT &&
@@ -54,8 +54,8 @@ void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, siz
     }
 }
 
-/* As if it had come with the last update: v = m v - lr (g + e) and w + v, nesterov w + m v - lr (g + e), are what they are
- * with g alone and this. */
+/* Add a withheld gradient e to the last update, which used g alone. With momentum the results are those of
+ * v = m v - lr (g + e) and w + v; with nesterov w + m v - lr (g + e). */
 static void add_remainder(float *w, float *v, const float *mean, float lr, float momentum,
                           bool nesterov, size_t n)
 {

@@ -1,5 +1,5 @@
-/* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. Parts of
- * tables are applied as chunks are, and counted behind them. */
+/* A shard in async mode: each push is applied on arrival, each (batch id, chunk) once, and the same chunks are sent back.
+ * Parts of tables are applied in the same way; their numbers come after the chunks'. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -55,7 +55,7 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
     return ERR_OK;
 }
 
-/* ONCE_APPLY and ONCE_LAST are no errors, nor is a duplicate. */
+/* The error for a verdict; ERR_OK for ONCE_APPLY, ONCE_LAST and ONCE_DUPLICATE. */
 static enum err refuse_verdict(const struct shard *s, enum once_verdict v, uint64_t name,
                                struct errmsg *e)
 {
@@ -148,7 +148,7 @@ static enum err update_part(struct shard *s, const struct shard_peer *peer, uint
     return ERR_OK;
 }
 
-/* Apply the part if it was not applied before. The mark comes last, as an update may find no memory. */
+/* Apply the part if it was not applied before. It is marked last, because the update can fail for lack of memory. */
 static enum err admit_part(struct shard *s, const struct shard_peer *peer,
                            const Gradwire__RowsPush *m, uint32_t part, const float *section,
                            uint32_t *applied, struct errmsg *e)
@@ -178,7 +178,7 @@ enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
     buffer_unref(sections.held);
     if (err)
         return err;
-    (void)shard_copy_stops(s); /* what comes now waits */
+    (void)shard_copy_stops(s); /* pushes that arrive from now on wait */
     s->duplicates += applied == 0;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
@@ -206,7 +206,7 @@ static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Grad
 
 void shard_async_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
-    if (m->t > s->t && m->t <= s->step) /* no batch makes more than one update */
+    if (m->t > s->t && m->t <= s->step) /* a batch makes one update at most */
         s->t = m->t;
 }
 
@@ -221,11 +221,11 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
     const struct once *once = &s->async.once;
     shard_status_ids(s, &once->resolved);
     if (shard_stale_status(s, m))
-        m->n_staleness = 0; /* a number for people: the next one may be told again */
+        m->n_staleness = 0; /* information for people: a later status has it again */
     uint8_t *bytes =
         once->partials ? mem_resize(s->async.partial, once->partials, sizeof(uint64_t)) : NULL;
     if (!bytes)
-        return; /* the chief redoes what is not resolved on all shards anyway */
+        return; /* the chief reassigns batches that are not resolved on all shards anyway */
     s->async.partial = bytes;
     for (size_t i = 0; i < once->partials; i++)
         memcpy(bytes + i * sizeof(uint64_t), &once->partial[i].id, sizeof(uint64_t));

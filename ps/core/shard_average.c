@@ -1,7 +1,7 @@
-/* The moving averages of the weights (use_ema): what is learned, as those see it who evaluate or export. One of the
- * optimizer's slots; of statistics, which are averages already, it holds them as they are. In sync there are two blocks
- * of it, as of the weights: the step in the making writes `next`, so the averages of a step can be pulled as long as its
- * weights. */
+/* The moving averages of the weights (use_ema), which evaluation and export use instead of the weights. They are one of the
+ * optimizer's slots. For statistics, which are averages already, the slot has their present values. In sync mode there are
+ * two blocks, as for the weights: the step that is being made writes `next`, so that a step's averages can be pulled as long
+ * as its weights. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What holds between two events of a shard. Nothing here depends on what a peer said. */
+/* The invariants of a shard between two events. No message of a peer can violate them. */
 #include <assert.h>
 
 #include "ps/core/shard_state.h"
@@ -26,7 +26,8 @@ static void check_cut(const struct shard *s)
     assert(c->state == CUT_SAVING || !c->error[0]);
     assert(!s->rows.tables.cut.on || (c->state == CUT_SAVING && !c->is_saved && !c->error[0]));
     assert(!s->rows.held || s->rows.tables.cut.full);
-    assert(c->state != CUT_ASKED || !s->mode->at_boundary(s)); /* else it would have stopped */
+    assert(c->state != CUT_ASKED ||
+           !s->mode->at_boundary(s)); /* at a boundary it would be CUT_STOPPED */
     assert(c->state != CUT_GOES_ON || (s->mode->steps && s->step != c->step));
     (void)c;
 }

@@ -1,6 +1,7 @@
-/* The rows of a cut leave group by group, in the order of a checkpoint, while training goes on. Rows that change before are
- * kept (ps/rows/row_cut.h). Where what is kept reaches its bound, training waits: in steps complete parts stay in the gate,
- * without steps nothing is read from workers. The copy goes on meanwhile, so the wait ends. */
+/* Copies the rows of a cut, group by group, in the order of a checkpoint, while training continues. Rows that change before
+ * they are copied are kept (ps/rows/row_cut.h). If kept rows reach their memory bound, training waits: in modes with steps,
+ * complete parts stay in the gate; in other modes nothing is read from workers. The copy continues in the meantime, so the
+ * wait ends. */
 #include <assert.h>
 
 #include "ps/core/shard_state.h"
@@ -35,7 +36,7 @@ uint64_t shard_kept_most_bytes(const struct shard *s)
     return now > s->rows.kept_most_bytes ? now : s->rows.kept_most_bytes;
 }
 
-/* Go on with what waited, if that is allowed now. */
+/* Continue what waited, if it does not have to wait any more. */
 static void go_on(struct shard *s, bool was_held)
 {
     if (!was_held || is_full(s))

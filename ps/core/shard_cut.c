@@ -1,5 +1,5 @@
-/* A shard's part of a cut: stop at a boundary, report, go on to the named step, copy, save. Rows are copied while training
- * goes on (shard_copy.c). */
+/* A shard's part of a cut: stop at a boundary, report, continue to the named step, copy, save. Rows are copied while
+ * training continues (shard_copy.c). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ bool shard_cut_holds(const struct shard *s)
     return s->cut.state == CUT_STOPPED && s->mode->steps;
 }
 
-/* Its rows are copied, or of no use any more. */
+/* End the cut of the rows: they are all copied, or no longer needed. */
 void shard_cut_end_rows(struct shard *s)
 {
     struct row_cut *c = &s->rows.tables.cut;
@@ -45,7 +45,7 @@ static void tell_stopped(struct shard *s)
     s->io->tell(s->ctx, FRAME_CUT_STOPPED, &m.base);
 }
 
-/* The same again, if it is asked again: training has gone on since. */
+/* Report the copy. A repeated request gets the same report, although training has continued. */
 static void tell_copied(struct shard *s)
 {
     if (s->cut.copied)
@@ -62,7 +62,7 @@ static bool note_copied(struct shard *s)
     return s->cut.copied != NULL;
 }
 
-/* The writer's answer, or ours in its place. */
+/* Report the writer's result, or this shard's own error instead. */
 static void tell_saved(struct shard *s)
 {
     Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
@@ -116,7 +116,7 @@ void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
             tell_stopped(s);
         return;
     }
-    bool was_held = s->rows.held; /* for the cut before this one, which is over */
+    bool was_held = s->rows.held; /* for the previous cut, which has ended */
     shard_cut_reset(s);
     s->cut.number = m->cut;
     s->cut.state = CUT_ASKED;
@@ -130,7 +130,7 @@ void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
     if (!shard_mine(s, m->generation) || m->cut != s->cut.number)
         return;
-    if (s->cut.state == CUT_SAVING) { /* said again, answered again */
+    if (s->cut.state == CUT_SAVING) { /* a repeated message gets its answer again */
         tell_copied(s);
         if (s->cut.is_saved || s->cut.error[0])
             tell_saved(s);
@@ -172,7 +172,7 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
                     const struct broken *broken, const char *error)
 {
     if (cut != s->cut.number || s->cut.state != CUT_SAVING)
-        return; /* of a cut that is over */
+        return; /* of an earlier cut */
     bool was_held = s->rows.held;
     if (error)
         shard_cut_end_rows(s);

@@ -11,9 +11,9 @@ struct delta {
     struct delta *next;
     uint32_t worker;
     uint64_t incarnation;
-    uint64_t rounds; /* that are added whole */
-    uint32_t added;  /* chunks of the next one */
-    uint8_t *there;  /* which, as bits */
+    uint64_t rounds; /* completely added ones */
+    uint32_t added;  /* chunks of the next round that are added */
+    uint8_t *there;  /* a bit for each of them */
 };
 
 static struct delta *find(const struct shard *s, uint32_t worker)
@@ -87,7 +87,7 @@ bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m
         return false;
     const float *delta = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    assert(of->added < s->me.chunks); /* else the round were over */
+    assert(of->added < s->me.chunks); /* with all chunks the round would be over */
     for (uint32_t c = first; c < first + m->chunks; c++) {
         uint64_t at = shard_chunk_at(s, c), elems = shard_chunk_at(s, c + 1) - at;
         uint8_t mask = (uint8_t)(1u << (c % 8));

@@ -1,5 +1,5 @@
-/* The sums of loss and metrics that the lead shard keeps of the last epochs. They are part of a cut, and go back with it;
- * what people are shown of training is made of them, so that it has each batch once, whoever died. */
+/* The sums of loss and metrics of the last epochs, which the lead shard keeps. They are part of a cut, and a rollback restores
+ * them. The training metrics that the user sees are computed from them, so each batch counts once, whatever process died. */
 #include <string.h>
 
 #include "ps/core/shard_state.h"
@@ -8,7 +8,7 @@ static void add(struct epoch_sums epochs[CHECKPOINT_EPOCHS], const struct epoch_
 {
     struct epoch_sums *to = &epochs[more->epoch % CHECKPOINT_EPOCHS];
     if (to->batches && to->epoch > more->epoch)
-        return; /* a batch of an epoch that is long over; its sums are no longer kept */
+        return; /* a batch of an early epoch, whose sums are no longer kept */
     if (to->batches == 0 || to->epoch != more->epoch)
         *to = (struct epoch_sums){.epoch = more->epoch};
     to->batches += more->batches;
@@ -62,7 +62,7 @@ void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Grad
     if (s->index > 0 || to->worker > 0 || run->first > 0 || run->count == 0)
         return;
     memcpy(room->of, s->epoch, sizeof room->of);
-    if (reply->sums) { /* of the step in the making, which is not among them yet */
+    if (reply->sums) { /* of the step being made, which the sums do not contain yet */
         struct epoch_sums step = {.epoch = reply->sums->epoch,
                                   .batches = reply->sums->batches,
                                   .examples = reply->sums->examples,

@@ -1,6 +1,6 @@
-/* Local SGD on a shard: the optimizer runs at the workers, and what they push is a difference of parameters that is
- * added, once for each (worker, incarnation, round) and chunk (shard_delta.h). A statistic is a moving average over the
- * batches of all workers. A round names the batches that are in it: with the round they are resolved. */
+/* Local SGD (geo) on a shard: the optimizer runs on the workers, which push differences of parameters. Each difference is
+ * added once for each (worker, incarnation, round) and chunk (shard_delta.h). A statistic is a moving average over the
+ * batches of all workers. A push round names its batches; they are resolved together with the round. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -57,8 +57,8 @@ static void add_epochs(struct shard *s, const Gradwire__Push *m)
     }
 }
 
-/* r = m^k r + a for k updates: a and r of a variance are never below 0, and so is what becomes of it, however late the
- * round is. (A difference of two averages may be less than -r: others may have moved r since.) */
+/* r = m^k r + a for k updates. For a variance a and r are never below 0, so the result is not either, however late the round
+ * arrives. (A difference of two averages could be less than -r, because other workers may have moved r since.) */
 static void average(float *r, const float *a, float kept, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -102,12 +102,12 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
 
 /* ---- the chief ---- */
 
-/* What any shard has, or nobody will ever push again, is resolved here too. */
+/* Mark as resolved here the batches that some shard has resolved, or that no worker will push again. */
 static void on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
     struct ids all;
     if (ids_unpack(&all, m->mark, m->window.data, m->window.len))
-        return; /* the chief sees that the shards differ */
+        return; /* the chief finds that the shards differ */
     s->geo.resolved = all;
     s->step = s->t = all.count;
 }

@@ -1,5 +1,5 @@
-/* The NaN guard of a shard in a round: what is not as it should be, of a step's summed gradient and of the slots that it
- * would change. */
+/* The NaN guard of a shard in a commit round: finds values that are not finite or too large, in a step's summed gradient and
+ * in the slots that the step would change. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "ps/core/shard_state.h"
 #include "ps/rows/row_norm.h"
 
-/* Of the lowest entry of the gate. */
+/* Keep the finding of the lowest entry of the gate. */
 static void found(struct shard *s, uint32_t entry, const char *what, const char *of,
                   const char *whose, double squares)
 {
@@ -36,7 +36,7 @@ static void check_gradient(struct shard *s, uint32_t chunk, uint64_t first, cons
         found(s, chunk, "the gradient", "", tensor, sums.weights + sums.statistics);
 }
 
-/* As they stand before the step: whatever made them so, no update from them makes sense. */
+/* Check the slots before the step: an update that uses a broken slot makes no sense, whatever broke it. */
 static void check_slots(struct shard *s, uint32_t chunk, uint64_t at, size_t n)
 {
     for (uint32_t i = 0; i < s->slots; i++) {

@@ -1,4 +1,4 @@
-/* What a cut has of a shard: the blocks, as a copy in memory; and a shard from what a cut has. Rows are copied later
+/* A shard's part of a cut: a copy of the blocks in memory, and the restore of a shard from a cut. Rows are copied later
  * (shard_copy.c). */
 #include <assert.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint32_t list_tables(const struct shard *s, struct checkpoint_table table
     return l->tables;
 }
 
-/* Rows that a cut keeps may take so much: rows on their way to the file are beside the tables, too. */
+/* The memory bound for kept rows. Rows that wait to be written count, too, since they are in addition to the tables. */
 static uint64_t kept_most(const struct shard *s)
 {
     const struct shard_beside *of = &s->rows.beside;
@@ -78,7 +78,7 @@ static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e
     return ERR_OK;
 }
 
-/* A sketch of another size is of a run that counted otherwise: this one counts anew. */
+/* A sketch of another size comes from a run with other admission settings: this run counts from zero. */
 static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     struct shard *s = ctx;
@@ -89,7 +89,7 @@ static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg 
     return ERR_OK;
 }
 
-/* The lead shard has what was counted before, on all shards: theirs may have been others. */
+/* The lead shard gets the counters of all shards, because the earlier run may have had other shards. */
 static void take_counts(struct shard *s, const struct manifest *m)
 {
     s->rows.tables.budget.squeezed += s->index == 0 ? m->squeezed : 0;
@@ -144,7 +144,7 @@ struct shard_image *shard_image_new(struct shard *s)
     return image;
 }
 
-/* Where not all rows have room, the oldest are left out: which they are is known when all have come. */
+/* If not all rows fit, the oldest are left out. They are known only after all rows were read, so the rows are read twice. */
 static enum err load(struct shard *s, uint64_t cut, struct manifest *m,
                      struct checkpoint_shard *blocks, struct errmsg *e)
 {

@@ -1,15 +1,15 @@
-/* A step's parts of tables: a part whose leaves are all there is summed by the tree, and each row that it touches is
- * updated in place, once. The old rows are set aside until the first part of the next step is made: a push of the next
- * step exists then, so nobody asks for the step before any more.
+/* A step's parts of tables. When all leaves of a part have arrived, the tree sums them and each touched row is updated in
+ * place, once. Copies of the old rows are set aside until the first part of the next step is made: at that time a push of
+ * the next step exists, so no worker requests rows of the step before any more.
  *
- * Where a round is on, the sum waits in memory until the step is decided, and no row changes before it. A part of a
- * rejected step is made, too: it changes no row, but what the step before has set aside is of no more use. */
+ * With a commit round the sum waits in memory until the step is decided, and no row changes before. A part of a rejected
+ * step is made, too: it changes no row, but drops the copies that the step before has set aside. */
 #include <assert.h>
 #include <inttypes.h>
 
 #include "ps/core/shard_state.h"
 
-/* The first of a step: the rows of the step before the present one are gone. */
+/* Called for the first part of a step: drop the rows of the step before the present one. */
 static void begin_step(struct shard *s)
 {
     row_tables_forget_aside(&s->rows.tables);
@@ -26,7 +26,7 @@ static enum err sum_rows(struct shard *s, uint32_t part, struct row_sum *sum)
     return row_sum_tree(sum, s->layout.rows, &of.values, of.root, &s->rows.pool);
 }
 
-/* The part is made from its sum; without examples no row is touched. */
+/* Make the part from its sum; with examples 0 no row is touched. */
 static enum err make(struct shard *s, uint32_t part, const struct row_grads *g, uint64_t examples,
                      float scale)
 {
@@ -82,7 +82,7 @@ enum err shard_part_sum(struct shard *s, uint32_t part)
     enum err err = sum_rows(s, part, sum);
     if (err || sum->memory)
         return err;
-    assert(nodes->nodes == 1); /* its rows stand in the push, which is kept in the gate's place */
+    assert(nodes->nodes == 1); /* its rows are in the push's memory */
     sum->memory = nodes->node[0].run;
     buffer_ref(sum->memory);
     return ERR_OK;
@@ -104,9 +104,9 @@ enum err shard_parts_decided(struct shard *s, uint64_t examples, float scale)
     return ERR_OK;
 }
 
-/* ---- an ask ---- */
+/* ---- requests for rows ---- */
 
-/* As of the present step: what the step in the making has changed is read from what was set aside. */
+/* Answer as of the present step: rows that the step being made has changed are read from the copies set aside. */
 enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                          struct buffer *body, struct errmsg *e)
 {

@@ -1,8 +1,8 @@
-/* A shard where dropped microbatches are trained in extra steps at their epoch's end: it keeps what is dropped beside its
- * step, as all others do, and the lead tells workers what each step is made of, with the parameters to begin it with.
+/* A shard that trains dropped microbatches in extra steps at their epoch's end. All shards keep the list of dropped
+ * microbatches with their step. The lead tells the workers the work of each step, together with the parameters for it.
  *
- * Happy path: a step's set is noted when it is decided (shard_accept.c) -> the step is made -> replies name what the next
- * one is made of -> behind the epoch's last batch that is the list, a step's leaves at a time.
+ * Happy path: a step's picked leaves are noted when the chief decides (shard_accept.c) -> the step is made -> replies name
+ * the work of the next step -> after the epoch's last batch that is the list, a step's number of leaves at a time.
  * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
 #include <assert.h>
 #include <inttypes.h>

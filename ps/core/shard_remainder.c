@@ -1,5 +1,5 @@
-/* Error feedback on async: before a cut, and at the end, a worker pushes what it still withholds. That is a push of its
- * own, a round (shard_delta.h) without a batch, which does what it would have done with the last update. */
+/* Error feedback in async mode: before a cut and at the end a worker pushes the values that it still withholds. This is a
+ * separate push, a round (shard_delta.h) without a batch. Its effect is as if the values had been part of the last update. */
 #include "ps/core/shard_delta.h"
 #include "ps/core/shard_state.h"
 

@@ -1,13 +1,13 @@
-/* How parameters leave a shard.
+/* The encoding of parameters in replies.
  *
- * Sync, with a codec that loses: each run travels as the encoded difference to what the workers hold, the same bytes to
- * all. The shard follows what they hold in `view`, two blocks that alternate like the weights:
+ * Sync mode with a lossy codec: each range is sent as the encoded difference to the values that the workers hold, the same
+ * bytes to all. The shard tracks these values in `view`, two blocks that alternate like the weights:
  *     view(k+1) = view(k) + decoded(encoded(w(k+1) - view(k)))
- * so what was lost is part of the next difference, and never adds up. A worker that has not got the whole of view(k) on
- * this very connection gets view(k+1) itself, raw. So all workers hold the same bits, whoever joined when; and so does
- * a checkpoint, which holds the view.
- * Sync, lossless: each run is encoded once, the values themselves. Async: values, for each answer anew, so only codecs
- * that need no memory of what was sent; so do ssp's reads at a clock. */
+ * So the loss becomes part of the next difference, and never adds up. A worker that did not get all of view(k) over its
+ * present connection gets view(k+1) itself, raw. So all workers hold the same bits, whenever they joined. A checkpoint
+ * contains the view, so it has the same bits, too.
+ * Sync mode with a lossless codec: the values themselves are encoded, each range once.
+ * Async, and ssp's reads at a clock: the values are encoded for each answer, so only codecs without state are allowed. */
 #include <assert.h>
 #include <string.h>
 
@@ -16,14 +16,14 @@
 #include "common/base/rng.h"
 #include "ps/core/shard_state.h"
 
-enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
+enum { ERROR_SAMPLE = 64 }; /* the error is measured for one range of this many */
 
 static bool differences(const struct shard *s)
 {
     return s->reply.view[0] != NULL;
 }
 
-/* What replies may have: in async no differences. */
+/* The codecs allowed in replies: in async mode none that encodes differences. */
 static uint32_t reply_mask(const struct shard *s)
 {
     uint32_t mask = codec_mask(s->reply.codec, s->codec.allowed);
@@ -38,7 +38,7 @@ enum err shard_reply_open(struct shard *s)
     if (s->reply.codec == CODEC_RAW)
         return ERR_OK;
     codec_choice_init(&s->reply.choice, reply_mask(s));
-    /* Workers begin with the weights as they are. */
+    /* Workers begin with the exact weights. */
     s->reply.view_same[0] = s->reply.view_same[1] = true;
     s->reply.encoded = mem_floats(elems);
     if (s->mode->steps && reply_mask(s) & ~codec_kind_mask(CODEC_IS_EXACT)) {
@@ -63,7 +63,7 @@ const float *shard_seen(const struct shard *s, int which)
     return differences(s) && !s->reply.view_same[which] ? s->reply.view[which] : s->block[which];
 }
 
-/* The codec of the next step's replies to all, or of the next reply in async. */
+/* The codec of the next step's replies; in async mode, of the next reply. */
 static enum codec choose(struct shard *s)
 {
     struct link_progress progress;
@@ -87,14 +87,14 @@ void shard_reply_sent(struct shard *s, struct shard_peer *to)
         codec_choice_sent(&s->reply.choice, &to->link, &progress);
 }
 
-/* ---- a run of the step that is being made ---- */
+/* ---- a range of the step that is being made ---- */
 
 static uint64_t elems_of(const struct shard *s, const struct shard_run *run)
 {
     return plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
 }
 
-/* Encode x, the run's elements, to where they would stand in `encoded`, and note what it came to. */
+/* Encode x, the range's elements, into `encoded` at the elements' offset, and note size and cost. */
 static enum err encode_as(struct shard *s, enum codec codec, uint64_t key, const float *x,
                           struct shard_run *run)
 {
@@ -114,7 +114,7 @@ static enum err encode_as(struct shard *s, enum codec codec, uint64_t key, const
     return err;
 }
 
-/* The same, to be sent. An error: the run travels raw. */
+/* The same, for sending. On error the range is sent raw. */
 static enum err encode(struct shard *s, enum codec codec, uint64_t key, const float *x,
                        struct shard_run *run)
 {
@@ -137,7 +137,7 @@ static void measure_error(struct shard *s, const float *w, const float *held, co
     }
 }
 
-/* view(k+1) of the run, and its difference to view(k). */
+/* Compute view(k+1) of the range, and encode its difference to view(k). */
 static void encode_difference(struct shard *s, struct shard_run *run)
 {
     uint64_t at = shard_chunk_at(s, run->first), elems = elems_of(s, run);
@@ -156,13 +156,13 @@ static void encode_difference(struct shard *s, struct shard_run *run)
         kernels()->add(next, held, next, elems);
         if (s->reply.runs++ % ERROR_SAMPLE == 0)
             measure_error(s, w, held, next, elems);
-    } else { /* raw was chosen, or something is no number, or no memory: the run travels whole */
+    } else { /* raw was chosen, a value is NaN, or no memory: send the values themselves */
         run->codec = CODEC_RAW;
         memcpy(next, w, elems * sizeof *next);
     }
 }
 
-/* What other codecs would make of the run's beginning: w is what the run is to become, held what it was. */
+/* Try the other codecs on the beginning of the range. w: the new values; held: the values that workers hold. */
 static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
 {
     enum codec codec =
@@ -170,7 +170,7 @@ static void try_codecs(struct shard *s, struct shard_run run, const float *w, co
     if (codec == CODEC_RAW)
         return;
     run.count = codec_choice_sample(&s->plan, run.count);
-    if (differences(s)) { /* into a place that is written next, or not at all */
+    if (differences(s)) { /* into memory that is overwritten next, or not used */
         uint64_t elems = elems_of(s, &run);
         float *x = s->reply.view[!s->now] + shard_chunk_at(s, run.first);
         s->io->before_write(s->ctx, x, elems);
@@ -196,7 +196,7 @@ void shard_reply_make(struct shard *s, struct shard_run *run, bool first)
     }
     if (differences(s) && s->reply.step_codec != CODEC_RAW)
         encode_difference(s, run);
-    else if (s->reply.encoded) /* what does not get smaller travels raw: run->codec says so */
+    else if (s->reply.encoded) /* a range that does not get smaller is sent raw; run->codec tells */
         (void)!encode(s, s->reply.step_codec, 0, s->block[!s->now] + at, run);
 }
 

@@ -1,12 +1,14 @@
-/* A shard in a round of the step commit: what becomes of a step is decided once for all shards.
+/* A shard in a commit round: the chief decides once, for all shards, if and how a step is applied.
  *
- * Happy path: a chunk's leaves are there -> its sum is put into the other weight block; a part's sum is kept -> all of
- * them are summed: report to the chief -> its decision -> every part's rows are updated, and every chunk (or, rejected,
- * rows stay as they are, and chunks get the old parameters), and goes out.
- * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
- * cut holds the shard (the decision waits; until it is carried out nothing but the other weight block has changed, so
- * the shard still stands at the step's beginning), a decision that comes twice or late (left alone), no memory for rows
- * (the parts that are made stay so, and the next push tries the others again). */
+ * Happy path: all leaves of a chunk have arrived -> its sum goes into the other weight block; a part's sum is kept -> when
+ * all chunks and parts are summed, a report to the chief -> the chief's decision -> the rows of every part and every chunk
+ * are updated and sent. If the step is rejected, rows do not change and chunks get the old parameters.
+ * Failure modes:
+ * - A new chief, or one that was disconnected: it requests the report and the last decision again.
+ * - A cut stops the shard: the decision waits. Until it is carried out only the other weight block has changed, so the shard
+ *   is still at the beginning of the step.
+ * - A decision that arrives twice or late: ignored.
+ * - No memory for rows: the parts that are already made stay so, and the next push tries the others again. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -19,7 +21,7 @@
 #include "ps/core/shard_state.h"
 #include "ps/rows/row_norm.h"
 
-/* Doubles of a report. */
+/* The number of doubles in a report. */
 static uint32_t reported(const struct shard *s)
 {
     const struct bucket_range of =
@@ -31,7 +33,8 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->sync.round;
     shard_round_adopt(s, m, 0);
-    r->squares = mem_zalloc(reported(s), sizeof *r->squares); /* a new chief may want a round */
+    r->squares =
+        mem_zalloc(reported(s), sizeof *r->squares); /* a new chief can need a commit round */
     if (s->rows.on)
         r->part = mem_zalloc(ROW_PARTS, sizeof *r->part);
     return r->squares && (r->part || !s->rows.on) ? shard_trust_init(s) : ERR_NOMEM;
@@ -47,7 +50,7 @@ void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t fr
     shard_round_turn(s);
 }
 
-/* All shards turn at the same step: a round of some only would wait for ever. */
+/* All shards switch at the same step: a commit round of only some shards would never end. */
 void shard_round_turn(struct shard *s)
 {
     struct shard_round *r = &s->sync.round;
@@ -77,7 +80,7 @@ static bool summed(const struct shard *s)
 
 /* ---- the report ---- */
 
-/* Of what the norm is of: the step's gradient, or those that are accumulated with it. */
+/* The divisor of the gradient whose norm is computed: the step's, or the accumulated one. */
 static uint64_t divisor(const struct shard *s)
 {
     uint32_t steps = s->optimizer.accumulation_steps;
@@ -114,7 +117,7 @@ void shard_round_report(struct shard *s)
 
 /* ---- the sum ---- */
 
-/* The squares for the norm of elements [at, at + n), whose gradient g alone has `own`. */
+/* The sum of squares of elements [at, at + n) for the norm. `own`: that of the step's gradient g alone. */
 static double squares_of(const struct shard *s, uint64_t at, size_t n, const float *g, double own,
                          uint64_t examples)
 {
@@ -206,7 +209,7 @@ enum err shard_round_go_on(struct shard *s)
     struct shard_round *r = &s->sync.round;
     if (!r->on || !r->last.there || r->last.step != s->step || !summed(s) || shard_cut_holds(s))
         return ERR_OK;
-    if (r->last.rejected) { /* as a step without examples */
+    if (r->last.rejected) { /* make it like a step without examples */
         s->sync.examples = 0;
         memset(s->sync.sums, 0, sizeof s->sync.sums);
         shard_taken_reject(s, s->step);

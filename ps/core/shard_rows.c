@@ -1,5 +1,5 @@
-/* What comes in for a shard's tables, and what goes out: pushes and asks are checked byte by byte, and answers are
- * gathered into buffers of their own, so that rows may change while an answer is on its way. */
+/* Messages for a shard's tables: pushes and requests are checked byte by byte. Answers are gathered into their own buffers,
+ * so that rows can change while an answer is being sent. */
 #include "ps/core/shard_rows.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@ void shard_rows_close(struct shard *s)
     s->rows.on = s->rows.before_there = false;
 }
 
-/* ---- the memory that rows may take ---- */
+/* ---- the memory budget ---- */
 
 static uint32_t shards_of_ps(const struct shard *s)
 {
@@ -124,8 +124,8 @@ uint32_t shard_rows_parts(const struct shard *s)
     return s->rows.on ? ROW_PARTS : 0;
 }
 
-/* Batches are resolved in another order than parts have them: rows go when all parts have come so far. In steps the step
- * before is read yet, so the sweeper comes when the next one begins (shard_parts.c). */
+/* Parts get batches in different orders, so rows are evicted by the least clock of all parts. In modes with steps workers
+ * still read the step before, so the sweeper runs when the next step begins (shard_parts.c). */
 void shard_rows_advance(struct shard *s)
 {
     if (!s->rows.on)
@@ -183,7 +183,7 @@ enum err shard_rows_fits(const struct shard *s, enum frame_type type, const Prot
     const Gradwire__RowsPush *push = (const Gradwire__RowsPush *)m;
     *wanted = false;
     if (!shard_same_generation(s, asks ? ask->generation : push->generation))
-        return ERR_OK; /* refused when the frame is over */
+        return ERR_OK; /* refused when the frame is complete */
     if (!s->rows.on)
         return err_set(e, ERR_PROTO, "a %s in a job without tables",
                        frame_type_str((uint16_t)type));
@@ -193,7 +193,7 @@ enum err shard_rows_fits(const struct shard *s, enum frame_type type, const Prot
 
 /* ---- bodies ---- */
 
-/* Keys that stand one list behind the other. */
+/* View keys that are stored list after list. */
 static struct row_keys keys_in(const struct row_layout *l, const uint32_t *keys,
                                const struct buffer *body)
 {
@@ -207,7 +207,7 @@ static struct row_keys keys_in(const struct row_layout *l, const uint32_t *keys,
     return of;
 }
 
-/* With keys of their own and plain gradients, the sections stay where they came. */
+/* Sections with their own keys and plain gradients are used where they were received. */
 static enum err sections_there(const struct shard *s, const Gradwire__RowsPush *m,
                                struct buffer *body, uint64_t bytes, struct shard_sections *out,
                                struct errmsg *e)
@@ -238,7 +238,7 @@ static const struct shard_ask *find_ask(const struct shard_peer *of, uint64_t nu
     return NULL;
 }
 
-/* `asked` NULL: with keys of its own. */
+/* Sections that must be decoded. `asked` NULL: the body has the keys. */
 static enum err sections_made(struct shard *s, const struct row_keys *asked,
                               const Gradwire__RowsPush *m, const struct buffer *body,
                               uint64_t bytes, struct shard_sections *out, struct errmsg *e)
@@ -296,7 +296,7 @@ enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
 
 /* ---- answers ---- */
 
-/* Of an answer as of this step; without steps, as of now. */
+/* The clocks for an answer as of this step; in modes without steps, as of now. */
 static struct row_clocks clocks_at(const struct shard *s, uint64_t step)
 {
     const struct row_budget *b = &s->rows.tables.budget;
@@ -306,7 +306,7 @@ static struct row_clocks clocks_at(const struct shard *s, uint64_t step)
     return at;
 }
 
-/* The rows of `of`, gathered into `room`. */
+/* Gather the rows of `of` into `room`, and send them. */
 static void send_rows(struct shard *s, struct shard_peer *to, const struct shard_ask *ask,
                       uint64_t step, bool aside)
 {
@@ -351,7 +351,7 @@ static void ask_close(struct shard_ask *ask)
     *ask = (struct shard_ask){.number = 0};
 }
 
-/* It is answered: only its keys are kept. */
+/* Mark the request as answered; only its keys are kept. */
 static void ask_answered(struct shard_ask *ask)
 {
     buffer_unref(ask->room);
@@ -359,7 +359,7 @@ static void ask_answered(struct shard_ask *ask)
     ask->waits = false;
 }
 
-/* The oldest ends. */
+/* Keep the request; the oldest one is dropped. */
 static void keep_ask(struct shard_peer *of, const struct shard_ask *ask)
 {
     ask_close(&of->ask[0]);

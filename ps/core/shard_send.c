@@ -1,4 +1,4 @@
-/* What a shard sends to its workers. */
+/* Replies of a shard to its workers. */
 #include <assert.h>
 
 #include "ps/core/shard_state.h"
@@ -13,7 +13,7 @@ bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g)
     return s->entered && generation_equal(msg_generation_get(g), s->generation);
 }
 
-/* The run of `block`, as it was encoded. */
+/* Send a range of `block` as it was encoded. */
 static void send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                      const float *block, const struct shard_run *run)
 {

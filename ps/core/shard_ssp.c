@@ -1,5 +1,5 @@
-/* Bounded staleness on a shard: pushes are applied on arrival as in async; a pull at a clock, or an ask for rows, waits until
- * no live worker is more than the bound behind (ps/core/clocks.h). */
+/* Bounded staleness (ssp) on a shard: pushes are applied on arrival, as in async mode. A pull at a clock, or a request for
+ * rows, waits while a live worker is behind by more than the bound (ps/core/clocks.h). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ static bool may_read(const struct shard *s, uint64_t clock)
     return clocks_may_read(&s->ssp.clocks, clock, s->settings.staleness);
 }
 
-/* The same of rows. */
+/* Answer the requests for rows that the bound allows now. */
 static void serve_rows(struct shard *s, struct shard_peer *to)
 {
     for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++) {
@@ -30,7 +30,7 @@ static void serve_rows(struct shard *s, struct shard_peer *to)
     }
 }
 
-/* The parameters as they are now, to all who may read them. */
+/* Send the present parameters to all workers that the bound allows to read. */
 static void serve(struct shard *s)
 {
     for (struct shard_peer *p = s->peers; p; p = p->next) {
@@ -70,7 +70,7 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     return ERR_OK;
 }
 
-/* With a push, ahead of the pull that tells the clock. */
+/* The request comes with a push, before the pull that has the clock. */
 static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                             struct buffer *body, struct errmsg *e)
 {

@@ -1,5 +1,5 @@
-/* What a shard remembers of each worker in async: which updates the parameters had that it was sent, so that the
- * staleness of its next push is known; with delay compensation the parameters themselves, one copy a worker.
+/* A shard's memory of each worker in async mode: the number of updates in the parameters that the worker was sent, from
+ * which the staleness of its next push follows; with delay compensation the parameters, too, one copy per worker.
  * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
 #include <assert.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 struct stale {
     struct stale *next;
     uint32_t worker;
-    uint64_t *seen_t; /* (chunks) updates of each chunk when it was sent last */
+    uint64_t *seen_t; /* (chunks) updates of each chunk when it was last sent */
     uint64_t seen_part_t[ROW_PARTS];
-    float *seen; /* (elems) as it was sent last; NULL without delay compensation */
+    float *seen; /* (elems) last values sent; NULL without delay compensation */
     struct staleness counted;
 };
 
@@ -91,7 +91,7 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
     memcpy(of->seen + at, s->block[0] + at, elems * sizeof(float));
 }
 
-/* out = m + lambda m m (w - seen), m = g * inv_n; of a statistic m alone. */
+/* out = m + lambda m m (w - seen), m = g * inv_n; for a statistic out = m. */
 static void compensate(const struct shard *s, const struct stale *of, uint64_t at, size_t n,
                        const float *g, float inv_n, float *out)
 {

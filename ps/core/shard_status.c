@@ -1,4 +1,4 @@
-/* How far a shard is, as it tells the chief. */
+/* A shard's status message for the chief. */
 #include "ps/core/shard_state.h"
 
 void shard_status_ids(struct shard *s, const struct ids *resolved)

@@ -1,11 +1,11 @@
-/* A step in the making: complete chunks are summed, and published in runs when their parameters are there, until the
- * step is whole. */
+/* The step that is being made: complete chunks are summed and updated, and published in ranges, until all chunks and parts
+ * of the step are made. */
 #include <assert.h>
 #include <string.h>
 
 #include "ps/core/shard_state.h"
 
-/* The step's loss and metric sums come with the lead's first chunk, and count when the step is made. */
+/* The step's sums of loss and metrics arrive with the lead's first chunk, and count when the step is complete. */
 static void sum_step(struct shard *s, uint32_t chunk)
 {
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
@@ -35,7 +35,7 @@ void shard_sum_nodes(const struct shard *s, uint32_t entry, struct shard_sum *su
         leaves += UINT32_C(1) << c->node[i].node.level;
     }
     assert(s->sync.accept.on ? leaves <= s->sync.gate.leaves : leaves == s->sync.gate.leaves);
-    (void)leaves; /* each is summed once */
+    (void)leaves; /* asserted: no leaf is summed twice, and none is missing */
     sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
     sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
 }
@@ -61,7 +61,7 @@ void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *
     float *to = s->block[!s->now] + at;
     const struct shard_update u = {
         .t = s->t + 1, .inv_n = 1.0f / (float)examples, .scale = scale, .ratio = ratio};
-    if (examples == 0) { /* no update, but the step counts */
+    if (examples == 0) { /* no update, but the step's number grows */
         memcpy(to, from, elems * sizeof *to);
         shard_average_keep(s, at, elems);
         return;
@@ -93,7 +93,7 @@ Gradwire__Outcome shard_step_outcome(const struct shard *s, uint64_t step,
     return rejected ? GRADWIRE__OUTCOME__REJECTED : otherwise;
 }
 
-/* The reply to one who waits for the step in the making. */
+/* The head of a reply to a worker that waits for the step being made. */
 static Gradwire__Reply reply_of_step(const struct shard *s, const struct shard_peer *to)
 {
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
@@ -135,7 +135,7 @@ void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
     s->sync.made_said = shard_step_whole(s);
 }
 
-/* The last part came behind the last run, or there is no run: a reply without chunks ends the step. */
+/* The last part was made after the last range was sent, or there is no range: a reply without chunks ends the step. */
 static void say_made(struct shard *s)
 {
     const struct shard_run none = {.count = 0};
@@ -147,7 +147,7 @@ static void say_made(struct shard *s)
     s->sync.made_said = false;
 }
 
-/* Every chunk is made, and in one run; every part is. */
+/* Assert that every chunk is made and in exactly one range, and that every part is made. */
 static void check_whole(const struct shard *s)
 {
     uint32_t published = 0, made = 0;

@@ -1,5 +1,5 @@
-/* A shard in sync: gate -> tree sum -> optimizer -> the next step's block -> one run to all who wait. Where a round is
- * on, the sum waits in that block for the decision (shard_round.c). */
+/* A shard in sync mode: gate -> tree sum -> optimizer -> the next step's block -> one range to all workers that wait. With a
+ * commit round the sum waits in that block for the decision (shard_round.c). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void close_mode(struct shard *s)
     s->sync = (struct shard_sync){.made = NULL};
 }
 
-/* Nodes that wait on are of workers of a former generation, who begin anew. */
+/* Nodes that are still in the gate belong to workers of an earlier generation, which start again. */
 static void begin(struct shard *s)
 {
     gate_disown(&s->sync.gate);
@@ -79,7 +79,7 @@ static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
             shard_round_sum(s, c);
 }
 
-/* Make what is complete among [first, first + count), and publish it in as few runs as there are. */
+/* Make the complete chunks of [first, first + count), and publish them in as few ranges as possible. */
 static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 {
     if (s->sync.round.on) {
@@ -101,7 +101,8 @@ static enum err take_parts(struct shard *s)
     return s->sync.round.on ? shard_round_sum_parts(s) : shard_parts_make(s);
 }
 
-/* Without memory for rows workers must come again: each push tries again, and all of them may have come. */
+/* If there is no memory for rows, the workers' connections are closed: workers must push again, because only a push makes the
+ * shard try again, and all pushes may have arrived already. */
 static void release(struct shard *s)
 {
     enum err err = ERR_OK;
@@ -145,7 +146,7 @@ static void add_leaves(struct tree_leaves *leaves, struct tree_node node)
     tree_add_leaves(leaves, tree_first_leaf(node), tree_end_leaf(node));
 }
 
-/* A push that changed nothing. What is dropped is no duplicate, and is counted elsewhere. */
+/* Count a push that changed nothing as a duplicate, unless it was dropped (counted elsewhere). Returns its outcome. */
 static Gradwire__Outcome count_idle_push(struct shard *s, uint64_t step, struct tree_node node)
 {
     struct tree_leaves pushed = {{0}};
@@ -156,8 +157,9 @@ static Gradwire__Outcome count_idle_push(struct shard *s, uint64_t step, struct 
     return outcome;
 }
 
-/* A push of a step that is over: the outcome, and the present step's parameters, once. Where the others do not wait for
- * it, steps go by while its frames come in: one answer to them all, as the worker takes only the first. */
+/* Answer a push of an earlier step with its outcome and, once, the present step's parameters. With backup workers other
+ * workers do not wait for it, so steps pass while its frames arrive; all frames get one answer, since the worker uses only
+ * the first. */
 static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step,
                         struct tree_node node)
 {
@@ -177,7 +179,7 @@ static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step,
     peer->holds = s->step + 1;
 }
 
-/* From now on the peer gets each run of the step in the making; those that are made already come at once. */
+/* From now on the peer gets each range of the step that is being made; ranges that are already made are sent now. */
 static void want_next(struct shard *s, struct shard_peer *peer, bool pulled)
 {
     peer->sync.want_step = s->step + 1;
@@ -194,7 +196,7 @@ static void subscribe(struct shard *s, struct shard_peer *peer)
     want_next(s, peer, false);
 }
 
-/* The step is over, or was not yet there when the body came. */
+/* True: the push's step is already over, or was not running yet when the body arrived, so that the body was dropped. */
 static bool is_late(const struct shard *s, uint64_t step, const struct buffer *body)
 {
     return step < s->step || !body;
@@ -249,7 +251,7 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     return ERR_OK;
 }
 
-/* One part of a push is admitted. */
+/* Admit one part of a push. */
 static bool admit_part(struct shard *s, const struct shard_peer *peer, const Gradwire__RowsPush *m,
                        uint32_t part, struct buffer *body, const float *section)
 {
@@ -318,7 +320,7 @@ static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e)
 {
-    /* A pull drops the runs that were on their way: the next push gets every run again. */
+    /* The worker drops ranges that were sent before its pull, so the next push gets every range again. */
     peer->sync.answered_step = 0;
     peer->sync.answered_push = 0;
     peer->sync.pushed = (struct tree_leaves){{0}};
@@ -327,7 +329,7 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     if (!m->any && m->step > s->step + 1)
         return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled, %" PRIu64 " is present", m->step,
                        s->step);
-    if (!m->any && m->step == s->step + 1) { /* its chunks may be made, and parts wait */
+    if (!m->any && m->step == s->step + 1) { /* its chunks can be made while parts still wait */
         want_next(s, peer, true);
         return ERR_OK;
     }
@@ -378,7 +380,7 @@ static void check(const struct shard *s)
     (void)y, (void)r, (void)a;
 }
 
-/* Where backup workers are: of a set that may be closed without them. */
+/* With backup workers the step can be decided without some of these workers. */
 static void wait_of(const struct shard *s, Gradwire__Wait *m, uint8_t bits[TREE_LEAVES_MAX / 8])
 {
     const struct shard_sync *y = &s->sync;

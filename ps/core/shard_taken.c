@@ -1,27 +1,27 @@
-/* What became of each push (top_k's error feedback): a worker that withholds must know whether its push was applied, or
- * another worker's push of the same data, or neither. So a shard remembers of each worker's last task which chunks of
- * its pushes are in an update, and says so with every reply: a worker that lost one learns it from the next
- * (docs/explanation/semantics.md, "Top-k"). A worker pushes nothing else before it knows. */
+/* Records which pushes were applied, for top_k's error feedback. A worker that withholds values must know if its own push
+ * was applied, or another worker's push of the same data, or neither. So a shard records, for each worker's last task, which
+ * chunks of its pushes are in an update, and adds the record to every reply: a worker that lost a reply gets the record with
+ * the next one (docs/explanation/semantics.md, "Top-k"). Until the worker knows the record it pushes nothing else. */
 #include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-enum { PUSHES_MAX = 1024 }; /* of one task: its nodes, and again where a part was dealt anew */
+enum { PUSHES_MAX = 1024 }; /* of one task: its nodes, more if a part was assigned again */
 
 struct taken_push {
     uint64_t number;
-    uint8_t *chunks; /* of the shard, as bits */
+    uint8_t *chunks; /* a bit for each chunk of the shard */
 };
 
 struct taken {
     struct taken *next;
     uint32_t worker;
-    uint64_t incarnation, name; /* of the last task */
+    uint64_t incarnation, name; /* the last task */
     size_t pushes, room;
     struct taken_push *push;
-    Gradwire__Taken *message, **at; /* room for all runs of all pushes */
+    Gradwire__Taken *message, **at; /* memory for all ranges of all pushes */
 };
 
 static struct taken *find(const struct shard *s, uint32_t worker)
@@ -73,7 +73,7 @@ static struct taken_push *push_of(const struct taken *t, uint64_t number)
     return NULL;
 }
 
-/* One push more. A bit and a gap make a run. */
+/* Make room for one more push. At most every second chunk begins a range. */
 static enum err grow(const struct shard *s, struct taken *t)
 {
     size_t runs = (t->room + 1) * ((size_t)s->me.chunks / 2 + 1);
@@ -161,7 +161,7 @@ void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Rep
     size_t used = 0;
     for (size_t i = 0; i < t->pushes; i++)
         used = put_push(s, t, &t->push[i], first, first + count, used);
-    assert(used <= t->room * ((size_t)s->me.chunks / 2 + 1)); /* what grow made room for */
+    assert(used <= t->room * ((size_t)s->me.chunks / 2 + 1)); /* grow has allocated this */
     m->taken = t->at;
     m->n_taken = used;
 }

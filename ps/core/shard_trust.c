@@ -1,6 +1,6 @@
-/* lamb in a round: the sums of which the chief makes each tensor's trust ratio go with the report, the ratios come with
- * the decision. Only sums are made before it, from slots as they stand: the update itself is made whole behind it, so a
- * cut or a new chief in between finds the step's beginning. */
+/* lamb in a commit round: the report has the sums from which the chief computes each tensor's trust ratio; the decision has
+ * the ratios. Before the decision the shard only computes sums, from the present slots, and changes nothing. The complete
+ * update comes after the decision. So a cut or a new chief in between finds the state at the beginning of the step. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "ps/core/shard_state.h"
 
 struct shard_trust {
-    uint32_t *first; /* of each chunk: its first piece; (chunks + 1) */
+    uint32_t *first; /* (chunks + 1) the first piece of each chunk */
     double *sums;    /* TRUST_SUMS of each piece */
     float *room;     /* (3, SHARD_SUM_ELEMS): direction, decayed weights, accumulated gradients */
 };
@@ -44,7 +44,7 @@ void shard_trust_close(struct shard *s)
     mem_free(t);
 }
 
-/* Elements [at, at + n) of the shard, whose gradient g points to. */
+/* Add the sums of elements [at, at + elems) of the shard; g (elems) is their gradient. */
 static void piece_sums(struct shard *s, bool undecayed, uint64_t at, uint64_t elems, const float *g,
                        float inv_n, float scale, double out[TRUST_SUMS])
 {

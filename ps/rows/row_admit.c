@@ -44,7 +44,8 @@ uint64_t row_admit_bytes(const struct row_admit *a)
     return all_bytes(a);
 }
 
-/* The key's counter in each row of its bucket. The hash is of the whole mixed key, as its bucket's share the top bits. */
+/* Find the key's counter in each row of its bucket. All bits of the mixed key are hashed, because the keys of a bucket have
+ * the same top bits. */
 static void find_counters(const struct row_admit *a, uint64_t mixed, uint8_t *at[ROW_SKETCH_ROWS])
 {
     uint32_t width = a->bucket_bytes / ROW_SKETCH_ROWS;
@@ -56,7 +57,7 @@ static void find_counters(const struct row_admit *a, uint64_t mixed, uint8_t *at
         at[i] = row + ((uint32_t)(hash & 0xFFFF) * width >> 16);
 }
 
-/* Count one more. Returns the key's estimate with it. */
+/* Count one more touch of the key. Returns the key's new estimate. */
 static uint32_t count(struct row_admit *a, uint64_t mixed, uint32_t *undo)
 {
     uint8_t *at[ROW_SKETCH_ROWS];

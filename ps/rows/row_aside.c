@@ -13,7 +13,7 @@ static uint64_t bytes_of(const struct row_layout *l, const struct row_grads *g)
     return bytes;
 }
 
-/* Point to keys, then rows, then marks in a->memory; a->keys is set. */
+/* Set the pointers to keys, rows and marks in a->memory, in this order; a->keys is set. */
 static void lay_out(struct row_aside *a, const struct row_layout *l)
 {
     uint8_t *at = (uint8_t *)a->memory->data;

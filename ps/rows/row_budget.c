@@ -22,7 +22,7 @@ uint64_t row_budget_bytes(const struct row_tables *t)
     return bytes;
 }
 
-/* Of what the budget has for rows. */
+/* A percentage of the budget for rows. */
 static uint64_t percent(const struct row_tables *t, uint64_t of_100)
 {
     uint64_t fixed = row_budget_fixed_bytes(t);
@@ -31,7 +31,8 @@ static uint64_t percent(const struct row_tables *t, uint64_t of_100)
 
 /* ---- the floor ---- */
 
-/* bytes[k] += those of rows with a stamp in (lo + k width, lo + (k + 1) width], up to hi; those up to `gone` are gone. */
+/* bytes[k] += bytes of the rows with a stamp in (lo + k width, lo + (k + 1) width], up to hi. Rows with a stamp up to `gone`
+ * are absent and do not count. */
 static void count_bytes(const struct row_table *t, uint64_t gone, uint64_t lo, uint64_t hi,
                         uint64_t width, uint64_t *bytes)
 {
@@ -43,7 +44,7 @@ static void count_bytes(const struct row_table *t, uint64_t gone, uint64_t lo, u
     }
 }
 
-/* The least floor up to `most` that frees so many bytes; `most`: none does. */
+/* The lowest floor up to `most` that frees `wanted` bytes; `most` if none does. */
 static uint64_t find_floor(const struct row_tables *t, uint64_t most, uint64_t wanted)
 {
     uint64_t lo = t->budget.floor, hi = most;
@@ -64,7 +65,7 @@ static uint64_t find_floor(const struct row_tables *t, uint64_t most, uint64_t w
     return most;
 }
 
-/* Rows with the newest stamp stay. */
+/* Raise the floor. Rows with the newest stamp stay. */
 static void squeeze(struct row_tables *t, uint64_t clock)
 {
     struct row_budget *b = &t->budget;
@@ -72,7 +73,7 @@ static void squeeze(struct row_tables *t, uint64_t clock)
     uint64_t bytes = row_budget_bytes(t), fits = percent(t, ROW_BUDGET_PERCENT);
     uint64_t wanted = percent(t, ROW_BUDGET_FREE_PERCENT);
     if (bytes >
-        fits + wanted) /* then nothing is left to do for one who is restored behind this step */
+        fits + wanted) /* otherwise a shard restored after this step would raise the floor again */
         wanted = bytes - fits;
     uint64_t floor = find_floor(t, most, wanted);
     if (floor <= b->floor)
@@ -105,12 +106,11 @@ static uint64_t left(const struct row_tables *t)
 {
     uint64_t bytes = row_tables_bytes(t);
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        bytes +=
-            ROW_BUDGET_TABLE_BYTES / 2; /* the index's last run of entries, and lists of slabs */
+        bytes += ROW_BUDGET_TABLE_BYTES / 2; /* for the end of the index, and for lists of slabs */
     return bytes < t->budget.bytes ? t->budget.bytes - bytes : 0;
 }
 
-/* Rows that are gone and still in memory leave it, some at a time, in the order of their keys. A cut may have them yet. */
+/* Free the memory of some absent rows, in the order of their keys. A running cut can still contain them. */
 static void reclaim_some(struct row_tables *t, uint32_t table)
 {
     struct row_table *of = t->table[table];

@@ -5,11 +5,10 @@
 
 #include "common/base/mem.h"
 
-/* What one call does at most without a result: lists without rows that it passes, and scans of rows that are not in the
- * cut. */
+/* Limits for one call without a result: empty lists that it skips, and scans of rows that are not in the cut. */
 enum { WORK_MAX = 64, SCAN_WORK = 8, PREFETCH_BYTES = 256 };
 
-/* The rows that the next row_cut_rows has so far, and those that were found in the table. */
+/* The rows collected for the next row_cut_rows, and the rows that were found in the table. */
 struct row_cut_room {
     uint32_t rows;
     uint64_t mixed[ROW_CUT_ROWS], stamp[ROW_CUT_ROWS];
@@ -64,7 +63,7 @@ enum err row_cut_begin(struct row_cut *c, struct row_table *const *table,
     return ERR_NOMEM;
 }
 
-/* What stands for a sketch that had counted nothing. */
+/* Marks a kept sketch whose counters were all 0. */
 static uint8_t empty_sketch;
 
 static void free_sketch(struct row_cut *c, uint8_t **sketch, uint32_t table)
@@ -108,7 +107,7 @@ uint32_t row_cut_most_rows(uint32_t width)
 
 /* ---- keeping ---- */
 
-/* Does the cut have a row as it is, with this stamp? */
+/* True: a row with this stamp has not changed since the cut began, and belongs to it. */
 static bool has(const struct row_moment *m, uint32_t table, uint64_t stamp)
 {
     return stamp <= m->clock && row_is_above(m->floor, stamp) &&
@@ -123,7 +122,7 @@ static bool is_out(const struct row_cut *c, uint32_t table, uint64_t mixed)
     return table != c->in_table ? table < c->in_table : mixed < c->mixed;
 }
 
-/* It stays full until some is free: training that waits for little would stop and go all the time. */
+/* `full` stays true until a good part is free. Otherwise training would stop and start all the time. */
 static void note_bytes(struct row_cut *c)
 {
     uint64_t bytes = c->kept.bytes + c->kept_sketch_bytes;
@@ -163,7 +162,7 @@ static bool is_empty(const uint8_t *sketch, uint32_t bytes)
     return i == bytes;
 }
 
-/* It stands before the rows of its list. */
+/* True: the sketch is copied. In the checkpoint it comes before the rows of its list. */
 static bool sketch_is_out(const struct row_cut *c, uint32_t bucket, uint32_t table)
 {
     if (bucket == c->bucket && table == c->in_table)
@@ -192,7 +191,7 @@ void row_cut_keep_sketch(struct row_cut *c, uint32_t table, uint32_t bucket)
 
 /* ---- copying ---- */
 
-/* The sketch of the list in turn, as it was. False: there is none, or it had counted nothing. */
+/* Copy the sketch of the current list as it was. False: the table has no sketch, or its counters were all 0. */
 static bool copy_sketch(struct row_cut *c, struct row_cut_rows *out)
 {
     const struct row_admit *a = &c->admit[c->in_table];
@@ -242,7 +241,7 @@ static void copy_kept(struct row_cut_room *r, const struct row_kept_head *h, uin
     r->rows++;
 }
 
-/* The rows that were found: their memory is needed soon. */
+/* Prefetch the rows that were found. */
 static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
 {
     size_t bytes = t->body_floats * sizeof(float);
@@ -255,7 +254,7 @@ static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
     }
 }
 
-/* Kept rows up to this key, while there is room; where there is none, c->mixed is the first that is left. */
+/* Copy kept rows up to key `last`, at most `most` rows; if rows are left, c->mixed becomes the first of them. */
 static void merge_kept(struct row_cut *c, uint64_t last, uint32_t most)
 {
     const struct row_kept_head *h;
@@ -270,7 +269,7 @@ static void merge_kept(struct row_cut *c, uint64_t last, uint32_t most)
     }
 }
 
-/* The bucket's rows of this table go on from c->mixed: as many as there is room for. True: none is left. */
+/* Copy the bucket's rows of this table from key c->mixed on, as many as fit. True: none is left. */
 static bool copy_some(struct row_cut *c, uint32_t most)
 {
     struct row_cut_room *r = c->room;
@@ -286,7 +285,7 @@ static bool copy_some(struct row_cut *c, uint32_t most)
         if (has(&c->moment, c->in_table, row_stamp(t, r->row[i])))
             copy_row(r, t, r->found[i], r->row[i]);
     }
-    if (n == most && r->found[n - 1] < last) { /* the table may have more */
+    if (n == most && r->found[n - 1] < last) { /* the table can have more */
         c->mixed = r->found[n - 1] + 1;
         return false;
     }
@@ -304,7 +303,7 @@ static void next_list(struct row_cut *c)
     c->sketch_out = false;
 }
 
-/* The rows in c->room are handed out; the next ones take their place. */
+/* Return the rows in c->room; the next call overwrites them. */
 static void hand_out(struct row_cut *c, uint32_t bucket, uint32_t table, struct row_cut_rows *out)
 {
     struct row_cut_room *r = c->room;

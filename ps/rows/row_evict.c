@@ -6,11 +6,11 @@
 #include "common/parameters/ids.h"
 
 enum {
-    SWEEP_ROWS = 256, /* looked up at a time */
+    SWEEP_ROWS = 256, /* rows visited at a time */
     SWEEP_TIMES = 8
 };
 
-/* Clocks of parts differ by IDS_WINDOW at most: those are the batches that some have had, and others have not. */
+/* The clocks of parts differ by at most IDS_WINDOW, the number of batches that only some parts can have had. */
 enum err row_evict_init(struct row_evict *e, uint32_t unseen_steps)
 {
     *e = (struct row_evict){.unseen_steps = unseen_steps};
@@ -49,7 +49,7 @@ bool row_evict_leave(struct row_evict *e, uint64_t stamp)
     return true;
 }
 
-/* Rows are counted by their stamps. */
+/* Advance to this floor. Rows are counted by stamp. */
 static uint64_t go_to(struct row_evict *e, uint64_t floor)
 {
     uint64_t gone = 0;

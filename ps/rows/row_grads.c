@@ -6,14 +6,14 @@
 
 /* ---- a section ---- */
 
-/* Counts of keys, u32 each, in whole u64. */
+/* Bytes of the counts of keys: one u32 each, padded to u64. */
 static uint64_t counts_bytes(const struct row_layout *l)
 {
     return (l->lists + (uint64_t)l->lists % 2) * sizeof(uint32_t);
 }
 
-/* g->keys is set: point to what follows the counts. Returns the section's bytes. No number here is near 2^64: keys are
- * below 2^32, and so are the floats of a key in all tables. */
+/* Set the pointers to the data after the counts; g->keys is set. Returns the section's bytes. No overflow: the number of keys
+ * is below 2^32, and so is the number of floats of a key in all tables. */
 static uint64_t lay_out(struct row_grads *g, const struct row_layout *l, const uint8_t *at)
 {
     uint64_t bytes = counts_bytes(l);
@@ -81,7 +81,7 @@ enum err row_grads_read(struct row_grads *g, const struct row_layout *l, struct 
 
 /* ---- a sum ---- */
 
-/* out = a and b, each key once. Returns how many. */
+/* out = the keys of a and b, each key once. Returns their number. */
 static uint32_t merge_keys(uint64_t *out, const uint64_t *a, uint32_t na, const uint64_t *b,
                            uint32_t nb)
 {
@@ -96,7 +96,7 @@ static uint32_t merge_keys(uint64_t *out, const uint64_t *a, uint32_t na, const 
     return n;
 }
 
-/* Rows (n, dim) of `mixed`, which are those of a and of b: a row of both is a's + b's. */
+/* out (n, dim) = the rows of keys `mixed`, the union of those of a and b. A row of both is the sum a + b. */
 static void merge_rows(float *out, const uint64_t *mixed, uint32_t n, uint32_t dim,
                        const struct row_grads *a, const struct row_grads *b, uint32_t list,
                        uint32_t table)
@@ -118,7 +118,7 @@ static void merge_rows(float *out, const uint64_t *mixed, uint32_t n, uint32_t d
     }
 }
 
-/* Bytes that the sum of a and b takes at most. */
+/* The most bytes that the sum of a and b can take. */
 static uint64_t merged_bytes(const struct row_layout *l, const struct row_grads *a,
                              const struct row_grads *b)
 {
@@ -165,7 +165,7 @@ static const void *find(const struct tree_values *v, struct tree_node wanted)
     return NULL;
 }
 
-/* *there false: all leaves are absent, and *out owns nothing. */
+/* Sum the subtree. *there false: all leaves are absent, and *out owns nothing. */
 static enum err sum(struct row_sum *out, const struct row_layout *l, const struct tree_values *v,
                     struct tree_node root, struct buffer_pool *pool, bool *there)
 {

@@ -10,20 +10,19 @@ enum {
     PLACES_MIN = 256,
     ROOM_MIN_BYTES = 16 << 10,
     HUGE_ROOM_BYTES = 4 << 20,
-    MOVED_A_TIME = 32, /* places looked at for each entry added */
-    RUN_MAX = 512,     /* places: keys that are spread evenly make no such run */
-    PLACES_MOST = 256, /* for each entry, for keys that are not */
-    AHEAD =
-        16 /* keys whose places are asked of memory before the first of them is read: more wait in line */
+    MOVED_A_TIME = 32, /* positions visited for each added entry */
+    RUN_MAX = 512,     /* positions: evenly distributed keys make no such sequence */
+    PLACES_MOST = 256, /* per entry, for keys that are not evenly distributed */
+    AHEAD = 16         /* keys to prefetch before the first is read; more would stall */
 };
 
-/* Full at 0.6: few searches leave the cache line that they begin in. Then a quarter is added. */
+/* Full at a load of 0.6, so that few searches leave their first cache line. Then the array grows by a quarter. */
 static bool is_full(uint64_t entries, uint64_t places)
 {
     return entries * 5 > places * 3;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 static uint64_t high_product(uint64_t a, uint64_t b)
 {
@@ -43,13 +42,13 @@ static uint64_t spread_of(const struct row_index *x, uint64_t mixed)
                       (64 - ROW_BUCKET_BITS));
 }
 
-/* Where a key's search begins. It never falls as the key grows: `grown` is not below `places`. */
+/* The position at which a key's search starts. It is monotonic in the key, because `grown` is not below `places`. */
 static uint64_t home(const struct row_index *x, uint64_t mixed)
 {
     return high_product(spread_of(x, mixed), mixed <= x->kept ? x->places : x->grown);
 }
 
-/* The place of the first entry, from `place` on, that is free or whose key is not below this one. */
+/* The first position, from `place` on, that is free or has a key not below this one. */
 static uint64_t seek(const struct row_index *x, uint64_t place, uint64_t mixed)
 {
     while (x->entry[place].row_1 && x->entry[place].mixed < mixed)
@@ -66,7 +65,7 @@ static uint64_t next_free(const struct row_index *x, uint64_t place)
 
 /* ---- the array ---- */
 
-/* There are at least so many places, and a free one behind them. */
+/* Grow the memory to at least `places` positions and one free position after them. */
 static enum err make_room(struct row_index *x, uint64_t places)
 {
     if (places < x->room)
@@ -108,14 +107,14 @@ uint64_t row_index_bytes(const struct row_index *x)
 
 /* ---- entries ---- */
 
-/* Put an entry where its key belongs; the run behind goes up to the next free place, `gap`. */
+/* Insert an entry at `place`; the entries from there up to the next free position, `gap`, move up by one. */
 static void put(struct row_index *x, uint64_t place, uint64_t gap, struct row_entry entry)
 {
     memmove(x->entry + place + 1, x->entry + place, (gap - place) * sizeof *x->entry);
     x->entry[place] = entry;
 }
 
-/* Free a place; the entries behind come down as far as they would have begun. */
+/* Remove the entry at `place`; the entries after it move down, but not below the start of their search. */
 static void take(struct row_index *x, uint64_t place)
 {
     uint64_t end = place + 1;
@@ -125,7 +124,7 @@ static void take(struct row_index *x, uint64_t place)
     x->entry[end - 1] = (struct row_entry){0};
 }
 
-/* The key of the entry at `place` and those above it are spread over `grown` places; those above it were already. */
+/* Move the entry at `place` to its position among `grown` positions; larger keys have already moved. */
 static enum err move_up(struct row_index *x, uint64_t place)
 {
     struct row_entry entry = x->entry[place];
@@ -137,13 +136,13 @@ static enum err move_up(struct row_index *x, uint64_t place)
     if (entry.mixed)
         x->kept = entry.mixed - 1;
     else
-        x->places = x->grown; /* there is no key below */
+        x->places = x->grown; /* no smaller key is left */
     to = seek(x, to, entry.mixed);
     put(x, to, next_free(x, to), entry);
     return ERR_OK;
 }
 
-/* Look at some places below the cursor. */
+/* Continue to grow: visit some positions below the cursor. */
 static enum err grow_some(struct row_index *x)
 {
     for (uint32_t i = 0; i < MOVED_A_TIME && x->cursor; i++) {
@@ -163,7 +162,7 @@ uint64_t row_index_growth_bytes(const struct row_index *x, uint64_t entries)
 {
     uint64_t places = x->grown;
     if (entries == 1 && x->places != x->grown)
-        return 0; /* it grows already */
+        return 0; /* it is already growing */
     while (is_full(x->entries + entries, places))
         places += places / 4;
     return (places - x->grown) * sizeof *x->entry;
@@ -197,10 +196,10 @@ static enum err grow_to_the_end(struct row_index *x)
     return e;
 }
 
-/* The new keys of a step come in ascending order, part by part: where they are many beside those that are there, they
- * begin side by side and make one run, and each add would search and move all of it. The entries from `begin` to `gap` are
- * such a run: how close their keys are says how many places it takes until they stand as far apart as others. Where there
- * is no memory for so many, they stay in the run. */
+/* The new keys of a step arrive in ascending order, part by part. If there are many compared with the existing keys, their
+ * searches start at neighbouring positions, so they form one long sequence of entries, and each add would search and move
+ * all of it. The entries from `begin` to `gap` are such a sequence. The distance of their keys tells how many positions the
+ * array needs until they are as far apart as other keys. If there is no memory for so many, they stay as they are. */
 static void spread_run(struct row_index *x, uint64_t begin, uint64_t gap)
 {
     uint64_t close = home(x, x->entry[gap - 1].mixed) - home(x, x->entry[begin].mixed) + 1;
@@ -242,7 +241,7 @@ enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row)
     return ERR_OK;
 }
 
-/* ---- many at once ---- */
+/* ---- loading many keys ---- */
 
 enum err row_index_append(struct row_index *x, uint64_t mixed, uint32_t row)
 {
@@ -256,7 +255,7 @@ enum err row_index_append(struct row_index *x, uint64_t mixed, uint32_t row)
     return ERR_OK;
 }
 
-/* How far the entries will reach that stand side by side from place 0 on. */
+/* The end of the entries, now packed from position 0 on, after they are spread. */
 static uint64_t end_when_spread(const struct row_index *x)
 {
     uint64_t end = 0;
@@ -267,7 +266,7 @@ static uint64_t end_when_spread(const struct row_index *x)
     return end;
 }
 
-/* They go to the end of the range first: from there each comes down to its place, or stays. */
+/* First move all entries to the end of the range. From there each entry moves down to its position, or stays. */
 enum err row_index_spread(struct row_index *x)
 {
     uint64_t n = x->entries, places = x->places;
@@ -305,7 +304,7 @@ uint32_t row_index_remove(struct row_index *x, uint64_t mixed)
 
 /* ---- reading ---- */
 
-/* The first step has no branch: no processor foresees whether the key is one place behind. */
+/* The first step has no branch, because no processor can predict if the key is one position further. */
 static uint32_t row_at(const struct row_index *x, uint64_t place, uint64_t mixed)
 {
     place += (x->entry[place].row_1 != 0) & (x->entry[place].mixed < mixed);
@@ -314,8 +313,8 @@ static uint32_t row_at(const struct row_index *x, uint64_t place, uint64_t mixed
     return entry->row_1 && entry->mixed == mixed ? entry->row_1 - 1 : ROW_NONE;
 }
 
-/* Where the search for this key begins; its first and its last byte are on their way to the cache, as an entry may lie in
- * two lines. Inlined always, as gcc drops calls of a function that only prefetches. */
+/* The position at which the search for this key starts. Prefetches the entry's first and last byte, since an entry can be in
+ * two cache lines. Always inlined, because gcc removes calls of a function that only prefetches. */
 __attribute__((always_inline)) static inline uint64_t ask(const struct row_index *x, uint64_t mixed)
 {
     uint64_t place = home(x, mixed);

@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 
-/* A chunk is mapped: the heap would give many back in one go, at a time of its own. */
+/* Chunks are mapped (mmap): the heap would return many of them to the system in a single call, at an arbitrary time. */
 enum { CHUNK_BYTES = 1 << 20, CHUNKS_MIN = 16, KEYS_MIN = 64 };
 
 enum err row_kept_init(struct row_kept *k, struct row_table *const *table, uint32_t tables,

@@ -3,7 +3,7 @@
 #include "common/math/kernels.h"
 #include "common/rows/row_squares.h"
 
-enum { LOOK_ROWS = 256 }; /* looked up at a time */
+enum { LOOK_ROWS = 256 }; /* rows looked up at a time */
 
 void row_norm_squares(const struct row_layout *l, struct bucket_range part,
                       const struct row_grads *g, double *squares)
@@ -32,7 +32,7 @@ bool row_norm_broken(const struct row_layout *l, const struct row_grads *g, doub
     return false;
 }
 
-/* Of this row the first slot of which a float is at fault. */
+/* The row's first slot with a broken float. */
 static uint32_t which_slot(const struct row_table *t, uint32_t row, double most)
 {
     const float *slot = row_slots(t, row);

@@ -6,7 +6,7 @@
 
 #include "common/rows/row_codec.h"
 
-/* Keys of one list that lie in a part: those that were asked for, or the body's own. */
+/* The keys of one list in a part: those of the request, or the body's own. */
 struct run {
     const uint64_t *mixed;
     uint32_t keys;
@@ -14,14 +14,14 @@ struct run {
 
 /* One part of the body. */
 struct part {
-    uint32_t keys[ROW_TABLES_MAX]; /* of each list: how many are there */
+    uint32_t keys[ROW_TABLES_MAX]; /* of each list: number of present keys */
     struct run of[ROW_TABLES_MAX];
-    const uint64_t *bits[ROW_TABLES_MAX]; /* which of them; NULL: none, or all */
+    const uint64_t *bits[ROW_TABLES_MAX]; /* a bit for each requested key; NULL: none, or all */
     const uint8_t *g[ROW_TABLES_MAX];     /* of each table: the gradients of its list's keys */
     uint64_t g_bytes[ROW_TABLES_MAX];
 };
 
-/* What is left of a body. */
+/* The unread rest of a body. */
 struct rest {
     const uint8_t *at;
     uint64_t bytes;
@@ -63,7 +63,7 @@ static enum err check_bits(const uint64_t *bits, struct run of, uint32_t keys, u
     return ERR_OK;
 }
 
-/* Which of the keys that were asked for are there. */
+/* Read the bits that tell which of the requested keys are present. */
 static enum err read_bits(struct part *p, uint32_t list, struct rest *r, struct errmsg *e)
 {
     struct run of = p->of[list];
@@ -138,7 +138,7 @@ static enum err read_tables(struct part *p, const struct row_layout *l, struct r
     return ERR_OK;
 }
 
-/* Part `which`, which begins where r does. */
+/* Read part number `which`, at the beginning of the rest. */
 static enum err read_part(struct part *p, const struct row_push *of, uint32_t which, struct rest *r,
                           struct errmsg *e)
 {
@@ -212,7 +212,7 @@ static uint8_t *put_table(uint8_t *out, const struct part *p, const struct row_l
         row_decoder_begin(&d, l->codecs.push[table], t->dim, n, p->g[table], p->g_bytes[table]);
     for (uint32_t i = 0; i < n && !err; i++, out += bytes)
         err = row_decoder_take(&d, i, (float *)(void *)out);
-    assert(err == ERR_OK); /* row_push_check */
+    assert(err == ERR_OK); /* row_push_check has accepted it */
     return out;
 }
 

@@ -6,11 +6,11 @@
 #include "common/base/mem.h"
 
 enum {
-    SLAB_MIN_BYTES = 32 << 20, /* of bodies and heads */
+    SLAB_MIN_BYTES = 32 << 20, /* bodies and heads of a slab */
     SLAB_SHIFT_MAX = 20,
-    SMALL_PAGES_BYTES = 4 << 20, /* of a table's first rows */
+    SMALL_PAGES_BYTES = 4 << 20, /* a table's first rows use small pages */
     SLABS_MIN = 16,
-    BATCH = 8 /* rows that memory is asked for while as many before them are copied */
+    BATCH = 8 /* rows prefetched while the BATCH before is copied */
 };
 
 /* ---- slabs ---- */
@@ -54,7 +54,7 @@ static enum err add_slab(struct row_table *t)
     return ERR_OK;
 }
 
-/* ---- free rows: each has the next one's number in its stamp ---- */
+/* ---- the list of free rows: a free row's stamp has the number of the next one ---- */
 
 static uint32_t next_of_free(const struct row_table *t, uint32_t row)
 {
@@ -67,7 +67,7 @@ static void clear(struct row_table *t, uint32_t row)
     memset(row_head(t, row), 0, t->head_bytes);
 }
 
-/* The row that the next add takes: it is there, and not yet taken. */
+/* Find the row for the next add, and map its memory. It is not marked as used yet. */
 static enum err next_row(struct row_table *t, uint32_t *row)
 {
     *row = t->free != ROW_NONE ? t->free : t->used;
@@ -79,8 +79,8 @@ static enum err next_row(struct row_table *t, uint32_t *row)
 static void take_row(struct row_table *t, uint32_t row)
 {
     if (t->free == ROW_NONE) {
-        t->used++;                    /* its memory is zero yet */
-        if (t->used == t->small_rows) /* most tables have few rows; this one grows */
+        t->used++;                    /* its memory is still zero */
+        if (t->used == t->small_rows) /* this table has more rows than most: use huge pages */
             mem_map_huge(t->slab[0], t->slab_bytes);
         return;
     }
@@ -170,8 +170,8 @@ size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, 
 
 /* ---- many rows ---- */
 
-/* w[i] = the weights of the row, on their way to the cache; NULL of ROW_NONE. A loop of its own: a processor looks so many
- * instructions ahead, and the fewer a row has, the more rows it waits for at once. */
+/* w[i] = the weights of the row, prefetched; NULL for ROW_NONE. This is a separate loop, because a processor looks ahead by a
+ * fixed number of instructions: with fewer instructions per row it waits for more rows at the same time. */
 __attribute__((always_inline)) static inline void
 ask(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, const float **w)
 {
@@ -182,7 +182,7 @@ ask(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, cons
     }
 }
 
-/* `dim` is t->dim, and a constant where it is called with one. */
+/* `dim` is t->dim. It is a parameter so that calls with a constant are compiled for that constant. */
 __attribute__((always_inline)) static inline void
 gather(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, float *out)
 {
@@ -241,7 +241,7 @@ uint64_t row_table_load_bytes(const struct row_table *t)
     return (row_table_rows(t) + 1) * row_bytes_of(t) + row_index_growth_bytes(&t->index, 1);
 }
 
-/* The index grows by a quarter when 0.6 of it are full: then it has 12 * 1.25 / 0.6 bytes for each row. */
+/* The index grows by a quarter at a load of 0.6, and then has 12 * 1.25 / 0.6 bytes per row. */
 uint64_t row_table_row_bytes(const struct row_table *t)
 {
     return row_bytes_of(t) + sizeof(struct row_entry) * 5 * 5 / (4 * 3);

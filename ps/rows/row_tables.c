@@ -6,7 +6,7 @@
 #include "common/rows/row_codec.h"
 #include "ps/rows/row_update.h"
 
-enum { READ_ROWS = 256 }; /* looked up at a time: what the caches hold on its way */
+enum { READ_ROWS = 256 }; /* rows looked up at a time: as many as stay in the caches */
 
 static const struct optimizer *optimizer_of(const struct row_table_spec *t,
                                             const struct optimizer *of_job)
@@ -57,7 +57,7 @@ void row_tables_take_rates(struct row_tables *t, const struct row_layout *l,
     }
 }
 
-/* ---- what is set aside ---- */
+/* ---- rows set aside ---- */
 
 void row_tables_forget_aside(struct row_tables *t)
 {
@@ -65,12 +65,12 @@ void row_tables_forget_aside(struct row_tables *t)
         row_aside_forget(&t->aside[part]);
 }
 
-/* Where a reader with ascending keys stands in what is set aside. */
+/* The position of a reader with ascending keys in the rows set aside. */
 struct aside_at {
     uint32_t part, key;
 };
 
-/* As row_aside_find, in the key's part. */
+/* The same as row_aside_find, in the part of the key. */
 static bool aside_find(const struct row_tables *t, uint32_t table, uint64_t mixed,
                        struct aside_at *at, const float **w)
 {
@@ -107,7 +107,7 @@ uint64_t row_tables_answer_most(const struct row_layout *l, const uint32_t *keys
     return bytes;
 }
 
-/* Of this table. *part: that of the key before, as keys ascend. */
+/* True: the row is present. *part: the part of the previous key; keys ascend. */
 static bool is_there(const struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t row,
                      const struct row_clocks *at, uint32_t *part)
 {
@@ -120,7 +120,7 @@ static bool is_there(const struct row_tables *t, uint32_t table, uint64_t mixed,
     return row_is_above(at->floor, stamp) && row_is_there(unseen, stamp, at->of[*part]);
 }
 
-/* w[i] = the row of mixed[i] as it stands in the table, or NULL; on its way to the cache. */
+/* w[i] = the table's row of mixed[i], prefetched, or NULL. */
 static void look_up(const struct row_tables *t, uint32_t table, const uint64_t *mixed, uint32_t n,
                     const struct row_clocks *at, const float **w)
 {
@@ -182,21 +182,21 @@ uint64_t row_tables_read(struct row_tables *t, const struct row_keys *of, struct
 
 /* ---- updating ---- */
 
-/* The touched rows of all tables, one behind the other. */
+/* The touched rows of all tables, one table after the other. */
 struct touched {
     struct buffer *memory;
     uint32_t *row[ROW_TABLES_MAX];    /* of each table: (keys of its list) */
     uint32_t *before[ROW_TABLES_MAX]; /* the same before rows were created */
-    uint32_t *old[ROW_TABLES_MAX];    /* the same with rows that are gone and still in memory */
-    uint32_t *undo[ROW_TABLES_MAX];   /* what takes back the touch that was counted */
+    uint32_t *old[ROW_TABLES_MAX];    /* the same with absent rows that are still in memory */
+    uint32_t *undo[ROW_TABLES_MAX];   /* for row_admit_undo */
 };
 
-/* Up to this key: of a table, of its list. */
+/* A position in the touched rows: a table, and a key of its list. */
 struct touched_end {
     uint32_t table, key;
 };
 
-/* What row[] was, without those that are absent at this clock. */
+/* Replace the rows of row[] that are absent at this clock by ROW_NONE. */
 static void drop_absent(const struct row_tables *t, uint32_t table, uint64_t clock, uint32_t *row,
                         uint32_t n)
 {
@@ -210,7 +210,7 @@ static void drop_absent(const struct row_tables *t, uint32_t table, uint64_t clo
     }
 }
 
-/* As of this clock. */
+/* Find the touched rows that are present at this clock. */
 static enum err find_touched(const struct row_tables *t, const struct row_grads *g, uint64_t clock,
                              struct touched *of)
 {
@@ -237,8 +237,8 @@ static enum err find_touched(const struct row_tables *t, const struct row_grads 
     return ERR_OK;
 }
 
-/* A row that was created goes again. One in the place of a row that is gone is not what a cut has kept of that any more: it
- * goes, too, as the sweeper would take it. */
+/* Remove a row that was created. If it used the memory of an absent row, that row's contents are lost (a cut has kept its
+ * copy), so the absent row is removed, too, as the sweeper would do. */
 static void take_back(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old)
 {
     if (old != ROW_NONE)
@@ -247,7 +247,7 @@ static void take_back(struct row_tables *t, uint32_t table, uint64_t mixed, uint
     row_table_remove(t->table[table], mixed);
 }
 
-/* Those that were created go again, and what was counted for the keys before `end` is taken back, the last first. */
+/* Remove the rows that were created, and undo the counted touches of the keys before `end`, the last one first. */
 static void uncreate(struct row_tables *t, const struct row_grads *g, const struct touched *of,
                      struct touched_end end)
 {
@@ -263,14 +263,14 @@ static void uncreate(struct row_tables *t, const struct row_grads *g, const stru
     }
 }
 
-/* A row for key k of a table's list: a new one, or in the place of one that is gone. Errors: ERR_NOMEM. */
+/* Create a row for key k of a table's list, in new memory or in the memory of the key's absent row. Errors: ERR_NOMEM. */
 static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old,
                          uint32_t *row)
 {
     struct row_table *to = t->table[table];
     if (old == ROW_NONE && row_table_add(to, mixed, row))
         return ERR_NOMEM;
-    if (old != ROW_NONE) { /* a cut of an earlier moment may have it */
+    if (old != ROW_NONE) { /* a cut of an earlier moment can contain it */
         row_cut_keep(&t->cut, table, &mixed, &old, 1);
         row_evict_left(&t->evict[table]);
         *row = old;
@@ -281,7 +281,7 @@ static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, u
     return ERR_OK;
 }
 
-/* Is there room for the row? *err: the job is to end for want of it. */
+/* True: the budget has room for the row. *err: the job must end because it has not. */
 static bool has_room(struct row_tables *t, uint32_t table, uint32_t old, enum err *err)
 {
     if (!t->budget.closed && (old != ROW_NONE || row_budget_takes(t, table)))
@@ -291,7 +291,7 @@ static bool has_room(struct row_tables *t, uint32_t table, uint32_t old, enum er
     return false;
 }
 
-/* Key k of a table's list is touched, and not there: make its row if it is admitted, and there is room. */
+/* Key k of a table's list is touched and missing: create its row if it is admitted and the budget has room. */
 static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t k,
                              uint64_t clock, struct touched *of)
 {
@@ -315,7 +315,7 @@ static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixe
     return ERR_OK;
 }
 
-/* In ascending order of the keys, as counts in a sketch depend on it. */
+/* Create rows in ascending order of the keys, because the counts of a sketch depend on the order. */
 static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t clock,
                        struct touched *of)
 {
@@ -338,7 +338,7 @@ static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t
     return ERR_OK;
 }
 
-/* What a cut still needs of the rows that are about to change. Those that were created are not in it. */
+/* Keep copies of the rows that a cut still needs before they change. Created rows are not in the cut. */
 static void keep_for_cut(struct row_tables *t, const struct row_grads *g, const struct touched *of)
 {
     for (uint32_t i = 0; i < t->layout->tables; i++) {
@@ -347,7 +347,7 @@ static void keep_for_cut(struct row_tables *t, const struct row_grads *g, const 
     }
 }
 
-/* Touched rows get another stamp. */
+/* Count the new stamps of touched rows. */
 static void count_stamps(struct row_tables *t, const struct row_grads *g, const struct touched *of,
                          uint64_t clock)
 {

@@ -4,10 +4,7 @@
 
 #include "common/math/kernels.h"
 
-enum {
-    BATCH = 8,
-    DEPTH = 3
-}; /* memory is asked for so many batches of rows before they are updated */
+enum { BATCH = 8, DEPTH = 3 }; /* batches of rows are prefetched this far ahead of their update */
 
 uint32_t row_update_slot_floats(const struct optimizer *o, uint32_t dim)
 {
@@ -20,15 +17,15 @@ void row_update_begin(struct row_table *t, const struct optimizer *o, uint32_t r
     optimizer_row_initial(o, row_slots(t, row), t->dim);
 }
 
-/* Rows that are there, on their way to the cache. */
+/* Existing rows that are being prefetched. */
 struct batch {
     size_t rows;
     struct kernel_row row[BATCH]; /* without slots and rates */
     char *head[BATCH];
 };
 
-/* A loop of its own: a processor looks so many instructions ahead, and the fewer a row has, the more rows it waits for at
- * once. Inlined always, as `update`: t is then in registers. */
+/* Prefetch a batch. This is a separate loop, because a processor looks ahead by a fixed number of instructions: with fewer
+ * instructions per row it waits for more rows at the same time. Always inlined, like `update`, to keep t in registers. */
 __attribute__((always_inline)) static inline void ask(struct batch *b, const struct row_table *t,
                                                       const uint32_t *row, size_t n, const float *g)
 {
@@ -39,7 +36,7 @@ __attribute__((always_inline)) static inline void ask(struct batch *b, const str
         float *w = row_weights(t, row[i]);
         char *head = row_head(t, row[i]);
         row_ask_line(head, ROW_SECOND_CACHE);
-        row_ask_line(head + ROW_HEAD_SLOT - 1, ROW_SECOND_CACHE); /* 1 of 8 heads lies in two */
+        row_ask_line(head + ROW_HEAD_SLOT - 1, ROW_SECOND_CACHE); /* 1 of 8 heads is in two lines */
         row_ask(w, t->body_floats, ROW_SECOND_CACHE);
         b->row[rows].w = w;
         b->row[rows].g = g + i * t->dim;
@@ -70,7 +67,7 @@ void row_update_apply(struct row_table *t, const struct optimizer *o, const stru
     by.staleness = u->staleness;
     const struct optimizer_rows rates = optimizer_rows_of(&by, u->t, f);
     const struct row_table at =
-        *t; /* a copy: no store to a row may change it, as the compiler sees it */
+        *t; /* a copy, so that the compiler knows that no store to a row changes it */
     struct batch ring[DEPTH + 1];
     size_t batches = (n + BATCH - 1) / BATCH;
     assert(t->slot_floats == optimizer_row_slots(o, t->dim));

@@ -1,5 +1,5 @@
-/* gflags holds the values and checks them; the words of the command line are taken apart here, because gflags keeps only
- * the last value of a repeated flag (--set), and exits with 1 where a flag is wrong. */
+/* gflags stores and checks the values. The command line is parsed here, because gflags keeps only the last value
+ * of a repeated flag (--set), and exits with code 1 if a flag is wrong. */
 extern "C" {
 #include "common/flags/flags.h"
 #include "common/flags/table.h"
@@ -25,7 +25,7 @@ namespace
 enum { FLAGFILE_DEPTH_MAX = 8, LINES_MAX = 10000 };
 const size_t SHOWN_COLUMNS = 25;
 
-const flags_program *program; /* whose command line was read last */
+const flags_program *program; /* the program whose command line was read last */
 std::map<std::string, std::vector<std::string>> lists;
 std::map<std::string, std::vector<const char *>> pointers; /* into lists */
 
@@ -44,7 +44,7 @@ const flag *find(const std::string &name)
     return nullptr;
 }
 
-/* "--job=FILE", as help and errors show it. */
+/* "--job=FILE", for help and errors. */
 std::string shown(const flag &f)
 {
     std::string text = std::string("--") + f.name;
@@ -53,7 +53,7 @@ std::string shown(const flag &f)
     return f.value ? text + (f.kind == FLAG_LIST ? " " : "=") + f.value : text;
 }
 
-/* ---- the values ---- */
+/* ---- values ---- */
 
 bool is_in_range(const char *name, gflags::int64 value)
 {
@@ -61,7 +61,7 @@ bool is_in_range(const char *name, gflags::int64 value)
     return f && value >= f->least && value <= (f->most ? f->most : INT32_MAX);
 }
 
-/* An empty text is none for ps and worker; the launcher's flags want one. */
+/* For ps and worker an empty text means "not given"; the launcher's flags need a text. */
 bool is_allowed(const char *name, const std::string &value)
 {
     const flag *f = find(name);
@@ -71,7 +71,7 @@ bool is_allowed(const char *name, const std::string &value)
            (", " + std::string(f->allowed) + ",").find(", " + value + ",") != std::string::npos;
 }
 
-/* gflags keeps the memory. Its own flags (help, version) are there already. */
+/* gflags keeps the memory. It has declared its own flags (help, version) already. */
 template <class Value, class Check> void declare(const flag &f, Value preset, Check check)
 {
     gflags::CommandLineFlagInfo known;
@@ -98,7 +98,7 @@ void reset_to_presets()
     static gflags::FlagSaver *untouched;
     if (!untouched)
         declare_all();
-    delete untouched; /* puts back what it found */
+    delete untouched; /* restores the values that it saved */
     untouched = new gflags::FlagSaver;
     for (const flag *f = flags_table; f->programs; f++)
         if ((f->programs & program->takes) && f->preset && f->kind != FLAG_KEY)
@@ -112,16 +112,16 @@ template <class Value> const Value &value_of(const char *name)
     return *static_cast<const Value *>(gflags::GetCommandLineFlagInfoOrDie(name).flag_ptr);
 }
 
-/* For ps and worker a value like the preset means the same as none. */
+/* For ps and worker a value equal to the preset counts as not given. */
 bool is_left_out(const flag &f)
 {
     gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(f.name);
     return f.programs & FLAGS_PROCESS ? info.current_value == info.default_value : info.is_default;
 }
 
-/* ---- the words ---- */
+/* ---- arguments ---- */
 
-/* The first program that people start and that has this flag, or NULL. */
+/* Returns whether this program accepts the flag. */
 bool takes(const char *name)
 {
     for (const flag *f = flags_table; f->programs; f++)
@@ -130,6 +130,7 @@ bool takes(const char *name)
     return false;
 }
 
+/* Returns the first program that users start and that has this flag; NULL: none. */
 const char *owner(const std::string &name)
 {
     for (const flags_program *p = flags_programs; p->name; p++)
@@ -139,7 +140,8 @@ const char *owner(const std::string &name)
     return nullptr;
 }
 
-/* The key of the job file that is meant; "": none. `exact`: only one of that very name. */
+/* Returns the key of the job file that the user probably meant; "": none. `exact`: only a key with exactly this
+ * name. */
 std::string key_meant(const std::string &name, bool exact)
 {
     static const char asks[] = "did you mean ";
@@ -162,7 +164,7 @@ err refuse_key(const Reader &r, const std::string &name, const std::string &key)
                    r.where.c_str(), name.c_str(), key.c_str());
 }
 
-/* As other programs call them; blanks between names, which have no - and _. */
+/* Names of our flags in other programs, separated by blanks, without - and _. */
 const struct {
     const char *names, *flag;
 } meanings[] = {{"o out outdir outputdir dir", "output"},
@@ -172,7 +174,7 @@ const struct {
                 {"overwrite force", "fresh"},
                 {"d background daemon", "detach"}};
 
-/* The flag of this program that is meant; NULL: none. */
+/* Returns the flag of this program that the user probably meant; NULL: none. */
 const char *flag_meant(const std::string &name)
 {
     std::string word = " ";
@@ -234,7 +236,7 @@ err set_value(const Reader &r, const flag &f, const std::string &value)
     if (f.programs == FLAGS_ENTRYPOINT && f.kind != FLAG_ON && !info.is_default)
         return err_set(r.e, ERR_INPUT, "--%s is given twice: '%.40s' and '%.40s'", f.name,
                        info.current_value.c_str(), value.c_str());
-    bool digits = value.find_first_not_of("0123456789") == std::string::npos; /* no 0x1 */
+    bool digits = value.find_first_not_of("0123456789") == std::string::npos; /* rejects 0x1 */
     if ((f.kind == FLAG_NUMBER && !digits) ||
         gflags::SetCommandLineOption(f.name, value.c_str()).empty())
         return err_set(r.e, ERR_INPUT, "%s--%s: '%.80s' is not allowed; allowed: %s", where, f.name,
@@ -251,7 +253,7 @@ void trim(std::string *line)
     line->erase(line->find_last_not_of(blanks) + 1);
 }
 
-/* "--set key=value" in a flagfile is two words, as it is on the command line. */
+/* "--set key=value" in a flagfile is two arguments, as on the command line. */
 std::vector<std::string> split_line(const std::string &line)
 {
     size_t blank = line.find_first_of(" \t");
@@ -288,7 +290,8 @@ err read_flagfile(Reader *r, const std::string &path)
     return ERR_OK;
 }
 
-/* What the entrypoint's program is to read again, as it stood there; a short key is written out. */
+/* Collects the arguments for the program that the entrypoint starts, unchanged; but a short form of a key becomes
+ * --set. */
 void hand_on(const flag &f, const std::vector<std::string> &all, size_t from, size_t to,
              const std::string &value)
 {
@@ -299,7 +302,7 @@ void hand_on(const flag &f, const std::vector<std::string> &all, size_t from, si
         rest.insert(rest.end(), all.begin() + (ptrdiff_t)from, all.begin() + (ptrdiff_t)to);
 }
 
-/* One word that is a flag, with the next as its value where it has none; *at moves over them. */
+/* Reads a flag, and the next argument as its value if it has no "="; *at moves past them. */
 err read_flag(Reader *r, const std::vector<std::string> &all, size_t *at)
 {
     const size_t from = (*at)++;
@@ -353,7 +356,7 @@ bool asks()
     return flags_on("help") || flags_on("version") || flags_on("print_job_reference");
 }
 
-/* What is missing, or is one too many. */
+/* Checks for missing and surplus arguments. */
 err check(errmsg *e)
 {
     for (const flag *f = flags_table; f->programs; f++)
@@ -455,7 +458,7 @@ extern "C" void flags_help(const char *name, char *out, size_t bytes)
 {
     use(name);
     std::string text = help_of(*program);
-    if (program->takes & ~program->is) { /* and of what it hands on to */
+    if (program->takes & ~program->is) { /* plus the flags that it passes on */
         use("worker");
         text += help_of(*program);
     }

@@ -1,8 +1,8 @@
-/* The command line of every program: gflags behind a C header (flags.cc is the one C++ file). The flags stand in
- * common/flags/table.c.
- *
- * A program reads its words once, at the start, and then asks for the values by the flags' names; a name that no row has
- * is a bug of ours and ends the process. Strings live until the next flags_read. Thread: one reads; then any may ask. */
+/* The command line of every program: gflags with a C interface (flags.cc is the only C++ file). common/flags/table.c
+ * has the flags.
+ * A program reads its arguments once, at start-up, then gets values by flag name. A name that is not in the table
+ * is our own bug and ends the process. Strings are valid until the next flags_read. Thread: one thread reads the
+ * arguments; afterwards any thread can get values. */
 #ifndef GRADWIRE_COMMON_FLAGS_FLAGS_H
 #define GRADWIRE_COMMON_FLAGS_FLAGS_H
 
@@ -14,57 +14,59 @@
 #include "common/serve/http_place.h"
 #include "common/net/tls.h"
 
-/* Read argv[1], .. for `program` ("ps", "train"; a name of flags_programs).
- * Errors: ERR_INPUT with one line: an unknown flag with the nearest known one, a wrong value, a flagfile that cannot be
- * read, a flag or word that is missing. */
+/* Reads argv[1] and the following for `program` ("ps", "train": a name in flags_programs). Errors: ERR_INPUT with
+ * one line: an unknown flag, with the nearest known one; a wrong value; an unreadable flagfile; a missing flag or
+ * argument. */
 enum err flags_read(const char *program, int argc, char **argv, struct errmsg *e) MUST_CHECK;
 
-/* Where --help, --version or --print_job_reference is given: answer on stdout and exit. */
+/* If --help, --version or --print_job_reference is given, prints the answer on stdout and exits. */
 void flags_answer(const char *program);
 
-/* Both; what is wrong is one line on stderr, and the exit code is 2. */
+/* Both: flags_read, then flags_answer. On an error, prints one line on stderr and exits with code 2. */
 void flags_parse(const char *program, int argc, char **argv);
 
-const char *flags_text(const char *name);  /* never NULL */
-const char *flags_given(const char *name); /* the same; NULL: it is not on the command line */
+const char *flags_text(const char *name); /* never NULL */
+/* as flags_text, but NULL if it is not on the command line */
+const char *flags_given(const char *name);
 int64_t flags_number(const char *name);
 bool flags_on(const char *name);
-/* The values of a FLAG_LIST in order, NULL behind the last; those of a --flagfile where it stood. *n may be NULL. */
+/* Returns the values of a FLAG_LIST in order, with NULL at the end; values of a --flagfile are at its position. *n
+ * (`n` can be NULL) is their number. */
 const char *const *flags_list(const char *name, size_t *n);
-#define FLAGS_WORDS "(words)" /* a list: what is no flag */
-#define FLAGS_REST "(rest)"   /* a list: what the entrypoint hands on */
+#define FLAGS_WORDS "(words)" /* a list: the arguments that are not flags */
+#define FLAGS_REST "(rest)"   /* a list: the arguments that the entrypoint passes on */
 
-/* What ps and worker have in common. Texts that are not given are "". */
+/* The flags of ps and worker. A text that is not given is "". */
 struct flags {
     struct cluster_flags cluster;
     const char *job, *output;
     const char *logs;        /* "": DIR/logs */
-    const char *const *sets; /* every --set, in order, those of a --flagfile where it stood */
+    const char *const *sets; /* all --set in order; those of a --flagfile at its position */
     size_t n_sets;
-    int listen_fd;   /* a listening socket handed down by a launcher; -1: bind one */
-    int progress_fd; /* where the chief writes progress as JSON lines for a launcher; -1: none */
+    int listen_fd;   /* a listening socket from the launcher; -1: bind one */
+    int progress_fd; /* the chief writes progress for the launcher here, as JSON lines; -1: off */
     bool find_learning_rate;
-    bool doctor, doctor_json; /* look, and do not train */
+    bool doctor, doctor_json; /* check, do not train */
     const char
-        *doctor_crew; /* "PS,WORKERS,EVALUATORS": the launcher's look before it starts them */
-    const char *certificates; /* the doctor's: "CERT,KEY,CA" */
-    int token_fd; /* where the job's token is read from (common/peers/token.h); -1: none */
+        *doctor_crew; /* "PS,WORKERS,EVALUATORS": the launcher's check before it starts them */
+    const char *certificates; /* for the doctor: "CERT,KEY,CA" */
+    int token_fd; /* the job's token is read from here (common/peers/token.h); -1: none */
     const char *token_file;
     struct tls_files tls;
-    const char *auth; /* auto required none (common/peers/auth.h) */
+    const char *auth; /* auto, required or none (common/peers/auth.h) */
     struct http_place http;
-    const char *log_level; /* debug info warn error */
+    const char *log_level; /* debug, info, warn or error */
     bool log_json;
-    const char *termination_message; /* a file for the last words */
-    const char *cgroup_root;         /* where they are mounted */
-    int grace_s;       /* that who started it gives between SIGTERM and SIGKILL; 0: not told */
-    bool waits;        /* --when_done=wait: it stays, idle, when the job is done */
-    const char *fault; /* a worker that misbehaves on purpose (common/process/fault.h) */
+    const char *termination_message; /* file for the termination message */
+    const char *cgroup_root;         /* mount point of cgroups */
+    int grace_s;                     /* seconds between SIGTERM and SIGKILL; 0: unknown */
+    bool waits;                      /* --when_done=wait: stay up, idle, after the job is done */
+    const char *fault;               /* misbehave on purpose (common/process/fault.h) */
 };
 void flags_process(struct flags *f);
 struct tls_files flags_tls(void);
 
-/* The text of --help, at most 80 columns and, the entrypoint's apart, 23 lines. */
+/* Writes the text of --help: at most 80 columns and, except for the entrypoint, 23 lines. */
 void flags_help(const char *program, char *out, size_t bytes);
 
 #endif

@@ -59,7 +59,8 @@ const struct flags_program flags_programs[] = {
 
 const struct flag flags_table[] = {
     HEADING(FLAGS_PROCESS | FLAGS_CLUSTER, "Job:"),
-    ROW("job", FLAG_TEXT, FLAGS_PROCESS, "FILE", "the job file (its keys: docs/reference/job-file.md)"),
+    ROW("job", FLAG_TEXT, FLAGS_PROCESS, "FILE",
+        "the job file (its keys: docs/reference/job-file.md)"),
     ROW("output", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "DIR",
         "where everything goes (default runs/NAME)"),
     ROW("logs", FLAG_TEXT, FLAGS_PROCESS, "DIR", "TensorBoard's files (default OUTPUT/logs)"),
@@ -177,10 +178,10 @@ const struct flag flags_table[] = {
         "it stays, idle, when the job is done; --flagfile=FILE", .preset = "exit",
         .allowed = "exit, wait"),
     ROW("flagfile", FLAG_FILE, FLAGS_PROCESS, "FILE", NULL),
-    ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", NULL), /* common/process/fault.h */
+    ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", NULL), /* see common/process/fault.h */
     ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),
     ROW("find_learning_rate", FLAG_ON, FLAGS_WORKER, NULL, NULL),
-    ROW("doctor", FLAG_ON, FLAGS_WORKER, NULL, NULL), /* worker/doctor/doctor.h */
+    ROW("doctor", FLAG_ON, FLAGS_WORKER, NULL, NULL), /* see worker/doctor/doctor.h */
     ROW("json", FLAG_ON, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("crew", FLAG_TEXT, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),

@@ -1,15 +1,15 @@
-/* The flags of all programs, as one table: a new flag is a row of table.c. */
+/* The flags of all programs, in one table: to add a flag, add a row to table.c. */
 #ifndef GRADWIRE_COMMON_FLAGS_TABLE_H
 #define GRADWIRE_COMMON_FLAGS_TABLE_H
 
 #include <stdint.h>
 
-/* A command of the launcher counts as a program. */
+/* Each command of the launcher counts as a program. */
 enum {
     FLAGS_PS = 1,
     FLAGS_WORKER = 2,
     FLAGS_ENTRYPOINT = 4,
-    FLAGS_LAUNCH = 8, /* without a command */
+    FLAGS_LAUNCH = 8, /* the launcher without a command */
     FLAGS_TRAIN = 16,
     FLAGS_RANK = 32,
     FLAGS_STATUS = 64,
@@ -22,36 +22,38 @@ enum {
 };
 
 enum flag_kind {
-    FLAG_HEADING, /* a line of the help */
+    FLAG_HEADING, /* a heading of the help */
     FLAG_TEXT,
     FLAG_CHOICE, /* one of `allowed` */
     FLAG_NUMBER, /* from `least` to `most` */
-    FLAG_LIST,   /* each value is kept */
+    FLAG_LIST,   /* all its values are kept */
     FLAG_ON,     /* takes no value */
-    FLAG_FILE,   /* flags stand in it */
-    FLAG_KEY,    /* short for --set=KEY=value, `preset` is KEY */
+    FLAG_FILE,   /* its value is a file of flags */
+    FLAG_KEY,    /* short for --set=KEY=value; `preset` is KEY */
 };
 
 struct flag {
     const char *name;
     enum flag_kind kind;
     unsigned programs;
-    const char *value;   /* what stands for its value in help and errors */
+    const char *value;   /* placeholder for its value in help and errors */
     const char *help;    /* NULL: not shown */
     const char *preset;  /* NULL: "", -1 or false */
-    const char *allowed; /* of FLAG_CHOICE: "a, b" */
-    int32_t least, most; /* of FLAG_NUMBER; most 0: no bound */
-    const char *wants;   /* another flag, without which this one has no effect */
+    const char *allowed; /* for FLAG_CHOICE: "a, b" */
+    int32_t least, most; /* for FLAG_NUMBER; most 0: no limit */
+    const char *wants;   /* another flag without which this one has no effect */
     char letter;         /* -h; 0: none */
 };
 
 struct flags_program {
     const char *name;
-    unsigned is, takes; /* the entrypoint takes flags of other programs, and hands them on */
-    const char *usage;  /* begins with the word that errors begin with */
-    const char *about;  /* a line */
-    const char *end;    /* lines; may be "" */
-    const char *word;   /* "JOB": the first word that is no flag; NULL: none is allowed */
+    /* takes: accepted flags; the entrypoint also accepts those of ps and worker, and passes them on */
+    unsigned is, takes;
+    const char *usage; /* its first word starts error messages */
+    const char *about; /* one line */
+    const char *end;   /* lines at the end of the help; can be "" */
+    /* "JOB": the first argument that is not a flag; NULL: no such argument is allowed */
+    const char *word;
     unsigned words_max;
 };
 

@@ -1,6 +1,6 @@
-/* When the runs of a job in DIR began that went on from the one before them (checkpoint.run): by the calendar and by the
- * table clock. A row that was not touched since has a stamp up to that clock. The first run is not listed: it began
- * without rows. Pure. */
+/* When each run of a job (checkpoint.run) began that continued from the run before it: the date, and the table
+ * clock. A row that was not touched since then has a stamp of at most that clock. The first run is not listed: it
+ * began without rows. Pure. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_BEGINNINGS_H
 #define GRADWIRE_COMMON_CHECKPOINT_BEGINNINGS_H
 
@@ -12,20 +12,22 @@ enum { BEGINNINGS_MAX = 4096 };
 
 struct beginnings {
     uint32_t runs;
-    /* (runs) seconds since 1970, by the clock of the chief's host, which may have been set back */
+    /* (runs) seconds since 1970, by the clock of the chief's host, which can have been set back */
     uint64_t *date;
-    uint64_t *clock; /* (runs) of the tables, ascending; several runs may have begun at one */
+    uint64_t *clock; /* (runs) table clock, ascending; several runs can begin at the same clock */
 };
 
 void beginnings_close(struct beginnings *b);
-/* *to = a copy of `runs` of them. Errors: ERR_NOMEM, *to is unchanged. */
+/* Makes *to a copy of `runs` entries. The caller owns *to: beginnings_close. *to is unchanged on error. Errors:
+ * ERR_NOMEM. */
 enum err beginnings_copy(struct beginnings *to, uint32_t runs, const uint64_t *date,
                          const uint64_t *clock) MUST_CHECK;
-/* *to = those of `from`, and one more. Of a list that is full every second one is left out, so a row may stay for longer,
- * and none goes too early. Errors: as beginnings_copy. */
+/* Makes *to the entries of `from` and one more. If `from` is full, every second entry is dropped: a row can then
+ * stay longer, but never goes too early. Ownership and errors as beginnings_copy. */
 enum err beginnings_after(struct beginnings *to, const struct beginnings *from, uint64_t date,
                           uint64_t clock) MUST_CHECK;
-/* The place of the newest one that is at least so many days old at `now` (seconds since 1970); b->runs: there is none. */
+/* Returns the index of the newest run that began at least `days` days before `now` (seconds since 1970); b->runs
+ * if there is none. */
 uint32_t beginnings_find(const struct beginnings *b, uint64_t now, uint32_t days);
 
 #endif

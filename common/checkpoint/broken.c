@@ -4,13 +4,13 @@
 
 #include "common/math/kernels.h"
 
-/* A piece that stays in the first cache while its sum is made. */
+/* Elements checked at a time: they fit the first-level cache. */
 enum { LOOK_ELEMS = 4096 };
 
 static bool is_finite(const float *w, uint64_t n)
 {
-    return isfinite(
-        kernels()->sum_squares(w, (size_t)n)); /* a sum of doubles: it is not beyond them */
+    /* the sum of squares of floats cannot overflow a double */
+    return isfinite(kernels()->sum_squares(w, (size_t)n));
 }
 
 void broken_look(struct broken *to, const struct checkpoint_shard *blocks)
@@ -31,7 +31,7 @@ void broken_look_at_rows(struct broken *to, const struct row_group *g,
 {
     const float *w = g->values;
     if (is_finite(w, (uint64_t)g->rows * (of->dim + of->slots)))
-        return; /* in one go, with the slots */
+        return; /* one check for all rows, including their slots */
     for (uint32_t i = 0; i < g->rows && to->kind == BROKEN_NONE; i++, w += of->dim + of->slots)
         if (!is_finite(w, of->dim))
             *to = (struct broken){.kind = BROKEN_ROW, .table = g->table, .mixed = g->mixed[i]};

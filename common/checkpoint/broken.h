@@ -1,4 +1,5 @@
-/* What a cut has that is not finite. The writer looks while it writes: training does not wait for it. */
+/* Values in a cut that are not finite. The shard's writer checks them while it writes, so that training does not
+ * wait for the check. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_BROKEN_H
 #define GRADWIRE_COMMON_CHECKPOINT_BROKEN_H
 
@@ -8,15 +9,16 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/checkpoint_rows.h"
 
-/* The first one: an element of the flat block, or, where all of that is finite, a row. */
+/* The first such value: an element of the flat block, or if the block is finite, a row. */
 struct broken {
     enum { BROKEN_NONE, BROKEN_ELEM, BROKEN_ROW } kind;
     uint64_t elem;
     uint32_t table;
-    uint64_t mixed; /* the row's key */
+    uint64_t mixed; /* the row's mixed key */
 };
 
-/* Optimizer state is not looked at. The blocks come first; a row is not put in the place of what was found before. */
+/* Check the weights of a block or of rows, but not optimizer state. Call broken_look first; broken_look_at_rows
+ * keeps an earlier finding. */
 void broken_look(struct broken *to, const struct checkpoint_shard *blocks);
 void broken_look_at_rows(struct broken *to, const struct row_group *g,
                          const struct checkpoint_table *of);

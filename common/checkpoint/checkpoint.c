@@ -1,5 +1,4 @@
-/* A checkpoint as a whole: the manifest that makes it one, the files that it names, and the folder
- * of all cuts. */
+/* Complete checkpoints: the manifest, the files that it lists, and the directory of all cuts. */
 #include "common/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -27,8 +26,7 @@ enum err checkpoint_publish(const char *dir, const struct manifest *m, struct er
         err = manifest_encode(m, &data, &bytes, e);
     if (err)
         return err;
-    /* The cut's folder was made by whichever shard came first, and that one may have died before
-     * its fsync. */
+    /* The shard that created the cut's directory can have died before its fsync. */
     err = files_sync_folder(dir, e);
     if (!err)
         err = files_write(path, data, bytes, e);
@@ -111,8 +109,7 @@ enum err checkpoint_verify(const char *dir, const struct manifest *m, struct err
     return err;
 }
 
-/* What [first, first + n) of the block and this file have in common, to its places in w and the
- * slots. */
+/* Reads the intersection of [first, first + n) and this file into w and the slots. */
 static enum err read_overlap(struct shard_file *f, const struct checkpoint_file *file,
                              uint64_t first, uint64_t n, float *w,
                              float *const slot[OPTIMIZER_SLOTS_MAX], struct errmsg *e)
@@ -157,9 +154,9 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
     return err;
 }
 
-/* ---- the folder of all cuts ---- */
+/* ---- the directory of all cuts ---- */
 
-/* "cut-0000000012" -> 12 */
+/* Parses "cut-0000000012" into 12. */
 static bool cut_of_name(const char *name, uint64_t *cut)
 {
     char again[32];
@@ -188,7 +185,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* All cuts that have a folder, newest first. */
+/* Lists all cuts that have a directory, newest first. */
 static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e)
 {
     *cuts = NULL;
@@ -242,7 +239,7 @@ enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut, s
     return ERR_OK;
 }
 
-/* ---- held while it is read ---- */
+/* ---- locking a cut for reading ---- */
 
 enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e)
 {
@@ -255,7 +252,7 @@ enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg
     err = files_open(path, &fd, e);
     if (err)
         return err;
-    /* It waits while somebody removes it; who did has taken its name away before he let go. */
+    /* Waits while another process removes the cut. That process deletes the manifest before it releases its lock. */
     while (flock(fd, LOCK_SH) != 0 && errno == EINTR)
         ;
     if (fstat(fd, &now) != 0 || now.st_nlink == 0) {
@@ -271,11 +268,12 @@ void checkpoint_release(int hold)
     (void)close(hold);
 }
 
-/* The lock under which a manifest is removed; -1: it is held by who reads it. -2: none is needed, or to be had. */
+/* Locks a manifest for removal. Returns the descriptor; -1: a reader holds it; -2: it cannot be opened, so there
+ * is nothing to lock. */
 static int lock_for_removal(const char *manifest)
 {
-    int fd =
-        open(manifest, O_RDWR | O_CLOEXEC); /* NFS locks for writing what is open for writing */
+    /* over NFS, an exclusive lock requires a file open for writing */
+    int fd = open(manifest, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return -2;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
@@ -284,7 +282,8 @@ static int lock_for_removal(const char *manifest)
     return -1;
 }
 
-/* The manifest first, and for good: what is left by a kill in between is no checkpoint. */
+/* Removes the manifest first, and makes that permanent: if the process is killed in between, the rest is no
+ * checkpoint. */
 static void remove_cut(const char *dir, uint64_t cut)
 {
     char folder[FILES_PATH_MAX], manifest[FILES_PATH_MAX];
@@ -325,11 +324,11 @@ static void remove_temporary(const char *dir, uint64_t cut)
 
 struct published {
     uint64_t cut;
-    int64_t written_ms; /* its manifest was */
+    int64_t written_ms; /* the time of its manifest */
     bool stays;
 };
 
-/* False: it has no manifest. */
+/* Returns false if it has no manifest. */
 static bool written_ms(const char *dir, uint64_t cut, int64_t *ms)
 {
     char path[FILES_PATH_MAX];
@@ -340,8 +339,9 @@ static bool written_ms(const char *dir, uint64_t cut, int64_t *ms)
     return true;
 }
 
-/* Of `n`, newest first. Frequent cuts are all young, and what went wrong a while ago is in each of the newest. So the
- * newest of those that are old enough stays, and the oldest of the younger ones, which will be old enough next. */
+/* Marks the cuts that stay among `n` cuts, newest first. Frequent cuts are all young: a problem that began a
+ * minute ago is in each of the newest. So the newest of the old ones stays, and the oldest of the young ones,
+ * which will be old next. */
 static void choose(struct published *cut, size_t n, uint32_t keep)
 {
     size_t stay = n > 0, old = 1;
@@ -377,7 +377,7 @@ void checkpoint_prune(const char *dir, uint32_t keep)
     }
     if (all)
         choose(all, count, keep);
-    /* A folder that is newer than the first of them may just be being written. */
+    /* A directory newer than the newest published cut may be just being written. */
     for (size_t i = 0; count > 0 && i < n; i++) {
         bool is = k < count && all[k].cut == cuts[i];
         if (is && all[k].stays)

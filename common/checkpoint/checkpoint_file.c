@@ -1,4 +1,4 @@
-/* What shard files and manifests have in common: paths, magic, tail. */
+/* Shared by shard files and manifests: paths, magic, tail. */
 #include "common/checkpoint/checkpoint_file.h"
 
 #include <inttypes.h>

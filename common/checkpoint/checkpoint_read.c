@@ -1,6 +1,5 @@
-/* Reading one shard's file: tail, head, then those frames that a range needs. Whatever is in it is
- * judged before it is used: sizes before memory is taken for them, CRCs before bytes reach
- * protobuf-c or zstd. */
+/* Reads a shard's file: tail, head, then the frames that a range needs. Everything is checked before it is used:
+ * sizes before memory is allocated, CRCs before protobuf-c or zstd gets the bytes. */
 #include "common/checkpoint/checkpoint_file.h"
 
 #include <assert.h>
@@ -46,14 +45,14 @@ static uint64_t frames_per_block(const Checkpoint__ShardHead *h)
     return (h->elems + h->frame_elems - 1) / h->frame_elems;
 }
 
-/* Elements of frame `i` of a block. */
+/* The elements of frame `i` of a block. */
 static size_t frame_elems(const Checkpoint__ShardHead *h, uint64_t i)
 {
     uint64_t left = h->elems - i * h->frame_elems;
     return left < h->frame_elems ? left : h->frame_elems;
 }
 
-/* Do the head's own numbers, and the size of the file, fit each other? */
+/* Checks that the head's numbers are consistent with each other and with the file's size. */
 static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, struct errmsg *e)
 {
     const Checkpoint__ShardHead *h = f->head;
@@ -74,7 +73,7 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
         uint64_t bytes = h->frame_bytes[i];
         if (bytes > ZSTD_compressBound(frame_elems(h, i % per_block) * sizeof(float)))
             return checkpoint_corrupt(e, f->path, "frame %zu of %" PRIu64 " bytes", i, bytes);
-        sum += bytes; /* each is below 2^23, and there are at most 2^24 */
+        sum += bytes; /* no overflow: each is below 2^23, and there are at most 2^24 */
     }
     uint64_t rows_bytes;
     enum err err = shard_file_check_rows(f, &rows_bytes, e);
@@ -255,19 +254,19 @@ enum err shard_file_unpack(struct shard_file *f, size_t i, size_t stored, void *
     return ERR_OK;
 }
 
-/* Frame `i` of the blocks, at offset `at` of the file, into f->stored. */
+/* Reads frame `i` of the blocks, at offset `at` of the file, into f->stored. */
 static enum err read_frame(struct shard_file *f, size_t i, uint64_t at, struct errmsg *e)
 {
     return shard_file_fetch(f, i, at, f->head->frame_bytes[i], f->head->frame_crc[i], e);
 }
 
-/* The frame in f->stored, exactly n floats. */
+/* Decompresses the frame in f->stored into exactly n floats. */
 static enum err unpack_frame(struct shard_file *f, size_t i, float *out, size_t n, struct errmsg *e)
 {
     return shard_file_unpack(f, i, f->head->frame_bytes[i], out, n * sizeof *out, e);
 }
 
-/* The part of a frame that lies in [first, first + n) of its block, to its place in out: (n). */
+/* Copies the part of a frame that lies in [first, first + n) of its block to its position in out: (n). */
 static enum err place_frame(struct shard_file *f, size_t i, uint64_t frame_first, size_t elems,
                             uint64_t first, uint64_t n, float *out, struct errmsg *e)
 {

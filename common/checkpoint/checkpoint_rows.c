@@ -1,4 +1,4 @@
-/* The rows of a checkpoint as a whole: what its files have together. */
+/* The rows of a complete checkpoint, over all its files. */
 #include "common/checkpoint/checkpoint_rows.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 struct digests {
     struct sha256 *of[ROW_TABLES_MAX];
-    uint8_t empty[SHA256_BYTES]; /* a bucket without rows */
+    uint8_t empty[SHA256_BYTES]; /* digest of a bucket without rows */
 };
 
 static void digests_close(struct digests *d)
@@ -33,7 +33,7 @@ static bool digests_init(struct digests *d, uint32_t tables)
     return there;
 }
 
-/* The digests of the file's buckets of one table. */
+/* Adds the digests of the file's buckets of one table. */
 static void digests_add(struct digests *d, uint32_t table, const Checkpoint__Rows *h)
 {
     const Checkpoint__RowTable *t = h->table[table];
@@ -64,7 +64,7 @@ static void begin_tables(struct checkpoint_tables *t, const Checkpoint__Rows *h)
     }
 }
 
-/* Does the file speak of the same tables as the files before it? */
+/* Checks that the file has the same tables as the files before it. */
 static enum err same_tables(const struct checkpoint_tables *t, const struct shard_file *f,
                             struct errmsg *e)
 {
@@ -76,7 +76,7 @@ static enum err same_tables(const struct checkpoint_tables *t, const struct shar
     return same ? ERR_OK : checkpoint_corrupt(e, f->path, "its tables are others than expected");
 }
 
-/* File `i` of the checkpoint, open; the first one tells which tables there are. */
+/* Opens file `i` of the checkpoint; the first one defines the tables. */
 static enum err open_rows(struct shard_file *f, const char *dir, const struct manifest *m,
                           uint32_t i, struct checkpoint_tables *t, struct errmsg *e)
 {
@@ -133,7 +133,7 @@ enum err row_sink_take(const struct row_sink *s, const struct row_group *g, stru
     return s->take(s->ctx, g, e);
 }
 
-/* t: which tables the files must have; none: those of the first one. */
+/* t: the tables that the files must have; if empty, those of the first file. */
 static enum err read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
                           const struct row_sink *sink, struct checkpoint_tables *t,
                           struct errmsg *e)

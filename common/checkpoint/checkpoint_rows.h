@@ -1,9 +1,9 @@
-/* Rows of tables in checkpoints. They stand in the shards' files (format 2), behind the blocks, so that a shard's part of a
- * cut stays one file: it is there whole or not at all, and is moved, pruned and discarded as ever.
- *
- * A file has the rows of a range of buckets in zstd frames of about 1 MiB, in ascending order of (bucket, table, mixed
- * key). The head says where each frame begins, so that a reader of some buckets skips the others: a checkpoint loads into
- * any number of ps. It also has a SHA-256 of each bucket of each table, of which a table's digest is made. */
+/* Rows of tables in checkpoints. They are in the shards' files (format 2), after the blocks, so that a shard's part
+ * of a cut stays a single file.
+ * A file has the rows of a range of buckets in zstd frames of about 1 MiB, in ascending order of (bucket, table,
+ * mixed key). The head lists the first bucket of each frame, so that a reader can skip buckets that it does not
+ * need: a checkpoint loads into any number of ps. The head also has a SHA-256 of each bucket of each table; a
+ * table's digest is computed from them. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_ROWS_H
 #define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_ROWS_H
 
@@ -15,82 +15,84 @@
 struct checkpoint_table {
     char name[ROW_TABLE_NAME_MAX];
     uint32_t dim, slots;   /* floats of a row: its weights; its slots, at most 2^16 */
-    uint32_t sketch_bytes; /* counts of admission that a bucket has; 0: none are kept */
+    uint32_t sketch_bytes; /* bytes of admission counts per bucket; 0: none */
 };
 
 enum { CHECKPOINT_ROW_SLOTS_MAX = 1 << 16, CHECKPOINT_SKETCH_BYTES_MAX = 1 << 18 };
 
-/* Rows of one table and one bucket, in ascending order of their mixed keys; or the bucket's counts of admission, before its
- * rows. A bucket that has counted nothing has none. */
+/* Rows of one table and one bucket, in ascending order of their mixed keys; or the bucket's admission counts (its
+ * sketch), which come before its rows. A bucket without counts has no sketch. */
 struct row_group {
-    uint32_t bucket, table, rows; /* the table's place in the list of tables */
+    uint32_t bucket, table, rows; /* table: index in the list of tables */
     const uint64_t *mixed;        /* (rows) */
-    const uint64_t *stamp;        /* (rows) the table clock after the last update */
-    const uint32_t *count;        /* (rows) updates */
+    const uint64_t *stamp;        /* (rows) the table clock after the row's last update */
+    const uint32_t *count;        /* (rows) number of updates */
     const float *values;          /* (rows, dim + slots): weights, then slots */
-    const uint8_t *sketch;        /* (sketch_bytes) rows is 0; NULL: they are rows */
-    uint32_t sketch_bytes;        /* as the table has it */
+    const uint8_t *sketch;        /* (sketch_bytes) a sketch, and rows is 0; NULL: rows */
+    uint32_t sketch_bytes;        /* must equal the table's */
 };
 
-/* What stands for "there are no more". */
+/* Returns whether this is the end marker: no more groups. */
 static inline bool row_group_ends(const struct row_group *g)
 {
     return g->rows == 0 && !g->sketch;
 }
 
-/* What a shard gives to a cut. */
+/* The rows of a shard's part of a cut. */
 struct checkpoint_rows {
     struct bucket_range buckets;
-    uint64_t clock; /* of the tables; the same on all shards */
+    uint64_t clock; /* the table clock, the same on all shards */
     uint32_t tables;
     const struct checkpoint_table *table; /* (tables) the same on all shards */
-    /* The next group, in ascending order of (bucket, table, mixed key); several in a row may be of one bucket and table.
-     * Its memory is valid until the next call. row_group_ends: there are no more. An error ends the writing with it. */
+    /* Returns the next group, in ascending order of (bucket, table, mixed key); consecutive groups can share
+     * bucket and table. Its memory is valid until the next call. row_group_ends is true for the last one. An error
+     * stops the writing. */
     enum err (*next)(void *ctx, struct row_group *g, struct errmsg *e);
     void *ctx;
 };
 
 struct row_sink {
-    /* A group of rows, valid during the call. An error ends the reading with it. */
+    /* Takes a group of rows, valid during the call. An error stops the reading. */
     enum err (*take)(void *ctx, const struct row_group *g, struct errmsg *e);
     void *ctx;
-    /* The same of a sketch; NULL: sketches are passed over. */
+    /* Takes a sketch; NULL: sketches are skipped. */
     enum err (*take_sketch)(void *ctx, const struct row_group *g, struct errmsg *e);
 };
 
-/* Hand the group to whom it is for. Errors: the sink's. */
+/* Passes the group to the right function of the sink. Errors: the sink's. */
 enum err row_sink_take(const struct row_sink *s, const struct row_group *g,
                        struct errmsg *e) MUST_CHECK;
 
-/* What a shard reads. */
+/* The rows that a shard reads. */
 struct checkpoint_rows_wanted {
     struct bucket_range buckets;
     uint32_t tables;
-    const struct checkpoint_table *table; /* (tables) what the checkpoint must have */
+    const struct checkpoint_table *table; /* (tables) the checkpoint must have these tables */
     struct row_sink sink;
 };
 
 /* The tables of a checkpoint. */
 struct checkpoint_tables {
     uint64_t clock;
-    uint32_t tables; /* 0: it has none */
+    uint32_t tables; /* 0: the checkpoint has no tables */
     struct checkpoint_table table[ROW_TABLES_MAX];
     uint64_t rows[ROW_TABLES_MAX];
-    /* SHA-256 over the digests of all buckets, from the first. A bucket's is over key (u64) and weights (f32) of each row,
-     * little-endian, in ascending order of the mixed key. */
+    /* SHA-256 over the digests of all buckets, in order. A bucket's digest is over the key (u64) and the weights
+     * (f32) of each row, little-endian, in ascending order of the mixed key. */
     uint8_t digest[ROW_TABLES_MAX][SHA256_BYTES];
 };
 
-/* Of a loaded checkpoint, from the heads of its files. Errors: as checkpoint_load. */
+/* Reads the tables of a loaded checkpoint from the heads of its files. Errors: as checkpoint_load. */
 enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
                                 struct checkpoint_tables *t, struct errmsg *e) MUST_CHECK;
 
-/* The rows of these buckets, in ascending order of (bucket, table, mixed key), from however many files hold them; only
- * frames that have some are read. Checksums and order are checked. Errors: as checkpoint_read; those of the sink.
- * Memory: about 3 MiB beside the heads. */
+/* Passes the rows of these buckets to the sink, in ascending order of (bucket, table, mixed key), from all files
+ * that contain them. Only frames with such rows are read. Checksums and order are checked. Needs about 3 MiB of
+ * memory besides the heads. Errors: as checkpoint_read; the sink's. */
 enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
                               const struct row_sink *sink, struct errmsg *e) MUST_CHECK;
-/* The same of what a shard wants. Errors: also ERR_STATE: it has no tables; ERR_CORRUPT: it has others. */
+/* Same for a shard's request. Errors: also ERR_STATE the checkpoint has no tables; ERR_CORRUPT it has other
+ * tables. */
 enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
                                 const struct checkpoint_rows_wanted *w,
                                 struct errmsg *e) MUST_CHECK;

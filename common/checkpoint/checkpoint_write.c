@@ -1,8 +1,8 @@
-/* Writing one shard's file.
- * Happy path: magic -> per block, per frame: compress (level 1), append -> rows of tables -> head with the frames'
- * sizes and CRCs -> tail -> commit. Failure modes: no memory, no room, a failed fsync or rename:
- * the temporary file is removed, the error names the path; other files and older checkpoints are
- * not touched. Killed: a temporary file, for checkpoint_prune. */
+/* Writes a shard's file: magic; for each block, each frame compressed (level 1); rows of tables; the head with the
+ * frames' sizes and CRCs; the tail; commit.
+ * Failures: if memory or space runs out, or fsync or rename fails, the temporary file is removed, and the error
+ * names the path; other files and older checkpoints are unchanged. If the process is killed, a temporary file is
+ * left for checkpoint_prune. */
 #include "common/checkpoint/checkpoint_file.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ struct shard_writer {
     uint64_t *frame_bytes; /* (frames) */
     uint32_t *frame_crc;   /* (frames) */
     size_t frames, frames_written;
-    struct rows_writer rows; /* zeros: the job has no tables */
+    struct rows_writer rows; /* zeros if the job has no tables */
 };
 
 static enum err out_of_memory(const char *path, struct errmsg *e)
@@ -34,7 +34,7 @@ static void writer_close(struct shard_writer *w)
     mem_free(w->frame_crc);
 }
 
-/* On error the caller closes all the same. */
+/* The caller must call writer_close, also after an error. */
 static enum err writer_init(struct shard_writer *w, const char *path,
                             const struct checkpoint_shard *s, struct errmsg *e)
 {
@@ -121,7 +121,7 @@ static enum err write_all(struct shard_writer *w, uint64_t cut, const struct che
     return err;
 }
 
-/* DIR/cut-N, there to last. */
+/* Creates DIR/cut-N; it survives a power cut. */
 static enum err make_folder(const char *dir, uint64_t cut, struct errmsg *e)
 {
     char folder[FILES_PATH_MAX];

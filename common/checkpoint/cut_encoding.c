@@ -1,4 +1,5 @@
-/* A cut's encoding.json. The manifest has its size and checksum, so that weights are never read with the words of others. */
+/* A cut's encoding.json. The manifest has its size and checksum, so that weights are never used with another
+ * encoding. */
 #include <inttypes.h>
 #include <zlib.h>
 

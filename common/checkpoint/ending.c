@@ -39,7 +39,7 @@ enum ending ending_of(const struct manifest *m, const struct job *job)
     return job->early_stopping.patience ? ENDING_EARLY : ENDING_NONE;
 }
 
-/* *m is the caller's. */
+/* The caller owns *m. */
 static enum err read_newest(const char *checkpoints, struct manifest *m)
 {
     struct errmsg e;

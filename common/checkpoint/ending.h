@@ -1,5 +1,5 @@
-/* Is the job over already? What a ps, or a worker that is not the chief, can tell from the newest cut before it
- * holds anything: the chief alone knows for sure, since it may have been told to train on. */
+/* Whether the job is done already, judged from the newest cut. A ps or a worker other than the chief checks this
+ * at its start. Only the chief knows for sure: a user can have restarted it with more epochs. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 #define GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 
@@ -7,37 +7,41 @@
 #include "common/job/job.h"
 
 enum ending {
-    ENDING_NONE,  /* there is something to learn, as far as can be seen */
-    ENDING_EARLY, /* it was stopped early: another patience would go on */
-    ENDING_DONE,  /* all epochs that our job file asks for are learned */
+    ENDING_NONE,  /* the job is not done, as far as the cut shows */
+    ENDING_EARLY, /* stopped early: with another patience, training would continue */
+    ENDING_DONE,  /* all epochs of our job file are learned */
 };
 
-/* Who finds a job done, and would not stay, waits as long for a chief that was told to train on. */
+/* A process that finds the job done and would exit waits this long for a chief that continues training. */
 enum { ENDING_ALONE_MS = 10000 };
 
-/* What is told of a job that is done. */
+/* The learned state of a job that is done. */
 struct over {
-    uint64_t epochs; /* that were learned; 0: nothing is known */
+    uint64_t epochs; /* learned epochs; 0: unknown */
     char run[JOB_NAME_MAX];
 };
 void over_set(struct over *o, uint64_t epochs, const char *run);
-/* All that our job file asks for was learned then, in the run that it names. A job that was stopped early is not. */
+/* Returns whether everything that our job file requires is learned, in the run that it names. False for a job that
+ * was stopped early. */
 bool over_suffices(const struct over *o, const struct job *job);
 
-/* The job names a run (checkpoint.run), and this is of another: the first cut of the next may be due. */
+/* Returns whether the manifest belongs to another run than checkpoint.run names: the next run may not have a cut
+ * yet. */
 bool ending_is_of_another_run(const struct manifest *m, const struct job *job);
 
-/* Of a manifest of any job. */
+/* Judges a manifest, of this or another job. */
 enum ending ending_of(const struct manifest *m, const struct job *job);
 
-/* Of the newest cut under DIR/checkpoints, which is *m where there is an ending: the caller's. The log says so. Where
- * the folder cannot be read, or is of storage that this process does not see, there is none, nor where a file of that
- * cut is damaged or missing: the chief goes back behind it. Thread: start-up; reads one manifest and its files' heads. */
+/* Judges the newest cut under DIR/checkpoints and logs the result if the job is done. Then *m is the cut's
+ * manifest, which the caller owns. Returns ENDING_NONE if the directory cannot be read or is on storage that this
+ * process does not see. It does so, too, if a file of that cut is damaged or missing: the chief will roll back to
+ * an older one. Thread: start-up's; reads one manifest and the heads of its files. */
 enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m);
 
-/* The same for one that has trained, up to this generation (0: it has not), and has lost the chief: the newest cut says
- * that the job is done, and is no older than that. A job that was reopened has a final cut of an earlier generation. One
- * that has not trained takes ENDING_DONE alone. The log says nothing. Reads one manifest. */
+/* Same for a process that has lost the chief, without a log line. `generation` is the last one in which the
+ * process trained (0: none). Returns true if the newest cut says that the job is done and is not from an earlier
+ * generation: a reopened job has such an old final cut. A process that has not trained accepts only ENDING_DONE.
+ * Reads one manifest and the heads of its files. */
 bool ending_seen(const char *checkpoints, const struct job *job, uint64_t generation);
 
 #endif

@@ -1,5 +1,5 @@
-/* The manifest: struct <-> protobuf <-> file. What it says is checked both ways, as in a cluster
- * the numbers of its files come from other processes. */
+/* The manifest: conversion between struct, protobuf message and file. Its contents are checked in both directions,
+ * because in a cluster the entries of its files come from other processes. */
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/store.h"
 
@@ -14,7 +14,7 @@
 
 enum { UUID_CHARACTERS = 36 };
 
-/* What the struct and the protobuf form have under the same name. */
+/* Members with the same name in the struct and in the protobuf message. */
 #define MANIFEST_NUMBERS(X)                                                                        \
     X(cut)                                                                                         \
     X(generation)                                                                                  \
@@ -60,7 +60,7 @@ uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)
     return m->redo.there ? m->redo.epoch : m->step / per_epoch;
 }
 
-/* Do the files cover [0, total_elems) once, in order? `why` says what does not fit. */
+/* Checks that the files cover [0, total_elems) exactly once, in order; if not, `why` has the reason. */
 static bool files_cover(const struct manifest *m, char why[128])
 {
     uint64_t at = 0;
@@ -72,7 +72,7 @@ static bool files_cover(const struct manifest *m, char why[128])
     for (uint32_t i = 0; i < m->files; i++) {
         const struct checkpoint_file *f = &m->file[i];
         bool empty = f->elems == 0 && f->first_elem <= m->total_elems;
-        if (!store_is_shard(f->name)) { /* names are joined to a path */
+        if (!store_is_shard(f->name)) { /* names become part of a path */
             (void)snprintf(why, 128, "\"%.31s\" is no name of a file", f->name);
             return false;
         }
@@ -90,7 +90,7 @@ static bool files_cover(const struct manifest *m, char why[128])
     return at == m->total_elems;
 }
 
-/* With tables: do the files cover all buckets once, in order? Without: have they none? */
+/* With tables: checks that the files cover all buckets exactly once, in order. Without: that they have none. */
 static bool files_cover_buckets(const struct manifest *m, char why[128])
 {
     uint32_t at = 0, all = m->tables ? ROW_BUCKETS : 0;
@@ -121,7 +121,7 @@ static bool is_whole(const struct manifest *m, char why[128])
     return files_cover(m, why) && files_cover_buckets(m, why);
 }
 
-/* The protobuf form of a manifest; all strings and arrays but these are borrowed from it. */
+/* A manifest as a protobuf message; it borrows all strings and arrays that are not members here. */
 struct packed {
     Checkpoint__Manifest head;
     Checkpoint__Eval eval;
@@ -157,7 +157,7 @@ static enum err pack_files(struct packed *p, const struct manifest *m)
     return ERR_OK;
 }
 
-/* The double arrays stay m's: protobuf-c's structs know no const, and packing changes nothing. */
+/* The arrays of doubles still belong to m. protobuf-c's structs have no const, but packing changes nothing. */
 static void pack_sums(struct packed *p, struct manifest *m)
 {
     for (size_t i = 0; i < CHECKPOINT_EPOCHS; i++) {
@@ -218,7 +218,7 @@ static void pack_counts(struct packed *p, const struct manifest *m)
     p->head.table = p->tables;
 }
 
-/* m: a flat copy, whose arrays are borrowed. */
+/* m: a shallow copy; its arrays are borrowed. */
 static enum err pack(struct packed *p, struct manifest *m)
 {
     *p = (struct packed){0};
@@ -281,7 +281,7 @@ enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes
     return err;
 }
 
-/* Copies of what protobuf-c has unpacked; the caller closes m on error. */
+/* Copies strings and arrays from the protobuf message. On error the caller must close m. */
 static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
 {
     m->identity_text = mem_strdup(h->identity_text);
@@ -357,7 +357,7 @@ static void unpack_counts(const Checkpoint__Manifest *h, struct manifest *m)
     }
 }
 
-/* Does it fit struct manifest? Else what does not. */
+/* Returns what does not fit struct manifest, or NULL if everything fits. */
 static const char *misfit(const Checkpoint__Manifest *h)
 {
     if (strlen(h->uuid) > UUID_CHARACTERS)

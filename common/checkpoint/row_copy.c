@@ -8,7 +8,7 @@
 
 enum { PIECE_BYTES_MIN = 1 << 12, PIECE_BYTES_MAX = 1 << 20 };
 
-/* Groups as row_frame.h has them. */
+/* Groups in the format of row_frame.h. */
 struct row_piece {
     uint8_t *data; /* (room) */
     size_t room, used;
@@ -52,7 +52,7 @@ void row_copy_close(struct row_copy *c)
     *c = (struct row_copy){.pieces = 0};
 }
 
-/* A piece more, for at least `least` bytes: the first ones are small. */
+/* Adds a piece of at least `least` bytes. The first pieces are small. */
 static enum err add_piece(struct row_copy *c, size_t least)
 {
     if (c->pieces == c->room) {

@@ -1,4 +1,4 @@
-/* Rows of tables in memory, in the order in which a checkpoint has them. Pure. */
+/* Rows of tables in memory, in a checkpoint's order. Pure. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ROW_COPY_H
 #define GRADWIRE_COMMON_CHECKPOINT_ROW_COPY_H
 
@@ -7,7 +7,7 @@
 struct row_piece;
 
 struct row_copy {
-    struct checkpoint_rows head; /* its `next` hands out the rows, `ctx` is this copy */
+    struct checkpoint_rows head; /* its `next` returns the rows; its `ctx` is this copy */
     struct checkpoint_table table[ROW_TABLES_MAX];
     uint64_t rows;
     uint32_t pieces, room;
@@ -16,13 +16,14 @@ struct row_copy {
     size_t next_at;
 };
 
-/* No row is there. head.ctx points to *c, which does not move from here on. Owns: nothing before the first row. */
+/* Makes an empty copy. head.ctx points to *c, which must not move afterwards. Allocates nothing. */
 void row_copy_init(struct row_copy *c, const struct checkpoint_table *table, uint32_t tables,
                    struct bucket_range buckets, uint64_t clock);
 void row_copy_close(struct row_copy *c);
-/* The group behind all others, which is in order (struct checkpoint_rows). Errors: ERR_NOMEM: nothing is added. */
+/* Appends a copy of the group, which must come in order (struct checkpoint_rows). Errors: ERR_NOMEM; then nothing
+ * is added. */
 enum err row_copy_add(struct row_copy *c, const struct row_group *g) MUST_CHECK;
-/* `next` begins with the first row again. */
+/* Makes `next` start again with the first row. */
 void row_copy_rewind(struct row_copy *c);
 
 #endif

@@ -49,7 +49,7 @@ void row_sketch_encode(void *out, const struct row_group *g)
     (void)put(put(out, head, sizeof head), g->sketch, g->sketch_bytes);
 }
 
-/* head: of a group that has so many bytes at most. */
+/* `head` is the group's; `bytes` is all that can belong to it. */
 static size_t decode_sketch(const void *data, size_t bytes, const uint32_t head[4],
                             const struct checkpoint_table *table, struct row_group *g)
 {
@@ -91,7 +91,7 @@ size_t row_group_decode(const void *data, size_t bytes, const struct checkpoint_
     return all;
 }
 
-/* Does the group begin behind `at`? */
+/* Does the group start after `at`? */
 static bool is_behind(const struct row_place *at, const struct row_group *g)
 {
     if (!at->there || g->bucket > at->bucket)

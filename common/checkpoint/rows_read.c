@@ -1,5 +1,5 @@
-/* Reading the rows of shards' files: the head says which frames have the buckets that are wanted; the others are skipped.
- * What is in a frame is judged before it is handed on: sizes, buckets and order. */
+/* Reads rows from shards' files. The head says which frames have the requested buckets; others are skipped. A
+ * frame's sizes, buckets and order are checked before its rows are passed on. */
 #include <inttypes.h>
 #include <string.h>
 #include <zstd.h>
@@ -27,7 +27,7 @@ static const char *table_misfit(const Checkpoint__RowTable *t, const Checkpoint_
     return NULL;
 }
 
-/* Frame `i` of the rows. */
+/* Checks frame `i` of the rows. */
 static const char *frame_misfit(const Checkpoint__Rows *h, size_t i)
 {
     if (h->frame_plain[i] == 0 || h->frame_plain[i] > ROW_FRAME_BYTES_MAX)
@@ -100,11 +100,12 @@ static void list_tables(const Checkpoint__Rows *h, struct checkpoint_table *tabl
         table[i] = (struct checkpoint_table){.dim = h->table[i]->dim,
                                              .slots = h->table[i]->slots,
                                              .sketch_bytes = h->table[i]->sketch_bytes};
-        memcpy(table[i].name, h->table[i]->name, strlen(h->table[i]->name)); /* table_misfit */
+        /* fits: table_misfit has checked it */
+        memcpy(table[i].name, h->table[i]->name, strlen(h->table[i]->name));
     }
 }
 
-/* The groups of the frame in f->rows_plain that are in these buckets. */
+/* Passes the groups of the frame in f->rows_plain that are in these buckets to the sink. */
 static enum err hand_on(const struct shard_file *f, size_t frame, struct bucket_range of,
                         const struct checkpoint_table *table, struct row_place *at,
                         const struct row_sink *sink, struct errmsg *e)
@@ -127,7 +128,7 @@ static enum err hand_on(const struct shard_file *f, size_t frame, struct bucket_
     return ERR_OK;
 }
 
-/* Does frame `i` have rows of these buckets? Its last bucket is at most the next frame's first. */
+/* Can frame `i` have rows of these buckets? Its last bucket is at most the next frame's first one. */
 static bool is_wanted(const Checkpoint__Rows *h, size_t i, struct bucket_range of)
 {
     uint32_t last = i + 1 < h->n_frame_bucket ? h->frame_bucket[i + 1] : h->end_bucket - 1;

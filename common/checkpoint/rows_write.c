@@ -1,5 +1,5 @@
-/* Happy path: next group -> its rows, as many as fit, into the frame -> a full frame is packed and appended -> ... -> the
- * last frame. A bucket's digest is made beside. Memory: a frame, packed and not, and 36 bytes for each bucket and table. */
+/* Each group's rows fill the frame; a full frame is compressed and appended. Meanwhile the digest of each bucket
+ * is computed. Memory: one frame, plain and compressed, and 36 bytes for each bucket and table. */
 #include "common/checkpoint/rows_write.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ uint64_t rows_writer_rows(const struct rows_writer *w)
     return rows;
 }
 
-/* *array = the same with room for `n` elements; false: it stays. */
+/* Reallocates *array for `n` elements; returns false, with *array unchanged, if memory runs out. */
 static bool grow(void **array, size_t n, size_t size)
 {
     void *p = mem_resize(*array, n, size);
@@ -86,7 +86,7 @@ static enum err room_for_a_frame(struct rows_writer *w, struct errmsg *e)
     return ERR_OK;
 }
 
-/* The frame, if something is in it, goes out. */
+/* Writes the frame if it is not empty. */
 static enum err end_frame(struct rows_writer *w, struct errmsg *e)
 {
     if (w->used == 0)
@@ -103,7 +103,7 @@ static enum err end_frame(struct rows_writer *w, struct errmsg *e)
     return ERR_OK;
 }
 
-/* Nothing is in the frame: it begins with this bucket. */
+/* Starts an empty frame with this bucket. */
 static enum err begin_frame(struct rows_writer *w, uint32_t bucket, struct errmsg *e)
 {
     enum err err = room_for_a_frame(w, e);
@@ -112,7 +112,7 @@ static enum err begin_frame(struct rows_writer *w, uint32_t bucket, struct errms
     return err;
 }
 
-/* Room in the frame for at least one row of `width` floats of this bucket; how many: *fits. */
+/* Makes room in the frame for at least one row of `width` floats of this bucket. *fits: how many rows fit. */
 static enum err room_for_rows(struct rows_writer *w, uint32_t bucket, uint32_t width,
                               uint32_t *fits, struct errmsg *e)
 {
@@ -157,7 +157,7 @@ static enum err put_sketch(struct rows_writer *w, const struct row_group *g, str
     return ERR_OK;
 }
 
-/* The digest of the bucket that is over. */
+/* Finishes the digest of the bucket that has ended. */
 static enum err end_bucket(struct rows_writer *w, struct errmsg *e)
 {
     if (!w->hash)

@@ -1,4 +1,4 @@
-/* The rows' part of a shard's file while it is written: frames, and what the head says of them. */
+/* Writes the rows of a shard's file: the frames, and their description in the head. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ROWS_WRITE_H
 #define GRADWIRE_COMMON_CHECKPOINT_ROWS_WRITE_H
 
@@ -9,20 +9,21 @@
 struct rows_writer {
     const struct checkpoint_rows *rows;
     struct frame_file *out;
-    uint8_t *plain; /* (ROW_FRAME_BYTES) the frame that is being filled */
+    uint8_t *plain; /* (ROW_FRAME_BYTES) the frame being filled */
     size_t used;
     struct row_place at;
-    struct sha256 *hash; /* of the bucket and table in `at` */
+    struct sha256 *hash; /* of the bucket and table of `at` */
     Checkpoint__Rows head;
-    size_t frames_room; /* of its arrays about frames */
+    size_t frames_room; /* capacity of its arrays about frames */
     Checkpoint__RowTable table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
 };
 
-/* Append all rows to `out`. `w->head` is then what the file's head has of them, until rows_writer_close. On error the
- * caller closes all the same. Errors: ERR_IO, ERR_NOMEM; ERR_STATE for rows out of order; those of rows->next. */
+/* Appends all rows to `out`. w->head then describes them for the file's head, valid until rows_writer_close, which
+ * the caller must call also after an error. Errors: ERR_IO, ERR_NOMEM; ERR_STATE rows are out of order; errors of
+ * rows->next. */
 enum err rows_writer_run(struct rows_writer *w, const struct checkpoint_rows *rows,
                          struct frame_file *out, struct errmsg *e) MUST_CHECK;
 void rows_writer_close(struct rows_writer *w);
-uint64_t rows_writer_rows(const struct rows_writer *w); /* of all tables */
+uint64_t rows_writer_rows(const struct rows_writer *w); /* over all tables */
 
 #endif

@@ -1,4 +1,5 @@
-/* Files of cuts between a ps and a chief that share no storage (proto: StorePut, StoreGet, StoreAnswer). */
+/* File names of cuts, as exchanged between a ps and a chief that share no storage (proto: StorePut, StoreGet,
+ * StoreAnswer). */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_STORE_H
 #define GRADWIRE_COMMON_CHECKPOINT_STORE_H
 
@@ -6,8 +7,8 @@
 
 enum { STORE_PIECE_BYTES = 1 << 20, STORE_NAME_MAX = 32 };
 
-/* Is it the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json? Nothing else is ever opened for a
- * peer. */
+/* Return whether `file` is the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json. No
+ * other file is ever opened for a peer. */
 bool store_is_shard(const char *file);
 bool store_is_manifest(const char *file);
 bool store_is_encoding(const char *file);

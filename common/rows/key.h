@@ -1,7 +1,7 @@
-/* Keys of rows, and which shard owns which. A key is any 64-bit value. Inside gradwire a row's name is its mixed key,
- * splitmix64's finalizer of the key: a bijection whose results spread evenly whatever the keys are, so that ranges of
- * mixed keys share the work. The top 12 bits are the row's bucket. Shards own runs of buckets, the same for all tables;
- * a shard cuts its run into 16 parts by the same rule. All of this is a pure function. */
+/* Keys of rows, and the shards that own them. A key is any 64-bit value. Inside gradwire a row is identified by
+ * its mixed key, which is splitmix64's finalizer applied to the key: a bijection whose results are evenly spread,
+ * so that ranges of mixed keys share the work evenly. The top 12 bits of the mixed key are the row's bucket. Each
+ * shard owns consecutive buckets, the same for all tables, and divides them into 16 parts by the same rule. Pure. */
 #ifndef GRADWIRE_COMMON_ROWS_KEY_H
 #define GRADWIRE_COMMON_ROWS_KEY_H
 
@@ -17,7 +17,7 @@ static inline uint64_t key_mix(uint64_t key)
     return z ^ (z >> 31);
 }
 
-/* The key whose mixed key this is. */
+/* Returns the key that has this mixed key. */
 uint64_t key_unmix(uint64_t mixed);
 
 static inline uint32_t key_bucket(uint64_t mixed)
@@ -30,7 +30,7 @@ struct bucket_range {
     uint32_t first, end;
 };
 
-/* Those of range i of n that `of` is cut into. Some are empty if n is larger than the number of buckets. */
+/* Returns range i of the n ranges that `of` is divided into. Some are empty if n exceeds the number of buckets. */
 static inline struct bucket_range bucket_share(struct bucket_range of, uint32_t i, uint32_t n)
 {
     uint64_t buckets = of.end - of.first;
@@ -38,19 +38,19 @@ static inline struct bucket_range bucket_share(struct bucket_range of, uint32_t 
                                  of.first + (uint32_t)(buckets * (i + 1) / n)};
 }
 
-/* Of shard i of n. */
+/* Returns the buckets of shard i of n. */
 static inline struct bucket_range bucket_shard(uint32_t i, uint32_t n)
 {
     return bucket_share((struct bucket_range){0, ROW_BUCKETS}, i, n);
 }
 
-/* Of part `part` of a shard's buckets. */
+/* Returns the buckets of part `part` of a shard. */
 static inline struct bucket_range bucket_part(struct bucket_range shard, uint32_t part)
 {
     return bucket_share(shard, part, ROW_PARTS);
 }
 
-/* How many of these keys, which ascend, lie below bucket `bucket`, which may be ROW_BUCKETS. */
+/* Returns how many of these ascending keys are below bucket `bucket`, which can be ROW_BUCKETS. */
 size_t key_below(const uint64_t *mixed, size_t n, uint32_t bucket);
 
 #endif

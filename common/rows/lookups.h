@@ -1,5 +1,5 @@
-/* What one microbatch looks up in tables. The loader makes it (worker/data), the model reads it (worker/model), and the
- * step asks the shards for its keys and pushes gradients by them (worker/step, worker/driver). */
+/* The table lookups of one microbatch. The loader makes them (worker/data), the model reads them (worker/model),
+ * and the step requests their keys from the shards and pushes their gradients (worker/step, worker/driver). */
 #ifndef GRADWIRE_COMMON_ROWS_LOOKUPS_H
 #define GRADWIRE_COMMON_ROWS_LOOKUPS_H
 
@@ -15,27 +15,27 @@ struct key_list {
     const uint64_t *mixed; /* (keys) */
 };
 
-/* One key column that one list covers; n is the microbatch's number of rows. */
+/* One key column, which uses one list; n is the microbatch's number of rows. */
 struct lookup_column {
-    uint32_t width;        /* places of a row: 1, or max_values */
-    const uint32_t *count; /* (n) places in use; NULL: all `width` */
-    const uint32_t
-        *at; /* (n, width): which key of the list; LOOKUP_NONE: reads zeros, touches nothing */
-    const float *weight; /* (n, width); NULL: all 1 */
+    uint32_t width;        /* positions per row: 1, or max_values */
+    const uint32_t *count; /* (n) positions in use; NULL: all `width` */
+    /* (n, width): index of the key in the list; LOOKUP_NONE: reads zeros and touches no row */
+    const uint32_t *at;
+    const float *weight; /* (n, width); NULL: all are 1 */
 };
 
 struct leaf_keys {
     uint32_t lists;
     const struct key_list *list;        /* (lists) */
-    uint32_t columns;                   /* lookups of the job, each of one list and one column */
+    uint32_t columns;                   /* lookups of the job, each with one list and one column */
     const struct lookup_column *column; /* (columns) */
 };
 
-/* The rows of one leaf, beside its leaf_keys: of each table of the row layout. */
+/* The rows of one leaf, with its leaf_keys: for each table of the row layout. */
 struct leaf_rows {
     const float *w[ROW_TABLES_MAX]; /* (keys of the table's list, dim) */
-    float
-        *dw[ROW_TABLES_MAX]; /* the same: backward adds into it; zeros before. NULL in evaluation */
+    /* same shape, zero at first: backward adds to it; NULL in evaluation */
+    float *dw[ROW_TABLES_MAX];
 };
 
 #endif

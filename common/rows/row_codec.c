@@ -14,7 +14,7 @@ bool row_codecs_encode(const enum row_codec *codec, uint32_t tables)
     return false;
 }
 
-/* A row whose values are finite. */
+/* The bytes of a row whose values are finite. */
 static size_t encoded_bytes(enum row_codec c, uint32_t dim)
 {
     return c == ROW_CODEC_NONE   ? dim * sizeof(float)
@@ -52,7 +52,7 @@ void row_encoder_begin(struct row_encoder *e, enum row_codec c, const struct row
     memset(out, 0, bits_bytes(c, n));
 }
 
-/* As common/codec/codec_int8.c has it, a block being a row. */
+/* As in common/codec/codec_int8.c, with a row as the block. */
 static void put_int8(uint8_t *out, const float *w, uint32_t dim, uint32_t most_bits, uint64_t key)
 {
     float most, s;
@@ -72,7 +72,7 @@ void row_encoder_put(struct row_encoder *e, uint32_t i, uint64_t mixed, const fl
     uint32_t most = e->codec == ROW_CODEC_NONE ? 0 : kernels()->abs_bits(w, e->dim);
     bool raw = most >= 0x7f800000;
     if (raw)
-        e->raw[i / 8] |= (uint8_t)(1 << (i % 8)); /* little-endian words of 32 */
+        e->raw[i / 8] |= (uint8_t)(1 << (i % 8)); /* same as little-endian words of 32 bits */
     switch (raw ? ROW_CODEC_NONE : e->codec) {
     case ROW_CODEC_NONE:
         memcpy(e->out, w, e->dim * sizeof *w);

@@ -1,20 +1,19 @@
-/* What has become of a table's rows: on one shard, or on all of them. A rejected step and a duplicate count nothing. */
+/* Statistics of a table's rows, for one shard or for all. Rejected steps and duplicates are not counted. */
 #ifndef GRADWIRE_COMMON_ROWS_ROW_COUNTS_H
 #define GRADWIRE_COMMON_ROWS_ROW_COUNTS_H
 
 #include <stdint.h>
 
 struct row_counts {
-    uint64_t rows; /* there now */
-    /* since the job began: */
-    uint64_t admitted; /* rows made */
-    uint64_t
-        refused; /* gradients of touches that would have made a row, where memory for it was refused */
-    uint64_t dropped; /* gradients of touches that admission made no row for */
-    uint64_t evicted; /* rows gone */
+    uint64_t rows; /* present rows */
+    /* since the job's start: */
+    uint64_t admitted; /* rows created */
+    uint64_t refused;  /* gradients for new rows that could not be created for lack of memory */
+    uint64_t dropped;  /* gradients for keys that admission did not admit */
+    uint64_t evicted;  /* rows removed */
 };
 
-/* The fields, under the names that messages and files have for them. */
+/* The members, with their names in messages and files. */
 #define ROW_COUNTS(X)                                                                              \
     X(rows)                                                                                        \
     X(admitted)                                                                                    \

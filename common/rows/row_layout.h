@@ -1,5 +1,5 @@
-/* The tables of a job, as all processes know them. Tables that the same columns look up share one list of keys: it is
- * made, sent and sorted once. */
+/* The tables of a job, as all processes know them. Tables that are looked up by the same columns share one list of
+ * keys, which is built, sent and sorted once. */
 #ifndef GRADWIRE_COMMON_ROWS_ROW_LAYOUT_H
 #define GRADWIRE_COMMON_ROWS_ROW_LAYOUT_H
 
@@ -11,16 +11,19 @@
 
 enum { ROW_TABLES_MAX = 64, ROW_DIM_MAX = 4096, ROW_TABLE_NAME_MAX = 64 };
 
-/* No body of rows is larger, nor is an answer: a peer's word alone makes nobody ask for more memory. */
+/* Limit of a body of rows and of a reply with rows, so that a peer's number alone cannot make us allocate more
+ * memory. */
 #define ROWS_BODY_MAX (UINT64_C(1) << 30)
 
-/* Admission: which touch makes a row, and how one that is not there reads. Zeros: the first touch makes it, and it reads
- * as its first value before. */
+/* Admission: which touch of a key creates its row, and what a missing row reads as. Zeros: the first touch creates
+ * it, and a missing row reads as its first value. */
 struct row_admission {
-    uint32_t min_count; /* so many touches, up to ROW_MIN_COUNT_MAX; 0, 1: the first */
-    float probability;  /* each touch makes it with this, below 1; 0: the first touch */
-    bool initial;       /* it reads as its first value; false: as zeros */
-    uint32_t sketch_mb; /* min_count: of counts, for the shards of all ps together */
+    /* number of touches needed, up to ROW_MIN_COUNT_MAX; 0 or 1: the first touch */
+    uint32_t min_count;
+    /* probability (below 1) that a touch creates the row; 0: the first touch does */
+    float probability;
+    bool initial;       /* a missing row reads as its first value; false: as zeros */
+    uint32_t sketch_mb; /* with min_count: memory for counts, over the shards of all ps */
 };
 enum { ROW_MIN_COUNT_MAX = 255, ROW_SKETCH_MB_MAX = 1024 };
 
@@ -32,28 +35,28 @@ static inline bool row_admission_on(const struct row_admission *a)
 struct row_table_spec {
     char name[ROW_TABLE_NAME_MAX];
     uint32_t dim;
-    uint32_t list; /* whose keys look it up */
+    uint32_t list; /* the list with its keys */
     enum init_kind init;
     float init_value, init_center; /* as in struct tensor */
     struct row_admission admission;
-    bool has_optimizer;         /* false: the job's updates its rows */
-    struct optimizer optimizer; /* lazy */
-    /* Eviction: a row is gone so many clocks after its last touch; 0: it stays. */
+    bool has_optimizer;         /* false: the job's optimizer updates its rows */
+    struct optimizer optimizer; /* must be lazy */
+    /* Eviction: a row is removed this many clocks after its last touch; 0: never. */
     uint32_t unseen_steps;
 };
 enum { ROW_UNSEEN_STEPS_MAX = 1 << 24 };
 
-/* What becomes of a row that is to be made, where the memory for rows (ps.memory) is full; the numbers travel. */
+/* What to do with a new row if the memory for rows (ps.memory) is full. The numbers are on the wire. */
 enum row_full {
-    ROW_FULL_STOP,   /* the job ends */
-    ROW_FULL_EVICT,  /* the rows whose last touch is the oldest go */
-    ROW_FULL_REFUSE, /* it is not made */
+    ROW_FULL_STOP,   /* end the job */
+    ROW_FULL_EVICT,  /* remove the rows with the oldest last touch */
+    ROW_FULL_REFUSE, /* do not create it */
 };
 
-/* row_codec.h; the numbers travel. */
+/* See row_codec.h. The numbers are on the wire. */
 enum row_codec { ROW_CODEC_NONE, ROW_CODEC_FP16, ROW_CODEC_BF16, ROW_CODEC_INT8 };
 
-/* Of each table: how its gradients and its rows travel. The chief's hold for all. */
+/* The codecs of each table, for its gradients and its rows. The chief's choice applies to all processes. */
 struct row_codecs {
     enum row_codec push[ROW_TABLES_MAX], reply[ROW_TABLES_MAX];
 };
@@ -62,15 +65,15 @@ struct row_layout {
     uint32_t lists, tables;
     struct row_codecs codecs;
     struct row_table_spec
-        table[ROW_TABLES_MAX]; /* in the job file's order; lists appear in ascending order */
+        table[ROW_TABLES_MAX]; /* in the job file's order; their list numbers ascend */
 };
 
-/* The first value of a row: w (dim), a function of (seed, table's name, mixed key, column) alone. */
+/* Writes the first value of a row, w (dim): a function of (seed, table's name, mixed key, column) only. */
 void row_first_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w);
-/* What a row that is not there reads as: w (dim). */
+/* Writes what a missing row reads as: w (dim). */
 void row_absent_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w);
 
-/* Floats that a key of this list has in all of its tables together. */
+/* Returns the floats of one key of this list, over all tables of the list. */
 uint32_t row_layout_list_dim(const struct row_layout *l, uint32_t list);
 
 #endif

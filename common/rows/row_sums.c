@@ -32,7 +32,7 @@ static void forget_room(struct row_sums *s, uint32_t list)
     }
 }
 
-/* Room for so many keys of a list; what it had is lost if it must grow. */
+/* Makes room for `keys` keys of a list. If it must grow, its contents are lost. */
 static enum err reserve(struct row_sums *s, uint32_t list, uint64_t keys)
 {
     if (keys <= s->list[list].room)
@@ -78,7 +78,7 @@ enum err row_sums_begin(struct row_sums *s, const struct leaf_keys *keys)
     return ERR_OK;
 }
 
-/* One of the two sides of a merge. */
+/* One side of a merge. */
 struct side {
     const struct row_sums *of;
     uint32_t at, keys;

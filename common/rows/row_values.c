@@ -30,7 +30,7 @@ void row_values_close(struct row_values *v)
     *v = (struct row_values){0};
 }
 
-/* A quarter more than is wanted, so that steps of about the same size soon allocate nothing. */
+/* A quarter more than requested, so that steps of similar size soon allocate nothing. */
 static uint32_t roomy(uint32_t keys)
 {
     uint64_t room = (uint64_t)keys + keys / 4 + 16;
@@ -66,7 +66,8 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys, 
 
 /* ---- the union of leaves' keys ---- */
 
-/* out (at most na + nb) = the distinct keys of a (na) and b (nb), both ascending; returns how many. */
+/* Merges the ascending keys a (na) and b (nb) into `out` without duplicates; returns their number. `out` has room
+ * for na + nb. */
 static size_t merge(uint64_t *out, const uint64_t *a, size_t na, const uint64_t *b, size_t nb)
 {
     size_t n = 0, i = 0, j = 0;
@@ -87,7 +88,8 @@ static size_t keys_of(const struct leaf_keys *leaf, uint32_t list)
     return leaf ? leaf->list[list].keys : 0;
 }
 
-/* out = the union of n leaves' keys of one list; out and scratch have room for all of them one behind the other. */
+/* Writes the union of n leaves' keys of one list to `out`. `out` and `scratch` have room for all keys of all
+ * leaves. */
 static size_t unite(uint64_t *out, uint64_t *scratch, const struct leaf_keys *const *leaf,
                     uint32_t n, uint32_t list)
 {
@@ -146,7 +148,7 @@ enum err row_values_want(struct row_values *v, const struct leaf_keys *const *le
     return err;
 }
 
-/* ---- out of it ---- */
+/* ---- reading ---- */
 
 static void copy_row(const struct row_values *v, uint32_t list, size_t from, size_t to,
                      float *const *w)

@@ -1,4 +1,4 @@
-/* Addresses as people write them. */
+/* Parsing and formatting of addresses. */
 #ifndef GRADWIRE_COMMON_CLUSTER_ADDRESS_H
 #define GRADWIRE_COMMON_CLUSTER_ADDRESS_H
 
@@ -19,15 +19,16 @@ struct address {
     socklen_t bytes;
 };
 
-/* A port of `least` or more: at most 5 decimal digits, no sign, no space, no hex. False: it is none; *port is unchanged. */
+/* Parses a port >= `least`: at most 5 decimal digits, no sign, no blank, no hex. Returns false, with *port
+ * unchanged, for any other text. */
 bool address_port(const char *text, uint16_t least, uint16_t *port);
-/* "host:port", "[v6]:port", ":port" (host is "" then). Port 1..65535; 0 only if `zero_ok`.
- * Errors: ERR_INPUT with a line that names what is wrong; outputs unchanged. */
+/* Parses "host:port", "[v6]:port" or ":port" (then host is ""). The port is 1 to 65535; 0 only if `zero_ok`.
+ * Outputs are unchanged on error. Errors: ERR_INPUT. */
 enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HOST_MAX],
                        uint16_t *port, struct errmsg *e) MUST_CHECK;
-/* Is `host` an address, not a name? Then *a is it. Never asks a resolver. */
+/* Returns whether `host` is a numeric address; then *a has it. Never uses a resolver. */
 bool address_numeric(const char *host, uint16_t port, struct address *a);
-/* "1.2.3.4:80", "[::1]:80"; cut to fit. */
+/* Writes "1.2.3.4:80" or "[::1]:80", truncated to fit. */
 void address_text(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
 
 #endif

@@ -14,9 +14,9 @@ const char *role_str(enum role role)
     return names[role];
 }
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
-struct place { /* of an address */
+struct place { /* an entry of the cluster, to find duplicate addresses */
     const char *address;
     enum role role;
     uint32_t index;
@@ -50,14 +50,14 @@ static enum err check_twins(const struct cluster_given *g, struct errmsg *e)
     return err;
 }
 
-/* A sparse ps whose list holds itself alone, whatever its index. */
+/* True for a sparse ps whose list has only its own address, whatever its index. */
 static bool knows_itself_alone(const struct cluster_given *g)
 {
     return g->role == ROLE_PS && g->part_of_ps && g->of[ROLE_PS].n == 1;
 }
 
-/* Its own list may lack it: chief and evaluator need no address, a sparse worker has its own at
- * [0]. */
+/* The process's own list can lack its index: a sparse worker, and a ps that knows only itself, have their address
+ * at [0]. */
 static bool index_is_free(const struct cluster_given *g)
 {
     return knows_itself_alone(g) || (g->role == ROLE_WORKER && g->part_of_workers);
@@ -79,7 +79,7 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
     if (g->role == ROLE_EVALUATOR && g->index > 0)
         return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
                        g->index);
-    /* where none is listed, worker 0 takes itself for it; without workers nobody does, nor dials it */
+    /* without a chief in the list, worker 0 becomes chief, and no process connects to this one */
     if (g->role == ROLE_CHIEF && g->of[ROLE_CHIEF].n == 0 && g->of[ROLE_WORKER].n > 0 &&
         !g->part_of_workers)
         return err_set(
@@ -107,8 +107,8 @@ static uint64_t processes(const struct cluster_given *g)
     return listed + unlisted;
 }
 
-/* Under dynamic workers neither the chief nor the evaluator is told of the ps, nor anyone of the
- * chief. */
+/* With dynamic workers, TF_CONFIG does not list the ps for the chief or the evaluator, nor the chief for any
+ * process. */
 static enum err check_sparse(const struct cluster_given *g, struct errmsg *e)
 {
     bool chief_lost = g->role == ROLE_CHIEF && (g->of[ROLE_PS].n == 0 || g->of[ROLE_CHIEF].n == 0);
@@ -131,7 +131,7 @@ static enum err check_ps(const struct cluster_given *g, struct errmsg *e)
                    "the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)");
 }
 
-/* ---- the answer ---- */
+/* ---- result ---- */
 
 static void take_list(char ***out, uint32_t *n, struct addresses *take)
 {
@@ -149,7 +149,7 @@ static const char *own_address(const struct cluster_given *g)
     return own->at[first ? 0 : g->index];
 }
 
-/* An address of a host, or localhost: both can be bound as they stand. */
+/* A numeric address, or localhost: it can be bound as given. */
 static bool is_literal(const char *address)
 {
     char host[64];
@@ -164,7 +164,7 @@ static bool is_literal(const char *address)
     return strcasecmp(host, "localhost") == 0 || inet_pton(AF_INET, host, &v4) == 1;
 }
 
-/* A part of own_address. */
+/* Returns a part of own_address. */
 static const char *bind_address(const struct cluster_given *g)
 {
     const char *own = own_address(g);

@@ -1,4 +1,5 @@
-/* Who am I and who else is there: TF_CONFIG or the flags -> role, index, peers. Flags win. */
+/* The role and index of this process, and the addresses of the others, from TF_CONFIG or from flags. Flags take
+ * precedence. */
 #ifndef GRADWIRE_COMMON_CLUSTER_CLUSTER_H
 #define GRADWIRE_COMMON_CLUSTER_CLUSTER_H
 
@@ -11,24 +12,26 @@ enum role { ROLE_CHIEF, ROLE_WORKER, ROLE_PS, ROLE_EVALUATOR };
 enum { ROLES = ROLE_EVALUATOR + 1 };
 
 struct cluster {
-    enum role role; /* as it was given: worker 0 without a chief stays ROLE_WORKER, is_chief true */
+    enum role role; /* as given: worker 0 without a chief stays ROLE_WORKER, with is_chief true */
     uint32_t index;
     bool is_chief;
-    bool separate_chief; /* a chief (or master) entry of its own is in the cluster, if known */
-    bool has_evaluator;  /* an evaluator is in the cluster, if known; or this is one */
-    bool sparse;         /* dynamic workers: the workers (at a ps: the ps) are known in part only */
-    bool alone;          /* nothing is said of a cluster, or it is this one process: trains alone;
-                          * a ps that finds this says what is missing and ends */
-    uint32_t n_ps;       /* known ps addresses; a sparse ps knows only its own, at ps[0] */
-    char **ps;           /* "host:port" */
-    uint32_t n_workers;  /* known workers, without a separate chief; 0 if unknown */
-    char **workers;      /* sparse: only this one, at [0] */
-    char *chief;         /* host:port, or NULL if not known */
-    char *self;          /* this process's own host:port as the others dial it, or NULL */
-    char *bind;          /* what to listen on for it, or NULL: self, but ":port" where TF_CONFIG
-                          * gives a name: a pod's own name resolves once it listens, not before */
-    uint32_t worker_id;  /* among all that train: the chief is 0; with a separate chief worker i
-                          * is i + 1 */
+    bool separate_chief; /* the cluster has a chief (or master) of its own, if known */
+    bool has_evaluator;  /* the cluster has an evaluator, if known, or this process is one */
+    /* dynamic workers: only part of the list of workers (for a ps: of ps) is known */
+    bool sparse;
+    /* no cluster is given, or it has only this process: it trains alone; a ps logs what is missing and ends */
+    bool alone;
+    uint32_t n_ps;      /* known addresses of ps; a sparse ps knows only its own, at ps[0] */
+    char **ps;          /* "host:port" */
+    uint32_t n_workers; /* known workers, excluding a separate chief; 0 if unknown */
+    char **workers;     /* sparse: only this one, at [0] */
+    char *chief;        /* host:port, or NULL if unknown */
+    char *self;         /* host:port under which others connect to this process, or NULL */
+    /* address to listen on, or NULL: self, but ":port" if TF_CONFIG gives a name, because a pod's own name may not
+     * resolve before the pod is ready */
+    char *bind;
+    /* number among all trainers: the chief is 0; with a separate chief, worker i is i + 1 */
+    uint32_t worker_id;
 };
 
 const char *role_str(enum role role);
@@ -36,12 +39,13 @@ const char *role_str(enum role role);
 struct cluster_flags { /* empty strings: not given */
     const char *job_name, *ps_hosts, *worker_hosts, *chief_host;
     int64_t task_index; /* -1: not given */
-    int64_t evaluators; /* 0: as TF_CONFIG says; 1: there is one */
+    int64_t evaluators; /* 0: TF_CONFIG decides; 1: there is an evaluator */
 };
 
-/* `tf_config` is the variable's value or NULL. Facts and forms: TFJob's TF_CONFIG, dense, sparse
- * ("cluster" with a worker object, or "sparseCluster"), master as the legacy chief.
- * Errors: ERR_INPUT with one line that says what is wrong and what would be right. */
+/* Reads the cluster from the flags and from `tf_config`, the variable's value or NULL. It accepts the forms of
+ * TFJob's TF_CONFIG: dense, sparse ("cluster" with a worker object, or "sparseCluster"), and master as the legacy
+ * name of the chief. The caller owns *c (cluster_close); *c is unchanged on error. Errors: ERR_INPUT with one line
+ * that says what is wrong and what is needed; ERR_NOMEM. */
 enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, const char *tf_config,
                       struct errmsg *e) MUST_CHECK;
 void cluster_close(struct cluster *c);

@@ -19,7 +19,7 @@ static enum err no_memory(struct errmsg *e)
 
 /* ---- addresses ---- */
 
-/* Would be an address, and is none: no resolver has to be waited for to know that. */
+/* Looks like a numeric address but is invalid: report it now instead of waiting for a resolver. */
 static bool is_no_address(const char *text, size_t bytes)
 {
     char host[HOST_BYTES_MAX + 1];
@@ -61,7 +61,7 @@ static void addresses_close(struct addresses *a)
     *a = (struct addresses){0};
 }
 
-/* Append a checked copy; `where` names the place in messages. */
+/* Appends a checked copy; `where` says in messages where the address was given. */
 static enum err addresses_add(struct addresses *a, const char *address, const char *where,
                               struct errmsg *e)
 {
@@ -70,7 +70,7 @@ static enum err addresses_add(struct addresses *a, const char *address, const ch
         return err_set(e, ERR_INPUT, "%s: '%.*s': %s", where, SHOWN_BYTES, address, problem);
     if (a->n == CLUSTER_ADDRESSES_MAX)
         return err_set(e, ERR_INPUT, "%s: more than %d addresses", where, CLUSTER_ADDRESSES_MAX);
-    if ((a->n & (a->n - 1)) == 0) { /* full at each power of two */
+    if ((a->n & (a->n - 1)) == 0) { /* the capacity is always a power of two */
         char **grown = mem_resize(a->at, a->n ? 2 * (size_t)a->n : 1, sizeof *grown);
         if (!grown)
             return no_memory(e);
@@ -190,7 +190,7 @@ static enum err address_list(struct addresses *a, const char *type, const json_t
     return ERR_OK;
 }
 
-/* {"1": "host:port"}: of a sparse cluster; this process's own entry is what counts. */
+/* {"1": "host:port"}: the form of a sparse cluster; only this process's own entry is used. */
 static enum err worker_object(struct cluster_given *g, json_t *workers, struct errmsg *e)
 {
     const char *key;
@@ -282,7 +282,7 @@ static bool said(const char *flag)
     return flag && *flag;
 }
 
-/* Replace *a by the hosts of a flag, "a:1,b:2". */
+/* Replaces *a with the hosts of a flag, "a:1,b:2". */
 static enum err flag_hosts(struct addresses *a, const char *flag, const char *hosts,
                            struct errmsg *e)
 {
@@ -304,7 +304,7 @@ static enum err flag_task(struct cluster_given *g, const struct cluster_flags *f
         if (!role_parse(flags->job_name, &role))
             return refuse_role("--job_name", flags->job_name, e);
         if (!g->has_role || g->role != role)
-            g->has_index = false; /* TF_CONFIG's index counts in its own role */
+            g->has_index = false; /* TF_CONFIG's index is valid only for its own role */
         g->role = role;
         g->has_role = true;
     }

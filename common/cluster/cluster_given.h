@@ -1,4 +1,4 @@
-/* What TF_CONFIG and the flags say about the cluster, before cluster.c judges it as a whole. */
+/* The parts of a cluster that TF_CONFIG and the flags give, before cluster.c checks them together. */
 #ifndef GRADWIRE_COMMON_CLUSTER_CLUSTER_GIVEN_H
 #define GRADWIRE_COMMON_CLUSTER_CLUSTER_GIVEN_H
 
@@ -12,28 +12,28 @@ enum { CLUSTER_ADDRESSES_MAX = 65536 };
 struct addresses {
     char **at; /* "host:port", each checked */
     uint32_t n;
-    bool by_flag; /* and not by TF_CONFIG */
+    bool by_flag; /* from a flag, not from TF_CONFIG */
 };
 
 struct cluster_given {
-    bool any; /* something was said */
+    bool any; /* anything was given */
     bool has_role, has_index;
     enum role role;
     uint32_t index;
     struct addresses of[ROLES]; /* by role */
-    bool part_of_workers;       /* sparse: at most this process's own worker is listed */
-    bool part_of_ps;            /* sparse: ps may list this process alone */
+    bool part_of_workers;       /* sparse: only this process's own worker can be listed */
+    bool part_of_ps;            /* sparse: only this process can be listed as ps */
 };
 
-/* Add what `text` says; NULL or blank: nothing. Errors: ERR_INPUT, ERR_NOMEM. */
+/* Adds the contents of TF_CONFIG; NULL or blank: nothing. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err cluster_given_tf_config(struct cluster_given *g, const char *text,
                                  struct errmsg *e) MUST_CHECK;
-/* Lay the flags over it. */
+/* Adds the flags, which take precedence. Errors: as above. */
 enum err cluster_given_flags(struct cluster_given *g, const struct cluster_flags *flags,
                              struct errmsg *e) MUST_CHECK;
 void cluster_given_close(struct cluster_given *g);
 
-/* "host:port" or "[v6]:port": NULL if it is one, otherwise what is wrong. */
+/* Returns NULL if `address` is "host:port" or "[v6]:port", otherwise what is wrong with it. */
 const char *cluster_address_problem(const char *address);
 
 #endif

@@ -12,7 +12,7 @@ static void drop(struct mail *m)
         m->free(m->data);
 }
 
-/* Takes all waiting messages: the arrays are swapped. */
+/* Takes all waiting letters: the arrays are swapped. */
 static void swap(struct mailbox *mb)
 {
     pthread_mutex_lock(&mb->lock);

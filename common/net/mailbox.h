@@ -1,5 +1,5 @@
-/* Messages ("mail") from any thread to one loop: a mutex, two arrays that are swapped, and an eventfd. Posting
- * never waits for the reader and allocates nothing. One wake-up serves all waiting mail. */
+/* Letters: messages from any thread to one loop. A mutex, two arrays that are swapped, and an eventfd. Posting
+ * never waits for the reader and allocates nothing. One wake-up serves all waiting letters. */
 #ifndef GRADWIRE_COMMON_NET_MAILBOX_H
 #define GRADWIRE_COMMON_NET_MAILBOX_H
 
@@ -10,7 +10,7 @@
 
 #include "common/net/loop.h"
 
-enum { MAILBOX_MAX = 4096 }; /* waiting messages; more are refused */
+enum { MAILBOX_MAX = 4096 }; /* waiting letters; more are refused */
 
 struct mail {
     int type;             /* from the reader's own enum */
@@ -29,14 +29,14 @@ struct mailbox {
     void *arg;
 };
 
-/* `fn` gets each message on the loop's thread, in the order of posting. It takes m->data by setting it to NULL.
+/* `fn` gets each letter on the loop's thread, in the order of posting. It takes m->data by setting it to NULL.
  * Errors: ERR_NOMEM, ERR_IO. */
 enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, struct mail *m),
                       void *arg) MUST_CHECK;
-/* Frees the data of unread messages. Nothing can be posted afterwards. Thread: the loop's, but not inside fn. */
+/* Frees the data of unread letters. Nothing can be posted afterwards. Thread: the loop's, but not inside fn. */
 void mailbox_close(struct mailbox *mb);
 
-/* Copies *m and takes m->data; on error the data is freed. Errors: ERR_TOOBIG if MAILBOX_MAX messages wait
+/* Copies *m and takes m->data; on error the data is freed. Errors: ERR_TOOBIG if MAILBOX_MAX letters wait
  * already. Thread: any; never waits for the reader. */
 enum err mailbox_post(struct mailbox *mb, const struct mail *m) MUST_CHECK;
 

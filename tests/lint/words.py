@@ -26,7 +26,8 @@ import tokenize
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PHRASES, CLEAN = "tests/lint/phrases.txt", "tests/lint/words_clean.txt"
-EXEMPT = (PHRASES, "tests/lint/words.py", "tests/lint/words_test.py", "docs/reference/glossary.md")  # they quote the words
+EXEMPT = (PHRASES, "tests/lint/words.py", "tests/lint/words_test.py",
+          "docs/reference/glossary.md")  # they quote the words
 C_LIKE, HASH_LIKE = (".c", ".h", ".cc", ".proto", ".go", ".js"), (".sh", ".yaml", ".yml", ".cmake", ".tpl")
 HASH_NAMES = ("CMakeLists.txt", "Dockerfile")
 

@@ -80,7 +80,7 @@ def bench_roundtrip(options):
 # ---- what TLS costs: push-pull with it, beside the same without ----
 
 def make_certificate(folder):
-    """A CA and one certificate for 127.0.0.1, as k8s/README.md makes them."""
+    """A CA and one certificate for 127.0.0.1, as docs/guides/tls.md makes them."""
     def openssl(*words):
         try:
             subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)

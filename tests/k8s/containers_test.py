@@ -241,7 +241,7 @@ class ContainersTest(PodCase):
     UNITS, ROWS = 10000, 1000
 
     def wide(self):
-        """A model of some 30 MiB; its ps and workers may have what k8s/README.md says that they need."""
+        """A model of some 30 MiB; its ps and workers have the memory that docs/reference/resources.md gives them."""
         docs = overlay("tfjob/base")
         config, job = of_kind(docs, "ConfigMap"), of_kind(docs, "TFJob")
         config["data"]["job.yaml"] = config["data"]["job.yaml"].replace("units: 128", f"units: {self.UNITS}")

@@ -19,7 +19,7 @@ import render  # noqa: E402
 import watch  # noqa: E402
 from podcase import FEW, SMALL, PodCase, of_kind, overlay  # noqa: E402
 
-README = facts.ROOT / "k8s/README.md"
+GUIDE, TLS_GUIDE = facts.ROOT / "docs/guides/kubernetes.md", facts.ROOT / "docs/guides/kubernetes-tls.md"
 NODES = {"node-1": "192.0.2.11", "node-2": "192.0.2.12"}  # as plain/hosts has them
 HTTP = "--http_port=8080"
 
@@ -32,7 +32,7 @@ def shape(line):
 @pods.wanted
 @facts.wanted
 class FormsTest(PodCase):
-    # ---- README's walk ----
+    # ---- the guide ----
 
     def describe(self, pod):
         """What kubectl says of it. Reason: pkg/kubelet/kuberuntime/kuberuntime_container.go toKubeContainerStatus."""
@@ -56,20 +56,20 @@ class FormsTest(PodCase):
         return got.stdout
 
     def assertTold(self, told, said):
-        """Each line of README's, but for its numbers and spaces."""
+        """Each line of the guide was said, except for its numbers and spaces."""
         shapes = {shape(line) for line in said.splitlines()}
         self.assertEqual([line for line in told.splitlines() if shape(line) not in shapes], [], said)
 
     @facts.skip_without(shutil.which("kubectl"), "kubectl is not there")
-    def test_the_walk_shows_what_pods_say(self):
-        walk = README.read_text().split("\n## ")[1]
+    def test_the_guide_shows_what_pods_say(self):
+        walk = GUIDE.read_text()
         told = re.findall(r"\b(?:info|warn|error) (?:chief|evaluator|ps \d|worker \d): .*$", walk, re.M)
         self.assertGreater(len(told), 8)
 
         cluster = self.cluster("tfjob/overlays/secure")
         late = "mnist-ps-1"
         cluster.start_all(but=(late,))
-        self.assertEqual(set(re.findall(r"^ +(mnist-\S+-\d) ", walk, re.M)), set(cluster.pods))
+        self.assertEqual(set(re.findall(r"^(mnist-\S+-\d) ", walk, re.M)), set(cluster.pods))
         claims = {doc["metadata"]["name"] for doc in cluster.docs if doc["kind"] == "PersistentVolumeClaim"}
         self.assertEqual(set(re.findall(r"(gradwire-\w+) +Bound", walk)), claims)
         for name in ("mnist-chief-0", "mnist-evaluator-0"):
@@ -81,21 +81,20 @@ class FormsTest(PodCase):
         said = {shape(line.split(" ", 1)[1]) for pod in cluster.pods.values() for line in cluster.log(pod).splitlines()}
         self.assertEqual([line for line in told if shape(line) not in said], [], cluster.all_logs())
         self.assertEqual({pod.last_words.read_text() for pod in cluster.pods.values()}, {"done"})
-        done, failed = re.findall(r"kubectl describe pod (\S+)\n((?: {11}.*\n)+)", walk)
+        done, failed = re.findall(r"^kubectl describe pod (\S+)\n```\n\n```console\n((?: {4}.*\n)+)", walk, re.M)
         self.assertTold(done[1], self.describe(cluster.pods[done[0]]))
         pod = cluster.pods[failed[0]]
         pod.code = 1
         pod.last_words.write_text("ps 1 was not there for 9 s (timeouts.start_s)")  # as where a ps never comes
         self.assertTold(failed[1], self.describe(pod))
-        for name in re.findall(r"`([^`]+)`", re.search(r"The claim `gradwire-output` has (.*?);", walk, re.S)[1]):
+        for name in re.findall(r"`([^`]+)`", re.search(r"The claim `gradwire-output` now has .*\n\n((?:- .*\n)+)", walk)[1]):
             self.assertTrue((self.claim / name).exists(), name)
 
     # ---- certificates ----
 
     def certificate(self, names):
-        """The Secret gradwire-tls, made as k8s/README.md says it; once more, and the CA stays."""
-        block = re.search(r"^By hand, with openssl.*?\n\n((?: {4}.*\n)+)", README.read_text(), re.M)[1]
-        lines = [line.strip() for line in block.splitlines() if not line.strip().startswith("kubectl")]
+        """The Secret gradwire-tls, made by the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
+        lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()
         self.assertEqual(len([line for line in lines if line.startswith("openssl")]), 3)
         folder = self.tmp / "certificates"
         if folder.exists():
@@ -107,8 +106,8 @@ class FormsTest(PodCase):
         return {"gradwire-tls": {name: (folder / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}}
 
     def names_of(self, name):
-        """What README's table says that the certificate names."""
-        return re.search(rf"^\| `{name}` \| `([^`]+)` \|", README.read_text(), re.M)[1].replace("NAMESPACE", "team")
+        """The names of the certificate in the table of docs/guides/kubernetes-tls.md."""
+        return re.search(rf"^\| `{name}` \| `([^`]+)` \|", TLS_GUIDE.read_text(), re.M)[1].replace("NAMESPACE", "team")
 
     def command_line(self, pod):
         return pods.podman("exec", pod.container, "cat", "/proc/1/cmdline").stdout.split("\0")

@@ -1,4 +1,4 @@
-"""Certificates of a test's own, made with openssl as k8s/README.md says it."""
+"""Certificates of a test's own, made with openssl as in docs/guides/kubernetes-tls.md."""
 import subprocess
 
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")

@@ -23,7 +23,7 @@ import re
 ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 NOT_RUN, DATA = "tests/e2e/pages_not_run.txt", "tests/e2e/pages_data.txt"
 GLOBS = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/reference/*.md", "examples/*/README.md", "k8s/README.md")
-FRAGMENTS = ("yaml", "json", "python", "c", "usage")
+FRAGMENTS = ("yaml", "json", "python", "c", "log", "usage")
 FENCE = re.compile(r"^( *)(```+)(.*)$")
 ITEM = re.compile(r"^( *)([-*+]|\d+[.)])( +)\S")
 

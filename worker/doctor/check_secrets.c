@@ -55,8 +55,9 @@ void check_token(struct check *p, struct finding *f)
         return;
     }
     finding_say(f, VERDICT_WARN, "none: who reaches a port may speak to the job");
-    finding_mend(f, VERDICT_WARN,
-                 "--token_file=FILE, in Kubernetes the Secret gradwire-token (k8s/README.md)");
+    finding_mend(
+        f, VERDICT_WARN,
+        "--token_file=FILE, in Kubernetes the Secret gradwire-token (docs/guides/kubernetes.md)");
 }
 
 /* Who is dialed has to be whom others expect; so has a worker, unless its ps are told otherwise. */

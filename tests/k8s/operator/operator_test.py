@@ -199,7 +199,7 @@ class OperatorTest(Case):
         self.each_version(check)
 
     def test_what_is_not_said_is_as_we_say_it_is(self):
-        """k8s/README.md and rules.py rest on these defaults."""
+        """docs/reference/kubernetes.md and rules.py rely on these defaults."""
         def check(version):
             answer = self.taken(version, golden_job(facts.cases()[2]))
             specs = answer["job"]["spec"]["tfReplicaSpecs"]
@@ -328,7 +328,7 @@ class ControllerTest(unittest.TestCase):
 
 
     def test_a_resumed_job_has_its_deadline_anew_but_under_1_7_with_a_ttl(self):
-        """k8s/README.md says so."""
+        """As docs/reference/kubernetes.md says."""
         for version, ttl in ((version, ttl) for version in build.FLAGS for ttl in ({}, {"ttlSecondsAfterFinished": 60})):
             with self.subTest(operator=version, **ttl):
                 job, policy = golden_job(facts.cases()[2]), {"activeDeadlineSeconds": 3600, **ttl}
@@ -401,7 +401,7 @@ class OperatorContainersTest(Case):
         self.assertLessEqual(set(cluster.wait_all(60).values()), {0, 143}, cluster.all_logs())
 
     def tls_secret(self):
-        """As k8s/README.md makes it by hand."""
+        """As docs/guides/kubernetes.md makes it."""
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         names = f"subjectAltName=DNS:*.{NAMESPACE}.svc\nextendedKeyUsage=serverAuth,clientAuth\n"
         (self.tmp / "tls.ext").write_text(names)

@@ -106,7 +106,7 @@ def newest(out):
 
 
 def differences(mine, theirs):
-    """What two cuts, as read(), differ in; empty: nothing."""
+    """The differences between two cuts that read() returned; empty if they are equal."""
     found = [f"field {number} of the manifest (proto/checkpoint.proto)" for number in sorted(mine[0].keys() | theirs[0].keys())
              if mine[0].get(number) != theirs[0].get(number)]
     if len(mine[1]) != len(theirs[1]):

@@ -15,7 +15,7 @@ A checkpoint is compared by its manifest's fields and by the unpacked weights an
 kills and restores run with one worker, or one split, without a kill; there the two that resumed are compared with each other.
 
     -s, --short     half of the cases, drawn by a seed, with one number of microbatches each
-    --only TEXT     cases with this in their name (as often as wanted)
+    --only TEXT     cases with this in their name (can be repeated)
     --seed N        draw them by this seed
 
 The last line is "N passed, N failed"; the exit code is 1 if any failed."""
@@ -109,7 +109,7 @@ JOBS = [
 
 
 class Differs(Exception):
-    """What two builds differ in."""
+    """The differences between the results of two builds."""
 
 
 class Cluster(cluster.TrainCase):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # labels: short
 # beside others
-"""Who is served, and what shows it: --auth, with and without a token, in and outside the image; and a token that is held
-shows nowhere. 0.0.0.0 stands for an address that others reach: all of this host's, and this host when it is dialed."""
+"""Which processes are served, and how that is shown: --auth, with and without a token, in and outside the image. A token shows
+nowhere. 0.0.0.0 plays an address that others reach: it is every address of this host, and a process that connects to it reaches
+this host."""
 import base64
 import json
 import os
@@ -35,7 +36,7 @@ class AuthCase(TrainCase):
                                          "task": {"type": role, "index": index}})}
 
     def shown(self, ports, auth):
-        """What each of these says of itself, as soon as it answers."""
+        """The /status of the process at each of these ports, as soon as it answers."""
         for port in ports:
             at = f"127.0.0.1:{port}"
             status = self.until(f"{at} answers", lambda at=at: (r := get(at, "/status")) and r[0] == 200 and json.loads(r[1]))
@@ -103,7 +104,7 @@ class AuthTest(AuthCase):
 
 
 class SecretTest(AuthCase):
-    """Where the token is looked for it stands in the file alone, in none of its spellings."""
+    """Of all places that are searched, only the file contains the token, in any spelling."""
 
     def spellings(self):
         raw = SECRET.encode()
@@ -124,7 +125,7 @@ class SecretTest(AuthCase):
         started = [self.start(program, role, f"--job_name={role}", f"--http_port={port}", *of, keys=keys)
                    for (program, role), port in zip(((PS, "ps"), (WORKER, "worker"), (WORKER, "evaluator")), ports)]
         bare = self.start(WORKER, "bare", "--job_name=worker", *self.of, "--auth=none", keys={"timeouts.start_s": 1},
-                          out=self.tmp / "bare")  # is refused, which is told
+                          out=self.tmp / "bare")  # is refused, and the chief logs it
         self.until("a cut", lambda: len(list((self.out / "checkpoints").glob("cut-*/manifest.gw"))) > 1)
         self.until("a result", lambda: (self.out / "eval.json").exists())
         self.shown(ports, "token")

@@ -18,7 +18,7 @@ class BackupTest(TrainCase):
     KEYS = {**TrainCase.KEYS, "data.synthetic_train_rows": 2000 if TSAN else 8000, "data.synthetic_eval_rows": 500,
             "training.epochs": 3, "training.microbatches": LEAVES, "training.batch_size": BATCH,
             "checkpoint.every_steps": 50, "checkpoint.every_seconds": 0,
-            "timeouts.worker_rejoin_s": 100}  # who comes late, or again, is waited for: all take part
+            "timeouts.worker_rejoin_s": 100}  # the job waits for a worker that comes late, or again: all take part
     STEPS = 3 * (-(-KEYS["data.synthetic_train_rows"] // BATCH))
 
     def assert_trained(self, job, slow):
@@ -27,7 +27,7 @@ class BackupTest(TrainCase):
         self.assertEqual((s["status"], s["steps"], b["dealt"], b["applied_min"], b["applied_max"], b["lost"]),
                          ("done",) + (self.STEPS,) * 4 + (0,), job.logs())
         self.assertFalse(s["exact"])
-        self.assertEqual([e["epoch"] for e in s["history"]], [1, 2, 3])  # whoever is slow, each epoch is evaluated
+        self.assertEqual([e["epoch"] for e in s["history"]], [1, 2, 3])  # each epoch is evaluated, although a worker is slow
         if not TSAN:
             self.assertGreater(s["eval"]["accuracy"], 0.6, job.logs())  # ten classes
         did = {w["worker"]: w for w in s["per_worker"]}
@@ -38,10 +38,10 @@ class BackupTest(TrainCase):
         job = self.train("--ps=2", "--workers=3", "--fault=worker-2=straggle:80", keys=TWO_OF_THREE)
         s, did = self.assert_trained(job, slow=2)
         self.assertEqual(sum(w["dropped"] for w in did.values()), s["batches"]["dropped"])
-        # it sleeps 80 computations long (beside other tests a step is many of them), so that had it been waited for, it
-        # would have done every step
+        # It sleeps as long as 80 computations (a step takes many of them while other tests run). If the job had waited for it, it
+        # would have computed a part of every step.
         self.assertLess(did[2]["tasks"], self.STEPS / 2, job.logs())
-        # who held it up would have one leaf fewer in each step: nearly all of worker 2's are missing
+        # If the job waited for it, one leaf of each step would be missing. Nearly all of worker 2's leaves are.
         self.assertGreater(did[2]["dropped"], self.STEPS / 2)
         self.assertLess(s["batches"]["dropped"], self.STEPS * LEAVES / 2)
 

@@ -26,7 +26,7 @@ ROWS = 6400
 
 
 def summary_of(case):
-    """What a run that went well says: the slow worker costs sync most."""
+    """The result of a run that went well: the slow worker costs sync most."""
     batches = {"dealt": 100, "applied_min": 100, "applied_max": 100, "dropped": 3 if case["mode"] == "backup" else 0,
                "rejected": 0, "lost": 0}
     slow = case["straggler"] != "none"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-"""Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job goes on from them."""
+"""Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job resumes from them."""
 import hashlib
 import os
 import pathlib
@@ -200,7 +200,7 @@ class CheckpointTest(TrainCase):
 
     # ---- one night after the other ----
 
-    STILL = {"training.learning_rate": 1e-30}  # what begins with weights ends with them
+    STILL = {"training.learning_rate": 1e-30}  # a job that starts with weights ends with the same ones
 
     def night(self, name, keys=None, code=0, *flags):
         return self.launch(*flags, keys={"training.epochs": 1, "checkpoint.run": name, **(keys or {})}).wait(code)
@@ -267,7 +267,7 @@ class CheckpointTest(TrainCase):
 
     @unittest.skipUnless(may_mount(), "a disk that is full needs the right to mount one")
     def test_a_full_disk_fails_the_final_checkpoint_alone_and_that_ends_the_job(self):
-        # Cut 0 compresses well; what was learned does not fit beside it.
+        # Cut 0 compresses well; a cut of trained weights does not fit on the disk with it.
         job = self.on_a_disk_of(1000, {**KEYS, "training.epochs": 1}, code=1)
         chief = job.log("worker-0")
         self.assertIn("No space left on device", chief)

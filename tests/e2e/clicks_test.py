@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A log of clicks, drawn, into tables of rows by key: in sync the digest is the same for any number of ps and workers, and
-whoever dies; sync and async come near the AUC that is planted; and a checkpoint goes on with another number of ps."""
+with any process killed; sync and async come near the planted AUC; and a job resumes with another number of ps."""
 import pathlib
 import signal
 import sys

@@ -77,7 +77,7 @@ class ClipTest(TrainCase):
 class NanTest(TrainCase):
     """The NaN guard. --fault breaks batches of one worker; the oracle of sync is the same job with the same batches
     broken on one worker."""
-    KEYS = {**TrainCase.KEYS, "timeouts.worker_rejoin_s": 100}  # who breaks batches is waited for, however late it comes
+    KEYS = {**TrainCase.KEYS, "timeouts.worker_rejoin_s": 100}  # the job waits for the worker that breaks batches
     SKIP = {"training.nan_guard": "skip"}
     LONG = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 2, "checkpoint.every_steps": 20,
             "checkpoint.every_seconds": 0}
@@ -208,7 +208,7 @@ class OneTest(TrainCase):
                     self.assertEqual(self.summary(out)["batches"]["clipped"], BATCHES if scale < 1 else 0)
 
     def test_async_resolves_a_rejected_batch_and_does_not_learn_it(self):
-        """Whoever computes a broken batch pushes it as one without examples; after a rollback it is skipped."""
+        """The worker that computes a broken batch pushes it as one without examples; after a rollback it is skipped."""
         for policy, recoveries in ("skip", 0), ("rollback", 3):
             with self.subTest(policy):
                 out = self.tmp / policy

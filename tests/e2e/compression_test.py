@@ -11,7 +11,7 @@ from watch import metrics, places  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 10000, "data.synthetic_eval_rows": 1000, "training.epochs": 2, "checkpoint.every_steps": 20,
         "checkpoint.every_seconds": 0,
-        "timeouts.worker_rejoin_s": 100}  # what lossy pushes make goes by who computed which leaves: nobody is left out
+        "timeouts.worker_rejoin_s": 100}  # with lossy pushes the result depends on which worker computed which leaves
 
 
 class CompressionTest(TrainCase):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What jobs read: csv (adult) and CIFAR-10, and that the cluster's shape changes nothing of it."""
+"""Jobs that read csv (adult) and CIFAR-10, and that the cluster's shape changes nothing of the result."""
 import gzip
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # labels: short
 """A job that diverges is no success: by default it ends with 1 and names step and tensor; without the guard it trains on,
-shows what it has, and ends with 1, too. What an earlier end left in model/ stays."""
+shows its results, and ends with 1, too. Files that an earlier end wrote to model/ stay."""
 import math
 import pathlib
 import shutil
@@ -31,7 +31,7 @@ class DivergeTestCase(TrainCase):
 
 
 class DivergeTest(DivergeTestCase):
-    # who breaks a batch is waited for, however late it comes
+    # the job waits for the worker that breaks a batch
     KEYS = {**TrainCase.KEYS, **NO_CUTS, "training.batch_size": 64, "timeouts.worker_rejoin_s": 100}
     FAR = {"optimizer": "sgd", "training.learning_rate": 1e30}
     OFF = {"training.nan_guard": "off"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""doctor: each check says ok of what is good and names what is not, with what to mend; 2 where something failed."""
+"""doctor: each check prints ok, or names the fault and the fix; it exits with 2 if a check failed."""
 import json
 import os
 import pathlib

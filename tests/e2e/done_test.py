@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
-hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
+"""A job that is done, under a supervisor that restarts every process that exits: ps and workers that stay (--when_done=wait)
+hold no memory and serve the next chief; a process that is restarted reports that the job is done and does not train."""
 import contextlib
 import datetime
 import json
@@ -115,7 +115,7 @@ class DoneTest(TrainCase):
             self.assertIn("the job is done: cut", p.log())
             self.assertNotIn("generation", p.log())
         self.assertEqual(self.summary()["digest"], digest)
-        # One that was stopped early may go on with another patience, and wants its ps again.
+        # A job that was stopped early can resume with another patience, and needs its ps again.
         ps = self.start("ps", 0, "--set=training.epochs=2", "--set=training.monitor=loss", "--set=early_stopping.patience=3")
         ps.until_said("it was stopped early")
         ps.until_said("waiting a while for a chief")
@@ -179,7 +179,7 @@ class DoneTest(TrainCase):
             worker = self.start("worker", 1, f"--set={more}", "--set=timeouts.start_s=1", out=own).wait(1)
             self.assertNotIn("is done", worker.log())
             self.assertIn("the chief was not there for 1 s", worker.last_line())
-        # The chief of a job that was done tells them, too; and who waits goes on with one that is not.
+        # The chief of a job that was done tells them, too; a process that waits takes part in a job that is not done.
         for p in stay:
             self.end(p, 0)
         stay = [self.start("ps", i, WAIT, out=own / f"ps-{i}") for i in (0, 1)]
@@ -277,7 +277,7 @@ class DoneTest(TrainCase):
         for p, job, _ in stay.values():
             self.until_state(p, "training")
             job.unlink()
-            os.mkfifo(job)  # who has rested reads its job again, and of this one there is no end
+            os.mkfifo(job)  # a process that has rested reads its job again, and this file never ends
         for p in last:
             p.wait(0)
 

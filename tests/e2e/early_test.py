@@ -19,7 +19,7 @@ KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 400, "tra
 
 class EarlyTest(TrainCase):
     def best(self, out=None):
-        """What DIR/best says of itself."""
+        """The metadata of DIR/best."""
         data = ((out or self.out) / "best/weights.safetensors").read_bytes()
         size = struct.unpack("<Q", data[:8])[0]
         return notes((out or self.out) / "best/weights.safetensors"), data[8 + size:]

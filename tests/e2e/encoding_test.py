@@ -51,7 +51,7 @@ optimizer: adam
 training: {batch_size: 32, epochs: 8, learning_rate: 0.05, microbatches: 4}
 """
 TOWNS = ["Rome", "Oslo", "Bern", "Kyiv"]
-STILL = {"training.learning_rate": 1e-30, "training.epochs": 1}  # what begins with weights ends with them
+STILL = {"training.learning_rate": 1e-30, "training.epochs": 1}  # a job that starts with weights ends with the same ones
 
 
 def people(first, rows, towns=TOWNS):
@@ -140,7 +140,7 @@ class EncodingTest(NightsCase):
         first = self.monday()
         self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))
         job = self.tuesday("--ps=2", "--workers=3", "--evaluator")
-        self.assertEqual(job.summary()["eval"], first["eval"])  # whose words are known
+        self.assertEqual(job.summary()["eval"], first["eval"])  # its words are known
         for said in (job.log("worker-0"), job.stderr()):
             self.assertIn("column town has 6 words, of which 2 are new", said)
         self.assertEqual(self.encoding()[2]["category"]["words"], [*TOWNS, "Lima", "Cali"])

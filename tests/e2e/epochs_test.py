@@ -39,7 +39,7 @@ class EpochsTest(TrainCase):
         return lines, curves, (summary["train"], summary["eval"], history)
 
     def check(self, job):
-        """As the undisturbed job showed them; an epoch that was rolled back is told again, with the same."""
+        """As the undisturbed job showed them; an epoch that was rolled back is reported again, with the same numbers."""
         lines, curves, last = self.shown(job)
         self.assertEqual({epoch: said[-1] for epoch, said in lines.items()}, self.lines, job.logs())
         self.assertEqual(curves, self.curves, job.logs())
@@ -61,7 +61,7 @@ class EpochsTest(TrainCase):
         job.until(f"a step from {first} to {last} is made behind cut {cut}", so)
 
     def until_behind_a_cut(self, job):
-        """Waits until epoch 1 has come some steps further than a cut, and is not over at once."""
+        """Waits until epoch 1 has come some steps further than a cut, and does not end immediately after."""
         self.until_step(job, CUT_STEPS + 3, EPOCH_STEPS - 5)
 
     def test_a_kill_in_mid_epoch_changes_no_number(self):
@@ -122,7 +122,7 @@ class EpochsTest(TrainCase):
         def words(line):
             return {k: v for k, v in json.loads(line).items() if k != "seconds"}
         self.assertEqual((len(second), words(second[0])), (EPOCHS, words(first)))
-        self.assertEqual(job.log("worker-0").count("epoch 1/2: "), 2)  # and it is told anew
+        self.assertEqual(job.log("worker-0").count("epoch 1/2: "), 2)  # and it is reported again
 
 
 if __name__ == "__main__":

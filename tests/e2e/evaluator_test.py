@@ -51,13 +51,13 @@ class EvaluatorTest(TrainCase):
         return results
 
     def same(self, a, b):
-        """The same numbers; a launcher writes them anew, with a digit less."""
+        """The same numbers; a launcher writes them again, with one digit less."""
         self.assertEqual(a.keys(), b.keys())
         for key in a:
             self.assertTrue(math.isclose(a[key], b[key], rel_tol=1e-14), (key, a, b))
 
     def calm(self, keys=KEYS):
-        """What a run without an evaluator says; it is made once for all tests."""
+        """The summary of a run without an evaluator, which is made once for all tests."""
         epochs = keys["training.epochs"]
         if epochs not in CALM:
             CALM[epochs] = self.train(out=self.tmp / "calm", keys=keys).summary()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checkpoints that earlier releases wrote are gone on from, and those of a later one refused by name. What is stored in
-tests/data/checkpoint-N is of format N, as the first release with that format wrote it: it is never written anew. That of
+"""A job resumes from checkpoints that earlier releases wrote, and refuses those of a later one by name. The checkpoint in
+tests/data/checkpoint-N has format N, as the first release with that format wrote it: it is never written again. That of
 format 2 has rows of tables, and no job: tests/unit/checkpoint_rows_test.c reads it."""
 import pathlib
 import re

@@ -172,7 +172,7 @@ class HandTest(HandCase):
         for p in (*workers, ps[0]):
             p.wait(1)
             self.assertIn("ps 1 was not there for 2 s (timeouts.ps_rejoin_s)", p.last_line())
-        self.assertIn(": Connection refused", workers[0].last_line())  # who dialed
+        self.assertIn(": Connection refused", workers[0].last_line())  # the process that connected
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
         self.assertIn("ps 1 was not there", s["error"])
@@ -240,7 +240,7 @@ class HandTest(HandCase):
         self.start(WORKER, "alone", f"--token_file={self.tmp}/secret").wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
-    # ---- strangers ----
+    # ---- processes of another job ----
 
     def pester(self, addresses, stop):
         """Talks nonsense to the addresses until told to stop; returns how often somebody hung up on it."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The executables of a release build have what makes a fault harder to use; and the script that says so, which the image's
-build runs too, names each thing that a program lacks."""
+"""The executables of a release build have the protections that make a fault harder to use. The script that checks this, which
+the image's build runs too, names each protection that a program lacks."""
 import json
 import pathlib
 import platform

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-"""Whatever a peer sends: the process that hears it closes that connection, says why, and goes on serving the others.
+"""A peer that sends anything wrong: the process that receives it closes that connection, logs why, and still serves the others.
 
 Random messages come from a seed that is printed; HOSTILE_SEED replays one."""
 import os
@@ -403,7 +403,7 @@ class AsyncWorker(Worker):
 
 
 class Guests(TrainCase):
-    """Strangers at the ports of a job that runs: it learns what it would have learned."""
+    """Unauthenticated peers at the ports of a job that runs: they do not change its result."""
 
     def test_a_job_with_strangers_at_its_ports_ends_as_it_would_have(self):
         rng = random.Random(SEED)

@@ -276,7 +276,7 @@ class TrainTest(HostsCase):
         self.lock_is_free()
         self.assertLess(time.monotonic() - began, 25)  # sooner than the grace ends
 
-    # ---- strangers ----
+    # ---- processes of another job ----
 
     HELLO, REFUSE, CHALLENGE = 1, 3, 4
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # labels: short
-"""What every process of a job shows by HTTP while it trains: its numbers are the summary's, its pages are Prometheus's and
-JSON, it is found again after a restart, and hostile clients change nothing. Logs in JSON, and the last words."""
+"""The pages that every process of a job serves by HTTP while it trains: the numbers equal the summary's, the pages are for
+Prometheus or JSON, they are found again after a restart, and hostile clients change nothing. Logs in JSON, and the last words."""
 import json
 import pathlib
 import shutil
@@ -23,7 +23,7 @@ class HttpTest(TrainCase):
         return job.until("processes/http names all", lambda: len(p := places(self.out)) == n and p)
 
     def last_look(self, *flags, update="sync"):
-        """What each process shows when all is learned and counted, and the summary: the end waits for an evaluator, which is
+        """The pages of each process when all is learned and counted, and the summary: the end waits for an evaluator, which is
         stopped. Both workers take part, however late worker 1 comes: sync waits for it, and alone a slow chief takes long."""
         job = self.launch("--evaluator", *flags, keys={**LOOK, "training.update": update, "timeouts.worker_rejoin_s": 100})
         of = self.everybody(job, 5)
@@ -36,7 +36,7 @@ class HttpTest(TrainCase):
                 return None
             workers = last["worker-0"], last["worker-1"]
             if any(w.get("gradwire_tasks_total") is None for w in workers):
-                return None  # who reads its data counts nothing yet
+                return None  # a process that still reads its data counts nothing yet
             planned = last["worker-0"].get("gradwire_job_planned_steps")
             learned = [last["worker-0"].get("gradwire_job_steps"),
                        *(last[f"ps-{i}"].get("gradwire_shard_updates_total", shard=i) for i in (0, 1))]

@@ -162,12 +162,12 @@ class DistTest(Case):
 
 
 class PackagesTest(Case):
-    """tools/packages.sh beside package managers that are played: each says in `asked` what it was asked."""
+    """tools/packages.sh with package managers that are played: each writes its requests to `asked`."""
 
     PROGRAMS = True
 
     def packages(self, line, code=0, who={}, **programs):
-        """What is said, and asked, when the line of the shell runs beside these programs, and none else of their kind."""
+        """The output, and the requests, of a line of shell that finds these programs and no others of their kind."""
         tools, asked = self.tmp / "bin", self.tmp / "asked"
         tools.mkdir()
         for tool in ("bash", "dirname", "mkdir", "sort", "touch", "env", "true"):

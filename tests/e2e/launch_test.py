@@ -165,7 +165,7 @@ class LaunchTest(Case):
 
     @contextlib.contextmanager
     def on_terminal(self, columns, **environment):
-        """A launcher whose stderr is a terminal; the chief says what stands in the files say-0, say-1, ..."""
+        """A launcher whose stderr is a terminal; the chief says what the files say-0, say-1, ... contain."""
         actions = [action for i in range(9) for action in (f"await say-{i}", f"file say-{i}")]
         self.scripts(worker_0=[[*actions, "exit 0"]], ps=[["await say-8", "exit 0"]], worker_1=[["await say-8", "exit 0"]])
         terminal = Terminal(columns)

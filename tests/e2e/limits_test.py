@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # labels: short
-"""Strangers at the ports of a job: many, slow ones, and more than there are descriptors for. The job learns what it would
-have learned, and nobody spins."""
+"""Unauthenticated peers at the ports of a job: many, slow ones, and more than there are descriptors for. They do not change
+the job's result, and no process spins."""
 import os
 import pathlib
 import resource
@@ -83,7 +83,7 @@ class LimitsTest(TrainCase):
         self.assertLess(self.look(p)[1] - began, 0.4 * QUIET_S)
 
     def among(self, nofile, n, shed):
-        """Of n strangers at the ps, and as many at the chief, so many are closed; a job that comes later trains."""
+        """Of n unauthenticated peers at the ps, and as many at the chief, so many are closed; a job that comes later trains."""
         LimitsTest.want = LimitsTest.want or self.undisturbed()
         ports = free_ports(3)
         of = [*self.TLS, "--task_index=0", f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}"]
@@ -101,8 +101,8 @@ class LimitsTest(TrainCase):
                 slow.send(bytes([byte]))
                 select.select([slow], [], [], 0.005)
 
-        slowly(self.SLOW[:20])  # who is no more than slow is not shed
-        ps.process.send_signal(signal.SIGSTOP)  # so that the job is not over before the chief has its strangers
+        slowly(self.SLOW[:20])  # a peer that is merely slow is not shed
+        ps.process.send_signal(signal.SIGSTOP)  # so that the job is not over before the chief has its peers, too
         chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
         self.until("the chief listens", lambda: listens(ports[1]))
         self.strange(ports[1], n // 10)
@@ -136,7 +136,7 @@ class LimitsTest(TrainCase):
 class MemoryTest(TrainCase):
     def test_a_ps_without_memory_for_its_job_file_asks_to_be_started_again(self):
         codes = set()
-        for kib in range(12 << 10, 32 << 10, 256):  # what the program takes, and then more of what it allocates
+        for kib in range(12 << 10, 32 << 10, 256):  # the program's own size, then more and more of its allocations
             p = Process(self, ["prlimit", f"--as={kib << 10}", PS, "--job_name=ps", "--task_index=0", f"--job={self.JOB}",
                                "--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", "--listen_fd=999"], "small")
             p.process.wait(DEADLINE_S)

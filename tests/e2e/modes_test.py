@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # labels: short
-"""What every mode of training.update keeps: it trains to the end and ends by itself; who dies is replaced and the counts
-are right; what was stopped goes on; and where one worker makes the same updates as sync, the digest is the same."""
+"""The properties of every mode of training.update: it trains to the end and ends by itself; a process that dies is replaced and
+the counts are right; a job that was stopped resumes; if one worker makes the same updates as sync, the digest is the same."""
 import json
 import pathlib
 import signal

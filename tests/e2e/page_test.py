@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of a job: where its address is told, what its events say, and what people see of it in a browser (Chromium;
+"""The page of a job: where its address is shown, what its events say, and what people see of it in a browser (Chromium;
 without it those tests skip). GRADWIRE_SCREENSHOTS=DIR keeps pictures of each state, for people to look at."""
 import fcntl
 import http.server
@@ -95,7 +95,7 @@ class BrowserTest(unittest.TestCase):
         cls.addClassCleanup(cls.browser.close)
 
     def show(self, name, **changes):
-        """What a reader sees, once the badge says so."""
+        """The page as a reader sees it, once the badge shows this state."""
         b = self.browser
         self.server.full = changes.pop("full", False)
         self.server.status = status(**changes)
@@ -174,7 +174,7 @@ class JobTest(TrainCase):
                     if line.startswith(b"data: ") and until(told := json.loads(line[6:])):
                         return told
         except ConnectionError:
-            pass  # who read its data has closed it
+            pass  # the process that read its data has closed it
         return None
 
     def test_the_address_is_told_and_leads_to_the_page(self):
@@ -222,7 +222,7 @@ class JobTest(TrainCase):
         self.assertIsNone(get(at, "/"))
 
     def without_descriptors(self, job, at):
-        """Who comes to the page while the launcher has no descriptor left waits, and the launcher waits too."""
+        """A client that connects while the launcher has no descriptor left waits, and the launcher waits too."""
         launcher = job.process.pid
         used = {int(name) for name in os.listdir(f"/proc/{launcher}/fd")}
         free = next(i for i in range(len(used) + 1) if i not in used)

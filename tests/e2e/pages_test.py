@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each command of the user's pages runs as it is written there, in order, and prints what the page shows: README.md, docs/guides,
 docs/reference, examples, k8s/README.md. tests/lib/pages.py says which block of a page is what; pages_not_run.txt lists the commands
-that are not run here. The scores that two guides compute in Python are those of gradwire's own evaluation."""
+that are not run here. The scores that two guides compute in Python equal gradwire's own evaluation."""
 import json
 import pathlib
 import re

@@ -66,7 +66,7 @@ class RankTest(Certificates, TrainCase):
         old.mkdir(parents=True)
         for i in range(3):
             (old / str(i)).write_text("127.0.0.1:1\n")
-        for job in (17, 18):  # the second goes on from where the first ended
+        for job in (17, 18):  # the second resumes where the first ended
             ranks = self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job))
             for r in ranks:
                 r.wait(0)
@@ -83,7 +83,7 @@ class RankTest(Certificates, TrainCase):
                  for i, flags in enumerate(([*self.tls("here"), takes], self.tls("here"), [*self.tls("friend"), takes]))]
         self.assertRegex(ranks[2].wait(2).last_line(), "the chief and this process do not take each other: .* its certificate names "
                                                        "DNS:friend")
-        for r in ranks[:2]:  # what a scheduler does
+        for r in ranks[:2]:  # as a scheduler does
             r.process.terminate()
             r.process.wait()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Logistic regressions of examples/ on real logs and tables: they reach what a plain one reaches, in sync and in async.
 
-What was reached is printed. Parts of one file are cut in the order of its rows: the first train, the last evaluate."""
+It prints each job's metrics. Parts of one file keep the order of its rows: the first train, the last evaluate."""
 import gzip
 import math
 import os

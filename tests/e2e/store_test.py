@@ -14,7 +14,7 @@ from hand_test import HandCase  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": 4000, "training.epochs": 6, "checkpoint.every_steps": 20,
         "checkpoint.every_seconds": 0,
-        "timeouts.worker_rejoin_s": 100}  # a worker that came when all is over would see no folder that says so
+        "timeouts.worker_rejoin_s": 100}  # a worker that came when all is over would see no directory that shows it
 
 
 class StoreTest(HandCase):
@@ -39,7 +39,7 @@ class StoreTest(HandCase):
         self.until(lambda: f"cut {cut}:\n{chief.log()}", lambda: (c := self.cuts()) and c[-1] >= cut)
 
     def nothing_stays(self, ps):
-        """What passed through the ps's folders is gone, and the chief's token."""
+        """The files that passed through the ps's directories are gone, and the chief's token."""
         for i in range(ps):
             self.assertEqual([str(p) for p in self.dir_of(i).rglob("*") if p.is_file()], [])
         self.assertEqual(list((self.out / "checkpoints").glob(".storage*")), [])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-"""Sync is bit-for-bit: whatever the cluster, and whoever dies, the digest is that of one worker and one ps."""
+"""Sync is bit-for-bit: with any cluster, and any process killed, the digest equals the digest of one worker and one ps."""
 import pathlib
 import signal
 import sys
@@ -86,7 +86,7 @@ class SyncTest(TrainCase):
         steps = s["steps"]
         self.assertIn(f"step {steps}, is written; the next run continues from it", s["error"])
         job = self.launch("--ps=3", "--workers=1", keys=DISTURBED)
-        job.until_said("worker-0", f"(step {steps})")  # going on from cut N
+        job.until_said("worker-0", f"(step {steps})")  # it resumes from cut N
         job.until_cut(job.cuts()[-1] + 1)
         job.signal(signal.SIGINT)
         s = job.wait(130).summary()

@@ -15,8 +15,8 @@ from tables_cut_test import tensors  # noqa: E402
 
 BATCH, LEAVES, STEPS = 64, 4, 50
 ROWS, LEAF = BATCH * STEPS, BATCH // LEAVES
-# Each sleeps, the slow one longer, so that the other comes first. Training begins with whoever is there: a step takes so long
-# that the slow one has time to start.
+# Each sleeps, the slow one longer, so that the other comes first. Training begins with the workers that are there: a step takes
+# so long that the slow one has time to start.
 STEP_S = 0.12 if SANITIZED else 0.03
 SLOW = (f"--fault=worker-0=sleep:{STEP_S}", f"--fault=worker-1=sleep:{3 * STEP_S}")
 FIRST = {"sync.replicas_to_aggregate": 1}
@@ -32,7 +32,7 @@ class TablesBackupTest(TrainCase):
 
     def keys(self, epochs=2, **more):
         """A counting table. The loss is |y - sum of rows| and y is far away, so an example's gradient is -1: a row's count
-        is that of the steps that had one of its examples, and its weight is the sum of the rate by their examples."""
+        is the number of steps that had one of its examples, and its weight is the sum of the rate by their examples."""
         return {"data.format": "csv", "data.train": self.tmp / "train.csv", "data.scale": 1,
                 "data.columns": "[label: y, key: example, key: all]", "model.input.shape": "auto",
                 "model.layers": """[linear: {inputs: example, name: each}, linear: {inputs: all, name: every},
@@ -41,7 +41,7 @@ class TablesBackupTest(TrainCase):
                 "model.loss": "mae", "model.metrics": "[mae]",
                 "optimizer": f"{{sgd: {{learning_rate: {BATCH}}}}}", "training.epochs": epochs,
                 "training.batch_size": BATCH, "training.microbatches": LEAVES, "checkpoint.every_steps": 20,
-                "checkpoint.every_seconds": 0, "timeouts.worker_rejoin_s": 100,  # who comes late is waited for
+                "checkpoint.every_seconds": 0, "timeouts.worker_rejoin_s": 100,  # the job waits for a worker that comes late
                 **{k.replace("__", "."): v for k, v in more.items()}}
 
     def table(self, job, name):

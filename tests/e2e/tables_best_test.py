@@ -50,7 +50,7 @@ class TablesBestTest(TrainCase):
         self.job.write_text(JOB)
 
     def notes(self, out=None):
-        """What best/ says of itself."""
+        """The metadata of best/."""
         return notes((out or self.out) / "best/weights.safetensors")
 
     def said(self, out=None):

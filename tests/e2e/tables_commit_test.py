@@ -43,7 +43,7 @@ class TablesCommitTest(TrainCase):
         return self.launch(*flags, keys=keys, out=self.tmp / out).wait().summary()
 
     def found_by_all(self, keys, name):
-        """What every split finds."""
+        """The rows that every split of the work finds."""
         want = None
         for ps, workers in SPLITS[1:] if SHORT or SANITIZED else SPLITS:
             with self.subTest(ps=ps, workers=workers):
@@ -101,7 +101,7 @@ class TablesCommitTest(TrainCase):
         keys = self.keys("poisoned", training__update="async", training__nan_guard="skip", training__clip_norm=0.05)
         s = self.found("--ps=2", "--workers=2", keys=keys, out="async")
         self.assertGreater(s["batches"]["clipped"], EPOCHS)
-        self.assertEqual(s["batches"]["rejected"], 0)  # what is clipped may be of any size
+        self.assertEqual(s["batches"]["rejected"], 0)  # a clipped gradient may have any size
         del keys["training.clip_norm"]
         s = self.found("--ps=2", "--workers=2", keys={**keys, "training.staleness_rate": True}, out="guarded")
         self.assertEqual(s["batches"]["rejected"], EPOCHS)

@@ -51,7 +51,7 @@ class TlsHostsTest(TrainCase):
     def test_hosts_with_a_certificate_each_train_and_say_nothing_in_the_clear(self):
         keys = {"data.synthetic_train_rows": 3000, "training.epochs": 3 if SANITIZED else 12, "checkpoint.every_steps": 10,
                 "checkpoint.every_seconds": 0}
-        # a frame's four bytes may stand in so much of what is encrypted, but not where a packet begins
+        # a frame's four bytes can occur by chance in so much encrypted data, but not where a packet begins
         listening = [self.hosts.record(0, heard) for heard in (lambda payload: payload.startswith(b"GRW1"),
                                                                lambda payload: b"mnist-mlp" in payload,
                                                                lambda payload: b"\x17\x03\x03" in payload)]

@@ -53,7 +53,7 @@ class VersionsTest(TrainCase):
         chief.until_said(said)
 
     def test_a_chief_refuses_a_worker_of_another_release(self):
-        """Which a ps let pass, that names the chief to whoever asks."""
+        """A ps let it pass, and names the chief to every process that asks."""
         import hostile_test as wire
         import socket
         import threading

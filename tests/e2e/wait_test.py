@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whom training waits for is named right: by the chief, to all who look."""
+"""The process that training waits for is named right, in each place where the chief names it."""
 import json
 import signal
 import subprocess
@@ -22,7 +22,7 @@ class Wait(TrainCase):
         return subprocess.run([LAUNCH, "status", job.out], capture_output=True, text=True, check=False).stdout
 
     def waiting(self, job):
-        """Whom the chief's /status names."""
+        """The process that the chief's /status names."""
         w = json.loads(self.http(job, "/status"))["whole_job"]["waiting"]
         return w and (w["role"], w["index"], w["why"])
 

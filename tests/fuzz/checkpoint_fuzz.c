@@ -24,7 +24,7 @@ static void try_manifest(const uint8_t *data, size_t bytes)
     size_t encoded_bytes;
     if (manifest_decode(data, bytes, "fuzz", &m, &e))
         return;
-    /* What is accepted can be written, and is accepted again. */
+    /* An accepted manifest can be written, and is accepted again. */
     if (manifest_encode(&m, &encoded, &encoded_bytes, &e) ||
         manifest_decode(encoded, encoded_bytes, "fuzz", &again, &e))
         abort();

@@ -58,7 +58,7 @@ static void check(const struct dataset *d)
     must(dataset_gather(d, &row, 1, x, &y, &there, NULL) == ERR_OK, "gather");
 }
 
-/* NULL: it is none. */
+/* NULL: the input is no file. */
 static char *write_input(const uint8_t *data, size_t size)
 {
     if (size < 2)

@@ -15,7 +15,7 @@
 
 enum { BODY_MAX = 1 << 14 };
 
-/* What is left of the input; beyond it all is 0. */
+/* The rest of the input; beyond it all is 0. */
 struct input {
     const uint8_t *at;
     size_t left;
@@ -284,7 +284,7 @@ static void read_answer(struct rig *c, struct input in)
     row_values_close(&v);
 }
 
-/* What the shard says is what the worker reads, whatever was sent before. */
+/* The worker reads exactly what the shard sends, whatever was sent before. */
 static void check_answer(struct rig *c, bool once)
 {
     uint8_t bits = once;

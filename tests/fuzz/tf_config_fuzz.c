@@ -1,4 +1,4 @@
-/* libFuzzer: any bytes as TF_CONFIG. What is understood must hold together. */
+/* libFuzzer: any bytes as TF_CONFIG. A text that is understood must be consistent. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

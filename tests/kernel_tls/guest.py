@@ -1,5 +1,5 @@
-"""What runs in the virtual machine of run.py, where the kernel has TLS: it is taken, the wire's tests hold with it, and
-a job that loses a ps under it learns what a job without TLS learns."""
+"""The program that runs in the virtual machine of run.py, where the kernel has TLS: kernel TLS is used, the wire's tests hold
+with it, and a job that loses a ps under it has the same result as a job without TLS."""
 import pathlib
 import re
 import subprocess

@@ -43,7 +43,7 @@ def fetch_kernel(folder):
 
 
 def libraries(files):
-    """What the dynamic linker loads for them, itself included."""
+    """The files that the dynamic linker loads for them, itself included."""
     found = set()
     for line in out_of("ldd", *files).splitlines():
         words = line.split()
@@ -86,7 +86,7 @@ def fill(guest, modules):
     (guest / str(config).lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(config.resolve(), guest / str(config).lstrip("/"))
     busybox = f"/{shutil.which('busybox').lstrip('/')}"
-    (guest / "sbin/modprobe").symlink_to(busybox)  # whom the kernel asks for what it wants
+    (guest / "sbin/modprobe").symlink_to(busybox)  # the kernel runs it to load a module
     init = guest / "init"
     init.write_text(f"""#!{busybox} sh
 export PATH=/usr/bin HOME=/root LANG=C.UTF-8 GRADWIRE_ROOT=/gradwire GRADWIRE_BUILD={BUILD}

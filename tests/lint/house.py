@@ -8,7 +8,7 @@
     modes   a mode's files do not use the names of other modes: modes.txt
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
-    map     the table of directories in docs/explanation/design.md is that of floors.txt
+    map     the table of directories in docs/explanation/design.md equals floors.txt
     links   a page links to files and headings that are there
 
     house.py            check all; each error names a line and says what would be right
@@ -245,7 +245,7 @@ def check_checked(tree):
 # ---- modes ----
 
 def check_modes(tree):
-    """Of each line of modes.txt: no word of the files has a part, between underscores, that the expression matches."""
+    """For each line of modes.txt: the files use no word that has a part, between underscores, that the expression matches."""
     lines, errors = rows(tree.root, MODES, ["files", "refused parts of names"])
     for number, (glob, refused) in lines:
         files = fnmatch.filter(tree.code, glob)
@@ -271,7 +271,7 @@ def code_lines(text):
 
 
 def check_twice(tree):
-    """Each run is told once: a window that equals one that also began a line earlier in both places is a part of it."""
+    """Each run is reported once: a window that equals one that also began a line earlier in both places is a part of it."""
     files = {path: list(code_lines(text)) for path, text in tree.code.items()}
     errors, first, width = [], {}, RUN_LINES_MAX + 1
     for path, lines in files.items():

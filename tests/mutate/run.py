@@ -13,7 +13,7 @@ wire, and with them an assertion must end each of the named tests.
     -s, --short     a few mutations, drawn by a seed, which is printed; that none is stale is checked for all. With
                     --assertions the named tests alone are run
     --seed N        draw them by this seed
-    --only NAME     this one (as often as wanted); a prefix will do
+    --only NAME     this one (can be repeated); a prefix will do
     --jobs N        compilers and tests at a time (default: all cores)
     --folder DIR    work in DIR and leave it there, so that the next run builds less
 
@@ -45,7 +45,7 @@ BUILD_DEADLINE_S = 900
 
 
 class Failed(Exception):
-    """What is said of a mutation, or of the whole run, that failed."""
+    """The message for a mutation, or for the whole run, that failed."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Mutation:
 # ---- the list ----
 
 def read_list(path):
-    """Blocks of "name | file | test..." and then "- old" and "+ new" lines; the format stands in the list's head."""
+    """Blocks of "name | file | test..." and then "- old" and "+ new" lines; the list's head describes the format."""
     mutations = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -130,7 +130,7 @@ def tracked():
 
 
 def write_if_other(path, data):
-    """What is there already keeps its time, and is not built again."""
+    """A file with the same contents keeps its time, and is not built again."""
     if path.is_file() and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ class Tree:
             self.unbroken[test] = hashlib.sha256(self.program(test).read_bytes()).digest()
 
     def mutate(self, mutation, judge, tests):
-        """What judge says of each of these tests; the tree is as it was afterwards."""
+        """The verdict of judge for each of these tests. It restores the tree."""
         path = self.source / mutation.file
         original = path.read_text()
         path.write_text(mutation.apply(original))
@@ -204,7 +204,7 @@ class Tree:
 
     def green(self, test):
         if hashlib.sha256(self.program(test).read_bytes()).digest() == self.unbroken[test]:
-            return None  # it has nothing of what was broken
+            return None  # it does not contain the broken code
         code, out = self.test(test, self.deadline_s[test])
         if code != 0:
             raise Failed(f"{test} sees it without assertions: {first_failed(out) or f'exit code {code}'}")

@@ -2,8 +2,8 @@
 
     pip install keras jax; KERAS_BACKEND=jax python3 optimizer_keras.py > optimizer_keras.h
 
-Six weights in one variable "kernel", ten steps of a made-up gradient; what stands there are the weights behind the
-last of them; with use_ema their moving average, which Keras ends with."""
+Six weights in one variable "kernel", ten steps of a made-up gradient. The numbers are the weights after the last step; with
+use_ema their moving average, which Keras ends with."""
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")

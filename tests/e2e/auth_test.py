@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-# beside others
+# runs with others
 """Which processes are served, and how that is shown: --auth, with and without a token, in and outside the image. A token shows
 nowhere. 0.0.0.0 plays an address that others reach: it is every address of this host, and a process that connects to it reaches
 this host."""

@@ -1,4 +1,4 @@
-# beside others
+# runs with others
 """The harness of gradwire bench update-modes: which runs it makes, what it believes of them, and how it goes on. The runs
 are played; `./gradwire bench update-modes --quick` makes real ones."""
 import copy

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# beside others
+# runs with others
 """ps and worker started by hand, without a launcher: by flags, by TF_CONFIG, alone; on ports that are taken, wrong, or
 full of garbage."""
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# beside others
+# runs with others
 """Jobs on several hosts, which are network namespaces of the test's own: `train --hosts` by a remote shell."""
 import fcntl
 import os

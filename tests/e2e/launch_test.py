@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# beside others
+# runs with others
 """The launcher on real processes: fakes in place of ps and worker play what a script of theirs says.
 
 Each start of a process plays the next of its scripts (the last one again and again): a list of actions, see FAKE.

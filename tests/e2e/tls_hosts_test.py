@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-# beside others
+# runs with others
 """TLS on several hosts, which are network namespaces of the test's own: each has a certificate for its address alone,
 under the same path as the others. `train --hosts`, and ranks of srun."""
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-# beside others
+# runs with others
 """TLS between real processes: what is learned is the same, whoever is killed; who has another name, another CA or no TLS
 is refused, and both sides say why."""
 import json

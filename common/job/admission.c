@@ -1,4 +1,4 @@
-/* What the section `tables` says of a table's admission: keys that exclude each other, or do nothing without another. */
+/* Checks a table's admission keys in the section `tables`: keys that exclude each other, and keys without effect. */
 #include <stdlib.h>
 
 #include "common/job/keys.h"

@@ -9,7 +9,7 @@ struct name {
     size_t bytes;
 };
 
-/* "data.columns[3].number.name = age", or of the kind category. */
+/* Parses "data.columns[3].number.name = age", or the same for a category. */
 static bool takes_name(const char *line, size_t bytes, struct name *out)
 {
     static const char begin[] = "data.columns[";
@@ -27,7 +27,7 @@ static bool takes_name(const char *line, size_t bytes, struct name *out)
     return false;
 }
 
-/* The next input column from *at on; false: there is none. */
+/* Finds the next input column from *at on; returns false if none is left. */
 static bool next(const char **at, struct name *out)
 {
     bool found = false;
@@ -39,7 +39,7 @@ static bool next(const char **at, struct name *out)
     return found;
 }
 
-/* From 1; 0: it has none of this name. */
+/* Returns the position, from 1; 0 if no column has this name. */
 static unsigned place_of(const char *text, const struct name *name)
 {
     struct name one;
@@ -53,8 +53,8 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
 {
     struct name name;
     for (unsigned place = 1; next(&was, &name); place++) {
-        unsigned now =
-            name.bytes ? place_of(is, &name) : 0; /* without a name its place is all there is */
+        /* a column without a name can only be identified by its position */
+        unsigned now = name.bytes ? place_of(is, &name) : 0;
         if (now && now != place)
             return err_set(e, ERR_INPUT,
                            "column %.*s was input column %u, is input column %u, and would be "

@@ -1,4 +1,4 @@
-/* What a job says of csv data: the list of columns, and the texts in it. */
+/* The csv part of a job file: the list of columns and the texts in it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { TEXT_BYTES_MAX = 4096 };
 
 /* ---- texts ---- */
 
-/* A scalar of one line without control characters; what is quoted may be empty. */
+/* A scalar of one line without control characters. A quoted one can be empty. */
 static bool is_text(const struct job_node *node, size_t most)
 {
     if (node->kind != NODE_SCALAR || job_tree_is_null(node) || strlen(node->text) > most)
@@ -30,7 +30,7 @@ enum err job_read_text(struct job_reader *r, const struct job_key *key, const st
     return ERR_OK;
 }
 
-/* Append a line to *lines, which has *bytes of them, ends included. */
+/* Appends a line to *lines, which has *bytes bytes including line ends. */
 static enum err append(struct job_reader *r, char **lines, size_t *bytes, const char *text)
 {
     size_t n = strlen(text);
@@ -65,7 +65,7 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-/* ---- a word that stands twice ---- */
+/* ---- duplicate words ---- */
 
 struct slice {
     const char *text;
@@ -79,7 +79,7 @@ static int slice_order(const void *a, const void *b)
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* The words of `lines`, between the characters of `ends`; with `out` NULL how many. */
+/* Splits `lines` at the characters of `ends` and returns the number of words; `out` can be NULL. */
 static size_t slices_of(const char *lines, const char *ends, struct slice *out)
 {
     size_t n = 0;
@@ -93,7 +93,7 @@ static size_t slices_of(const char *lines, const char *ends, struct slice *out)
     }
 }
 
-/* Of two equal words the second would be a class, or a feature, that no row has. */
+/* The second of two equal words would be a class, or a feature, that no row has. */
 static enum err refuse_twin_word(struct job_reader *r, const struct job_node *node)
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
@@ -149,7 +149,7 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-/* The row is said by the key that is meant: "hash: false" alone leaves a missing value without one. */
+/* Report the key that the user probably meant: "hash: false" alone leaves a missing value without a key. */
 static enum err check_key(struct job_reader *r, const struct job_node *node)
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
@@ -176,7 +176,7 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-/* Borders that rise. */
+/* Checks that the borders ascend. */
 static enum err check_borders(struct job_reader *r, const struct job_node *node,
                               const struct job_column *c)
 {
@@ -224,7 +224,7 @@ static enum err add_column(struct job_reader *r)
     return ERR_OK;
 }
 
-/* The column that was read last gets the range's name of `number`. */
+/* Names the column that was read last: the range's name with `number`. */
 static enum err name_column(struct job_reader *r, const struct job_node *node,
                             const struct job_range *range, uint32_t number)
 {
@@ -238,7 +238,7 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
     return refuse_twin(r, node);
 }
 
-/* One more like `like`, which its range names. */
+/* Adds a copy of `like`, for another name of its range. */
 static enum err copy_column(struct job_reader *r, const struct job_column *like)
 {
     enum err err = add_column(r);
@@ -250,7 +250,7 @@ static enum err copy_column(struct job_reader *r, const struct job_column *like)
     return like->words && !c->words ? err_set(r->e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
-/* The column that was just read, once for each name that its own means. */
+/* Replaces the column just read with one column for each name of its range. */
 static enum err expand(struct job_reader *r, const struct job_node *node)
 {
     const struct job_csv *csv = &r->job->data.csv;
@@ -281,7 +281,7 @@ static enum err read_column(struct job_reader *r, const struct job_node *node)
     job_read_forget(r, JOB_COLUMN_PREFIX);
     err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), node);
     struct job_column *c = &r->job->data.csv.column[r->column];
-    if (c->kind == COLUMN_CROSS) { /* what is missing in one of its columns is in it */
+    if (c->kind == COLUMN_CROSS) { /* a missing value in one of its columns is part of the cross */
         c->key.hash = true;
         c->key.missing = KEY_MISSING_NONE;
     }
@@ -313,7 +313,7 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
     return err;
 }
 
-/* ---- what holds between keys ---- */
+/* ---- checks across keys ---- */
 
 const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
 {
@@ -324,7 +324,7 @@ const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
     return c;
 }
 
-/* Four bytes each, in memory: two for a key. */
+/* The memory of a column's value, in units of four bytes; a key takes two. */
 static uint64_t cells_of(const struct job_column *c)
 {
     uint64_t value = 2 + c->key.weights;
@@ -345,7 +345,7 @@ static enum err check_room(struct job_reader *r)
                       (unsigned long long)cells, JOB_ROW_CELLS_MAX);
 }
 
-/* A field that is not quoted has no delimiter in it. */
+/* Without quotes, a field cannot contain the delimiter. */
 static enum err check_separators(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;

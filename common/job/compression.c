@@ -1,9 +1,9 @@
-/* What holds between compression and the rest of a job. */
+/* Checks compression against the rest of the job. */
 #include "common/codec/codec.h"
 #include "common/job/keys.h"
 #include "common/job/read.h"
 
-/* The words of what a reply may have in every mode. */
+/* The words of codecs that a reply can use in every update mode. */
 #define WHOLE_EXACT(word) #word ", "
 #define WHOLE_ROUNDED WHOLE_EXACT
 #define WHOLE_DIFFERENCE(word)
@@ -11,8 +11,8 @@
 #define X(name, word, number, kind) WHOLE_##kind(word)
 #define WHOLE CODEC_MAP(X)
 
-/* Replies of async and ssp are made for each worker at another time: a difference would need a copy of what each holds.
- * What a worker of geo moves by, the servers must move by, too. */
+/* In async and ssp, each worker gets its replies at different times, so a difference would need a copy of each
+ * worker's parameters. In geo, the servers must move by exactly the same amount as the worker. */
 static enum err check_reply(struct job_reader *r)
 {
     enum codec c = r->job->compression.reply;
@@ -31,7 +31,8 @@ static enum err check_reply(struct job_reader *r)
     return ERR_OK;
 }
 
-/* A round of geo moves the worker's copy by what it computed and the shards by what came: they must be the same. */
+/* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be
+ * equal. */
 static enum err check_push(struct job_reader *r)
 {
     enum codec c = r->job->compression.push;
@@ -43,8 +44,8 @@ static enum err check_push(struct job_reader *r)
         codec_str(c));
 }
 
-/* What top-k does not send comes with a later gradient: that is the same sum only where the update is linear in it, and
- * only where nobody was promised to see it by then. */
+/* top_k adds unsent values to a later gradient. The sum stays the same only if the update is linear in the
+ * gradient. It is also not allowed where a process must see complete gradients by a given time. */
 static enum err check_top_k(struct job_reader *r)
 {
     const struct job *job = r->job;

@@ -1,9 +1,9 @@
-/* Crosses of columns: which key columns each one is made of. */
+/* Crosses of columns: the key columns of each cross. */
 #include <string.h>
 
 #include "common/job/read.h"
 
-/* The key column whose name is these bytes; csv->columns: there is none. */
+/* Returns the key column with this name; csv->columns if there is none. */
 static uint32_t find_key(const struct job_csv *csv, const char *name, size_t bytes)
 {
     uint32_t i = 0;
@@ -29,7 +29,7 @@ uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *c
     return n < 2 ? 0 : n;
 }
 
-/* job_cross_columns found none. */
+/* Reports why job_cross_columns returned 0. */
 static enum err refuse_cross(struct job_reader *r, uint32_t cross)
 {
     const struct job_csv *csv = &r->job->data.csv;

@@ -1,12 +1,12 @@
-/* Which columns an embedding with rows of its own reads: all of them share these rows, so ids that are counted per column
- * would mean the same ones. */
+/* Checks the columns that an embedding with its own rows (input_dim) reads. All these columns share the rows, so
+ * ids that are counted separately for each column would mean the same rows. */
 #include <string.h>
 
 #include "common/job/read.h"
 
 enum { NAMED_MAX = 2, NAMED_BYTES = NAMED_MAX * (JOB_NAME_MAX + 2) };
 
-/* The columns of an input that are features, as `next` goes through them. */
+/* Iterates over the feature columns of an input; see `next`. */
 struct columns {
     const struct job *job;
     const struct job_selection *selection; /* NULL: all */
@@ -31,7 +31,8 @@ static const struct job_column *next(struct columns *c)
     return NULL;
 }
 
-/* Flatten and reshape, the only layers that may stand between, have one input each. False: it reads another layer. */
+/* Finds the columns that a layer reads. Only flatten and reshape can be in between; they have one input each.
+ * Returns false if it reads another layer. */
 static bool columns_of(const struct job *job, const struct job_layer *layer, struct columns *out)
 {
     uint32_t input = layer->input[0];
@@ -53,7 +54,7 @@ static void name_it(char out[NAMED_BYTES], const char *name)
     (void)snprintf(out + n, NAMED_BYTES - n, "%s%s", n ? ", " : "", *name ? name : "NAME");
 }
 
-/* Numbers alone are rows as they stand. */
+/* Columns of numbers only are allowed: they are row numbers already. */
 static enum err refuse_mixed(struct job_reader *r, struct columns columns)
 {
     const struct job_layer *layer = &r->job->model.layer[r->layer];

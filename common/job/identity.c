@@ -1,4 +1,4 @@
-/* What a job is: its canonical text, the lines of its identity keys, and their hash. */
+/* The identity of a job: its canonical text, the lines of its identity keys, and their hash. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void metrics_write(FILE *out, const struct job_key *key, const struct job
     (void)fputs(job->model.metrics ? "]" : "[]", out);
 }
 
-/* The names of what a layer reads, in order. Stops at the first error. */
+/* Calls `visit` with the names of a layer's inputs, in order. Stops at the first error. */
 static enum err inputs_each(const struct job *job, const struct job_layer *layer,
                             enum err (*visit)(void *ctx, const char *name), void *ctx)
 {
@@ -99,8 +99,8 @@ static void class_weights_write(FILE *out, const struct job *job)
     (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
-/* Not written out: the layer reads the one before it and has no table, no class has a weight; the table has none of its
- * own. */
+/* Keys that are omitted because their value is the default: the layer reads only the one before it, or names no
+ * table; no class has a weight; the table uses the job's own value. */
 static bool is_default(const struct job_key *key, const struct job *job, const void *element)
 {
     const struct job_layer *layer = element;
@@ -116,7 +116,7 @@ static bool is_default(const struct job_key *key, const struct job *job, const v
            layer->input[0] == (uint32_t)(layer - job->model.layer);
 }
 
-/* Any key but lists of paths and of layers. */
+/* Writes the value of any key except lists of paths and of layers. */
 static void value_write(FILE *out, const struct job_key *key, const struct job *job,
                         const void *element)
 {
@@ -185,7 +185,7 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
     }
 }
 
-/* Texts, quoted: `"a", "b"`. */
+/* Writes texts with quotes: `"a", "b"`. */
 static void write_texts(FILE *out, const char *texts)
 {
     while (texts) {
@@ -197,7 +197,7 @@ static void write_texts(FILE *out, const char *texts)
 
 /* ---- the lines of the identity ---- */
 
-/* A key that means nothing to this job's data.format. */
+/* A key without meaning for this job's data.format. */
 static bool of_another_format(const struct job_key *key, const struct job *job)
 {
     if (key->heeded == job_reads_csv || key->heeded == job_reads_columns)
@@ -245,7 +245,7 @@ struct canonical {
     struct errmsg *e;
 };
 
-/* Lines as one text, or as a list where there are more or `list` says so. */
+/* Puts lines into the tree: as one text, or as a list if there are several or `list` is true. */
 static enum err put_lines(struct canonical *c, const char *path, const char *lines, bool list)
 {
     char element[JOB_PATH_MAX + 16];
@@ -296,7 +296,7 @@ static enum err put_list(struct canonical *c, const char *path, const char *list
     return job_tree_set(c->root, set, c->e);
 }
 
-/* Of a schedule that has its own rates. */
+/* The learning rate is unused if the schedule has its own rates. */
 static bool is_unused_rate(const struct job_key *key, const struct job *job, const void *element)
 {
     const struct job_table *t = element;
@@ -321,7 +321,7 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
         struct inputs_list list = {.canonical = c, .path = path};
         return inputs_each(job, element, put_input, &list);
     }
-    value[0] = 0; /* a stream that nothing is written to leaves it as it is */
+    value[0] = 0; /* if nothing is written to the stream, the text must be empty */
     FILE *out = fmemopen(value, sizeof value, "w");
     if (!out)
         return err_set(c->e, ERR_NOMEM, "out of memory");
@@ -368,9 +368,9 @@ enum err job_identify(struct job *job, struct errmsg *e)
     return err;
 }
 
-/* ---- comparing two ---- */
+/* ---- comparison ---- */
 
-struct line { /* of an identity text: [key, + key_bytes) = [value, + value_bytes) */
+struct line { /* a line of an identity text: key and value, with their lengths */
     const char *key, *value;
     int key_bytes, value_bytes;
 };
@@ -404,7 +404,8 @@ static bool line_find(const char *text, const struct line *wanted, struct line *
     return false;
 }
 
-/* Both texts name keys in the table's order: most likely it is the line at *next, which moves behind what was found. */
+/* Both texts usually list keys in the table's order. So it first tries the line at *next, which moves past the
+ * line found. */
 static bool line_find_next(const char *text, const char **next, const struct line *wanted,
                            struct line *found)
 {
@@ -430,7 +431,8 @@ static bool same_value(const struct line *a, const struct line *b)
            memcmp(a->value, b->value, (size_t)a->value_bytes) == 0;
 }
 
-/* "tables.ids.x" is of "tables[].x", "data.columns[3].x" of "data.columns[].x". */
+/* Converts a line's key to a path of the table: "tables.ids.x" becomes "tables[].x", "data.columns[3].x" becomes
+ * "data.columns[].x". */
 static void path_of_line(const struct line *l, char path[JOB_PATH_MAX])
 {
     static const char tables[] = "tables.";
@@ -465,28 +467,28 @@ static bool value_is(const struct line *l, const char *value)
            memcmp(value, l->value, (size_t)l->value_bytes) == 0;
 }
 
-/* An older release did not know the key, and does what its default says. */
+/* A checkpoint of a release without the key behaves like the key's default. */
 static bool line_is_default(const struct line *l)
 {
     const struct job_key *key = key_of_line(l);
     return key && (value_is(l, key->fallback) || value_is(l, key->former));
 }
 
-/* The default is what the checkpoint has, whatever that is. */
+/* The default `auto` accepts any value of the checkpoint. */
 static bool line_takes_any(const struct line *l)
 {
     const struct job_key *key = key_of_line(l);
     return key && key->former && value_is(l, key->fallback);
 }
 
-/* A list of words may be long, and what follows it in a message has to be read, too. */
+/* Limits a long value, so that the rest of the message is readable, too. */
 static int value_shown(const struct line *l)
 {
     enum { SHOWN_BYTES = 60 };
     return l->value_bytes < SHOWN_BYTES ? l->value_bytes : SHOWN_BYTES;
 }
 
-/* `folders`: beginnings of the keys that count, the last one NULL; or NULL: all. */
+/* `folders`: prefixes of the keys to compare, ending with NULL; or NULL: all keys. */
 static enum err compare(const char *was, const char *is, const char *const *folders,
                         struct errmsg *e)
 {
@@ -515,9 +517,9 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
     return compare(was, is, NULL, e);
 }
 
-/* ---- what a checkpoint settles ---- */
+/* ---- values from a checkpoint ---- */
 
-/* A release without the key did as Paddle does. */
+/* A release without the key merged as Paddle does. */
 static enum geo_merge merge_that_was(const char *was)
 {
     static const char key[] = "training.geo_merge";
@@ -528,8 +530,8 @@ static enum geo_merge merge_that_was(const char *was)
     return was && value_is(&found, "paddle") ? GEO_MERGE_PADDLE : GEO_MERGE_AVERAGE;
 }
 
-/* The text with this value of the key, and all other lines as they are: what the data have said of the model since it was
- * made (a shape that is auto) is not the job's. NULL: no memory. */
+/* Replaces only this key's line. The other lines must stay as they are: a shape that is `auto` and was since taken
+ * from the data is not part of the job file. Returns NULL if memory runs out. */
 static char *with_merge(const char *text, const char *value)
 {
     static const char unsettled[] = "training.geo_merge = auto\n";
@@ -559,9 +561,9 @@ enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e)
     return ERR_OK;
 }
 
-/* ---- keys of rows ---- */
+/* ---- keys of table rows ---- */
 
-/* "data.columns[3].key.name", or of the kinds keys and cross. */
+/* Matches "data.columns[3].key.name", and the same for the kinds keys and cross. */
 static bool names_key_column(const struct line *l)
 {
     static const char *const ends[] = {"].key.name", "].keys.name", "].cross.name"};
@@ -574,7 +576,8 @@ static bool names_key_column(const struct line *l)
     return false;
 }
 
-/* The line of the key column that `name` names; none: another value, "". */
+/* Finds the line of an option of the key column that the line `name` belongs to. If there is none, the value is
+ * "". */
 static void find_option(const char *text, const struct line *name, const char *option,
                         struct line *found)
 {
@@ -586,7 +589,7 @@ static void find_option(const char *text, const struct line *name, const char *o
         *found = (struct line){.key = name->key, .key_bytes = name->key_bytes, .value = ""};
 }
 
-/* Columns may have moved: they are told by their names. */
+/* Columns may have moved, so they are matched by name. */
 static bool find_column(const char *text, const struct line *name, struct line *found)
 {
     while (line_next(&text, found))

@@ -1,4 +1,5 @@
-/* Columns among a layer's inputs: keys are looked up, numbers and categories are selected of the model's input. */
+/* Columns as inputs of a layer: key columns are looked up; numbers and categories are selected from the model's
+ * input. */
 #include <string.h>
 
 #include "common/job/range.h"
@@ -7,7 +8,7 @@
 
 enum { SHOWN = JOB_NAME_MAX };
 
-/* The column of that name; csv->columns: there is none. */
+/* Returns the column with this name; csv->columns if there is none. */
 static uint32_t find_column(const struct job_csv *csv, const char *name)
 {
     uint32_t i = 0;
@@ -38,7 +39,7 @@ static enum err add_lookup(struct job_reader *r, const struct job_node *node, ui
     return ERR_OK;
 }
 
-/* One more input, of no columns yet. */
+/* Adds an input without columns. */
 static enum err begin_selection(struct job_reader *r, const struct job_node *node)
 {
     struct job *job = r->job;
@@ -54,7 +55,7 @@ static enum err begin_selection(struct job_reader *r, const struct job_node *nod
     return ERR_OK;
 }
 
-/* Columns that stand side by side in the list are one input. */
+/* Consecutive columns in the list form one input. */
 static enum err add_selected(struct job_reader *r, const struct job_node *node, uint32_t column)
 {
     struct job *job = r->job;

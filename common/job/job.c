@@ -7,14 +7,14 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 
-/* ---- what holds between keys ---- */
+/* ---- checks across keys ---- */
 
 static struct job_updates updates_of(struct job *job)
 {
     return (struct job_updates){&job->optimizer, "optimizer", "training"};
 }
 
-/* The optimizer's learning_rate is training.learning_rate by another name. */
+/* The optimizer's learning_rate is another name of training.learning_rate. */
 static enum err settle_rate(struct job_reader *r)
 {
     const struct job_updates of = updates_of(r->job);
@@ -26,7 +26,7 @@ static enum err settle_rate(struct job_reader *r)
     return err ? err : job_check_schedule(r, &of);
 }
 
-/* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
+/* Trust ratios need norms over all shards, which are known only in a step of sync. */
 static enum err check_trusted(struct job_reader *r)
 {
     if (!optimizer_is_trusted(&r->job->optimizer) || r->job->training.update == UPDATE_SYNC)
@@ -35,7 +35,7 @@ static enum err check_trusted(struct job_reader *r)
                       job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
 }
 
-/* Where each worker clips its own batch, the norm of what is accumulated is not known to anybody. */
+/* If each worker clips its own batch, no process knows the norm of accumulated gradients. */
 static enum err check_accumulation(struct job_reader *r)
 {
     const struct job *job = r->job;
@@ -91,7 +91,7 @@ static enum err settle_microbatches(struct job_reader *r)
     return ERR_OK;
 }
 
-/* The key of data.augment that is on, or NULL. */
+/* Returns the key of data.augment that is on, or NULL. */
 static const char *augment_on(const struct job_augment *a)
 {
     return a->flip    ? "data.augment.flip"
@@ -100,7 +100,7 @@ static const char *augment_on(const struct job_augment *a)
                       : NULL;
 }
 
-/* Pixels are moved within images alone: rows of rank 2 (height, width) or 3 (.., channels). */
+/* Only images can be augmented: rows of rank 2 (height, width) or 3 (plus channels). */
 static enum err check_augment(struct job_reader *r)
 {
     const char *key = augment_on(&r->job->data.augment);
@@ -118,7 +118,7 @@ static enum err check_augment(struct job_reader *r)
     return ERR_OK;
 }
 
-/* A user who names files and leaves the format as an example has it would train on what is drawn. */
+/* Refuse data.train together with the synthetic format: the user would train on generated data without noticing. */
 static enum err check_files(struct job_reader *r)
 {
     const struct job *job = r->job;
@@ -195,7 +195,7 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
         e);
 }
 
-/* ---- where it was given ---- */
+/* ---- where a key was given ---- */
 
 static uint32_t line_of(const struct job_node *at)
 {
@@ -239,7 +239,7 @@ enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, st
     return blame(job, job->layer_line[layer], err, e);
 }
 
-/* The job file's name without folder and ending, as far as a name may have it. */
+/* The job file's base name, without characters that a name cannot have. */
 static void default_name(struct job *job, const char *file)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
@@ -255,10 +255,10 @@ static void default_name(struct job *job, const char *file)
         (void)snprintf(job->name, sizeof job->name, "job");
 }
 
-/* ---- the whole ---- */
+/* ---- reading a job ---- */
 
-/* The learning_rate of `rates` and the optimizer's are one key: a --set of one replaces the other in the file, and not one
- * of another --set. */
+/* learning_rate in `rates` and in the optimizer are the same key. So a --set of one replaces the other if the file
+ * gives it, but not if another --set gives it. */
 static void set_replaces_rate(struct job_node *rates, struct job_node *optimizer, const char *set)
 {
     struct job_node *kind = optimizer && optimizer->kind == NODE_MAP ? optimizer->child : NULL;

@@ -1,5 +1,5 @@
-/* The job file: YAML -> struct, from one table of keys (keys.h) that also makes docs/reference/job-file.md,
- * --set, the identity hash and the "nearest known key" hints. */
+/* The job file: YAML, read into a struct by one table of keys (keys.h). The same table makes
+ * docs/reference/job-file.md, --set, the identity hash and the suggestions for unknown keys. */
 #ifndef GRADWIRE_COMMON_JOB_JOB_H
 #define GRADWIRE_COMMON_JOB_JOB_H
 
@@ -22,15 +22,15 @@ enum {
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
     JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
     JOB_NAMES_BYTES = 256,
-    JOB_CLICK_FIELDS_MAX = 64, /* data.synthetic: clicks */
+    JOB_CLICK_FIELDS_MAX = 64, /* for data.synthetic: clicks */
     JOB_LOOKUPS_MAX = 65536,
     JOB_UNSEEN_DAYS_MAX = 36500,
     JOB_CROSS_MAX = 8,           /* columns of a cross */
-    JOB_ROW_CELLS_MAX = 1 << 15, /* of four bytes, that a row of csv has in memory */
+    JOB_ROW_CELLS_MAX = 1 << 15, /* in units of four bytes: the largest row of csv data in memory */
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
-#define CHECKPOINT_AUTO UINT32_MAX /* a KEY_U32 that is `auto` */
-#define JOB_TOP_K_RATIO_MAX 0.25f  /* an entry is two floats long */
+#define CHECKPOINT_AUTO UINT32_MAX /* for a KEY_U32 that is `auto` */
+#define JOB_TOP_K_RATIO_MAX 0.25f  /* a top_k entry has the size of two floats */
 
 enum loss_kind {
     LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
@@ -53,7 +53,7 @@ struct class_weight {
     uint32_t label;
     float weight;
 };
-/* What training.monitor looks at: the loss, or MONITOR_METRIC + a metric_kind. */
+/* The value that training.monitor watches: the loss, or MONITOR_METRIC + a metric_kind. */
 enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard {
@@ -74,10 +74,10 @@ enum column_kind {
     COLUMN_CATEGORY,
     COLUMN_LABEL,
     COLUMN_IGNORE,
-    COLUMN_KEY,  /* a word is the key of a row of a table */
-    COLUMN_KEYS, /* several of them */
+    COLUMN_KEY,  /* a word is the key of a table row */
+    COLUMN_KEYS, /* several keys */
     COLUMN_WEIGHT,
-    COLUMN_CROSS /* no field: a key made of those of key columns */
+    COLUMN_CROSS /* not a field: a key made from several key columns */
 };
 enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX, SCALE_LOG1P, SCALE_LOG2 };
 enum column_buckets { BUCKETS_NONE, BUCKETS_LOG_SQUARED, BUCKETS_QUANTILES, BUCKETS_BORDERS };
@@ -85,9 +85,9 @@ enum { JOB_QUANTILES_MAX = 1024 };
 enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
 enum column_encode { ENCODE_ONE_HOT, ENCODE_ID };
 enum key_missing {
-    KEY_MISSING_EMPTY, /* the empty word's key */
-    KEY_MISSING_NONE,  /* it looks nothing up */
-    KEY_MISSING_KEY    /* the key that is given */
+    KEY_MISSING_EMPTY, /* the key of the empty word */
+    KEY_MISSING_NONE,  /* no lookup */
+    KEY_MISSING_KEY    /* a given key */
 };
 enum csv_header { HEADER_NONE, HEADER_SKIP, HEADER_NAMES };
 enum csv_delimiter {
@@ -98,77 +98,77 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
-/* What a new run (checkpoint.run) takes of the words and scales of the one before it. */
-/* How much of its move a worker pushes in a round of geo. AUTO is never on the wire: the chief replaces it (job_settle_merge). */
+/* How much of its movement a worker pushes in a push round of geo. AUTO is never on the wire: the chief replaces
+ * it (job_settle_merge). */
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
+/* How a new run (checkpoint.run) treats the vocabularies and scales of the run before it. */
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 
 /* One column of a csv file. */
 struct job_column {
     enum column_kind kind;
-    uint32_t item;           /* its place in data.columns as written, where a range is one */
+    uint32_t item;           /* index in data.columns as written; a range is one item */
     char name[JOB_NAME_MAX]; /* "": none */
-    /* number */
+    /* for number */
     enum column_scale scale;
     enum column_missing missing;
     float missing_value;
     enum column_buckets buckets;
-    uint32_t quantiles; /* how many buckets are wanted */
-    /* category, number in buckets */
+    uint32_t quantiles; /* number of buckets */
+    /* for category, and number with buckets */
     enum column_encode encode;
-    char *
-        words; /* category: its vocabulary; label: its classes; number: its borders; cross: the columns that it is of; joined by '\n'; NULL:
-                 * none given */
-    /* number, category: where its features stand in the model's input: [feature, feature + width). They are known when
-     * the data are. */
+    /* joined by '\n'; NULL: not given. category: vocabulary; label: classes; number: borders; cross: its columns */
+    char *words;
+    /* for number and category: the column's features are [feature, feature + width) of the model's input; known
+     * only when the data are */
     uint32_t feature, width;
-    struct job_key_column { /* key, keys, cross */
+    struct job_key_column { /* for key, keys, cross */
         char space[JOB_NAME_MAX];
-        bool hash;        /* false: words are integers, the keys themselves */
-        uint64_t buckets; /* a key is taken modulo it; 0: as it is */
+        bool hash;        /* false: words are integers and are used as keys */
+        uint64_t buckets; /* keys are reduced modulo this; 0: not reduced */
         enum key_missing missing;
         uint64_t missing_key;
-        /* keys */
+        /* for keys */
         char separator[JOB_NAME_MAX];
         uint32_t max_values;
-        bool weights; /* each may end with :WEIGHT */
+        bool weights; /* a value can end with :WEIGHT */
     } key;
 };
 
-/* A layer can look it up. */
+/* Returns whether layers can look the column up. */
 static inline bool job_column_has_keys(const struct job_column *c)
 {
     return c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS || c->kind == COLUMN_CROSS;
 }
 
-/* Columns of the model's input that a layer reads. */
+/* Columns of the model's input that form one input of a layer. */
 struct job_selection {
-    uint32_t first, columns; /* of model.selected */
+    uint32_t first, columns; /* range of model.selected */
 };
 
-/* A key column that a layer looks up, and the list that its keys are in. Tables that the same columns look up have one
- * list; lists are numbered in the order of the tables. */
+/* A key column that a layer looks up, and the list with its keys. Tables that are looked up by the same columns
+ * share a list; lists are numbered in the order of the tables. */
 struct job_lookup {
-    uint32_t list, column; /* column: of data.csv.column */
+    uint32_t list, column; /* column: index in data.csv.column */
 };
 
-/* What a row reads as until it is admitted. */
+/* What a row reads as before it is admitted. */
 enum row_unadmitted { UNADMITTED_ZEROS, UNADMITTED_INITIAL };
 
-/* Rows by key, shared by the layers that name it. */
+/* A table of rows by key, shared by the layers that name it. */
 struct job_table {
     char name[JOB_NAME_MAX];
     uint32_t dim, list;
-    struct job_weights init;    /* of a kind that looks at no fans; and the regularizer of rows */
-    struct optimizer optimizer; /* of its rows, whole: the job's where it has none of its own */
+    struct job_weights init;    /* a kind without fans; also the regularizer of rows */
+    struct optimizer optimizer; /* complete settings; taken from the job if the table has none */
     bool own_optimizer, own_rate, own_schedule, own_warmup;
     uint32_t min_count, sketch_mb, unseen_steps, unseen_days;
     float probability;
     enum row_unadmitted unadmitted;
-    enum row_codec push, reply; /* how its gradients and its rows travel */
+    enum row_codec push, reply; /* encoding of its gradients and its rows on the wire */
 };
 
-/* Not each key that comes has a row. */
+/* Returns whether some keys get no row. */
 static inline bool job_table_admits(const struct job_table *t)
 {
     return t->min_count > 1 || t->probability < 1;
@@ -181,20 +181,20 @@ struct job_csv {
     enum csv_header header;
     enum csv_delimiter delimiter;
     bool quotes, trim;
-    char comment[JOB_NAME_MAX]; /* lines that begin with it are left out; "": none */
-    char *missing;              /* markers of a missing value, joined by '\n' */
+    char comment[JOB_NAME_MAX]; /* lines that start with this are skipped; "": none */
+    char *missing;              /* markers of missing values, joined by '\n' */
     enum bad_rows bad_rows;
     uint32_t bad_rows_max;
     enum data_encoding encoding;
 };
 
-/* What is done to a training image each time it is drawn. */
+/* The random changes to a training image, made each time it is read. */
 struct job_augment {
     enum flip_kind flip;
     uint32_t crop, shift; /* pixels; 0: none */
 };
 
-/* Keys whose values are checked again when the model, the data or the cluster are known. */
+/* Keys whose values are checked again later, when the model, the data or the cluster are known. */
 enum job_place {
     PLACE_INPUT_SHAPE,
     PLACE_LAYERS,
@@ -212,14 +212,14 @@ struct job {
     char name[JOB_NAME_MAX];
     struct {
         uint32_t rank,
-            shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
+            shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: from the data */
         uint32_t layers;
         struct job_layer layer[JOB_LAYERS_MAX];
         uint32_t selections, lookups, lists, tables;
         struct job_selection selection[JOB_SELECTIONS_MAX];
-        uint32_t *selected;                     /* columns of data.csv, by selection */
-        struct job_lookup *lookup;              /* (lookups) those of a layer side by side */
-        struct job_table table[ROW_TABLES_MAX]; /* in the order of the layers */
+        uint32_t *selected;                     /* indices of columns of data.csv, by selection */
+        struct job_lookup *lookup;              /* (lookups); those of one layer are consecutive */
+        struct job_table table[ROW_TABLES_MAX]; /* in the order of the layers that first use them */
         enum loss_kind loss;
         bool from_logits;
         uint32_t metrics;
@@ -228,32 +228,34 @@ struct job {
     struct {
         enum data_format format;
         char *train,
-            *eval;   /* resolved paths or globs (relative to the job file or, by --set, to the
-                             * current folder), a YAML list joined by '\n'; NULL: none */
-        char *spill; /* an absolute folder; NULL: TMPDIR, or /tmp */
-        uint32_t memory_mb; /* 0: a quarter of what this process may use */
+            /* absolute paths or globs, joined by '\n'; NULL: none. They were relative to the job file or, with
+             * --set, to the current directory */
+            *eval;
+        char *spill;        /* an absolute directory; NULL: TMPDIR, or /tmp */
+        uint32_t memory_mb; /* 0: a quarter of the memory that this process can use */
         float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;
         uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
         uint32_t synthetic_fields, synthetic_keys,
-            synthetic_interaction; /* clicks: keys of all fields; a rank */
+            /* for clicks: keys of all fields together; rank of the interaction */
+            synthetic_interaction;
         struct job_augment augment;
         struct job_csv csv;
     } data;
     struct optimizer optimizer;
-    char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensors' names, joined by commas */
+    char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensor names, separated by commas */
     struct job_training {
         uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */
-        uint32_t class_weights;                    /* others weigh 1 */
+        uint32_t class_weights;                    /* other classes have weight 1 */
         struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
         enum update_mode update;
         uint64_t seed;
-        float clip_norm;          /* 0: off */
+        float clip_norm;          /* 0: no clipping */
         uint32_t monitor;         /* MONITOR_.. */
         uint32_t geo_every;       /* geo */
         enum geo_merge geo_merge; /* geo */
         uint32_t staleness;       /* ssp */
-        float delay_compensation; /* lambda; 0: none */
+        float delay_compensation; /* lambda; 0: off */
         bool staleness_rate;
         enum nan_guard nan_guard;
         uint32_t max_recoveries, max_rejected;
@@ -263,18 +265,18 @@ struct job {
         uint32_t dropped;               /* enum sync_dropped */
     } sync;
     struct {
-        uint32_t patience; /* epochs; 0: off */
+        uint32_t patience; /* in epochs; 0: off */
         uint32_t start_from_epoch;
         float min_delta;
         bool restore_best_weights;
     } early_stopping;
     struct {
         enum codec push, reply;
-        float push_ratio; /* top_k */
-        uint32_t allow;   /* bit i: `auto` may choose codec i beside the lossless ones */
+        float push_ratio; /* for top_k */
+        uint32_t allow;   /* bit i: `auto` can choose codec i in addition to the lossless ones */
     } compression;
     struct job_checkpoint {
-        uint32_t every_steps, every_seconds; /* CHECKPOINT_AUTO, too */
+        uint32_t every_steps, every_seconds; /* can be CHECKPOINT_AUTO */
         uint32_t keep;
         enum checkpoint_store store;
         char run[JOB_NAME_MAX];
@@ -286,103 +288,102 @@ struct job {
         bool tensorboard, histograms;
     } logs;
     struct {
-        uint32_t threads;        /* 0: the cores it may use */
-        uint32_t memory;         /* MiB of rows; 0: no bound */
-        enum row_full when_full; /* what is done then */
+        uint32_t threads;        /* 0: all cores that it can use */
+        uint32_t memory;         /* MiB of rows; 0: no limit */
+        enum row_full when_full; /* what to do at the limit */
     } ps;
     struct {
-        uint32_t threads; /* 0: the cores it may use */
+        uint32_t threads; /* 0: all cores that it can use */
     } worker;
-    /* where what is checked later was given, for job_blame */
+    /* where the values that are checked later were given, for job_blame */
     char file[JOB_FILE_SHOWN];
     uint32_t line[JOB_PLACES],
-        layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
-    uint8_t identity
-        [32];     /* SHA-256 over the canonical text of the identity keys, data paths excluded */
-    bool encoded; /* the rows are read, and what they mean has the digest: */
-    uint8_t encoding[32]; /* SHA-256 of encoding.json; all processes must have the same */
-    char
-        *canonical; /* the job as it is run, YAML with every key resolved: goes to model/job.yaml */
-    char *
-        identity_text; /* "key = value\n" lines of the identity keys: a mismatch is named from it */
+        layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: with --set */
+    uint8_t identity[32]; /* SHA-256 of the identity keys' canonical text, without data paths */
+    bool encoded;         /* the data's encoding is known, with this digest: */
+    uint8_t encoding[32]; /* SHA-256 of encoding.json; must be equal in all processes */
+    char *canonical;      /* the complete job as YAML, with every key resolved: model/job.yaml */
+    char *identity_text;  /* "key = value\n" lines of the identity keys, to name a difference */
 };
 
-/* Read `path`, then apply `sets` ("key=value", in order). On error e->text is one clear line: file, line,
- * key, what is allowed, the nearest known name.
- * Owns: *job is the caller's after ERR_OK; close with job_close. Unchanged on error.
+/* Reads `path`, then applies `sets` ("key=value", in order). On error, e->text is one line with file, line, key,
+ * the allowed values and the nearest known name. The caller owns *job (job_close); *job is unchanged on error.
  * Errors: ERR_INPUT, ERR_NOMEM. Thread: any. */
 enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
                   struct errmsg *e) MUST_CHECK;
 
-/* The same from memory; `name` stands for the file in messages, `dir` resolves relative paths. */
+/* Same from memory; `name` is the file's name in messages, `dir` the directory of relative paths. */
 enum err job_parse(struct job *job, const char *text, size_t bytes, const char *name,
                    const char *dir, const char *const *sets, size_t n_sets,
                    struct errmsg *e) MUST_CHECK;
 
 void job_close(struct job *job);
 
-/* DIR: --output as it was given; runs/NAME where it was not (NULL, ""). Unchanged on error. Errors: ERR_INPUT too long. */
+/* Writes the output directory: `given` (--output), or runs/NAME if that is NULL or "". `out` is unchanged on
+ * error. Errors: ERR_INPUT the path is too long. */
 enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
                     struct errmsg *e) MUST_CHECK;
 
-/* "sync" */
+/* Returns the job file's word, such as "sync". */
 const char *job_update_word(enum update_mode update);
 const char *job_nan_guard_word(enum nan_guard guard);
-/* Gradients are looked at before they are applied, and refused. */
+/* Returns whether gradients are checked before they are applied and can be rejected. */
 static inline bool nan_guard_refuses(uint32_t guard)
 {
     return guard != NAN_GUARD_OFF && guard != NAN_GUARD_CHECK;
 }
 
-/* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
- * Errors: ERR_INPUT, with the value that would do. */
+/* Checks backup workers: each worker needs a microbatch, and sync.replicas_to_aggregate must not exceed the number
+ * of workers. Errors: ERR_INPUT, with a value that works. */
 enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
-/* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
+/* Checks for settings that exclude an evaluator. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
-/* Say where in the job file it stands: e begins with the key's name, "model.loss: ...", and then with file and line,
- * or --set; with the file alone where it was not given. Hands the code back; ERR_OK and ERR_NOMEM stay as they are. */
+/* Adds to an error in e, which begins with the key's name ("model.loss: ..."), where the key was given: file and
+ * line, or --set, or only the file if it was not given. Returns `err`. ERR_OK and ERR_NOMEM are left unchanged. */
 enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e);
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
-/* How many workers' leaves make a step; 0: all, there are no backup workers. */
+/* Returns how many workers' leaves make a step; 0: all, because there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
 
-/* Its examples have weights: a column of data.columns. */
+/* Returns whether examples have weights: a column of data.columns. */
 bool job_has_weights(const struct job *job);
 
-/* It has tables of rows by key. */
+/* Returns whether the job has tables of rows by key. */
 static inline bool job_has_tables(const struct job *job)
 {
     return job->model.tables > 0;
 }
 
-/* What the model is, its shape or where columns stand in it, is known when the data are. */
+/* Returns whether the model depends on the data: its input shape, or the positions of columns in its input. */
 static inline bool job_needs_data(const struct job *job)
 {
     return job->model.rank == 0 || job->model.selections > 0;
 }
 
-/* The key columns that a cross is of, in its order: how many, at least 2. 0: a name of them is none, or they are too few or
- * too many. */
+/* Writes the key columns of a cross, in its order, and returns their number, at least 2. Returns 0 if a name is no
+ * key column, or there are too few or too many. */
 uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
                            uint32_t of[JOB_CROSS_MAX]);
 
-/* What data.delimiter means. */
+/* Returns the character for data.delimiter. */
 char job_delimiter_char(const struct job_csv *csv);
-/* Its rows come from csv text, of files or drawn. */
+/* Returns whether rows come from csv text, read or generated. */
 bool job_reads_csv(const struct job *job);
-/* The same, or from libsvm text: data.columns says what is in a row. */
+/* Same, or from libsvm text: then data.columns describes the rows. */
 bool job_reads_columns(const struct job *job);
-/* Its rows are clicks that are drawn, so the best possible scores are known. */
+/* Returns whether the rows are generated clicks, for which the best possible scores are known. */
 bool job_draws_clicks(const struct job *job);
 
-/* Compare two identity texts; names the first key that differs with its old and new value
- * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
+/* Compares two identity texts. Errors: ERR_INPUT, naming the first different key with its old and new value
+ * ("training.batch_size was 64, is 128"). */
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
-/* geo: settle `geo_merge: auto` by the identity text of the checkpoint that the job goes on from; NULL: it is a new one.
- * The identity text says it from then on; the hash stays, as other processes see no checkpoint. Errors: ERR_NOMEM. */
+/* For geo: replaces `geo_merge: auto` with the value in `was`, the identity text of the checkpoint from which the
+ * job resumes; NULL: a new job. Updates job->identity_text, but not the hash, because other processes do not see
+ * the checkpoint. Errors: ERR_NOMEM. */
 enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e) MUST_CHECK;
 const char *job_geo_merge_word(enum geo_merge merge);
-/* The same of what says what weights are, and how they are learned from: model, optimizer, how columns make keys. */
+/* Same, but only for keys that determine what weights mean and how they are updated: model, tables, optimizer, and
+ * how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -12,7 +12,7 @@
 static const struct job_key_table *const tables[JOB_TABLES] = {
     &job_table_model, &job_table_tables, &job_table_data, &job_table_training, &job_table_run};
 
-/* Which table it stands in. */
+/* The index of the table that contains the key. */
 static size_t table_of(const struct job_key *key)
 {
     size_t t = 0;
@@ -37,7 +37,7 @@ size_t job_key_index(const struct job_key *key)
     return t * JOB_TABLE_KEYS + (size_t)(key - tables[t]->key);
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
 const struct job_key *job_key_find(const char *path)
 {
@@ -115,7 +115,7 @@ int job_words_list(const struct job_word *words, bool supported, char *out, size
     return n;
 }
 
-/* ---- what is allowed, in words ---- */
+/* ---- allowed values as text ---- */
 
 static int real_allowed(const struct job_key *key, char *out, size_t bytes)
 {
@@ -193,7 +193,7 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
     return -1;
 }
 
-/* ---- hints ---- */
+/* ---- suggestions ---- */
 
 static const char *last_name(const char *path)
 {
@@ -201,8 +201,7 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* The nth name of `path` from the group on, cut behind it: the group's own entries ("training",
- * "data"). */
+/* The first name of `path` after the group; it gives the entries of a group, such as "training" and "data" for "". */
 static bool entry_of_group(const char *path, const char *group, char *out, size_t bytes)
 {
     if (!starts_with_group(path, group))
@@ -216,7 +215,7 @@ static bool entry_of_group(const char *path, const char *group, char *out, size_
     return true;
 }
 
-/* A key before this one has that entry, too: a group's keys may stand apart. */
+/* Has an earlier key the same entry? The keys of a group are not always consecutive. */
 static bool entry_before(const struct job_key *key, const char *group, const char *name)
 {
     char other[JOB_PATH_MAX];
@@ -244,7 +243,7 @@ static void hint_list(const char *group, char *out, size_t bytes)
         (void)snprintf(out, bytes, "no options are allowed here");
 }
 
-/* The nearest entry of the group, as a whole path in `out`. */
+/* Finds the nearest entry of the group and suggests its complete path. */
 static bool hint_sibling(const char *group, const char *wrong, char *out, size_t bytes)
 {
     struct words near;
@@ -264,7 +263,7 @@ static bool hint_sibling(const char *group, const char *wrong, char *out, size_t
     return true;
 }
 
-/* A key of that very name, or one near it, that stands elsewhere. */
+/* Finds a key of the same or a similar name in another group. */
 static bool hint_elsewhere(const char *path, char *out, size_t bytes)
 {
     struct words whole;
@@ -352,7 +351,7 @@ bool job_key_active(const struct job_key *key, const struct job *job, const void
     return true;
 }
 
-/* The keys with `prefix`, of one element, which is called `name`: "model.layers[1]". */
+/* Visits the keys with `prefix` for one element, whose name is `name`: "model.layers[1]". */
 static enum err visit_element(const struct job *job, const char *prefix, const char *name,
                               const void *element, job_key_visit *visit, void *ctx)
 {

@@ -1,5 +1,5 @@
-/* The layers that a job may have: their list, and what each is told. Its keys are in the table of the model's keys, its
- * work is in worker/model. */
+/* The layers of a job: their kinds and their options. Their keys are in the table of the model's keys; the layers
+ * themselves are in worker/model. */
 #ifndef GRADWIRE_COMMON_JOB_LAYER_H
 #define GRADWIRE_COMMON_JOB_LAYER_H
 
@@ -28,7 +28,7 @@ enum padding { PADDING_VALID, PADDING_SAME };
 enum bag_mode { BAG_SUM, BAG_MEAN, BAG_SQRTN };
 enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 
-/* X(LAYER_.., of worker/model's NAME_add) */
+/* X(name of LAYER_..., name of worker/model's NAME_add) */
 #define JOB_LAYERS(X)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(DENSE, dense)                                                                                \
@@ -54,27 +54,27 @@ enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULA
 #define JOB_LAYER_KIND(KIND, name) LAYER_##KIND,
 enum layer_kind { JOB_LAYERS(JOB_LAYER_KIND) LAYER_KINDS };
 
-/* First values of a kernel or a bias, and what keeps it small. */
+/* Initializer and regularizer of a kernel or a bias. */
 struct job_weights {
     enum init_kind initializer;
-    float init_value; /* the constant, a normal's stddev, maxval */
-    float init_other; /* a normal's mean, minval */
+    float init_value; /* the constant, a normal's stddev, or maxval */
+    float init_other; /* a normal's mean, or minval */
     enum regularizer_kind regularizer;
     float l1, l2;
 };
 
 struct job_layer {
     enum layer_kind kind;
-    char name[JOB_NAME_MAX]; /* given, or as Keras makes them: dense, dense_1, ... */
-    /* 0: the model's input; i + 1: layer i; JOB_INPUT_SELECTION + i: columns of it, model.selection[i]. None: the layer
-     * before. A layer that looks up in a table has lookups in place of inputs: those of the job from first_lookup on, in
-     * the order of its `inputs`. */
+    char name[JOB_NAME_MAX]; /* given, or made as in Keras: dense, dense_1, ... */
+    /* Inputs: 0 is the model's input; i + 1 is layer i; JOB_INPUT_SELECTION + i is model.selection[i], columns of
+     * the model's input. Without `inputs` it is the layer before. A layer that looks up in a table has lookups
+     * instead of inputs: model.lookup from first_lookup on, in the order of its `inputs`. */
     uint32_t inputs, input[JOB_INPUTS_MAX];
-    uint32_t lookups, first_lookup, table; /* table: of model.table */
-    char table_name[JOB_NAME_MAX];         /* "": of a layer without lookups */
-    struct job_weights kernel, bias; /* of layers that have them; default glorot_uniform, zeros */
+    uint32_t lookups, first_lookup, table; /* table: index in model.table */
+    char table_name[JOB_NAME_MAX];         /* "": a layer without lookups */
+    struct job_weights kernel, bias; /* if the layer has them; defaults glorot_uniform, zeros */
     bool use_bias;
-    union { /* what only layers of this kind are told; pairs are (height, width) */
+    union { /* options of this kind of layer; pairs are (height, width) */
         struct {
             uint32_t units;
             enum activation activation;
@@ -110,7 +110,7 @@ struct job_layer {
             uint32_t rank, shape[TENSOR_RANK_MAX];
         } reshape;
         struct {
-            float momentum; /* batch */
+            float momentum; /* batch only */
             float epsilon;
             bool center, scale;
         } normalization; /* batch, layer */
@@ -125,7 +125,7 @@ struct job_layer {
     };
 };
 
-/* It looks up rows of a table, by keys of columns. */
+/* Returns whether the layer looks up rows of a table by keys of columns. */
 static inline bool job_layer_looks_up(const struct job_layer *l)
 {
     return l->kind == LAYER_EMBEDDING_BAG || l->kind == LAYER_LINEAR ||

@@ -1,11 +1,11 @@
-/* The list of layers: which, their options, their names as Keras makes them (dense, dense_1, ..),
- * and what each reads. A layer's inputs stand before it, so there is no cycle. */
+/* The list of layers: their kinds, options, names (as Keras makes them: dense, dense_1, ...) and inputs. A layer's
+ * inputs come before it, so there is no cycle. */
 #include <string.h>
 
 #include "common/job/read.h"
 #include "common/base/words.h"
 
-/* `- relu` is `- activation: relu`. */
+/* `- relu` is short for `- activation: relu`. */
 static void activation_of_word(struct job_layer *layer, const struct job_word *word)
 {
     if (layer->kind != LAYER_ACTIVATION || strcmp(word->word, "activation") == 0)
@@ -14,7 +14,7 @@ static void activation_of_word(struct job_layer *layer, const struct job_word *w
     layer->activation.activation = (enum activation)job_word_find(key->words, word->word)->value;
 }
 
-/* Keras's class names in snake case: ReLU is re_lu; there are no layers Sigmoid, Tanh, ... */
+/* Keras's class names in snake case: ReLU is re_lu. There are no layers Sigmoid, Tanh, and so on. */
 static const char *keras_name(const struct job_word *word)
 {
     char path[JOB_PATH_MAX];
@@ -22,7 +22,7 @@ static const char *keras_name(const struct job_word *word)
     return job_key_find(path)->keras;
 }
 
-/* The nth unnamed layer of a kind gets its name with _n; the first gets it bare. */
+/* The first unnamed layer of a kind gets the plain name, later ones get the name with _1, _2, and so on. */
 static void name_layer(struct job_layer *layer, const char *base, uint32_t number)
 {
     if (number == 0)
@@ -31,7 +31,7 @@ static void name_layer(struct job_layer *layer, const char *base, uint32_t numbe
         (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
 }
 
-/* minval may be maxval: all are that. */
+/* minval can equal maxval: then all values are equal. */
 static enum err check_initializers(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
@@ -45,7 +45,7 @@ static enum err check_initializers(struct job_reader *r, const struct job_node *
     return ERR_OK;
 }
 
-/* Of a layer without a bias. */
+/* Refuses bias options of a layer without a bias. */
 static enum err check_bias(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
@@ -60,7 +60,7 @@ static enum err check_bias(struct job_reader *r, const struct job_node *node)
               : ERR_OK;
 }
 
-/* Keys that were not given and take another's value: a pooling layer's windows touch. */
+/* Sets keys that were not given and default to another key's value: a pooling layer's strides are its pool_size. */
 static void take_others(struct job_reader *r)
 {
     char *layer = (char *)&r->job->model.layer[r->layer];
@@ -112,7 +112,7 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-/* ---- what each reads ---- */
+/* ---- inputs of layers ---- */
 
 static enum err refuse_input(struct job_reader *r, const struct job_node *node, uint32_t found)
 {
@@ -178,7 +178,7 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     const char *lone = job_word_find(words, job_word_of(words, (int)layer->kind))->lone;
     bool merges = lone && strcmp(lone, "inputs") == 0;
     if (job_layer_looks_up(layer) || (layer->kind == LAYER_DENSE && layer->inputs > 0))
-        return ERR_OK; /* a dense layer reads several as one */
+        return ERR_OK; /* a dense layer concatenates several inputs */
     if (merges && layer->inputs < 2)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
                           "%s joins at least two layers: name them in its inputs", layer->name);
@@ -188,7 +188,7 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-/* No inputs are named. */
+/* The layer names no inputs. */
 static enum err resolve_none(struct job_reader *r)
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];
@@ -219,7 +219,7 @@ static enum err resolve(struct job_reader *r)
     return err ? err : check_count(r, list);
 }
 
-/* Every layer but the last is read by one behind it. */
+/* Every layer but the last must be read by a later one. */
 static enum err refuse_unused(struct job_reader *r)
 {
     const struct job_layer *layer = r->job->model.layer;

@@ -1,4 +1,4 @@
-/* What a job says of libsvm data: of its two columns, a label and keys, the lines themselves say most. */
+/* Checks for libsvm data: the file format itself determines most options of the two columns, a label and keys. */
 #include <string.h>
 
 #include "common/job/read.h"
@@ -25,7 +25,7 @@ void job_note_otherwise(struct job_reader *r)
     }
 }
 
-/* A label and keys, in any order; NULL: something else is there. */
+/* Returns the keys column if the columns are a label and keys, in any order; otherwise NULL. */
 static struct job_column *keys_of(const struct job_csv *csv)
 {
     struct job_column *a = &csv->column[0], *b = &csv->column[1];

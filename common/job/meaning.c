@@ -3,12 +3,12 @@
 #include <string.h>
 
 struct meaning {
-    const char *
-        names; /* as PyTorch, Keras, scikit-learn, XGBoost, LightGBM or habit have it; blanks between them */
+    /* names in PyTorch, Keras, scikit-learn, XGBoost or LightGBM, or common ones, separated by blanks */
+    const char *names;
     const char *here;
 };
 
-/* A name may stand in several lines: the first whose word is allowed in that place is meant. */
+/* A name can be in several lines: the first one whose word is allowed for the key is used. */
 static const struct meaning words[] = {
     /* losses */
     {"bcewithlogits bcewithlogitsloss sigmoidcrossentropy sigmoidcrossentropywithlogits",
@@ -50,7 +50,7 @@ static const struct meaning words[] = {
     {"residual sum plus", "add"},
     {"view", "reshape"},
     {"lookup", "embedding"},
-    /* first values */
+    /* initializers */
     {"xavier xavieruniform glorot", "glorot_uniform"},
     {"xaviernormal", "glorot_normal"},
     {"kaiming kaiminguniform he", "he_uniform"},
@@ -81,7 +81,7 @@ static const struct meaning words[] = {
     {"target y class response outcome groundtruth", "label"},
     {"drop unused exclude", "ignore"},
     {"sampleweight exampleweight", "weight"},
-    /* switches that have more than two positions */
+    /* switches with more than two values */
     {"true yes on", "check"},
     {"true yes on", "skip"},
     {"false no off", "none"},
@@ -115,7 +115,7 @@ static const struct meaning keys[] = {
     {"saveevery savesteps checkpointsteps", "checkpoint.every_steps"},
     {"maxtokeep savetotallimit", "checkpoint.keep"},
     {"nthreads numthreads njobs", "worker.threads"},
-    /* of layers and optimizers: only where they have such a key */
+    /* keys of layers and optimizers: only if the group has such a key */
     {"neurons outfeatures width hidden", "units"},
     {"outchannels channels", "filters"},
     {"kernel", "kernel_size"},
@@ -129,7 +129,7 @@ static const struct meaning keys[] = {
     {"wd l2", "weight_decay"},
 };
 
-/* Its letters and digits, small; "" if they have no room. */
+/* Writes the letters and digits of the name in lower case; "" if they do not fit. */
 static void plain(const char *name, char out[static JOB_NAME_MAX])
 {
     size_t n = 0;
@@ -157,7 +157,7 @@ static bool has_name(const struct meaning *m, const char *name)
     return false;
 }
 
-/* The word that a meaning begins with is one of these, and there is such a thing here. */
+/* Is the first word of a meaning one of these, and is it supported? */
 static bool is_allowed(const struct job_word *allowed, const char *here)
 {
     size_t n = strcspn(here, ":,");

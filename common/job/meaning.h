@@ -1,14 +1,17 @@
-/* Names that other programs use for words and keys of the job file, as hints for a user who knows those programs. Names are
- * compared without case, by letters and digits alone: BCELoss, bce_loss and bce-loss are the same. Pure. */
+/* Names that other programs use for words and keys of the job file, as suggestions for users who know those
+ * programs. Comparison ignores case and everything but letters and digits: BCELoss, bce_loss and bce-loss are
+ * equal. Pure. */
 #ifndef GRADWIRE_COMMON_JOB_MEANING_H
 #define GRADWIRE_COMMON_JOB_MEANING_H
 
 #include "common/job/keys.h"
 
-/* The one of `words` that `word` means, maybe with an option, like "sgd: {momentum: 0.9}"; NULL: none. */
+/* Returns the one of `words` that `word` means, possibly with an option, such as "sgd: {momentum: 0.9}"; NULL:
+ * none. */
 const char *job_meaning_word(const struct job_word *words, const char *word);
 
-/* The key that `name` means under `group`, or if there is none there anywhere: its path, in out; false: none. */
+/* Finds the key that `name` means, first under `group`, then anywhere, and writes its path to `out`. Returns false
+ * if there is none. */
 bool job_meaning_key(const char *group, const char *name, char out[static JOB_PATH_MAX]);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number without leading zeros; NULL: none stands there. */
+/* Parses a number without leading zeros; returns NULL if there is none. */
 static const char *number(const char *p, uint32_t *out)
 {
     uint32_t value = 0;

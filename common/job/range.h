@@ -1,4 +1,4 @@
-/* Ranges in names: "C{1..26}" is C1, C2, .. C26. Pure. */
+/* Ranges in names: "C{1..26}" means C1, C2, ... C26. Pure. */
 #ifndef GRADWIRE_COMMON_JOB_RANGE_H
 #define GRADWIRE_COMMON_JOB_RANGE_H
 
@@ -10,19 +10,19 @@
 
 enum { JOB_RANGE_MAX = 99999 };
 
-/* Views of the text. A name without a range is one of a single name. */
+/* Borrows the text. A name without a range is a range of one name. */
 struct job_range {
     const char *text, *tail;
     size_t head_bytes;
     uint32_t first, last; /* first <= last */
-    bool many;            /* there is a range in it */
+    bool many;            /* the text contains a range */
 };
 
-/* Errors: ERR_INPUT: "{" and ".." stand in it, and it is no range: numbers without leading zeros, rising, up to
- * JOB_RANGE_MAX, and one range a name. */
+/* Errors: ERR_INPUT if the text contains "{" and ".." but no valid range: ascending numbers without leading zeros,
+ * up to JOB_RANGE_MAX, and one range per name. */
 enum err job_range_parse(struct job_range *r, const char *text) MUST_CHECK;
 uint32_t job_range_count(const struct job_range *r);
-/* The name of `number`, first to last. Errors: ERR_TOOBIG it does not fit. */
+/* Writes the name with `number`, which is first to last. Errors: ERR_TOOBIG it does not fit. */
 enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
                         size_t bytes) MUST_CHECK;
 

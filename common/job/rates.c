@@ -1,4 +1,4 @@
-/* Learning rates and their schedules: what holds between the keys of the job's, and of each table's. */
+/* Checks of learning rates and their schedules, for the job and for each table. */
 #include <stdio.h>
 
 #include "common/job/read.h"
@@ -11,14 +11,14 @@ const char *job_option_path(const struct job_updates *u, const char *option,
     return path;
 }
 
-/* Of the keys beside the optimizer: "training.learning_rate". */
+/* Returns the path of a key next to the optimizer: "training.learning_rate". */
 static const char *rate_path(const struct job_updates *u, const char *key, char path[JOB_PATH_MAX])
 {
     (void)snprintf(path, JOB_PATH_MAX, "%s.%s", u->rates, key);
     return path;
 }
 
-/* The two names of a rate: its path and where it was given, or NULL. */
+/* The paths of the two names of a rate, and where each was given, or NULL. */
 struct rate_given {
     char path[2][JOB_PATH_MAX];
     const struct job_node *at[2];
@@ -45,7 +45,7 @@ enum err job_settle_rate(struct job_reader *r, const struct job_updates *u, bool
     }
     if (!*given)
         return ERR_OK;
-    /* an optimizer that stood behind it has set its own default there */
+    /* read it now: an optimizer given later in the file has overwritten it with its own default */
     int i = g.at[0] ? 0 : 1;
     return job_read_value(r, job_key_find(g.path[i]), g.at[i]);
 }

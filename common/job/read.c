@@ -13,7 +13,7 @@
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 
-/* ---- saying no ---- */
+/* ---- refusals ---- */
 
 static void one_line(char *text)
 {
@@ -60,7 +60,7 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
     return ERR_INPUT;
 }
 
-/* What was written, for a message: 'text', or what kind of thing it is. */
+/* Describes a value for a message: its text in quotes, or its kind. */
 static const char *written(const struct job_node *node, char out[SHOWN_BYTES + 8])
 {
     if (node->kind == NODE_LIST)
@@ -106,15 +106,15 @@ static enum err refuse_word(struct job_reader *r, const struct job_key *key,
                       allowed);
 }
 
-/* ---- one value ---- */
+/* ---- single values ---- */
 
-/* A scalar that says something. */
+/* Is it a scalar with a value? */
 static bool has_text(const struct job_node *node)
 {
     return node->kind == NODE_SCALAR && !job_tree_is_null(node);
 }
 
-/* The word of the key's that stands there. */
+/* Finds the word of the key that the node has. */
 static enum err find_word(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node, const struct job_word **word)
 {
@@ -158,7 +158,7 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* [+-] digits [. digits] [e [+-] digits], so neither hexadecimal, nan nor inf. */
+/* [+-] digits [. digits] [e [+-] digits]: so no hexadecimal numbers, nan or inf. */
 static bool real_is_written_well(const char *text)
 {
     const char *p = text + (*text == '-' || *text == '+');
@@ -211,7 +211,7 @@ static bool name_is_well(const char *text)
            text[0] != '-';
 }
 
-/* An integer within the key's range, not in quotes. */
+/* Reads an integer in the key's range, without quotes. */
 static bool integer_read(const struct job_key *key, const struct job_node *node, uint64_t *out)
 {
     return has_text(node) && !node->quoted && integer_parse(node->text, out) && *out >= key->min &&
@@ -223,7 +223,7 @@ static bool is_auto(const struct job_key *key, const struct job_node *node)
     return key->or_auto && has_text(node) && strcmp(node->text, "auto") == 0;
 }
 
-/* A number or a bool: plain, not in quotes. */
+/* Reads a number or a bool, without quotes. */
 static enum err read_plain(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
@@ -329,7 +329,7 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
     return ERR_OK;
 }
 
-/* A list of numbers, each within the key's range. */
+/* Reads a list of numbers, each in the key's range. */
 static enum err read_numbers(struct job_reader *r, const struct job_key *key,
                              const struct job_node *node)
 {
@@ -358,7 +358,7 @@ static enum err read_numbers(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-/* Words that may stand in a name, joined by commas. */
+/* Reads a list of words that can be part of a name, and joins them with commas. */
 static enum err read_names(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
@@ -449,7 +449,7 @@ static bool is_path(const struct job_node *node)
            !strpbrk(node->text, "\n\r");
 }
 
-/* Where a relative path starts: an absolute folder. */
+/* Writes the absolute directory in which a relative path starts. */
 static enum err path_folder(const struct job_reader *r, const struct job_node *at, char *out,
                             size_t bytes)
 {
@@ -461,7 +461,7 @@ static enum err path_folder(const struct job_reader *r, const struct job_node *a
     return ERR_OK;
 }
 
-/* The same, with what is special in a glob escaped. */
+/* Same, with the special characters of a glob escaped. */
 static enum err path_base(const struct job_reader *r, const struct job_node *at, char *out,
                           size_t bytes)
 {
@@ -479,7 +479,7 @@ static enum err path_base(const struct job_reader *r, const struct job_node *at,
     return ERR_OK;
 }
 
-/* Append one path, made absolute, to the list in *paths (joined by newlines). */
+/* Appends a path, made absolute, to the list in *paths (joined by newlines). */
 static enum err path_append(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node, char **paths)
 {
@@ -510,7 +510,7 @@ static enum err read_paths(struct job_reader *r, const struct job_key *key,
     if (node->kind == NODE_LIST)
         for (const struct job_node *c = node->child; c && !err; c = c->next)
             err = path_append(r, key, c, &paths);
-    else if (!job_tree_is_null(node)) /* no value: none, which undoes what the file says */
+    else if (!job_tree_is_null(node)) /* no value: removes the paths that the file gives */
         err = path_append(r, key, node, &paths);
     if (err) {
         mem_free(paths);
@@ -525,7 +525,7 @@ static enum err read_folder(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node)
 {
     char base[8192] = "", path[sizeof base + 4100], **at = job_read_at(r, key), *copy = NULL;
-    bool none = job_tree_is_null(node); /* as no value of paths: undoes what the file says */
+    bool none = job_tree_is_null(node); /* as for paths: removes the value that the file gives */
     if (!none && !is_path(node))
         return job_refuse_value(r, key, node);
     bool relative = !none && node->text[0] != '/';
@@ -544,7 +544,7 @@ static enum err read_folder(struct job_reader *r, const struct job_key *key,
 
 static enum err read_map(struct job_reader *r, const struct job_node *map, const char *group);
 
-/* Every required key under `group` was given; `at` is where the group stands. */
+/* Checks that every required key under `group` was given; `at` is the group's position. */
 static enum err read_required(struct job_reader *r, const struct job_node *at, const char *group)
 {
     size_t n = strlen(group);
@@ -561,7 +561,7 @@ static enum err read_required(struct job_reader *r, const struct job_node *at, c
     return ERR_OK;
 }
 
-/* {word: value}: the value is the options, or the one that stands for itself (dense: 10). */
+/* Reads the value of {word: value}: a map of options, or the value of the `lone` option (dense: 10). */
 static enum err read_options(struct job_reader *r, const struct job_word *w, const char *group,
                              const struct job_node *value)
 {
@@ -584,7 +584,7 @@ static enum err read_options(struct job_reader *r, const struct job_word *w, con
     enum err err = read_map(r, &map, group);
     const struct job_key *key = job_key_find(path);
     if (key)
-        r->given[job_key_index(key)] = value; /* it outlives `option` */
+        r->given[job_key_index(key)] = value; /* `value` outlives `option` */
     if (key && key->type == KEY_INPUTS)
         r->inputs = value;
     mem_free(option);
@@ -644,7 +644,7 @@ enum err job_read_element(struct job_reader *r, const char *group, const struct 
     return err;
 }
 
-/* Resolved when all layers have their names. */
+/* Inputs are resolved later, when all layers have names. */
 static enum err read_inputs(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node)
 {

@@ -1,4 +1,4 @@
-/* docs/reference/job-file.md, made from the table of keys. */
+/* Writes docs/reference/job-file.md from the table of keys. */
 #include <string.h>
 
 #include "common/job/keys.h"

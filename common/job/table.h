@@ -1,5 +1,5 @@
-/* Macros that write the rows of the job file's keys. The table stands in table_*.c, by subject; all others
- * see it through keys.h. */
+/* Macros for the rows of the table of the job file's keys. The table is split by subject into table_*.c; other
+ * files use it through keys.h. */
 #ifndef GRADWIRE_COMMON_JOB_TABLE_H
 #define GRADWIRE_COMMON_JOB_TABLE_H
 
@@ -22,7 +22,7 @@ extern const struct job_word job_regularizer_words[];
         NULL, 0, NULL                                                                              \
     }
 
-/* A row: the key's path, its type, the member in which its value stands, what it means, and the rest. */
+/* A row: the key's path, its type, the member that holds its value, its meaning, and more. */
 #define ROW(key_path, key_type, in, member, text, ...)                                             \
     {                                                                                              \
         .path = key_path, .type = KEY_##key_type, .offset = offsetof(struct in, member),           \

@@ -74,7 +74,8 @@ static const struct job_word delimiter_words[] = {
     {"space", DELIMITER_SPACE, NULL},         LAST_WORD,
 };
 
-/* The characters themselves; \t is a tab in double quotes alone, and means one without them, too. */
+/* The characters themselves. "\t" in double quotes is a tab; without double quotes it is the two characters \t,
+ * and means a tab, too. */
 static const struct job_word delimiter_spellings[] = {
     {",", DELIMITER_COMMA, NULL},
     {"\t", DELIMITER_TAB, NULL},
@@ -119,7 +120,7 @@ static const struct job_word flip_words[] = {
                "nine columns, x1 to x9",                                                           \
                .fallback_doc = "none")
 
-/* What key and keys have. */
+/* The options of key and keys. */
 #define KEY_OPTIONS(word, if_missing)                                                              \
     COLUMN_KEY("." word ".name", TEXT, name,                                                       \
                "layers name it in their `inputs`; `C{1..26}` is 26 columns", .required = true),    \
@@ -141,7 +142,7 @@ static const struct job_word flip_words[] = {
         COLUMN_KEY("." word ".missing.key.key", U64, key.missing_key, "the key",                   \
                    RANGE(0, UINT64_MAX), .fallback = "0")
 
-/* They stay beside another data.format. */
+/* These keys can stay when data.format changes. */
 static bool is_of_clicks(const struct job *job)
 {
     return job->data.synthetic == SYNTHETIC_CLICKS;

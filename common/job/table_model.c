@@ -1,4 +1,4 @@
-/* The job file's keys: name, and the model. */
+/* The job file's keys: name and model. */
 #include <float.h>
 
 #include "common/job/table.h"
@@ -113,7 +113,7 @@ static const struct job_word metric_words[] = {
 
 #define LAYER_KEY(name, type, member, text, ...)                                                   \
     ROW(JOB_LAYER_PREFIX name, type, job_layer, member, text, .identity = true, __VA_ARGS__)
-/* What every layer has. `as`: what Keras names it. */
+/* The keys of every layer. `as`: Keras's name for it. */
 #define NAME_AND_INPUTS(word, as, is_alias, text)                                                  \
     LAYER_KEY("." word ".name", NAME, name, text, .alias = is_alias, .keras = as,                  \
               .fallback_doc = "as Keras makes it: `" as "`, `" as "_1`, .."),                      \
@@ -165,7 +165,7 @@ static const struct job_word metric_words[] = {
         INITIALIZER_REAL(of, what, "truncated_normal.mean", init_other, ANY_REAL, "0", "mean"),    \
         INITIALIZER_REAL(of, what, "truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05",    \
                          "standard deviation; redrawn beyond two of them")
-/* Height and width. */
+/* A pair: height and width. */
 #define PAIR(of, group, member, given_or_not, text)                                                \
     LAYER_KEY("." of "." #member, PAIR, group.member, text, RANGE(1, 65536), given_or_not)
 #define PADDING(of, group)                                                                         \

@@ -1,9 +1,10 @@
-/* Rows of the job file's keys that say how weights are updated: the job's (table_training.c), and each table's
- * (table_tables.c). Both files define, before they write the rows:
- *   OPTIMIZER_KEY(name, type, member, text, ..)  a number of an optimizer, like "sgd.momentum"; member: of struct optimizer
- *   SCHEDULE_KEY(name, type, member, text, ..)   a number of a schedule; member: of struct schedule
- *   OPTIMIZER_KEYS(word, rate, decay)            RATE_AND_DECAY, and what else every optimizer has there
- *   NESTEROV_HEEDED, ROWWISE_HEEDED              where these two keys do something */
+/* Rows of the job file's keys for updating weights: of the job (table_training.c) and of each table (table_tables.c).
+ * Both files define these macros before they write the rows:
+ *   OPTIMIZER_KEY(name, type, member, text, ...)  an option of an optimizer, such as "sgd.momentum"; member of
+ *                                                 struct optimizer
+ *   SCHEDULE_KEY(name, type, member, text, ...)   an option of a schedule; member of struct schedule
+ *   OPTIMIZER_KEYS(word, rate, decay)             RATE_AND_DECAY, and the other keys of every optimizer
+ *   NESTEROV_HEEDED, ROWWISE_HEEDED               the conditions under which these two keys have an effect */
 #ifndef GRADWIRE_COMMON_JOB_TABLE_OPTIMIZER_H
 #define GRADWIRE_COMMON_JOB_TABLE_OPTIMIZER_H
 
@@ -13,7 +14,7 @@
 
 /* ---- optimizers ---- */
 
-/* Those that tables have; lamb is not among them. */
+/* The optimizers that tables can use: all but lamb. */
 #define LAZY_OPTIMIZER_WORDS                                                                       \
     {"sgd", OPT_SGD, NULL}, {"adam", OPT_ADAM, NULL}, {"adagrad", OPT_ADAGRAD, NULL},              \
         {"adamw", OPT_ADAMW, NULL}, {"ftrl", OPT_FTRL, NULL},                                      \
@@ -25,7 +26,7 @@
     OPTIMIZER_KEY(name, REAL, member, text, range, .identity = true, .fallback = by_default)
 #define OPTIMIZER_BOOL(name, member, text)                                                         \
     OPTIMIZER_KEY(name, BOOL, member, text, .identity = true, .fallback = "false")
-/* What every optimizer has. */
+/* The keys of every optimizer. */
 #define RATE_AND_DECAY(word, rate, decay)                                                          \
     OPTIMIZER_KEY(word ".learning_rate", REAL, learning_rate,                                      \
                   "the same key as `training.learning_rate`: one of them is given", POSITIVE,      \
@@ -84,7 +85,7 @@
                        "0", "as weight decay: on the gradient, not on the sum of squares"),        \
         OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "beta of the paper")
 
-/* Those that tables have. */
+/* The keys of the optimizers that tables can use. */
 #define LAZY_OPTIMIZER_KEYS                                                                        \
     SGD_KEYS, OPTIMIZER_KEYS("adam", "0.001", "0"), ADAM_KEYS("adam"), AMSGRAD_KEY("adam"),        \
         OPTIMIZER_KEYS("adamw", "0.001", "0.004"), ADAM_KEYS("adamw"), AMSGRAD_KEY("adamw"),       \

@@ -1,4 +1,4 @@
-/* The job file's keys: how a job is run; mostly not what it learns. */
+/* The job file's keys: how a job runs; most of them do not affect what it learns. */
 #include "common/parameters/limits.h"
 #include "common/job/table.h"
 
@@ -15,14 +15,14 @@ static const struct job_word dropped_words[] = {
     LAST_WORD,
 };
 
-/* The codecs' words: of pushes all; of replies, and of what `auto` may choose, those of some kinds. */
+/* The codecs' words. Pushes allow all of them; replies, and the choices of `auto`, allow only some kinds. */
 #define CODEC_WORD(name, word) {#word, CODEC_##name, NULL},
 #define NO_WORD(name, word)
 #define REPLY_EXACT CODEC_WORD
 #define REPLY_ROUNDED CODEC_WORD
 #define REPLY_DIFFERENCE CODEC_WORD
 #define REPLY_PARTIAL NO_WORD
-#define ALLOW_EXACT NO_WORD /* it may in any case */
+#define ALLOW_EXACT NO_WORD /* always allowed */
 #define ALLOW_ROUNDED CODEC_WORD
 #define ALLOW_DIFFERENCE CODEC_WORD
 #define ALLOW_PARTIAL NO_WORD

@@ -1,8 +1,8 @@
-/* The job file's keys: tables of rows by key. What updates the rows of a table has the same keys as what updates the rest
- * of the model, and is the job's where the table has none. */
+/* The job file's keys: tables of rows by key. A table has the same update keys as the rest of the model; a key
+ * that it does not give has the job's value. */
 #include "common/job/table_optimizer.h"
 
-/* Rows are made one by one: what looks at the size of the whole has none. */
+/* Rows are created one by one, so initializers that depend on the tensor's shape are missing. */
 static const struct job_word initializer_words[] = {
     {"zeros", INIT_ZEROS, NULL},
     {"ones", INIT_ONES, NULL},
@@ -27,7 +27,7 @@ static const struct job_word row_push_words[] = {
     LAST_WORD,
 };
 
-/* Weights have no stochastic rounding: what int8 loses of them would not be right on average. */
+/* No int8: rows in replies are not rounded stochastically, so its rounding error would not average out. */
 static const struct job_word row_reply_words[] = {
     {"none", ROW_CODEC_NONE, NULL},
     {"fp16", ROW_CODEC_FP16, NULL},

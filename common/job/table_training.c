@@ -46,7 +46,7 @@ static const struct job_word update_words[] = {
     LAST_WORD,
 };
 
-/* ---- what they do something beside ---- */
+/* ---- conditions under which keys have an effect ---- */
 
 static bool in_ssp(const struct job *job)
 {

@@ -1,5 +1,5 @@
-/* Tables of rows by key: which there are, from the layers that look up in them; what the section `tables` says of each;
- * and what does not go with them. */
+/* Tables of rows by key: which tables exist, from the layers that look up in them; their settings in the section
+ * `tables`; and what excludes tables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/words.h"
 
-/* ---- from the layers ---- */
+/* ---- tables from the layers ---- */
 
 static uint32_t dim_of(const struct job_layer *l)
 {
@@ -17,10 +17,10 @@ static uint32_t dim_of(const struct job_layer *l)
                                         : l->embedding_bag.output_dim;
 }
 
-/* A table's name is a key of the section `tables`. */
+/* A table's name is a key in the section `tables`. */
 static enum err add_table(struct job_reader *r, const struct job_node *at, struct job_layer *layer)
 {
-    /* keras/src/layers/core/embedding.py: "uniform"; the wide model of TensorFlow begins at 0. */
+    /* keras/src/layers/core/embedding.py: "uniform"; TensorFlow's wide model starts at 0. */
     static const struct job_weights uniform = {
         .initializer = INIT_RANDOM_UNIFORM, .init_value = 0.05f, .init_other = -0.05f};
     static const struct job_weights zeros = {.initializer = INIT_ZEROS};
@@ -79,7 +79,7 @@ static enum err find_tables(struct job_reader *r)
 
 /* ---- lists of keys ---- */
 
-/* Columns, a bit each. */
+/* A set of columns, one bit each. */
 struct column_set {
     uint64_t bits[JOB_COLUMNS_MAX / 64];
 };
@@ -122,7 +122,7 @@ static enum err settle_lists(struct job_reader *r)
     return ERR_OK;
 }
 
-/* ---- the section ---- */
+/* ---- the section `tables` ---- */
 
 enum err job_read_tables(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node)
@@ -153,7 +153,7 @@ static enum err refuse_unknown(struct job_reader *r)
     return ERR_OK;
 }
 
-/* minval may be maxval: all are that. */
+/* minval can equal maxval: then all values are equal. */
 static enum err check_initializer(struct job_reader *r, const struct job_node *node)
 {
     const struct job_weights *init = &r->job->model.table[r->table].init;
@@ -201,7 +201,7 @@ enum err job_settle_tables(struct job_reader *r)
     return err;
 }
 
-/* ---- what does not go with them ---- */
+/* ---- settings that exclude tables ---- */
 
 static bool is_crossed(const struct job_csv *csv, uint32_t column)
 {
@@ -233,7 +233,7 @@ static enum err check_columns(struct job_reader *r)
     return ERR_OK;
 }
 
-/* What a key's row says. */
+/* Checks `without_tables` of every key. */
 static enum err check_keys(struct job_reader *r)
 {
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))

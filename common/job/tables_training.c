@@ -1,5 +1,5 @@
-/* What updates a table's rows: an optimizer, a rate, a schedule and a warm-up of its own, each the job's where the table
- * has none. The options of an optimizer of its own are its own, too: none of them is the job's. */
+/* The update settings of a table: optimizer, rate, schedule and warm-up. Each that the table does not have comes
+ * from the job. If the table has an optimizer, all of its options are the table's. */
 #include <string.h>
 
 #include "common/job/read.h"
@@ -11,7 +11,7 @@ static struct job_updates updates_of(struct job_reader *r)
                                 JOB_TABLE_PREFIX ".optimizer", JOB_TABLE_PREFIX};
 }
 
-/* Words of the job's optimizer that are none of a table's. */
+/* Words that the job's optimizer has and a table's has not. */
 static const struct {
     const char *word, *why;
 } not_of_tables[] = {
@@ -48,7 +48,7 @@ enum err job_refuse_table_options(struct job_reader *r, const struct job_node *n
     return err;
 }
 
-/* What a table has not got is the job's. */
+/* Copies from the job what the table does not have. */
 static void take_jobs(struct job_table *t, const struct job *job)
 {
     const struct schedule schedule = t->optimizer.schedule;

@@ -78,9 +78,9 @@ void job_tree_where(char *out, size_t bytes, const struct job_node *node, const 
         (void)snprintf(out, bytes, "%s:%u", name, node->line);
 }
 
-/* ---- YAML -> tree ---- */
+/* ---- from YAML to the tree ---- */
 
-struct tree_copy { /* of a libyaml document into nodes of ours */
+struct tree_copy { /* state of copying a libyaml document into our nodes */
     yaml_document_t *document;
     const char *name, *set;
     unsigned nodes, depth;
@@ -182,7 +182,7 @@ static enum err copy_children(struct tree_copy *t, const yaml_node_t *from, stru
     return err;
 }
 
-/* Aliases are written out, which the limits on nodes and depth keep small. */
+/* Aliases are expanded; the limits of nodes and depth keep the result small. */
 static enum err copy_node(struct tree_copy *t, int index, struct job_node **out)
 {
     const yaml_node_t *from = yaml_document_get_node(t->document, index);
@@ -274,11 +274,11 @@ enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, 
 
 /* ---- values by path ---- */
 
-/* The next name of a path: "a", "b", "[2]" of a.b[2]. */
+/* The next step of a path: "a", "b", "[2]" in a.b[2]. */
 struct path_step {
     const char *text;
     size_t bytes;
-    bool index; /* it stood in brackets */
+    bool index; /* it was in brackets */
 };
 
 static bool path_next(const char **path, const char *end, struct path_step *s)
@@ -324,7 +324,7 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
     return ERR_OK;
 }
 
-/* A scalar that a path goes through becomes a map: "adam" is short for {adam: {}}. */
+/* A scalar inside a path becomes a map: "adam" is short for {adam: {}}. */
 static enum err scalar_to_map(struct job_node *node, const char *set, struct errmsg *e)
 {
     struct job_node *name = NULL;
@@ -382,7 +382,7 @@ static enum err step_into(struct job_node *node, const struct path_step *s, cons
                                    : step_into_map(node, s, set, out, e);
 }
 
-/* Put `take` where the path leads, in the place of what is there; its key stays. */
+/* Puts `take` at the end of the path in place of the present value; the key stays. */
 static enum err tree_place(struct job_node *root, const char *path, size_t bytes,
                            struct job_node *take, const char *set, struct errmsg *e)
 {
@@ -469,7 +469,7 @@ enum err job_tree_put_map(struct job_node *root, const char *path, struct errmsg
     return err ? err : tree_place(root, path, strlen(path), node, NULL, e);
 }
 
-/* ---- tree -> YAML ---- */
+/* ---- from the tree to YAML ---- */
 
 static int emit_node(yaml_document_t *d, const struct job_node *node);
 
@@ -507,7 +507,7 @@ static int emit_map(yaml_document_t *d, const struct job_node *node)
     return id;
 }
 
-/* The node's number in the document; 0: out of memory. */
+/* Adds the node and returns its number in the document; 0: out of memory. */
 static int emit_node(yaml_document_t *d, const struct job_node *node)
 {
     switch (node->kind) {
@@ -521,7 +521,7 @@ static int emit_node(yaml_document_t *d, const struct job_node *node)
     return 0;
 }
 
-/* Deletes the document. */
+/* Also deletes the document. */
 static int emit_document(yaml_document_t *d, FILE *out)
 {
     yaml_emitter_t emitter;

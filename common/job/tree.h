@@ -1,5 +1,5 @@
-/* A job file as a tree of values that know where they came from: a line of the file, or a --set.
- * Built by libyaml, changed by --set, read by read.c, and written back by libyaml. */
+/* A job file as a tree of values, each with its origin: a line of the file, or a --set. libyaml builds it, --set
+ * changes it, read.c reads it, and libyaml writes it. */
 #ifndef GRADWIRE_COMMON_JOB_TREE_H
 #define GRADWIRE_COMMON_JOB_TREE_H
 
@@ -10,9 +10,10 @@
 #include "common/base/err.h"
 
 enum {
-    /* A job that is written out has about 10 values for each of 4,096 columns, and one for each of 65,536 lookups. */
+    /* A complete job written by gradwire has about 10 values for each of up to 4,096 columns, and one for each of
+     * up to 65,536 lookups. */
     JOB_TREE_BYTES_MAX = 8 << 20, /* of text */
-    JOB_TREE_NODES_MAX = 1 << 18, /* after aliases are written out */
+    JOB_TREE_NODES_MAX = 1 << 18, /* after aliases are expanded */
     JOB_TREE_DEPTH_MAX = 32,
 };
 
@@ -20,42 +21,43 @@ enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 
 struct job_node {
     enum node_kind kind;
-    bool quoted;   /* scalar: it was in quotes, so it is text whatever it looks like */
-    uint32_t line; /* of the file, from 1 */
-    const char
-        *set;   /* the "key=value" of the --set that it came from, the caller's; NULL: the file */
-    char *key;  /* its name in a map; NULL elsewhere */
-    char *text; /* scalar */
+    bool quoted;   /* scalar: quoted, so it is always text */
+    uint32_t line; /* line of the file, from 1 */
+    /* the "key=value" of the --set that it comes from, owned by the caller; NULL: the file */
+    const char *set;
+    char *key;                     /* its name in a map; NULL elsewhere */
+    char *text;                    /* of a scalar */
     struct job_node *child, *next; /* of a list or a map, in order */
 };
 
-/* Parse one YAML document. `name` stands for the file in messages; with `set` the values are that
- * --set's. Owns: *root is the caller's, job_tree_free; unchanged on error. Errors: ERR_INPUT with
- * file and line: not YAML, a key twice, tags, too big or too deep; ERR_NOMEM. */
+/* Parses a YAML document. `name` is the file's name in messages; with `set`, the values come from that --set. The
+ * caller owns *root (job_tree_free); *root is unchanged on error. Errors: ERR_INPUT with file and line: not YAML,
+ * a duplicate key, a tag, too big or too deep; ERR_NOMEM. */
 enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, const char *name,
                         const char *set, struct errmsg *e) MUST_CHECK;
 void job_tree_free(struct job_node *root);
 
-/* Apply one "key=value": the value is plain text unless it starts with [ { or a quote, then YAML.
- * A key is names with dots; elements of lists as model.layers[1] or model.layers.1. `set` must
- * outlive root. Errors: ERR_INPUT, ERR_NOMEM. */
+/* Applies one "key=value". The value is plain text, unless it starts with [ { or a quote: then it is YAML. A key
+ * consists of names separated by dots; elements of lists are model.layers[1] or model.layers.1. `set` must outlive
+ * root. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_tree_set(struct job_node *root, const char *set, struct errmsg *e) MUST_CHECK;
 
-/* A map without entries, and a scalar put into it (what is on the way is made; [i] makes lists). */
+/* job_tree_new makes an empty map. The others put a scalar or an empty map at `path`; missing maps on the path are
+ * created, and lists for [i]. */
 enum err job_tree_new(struct job_node **root, struct errmsg *e) MUST_CHECK;
 enum err job_tree_put(struct job_node *root, const char *path, const char *text, bool quoted,
                       struct errmsg *e) MUST_CHECK;
 enum err job_tree_put_map(struct job_node *root, const char *path, struct errmsg *e) MUST_CHECK;
 
-/* The tree as YAML; *text is the caller's (mem_free). */
+/* Writes the tree as YAML. The caller owns *text (mem_free). Errors: ERR_NOMEM. */
 enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *e) MUST_CHECK;
 
-/* The entry of a map by that name, or NULL. */
+/* Returns the map's entry with that key, or NULL. */
 struct job_node *job_tree_child(const struct job_node *map, const char *key);
 void job_tree_remove(struct job_node *map, struct job_node *child);
-/* Nothing was written: an empty plain scalar, ~ or null. */
+/* Returns whether the value is missing: an empty plain scalar, ~ or null. */
 bool job_tree_is_null(const struct job_node *node);
-/* "mlp.yaml:12" or "--set training.epochs". */
+/* Writes where the value comes from: "mlp.yaml:12" or "--set training.epochs". */
 void job_tree_where(char *out, size_t bytes, const struct job_node *node, const char *name);
 
 #endif

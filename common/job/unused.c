@@ -1,7 +1,9 @@
-/* Keys that are well-formed, and do nothing beside the job's others: refused, unless they have their default. Their rows
- * say when (`heeded`). The keys of `data.synthetic` stay beside another format: so an example is turned to files by --set
- * data.format. What one mode of training.update makes more of than another stays, so that one job can be run in all of
- * them. sync.dropped stays without backup workers: a job that had some goes on without them by `redo`. */
+/* Refuses keys that are well-formed but have no effect with the job's other keys, unless they have their default.
+ * Their rows have the condition (`heeded`).
+ * Exceptions: keys of `data.synthetic` are allowed with another format, so that an example can be switched to
+ * files with --set data.format. Keys that only some modes of training.update use are allowed, so that one job file
+ * works for all modes. sync.dropped is allowed without backup workers, because a job with `redo` can resume
+ * without them. */
 #include <string.h>
 
 #include "common/job/keys.h"

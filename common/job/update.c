@@ -1,4 +1,4 @@
-/* What holds between training.update, backup workers and the rest of a job. */
+/* Checks training.update and backup workers against the rest of the job. */
 #include "common/job/keys.h"
 #include "common/job/read.h"
 

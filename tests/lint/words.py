@@ -2,7 +2,7 @@
 """Find sentences that a reader must read twice; one step of ./gradwire lint.
 
 It reads the prose of pages (.md), of comments (C, C++, proto, Go, JavaScript, Python, shell, YAML, CMake, Dockerfile), of Python's
-docstrings and of C's message strings, and reports two kinds of words:
+docstrings and of C's message strings (outside of tests, where they quote the product's), and reports two kinds of words:
 
     headless   a sentence that begins with Who, Whom, Whose, What, Whoever or Whatever and is no question: a relative clause without
                a noun before it. A heading or a table's cell of a page may begin so ("What it costs").
@@ -256,6 +256,8 @@ def read_phrases(root):
 def check_text(path, text, phrases):
     """(line, kind, words, advice) of each hit."""
     for paragraph in prose(path, text):
+        if paragraph.kind == "string" and path.startswith("tests/"):
+            continue
         for at, words in headless(paragraph):
             yield paragraph.line(at), "headless", words, HEADLESS_ADVICE
         for expression, instead in phrases:

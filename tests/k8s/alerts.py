@@ -44,7 +44,7 @@ def memory(used):
 
 
 def auth(*of):
-    """What each of some processes asks of who dials it."""
+    """The proof that each of some processes asks of a process that connects to it."""
     return {f'gradwire_auth_info{{{who},auth="{auth}"}}': "1x20" for who, auth in of}
 
 

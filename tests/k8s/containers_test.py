@@ -60,7 +60,7 @@ class ContainersTest(PodCase):
         operator = {key: given[key] for key in ("domain", "sparse_key") if key in given}
         cluster = self.cluster(docs, args, {}, namespace=given["ns"], operator=operator)
         cluster.start_all()
-        for name, config in case["pods"].items():  # what the operator sets, to the letter
+        for name, config in case["pods"].items():  # exactly as the operator sets it
             env = {e["name"]: e["value"] for e in cluster.pods[name].spec["containers"][0].get("env", [])}
             self.assertEqual(env.get("TF_CONFIG"), config)
         return cluster

@@ -1,4 +1,4 @@
-"""What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
+"""The rules by which the kubelet and the controllers treat pods: pure, each rule with its source.
 
 Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
 pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), Kubernetes 1.29 (`job/` is
@@ -41,7 +41,7 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a controller remembers of a job."""
+    """A controller's state for a job."""
     condition: str = CREATED
     restarting: bool = False  # the condition Restarting is there
     failures: int = 0  # replicas that had failed at the last look; a Job's: all of its pods that ever failed
@@ -117,7 +117,7 @@ def cleaned(job, pods, condition):
 
 
 def reconcile_replicas(kind, spec, pods, operator):
-    """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed for good or None)."""
+    """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed permanently or None)."""
     n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # apis/defaulting_utils.go setDefaultRestartPolicy
     there = {pod.index for pod in pods}
     size = max(n, 1, *(i + 1 for i in there))  # core/pod.go CalculatePodSliceSize: a gap below one too many is filled, too
@@ -237,8 +237,8 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
 
 
 def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
-    """statefulset/stateful_set_control.go updateStatefulSet, podManagementPolicy Parallel: what is missing or has ended is
-    made anew (processReplica), what is too many goes, the last one first (processCondemned)."""
+    """statefulset/stateful_set_control.go updateStatefulSet, podManagementPolicy Parallel: a pod that is missing or has ended is
+    created again (processReplica), and surplus pods are deleted, the last one first (processCondemned)."""
     n = job["spec"].get("replicas", 1)
     there = {pod.index for pod in pods}
     delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What becomes of pods and jobs: tables of pod phase x restartPolicy x exit code, of deletions, limits and policies. A row's
-last words say where it was read (controllers.py has the sources' names)."""
+"""The fate of pods and jobs: tables of pod phase x restartPolicy x exit code, of deletions, limits and policies. The last words
+of a row name its source (controllers.py has the sources' names)."""
 import pathlib
 import sys
 import unittest
@@ -23,7 +23,7 @@ def job(policy="ExitCode", run_policy=None, success="", dynamic=False, **replica
 
 
 def running(doc, *but):
-    """All pods of a job, running, but for those that are given."""
+    """All pods of a job, running, except those that are given."""
     given = {pod.key: pod for pod in but}
     return [given.get((kind, i), Seen(kind, i)) for kind, spec in doc["spec"]["tfReplicaSpecs"].items()
             for i in range(spec["replicas"])]

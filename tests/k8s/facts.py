@@ -30,7 +30,7 @@ def cases():
 
 
 def tf_config(*args, **named):
-    """What the operator sets (tfconfig.py of that folder), or None."""
+    """The TF_CONFIG that the operator sets (tfconfig.py of that folder), or None."""
     spec = importlib.util.spec_from_file_location("tfconfig", pathlib.Path(FOLDER) / "tfconfig.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -47,7 +47,7 @@ POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
 
 
 def container_env(container, index):
-    """What its `env` comes to in the StatefulSet's pod of that ordinal: a name in $( ) stands for what was said above it."""
+    """The environment that its `env` gives the StatefulSet's pod of that ordinal: a name in $( ) stands for the value above it."""
     env = {}
     for entry in container.get("env", []):
         field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")

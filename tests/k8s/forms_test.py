@@ -35,7 +35,7 @@ class FormsTest(PodCase):
     # ---- the guide ----
 
     def describe(self, pod):
-        """What kubectl says of it. Reason: pkg/kubelet/kuberuntime/kuberuntime_container.go toKubeContainerStatus."""
+        """The output of kubectl for it. Reason: pkg/kubelet/kuberuntime/kuberuntime_container.go toKubeContainerStatus."""
         ended = {"exitCode": pod.code, "reason": "Error" if pod.code else "Completed", "message": pod.last_words.read_text()}
         name = pod.spec["containers"][0]["name"]
         answers = {
@@ -174,7 +174,7 @@ class FormsTest(PodCase):
         return summary
 
     def behind_walls(self, name, **more):
-        """Trains, while a stranger reaches no ps, and a worker does."""
+        """Trains, while a pod of another job reaches no ps, and a worker does."""
         cluster = self.cluster(name, **more)
         stranger = cluster.stranger("team")
         cluster.start_all()
@@ -221,7 +221,7 @@ class FormsTest(PodCase):
         summary, cluster = self.trains("jobset", args=FEW, secrets={})
         self.assertEqual(set(cluster.pods), {f"mnist-{role}-0-{i}" for role in ("ps", "worker") for i in (0, 1)})
         self.assertEqual((summary["ps"], summary["workers"]), (2, 2))
-        cluster.clean()  # what JobSet does with a ps that still runs
+        cluster.clean()  # as JobSet does with a ps that still runs
         self.all_end_with(cluster, 0, 143)
 
     def test_a_jobset_trains_with_the_token_behind_walls(self):

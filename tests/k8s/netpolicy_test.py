@@ -125,7 +125,7 @@ class NetpolicyTest(Case):
             self.addCleanup(server.stdout.close)
             self.assertEqual(server.stdout.readline(), "ready\n")
         asked = []
-        for i, source in enumerate(hosts):  # all at once: what is dropped is waited for
+        for i, source in enumerate(hosts):  # all together: a dropped packet costs a timeout
             pairs = [(target, port) for target in hosts if target is not source for port in ports]
             asked.append((source, pairs, subprocess.Popen(
                 net.command(i, sys.executable, "-c", REACH, *[f"{t.address}:{port}" for t, port in pairs]), text=True,

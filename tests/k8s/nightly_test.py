@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The nightly pod, against a made-up API server that knows its Role: each night one TFJob, whatever is tried again, and
-never a second one beside one that is still there."""
+"""The nightly pod, against a made-up API server that knows its Role: each night one TFJob, although the pod may be tried again,
+and never a second one while one still exists."""
 import http.server
 import json
 import pathlib
@@ -124,7 +124,7 @@ class NightlyTest(unittest.TestCase):
         return text
 
     def night(self, server, name):
-        """What the pod of that night's Job does: its exit code and what it says."""
+        """Runs the pod of that night's Job: returns its exit code and its output."""
         make, = self.pod["initContainers"]
         create, = self.pod["containers"]
         for folder in ("nightly", "made"):

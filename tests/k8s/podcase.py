@@ -1,4 +1,4 @@
-"""What the tests share that start overlays as containers of the real image: the overlays' objects, short jobs, and a case
+"""Shared code of the tests that start overlays as containers of the real image: the overlays' objects, short jobs, and a case
 with a cluster and the job's claim."""
 import json
 import pathlib

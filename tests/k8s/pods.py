@@ -7,8 +7,8 @@ objects (`replicas`, `suspend`) and calls reconcile(), kills containers, deletes
 Failure modes: a field that is not translated is refused by name (podspec.py, netpolicy.py); a machine that cannot do this
 skips the test, saying why; a job that does not end within its bound fails the test with all logs.
 
-Waiting: the end of a container is an event (a descriptor of its monitor's process). What only looks can tell (a file is
-there, a probe answers) is looked for every LOOK_S, in Cluster.wait alone."""
+Waiting: the end of a container is an event (a descriptor of its monitor's process). A state that only polling can find (a file
+exists, a probe answers) is polled every LOOK_S, in Cluster.wait alone."""
 import copy
 import os
 import pathlib
@@ -353,7 +353,7 @@ class Cluster:
     def watch(self, pod, pid):
         try:
             end = os.pidfd_open(pid)
-        except ProcessLookupError:  # it has ended already: a descriptor that is readable at once
+        except ProcessLookupError:  # it has ended already: a descriptor that is readable
             end, other = os.pipe()
             os.close(other)
         self.ends[end] = pod, pod.container
@@ -385,12 +385,12 @@ class Cluster:
                 pod.code = 137
 
     def take_down(self, pod):
-        """At once, with nobody asked."""
+        """Immediately, without asking anyone."""
         self.remove_container(pod)
         pod.there = False
 
     def delete(self, pod, disrupted=False):
-        """kubectl delete, or a drain; the controllers see at once that it is going."""
+        """kubectl delete, or a drain; the controllers see immediately that it is going."""
         self.terminate(pod, disrupted)
         self.reconcile()
 
@@ -439,8 +439,8 @@ class Cluster:
         return got is not None and got[0] == 200
 
     def probe_all(self):
-        """What is due, once a second or oftener: a name comes and goes as readiness says; who misses its liveness for as long
-        as periodSeconds x failureThreshold say is killed."""
+        """The probes that are due, once a second or oftener: a name comes and goes with readiness; a pod without liveness for
+        periodSeconds x failureThreshold is killed."""
         for pod in self.pods.values():
             for kind, probe in pod.probes.items() if pod.running else ():
                 started = "startupProbe" not in pod.probes or pod.missed.get("startupProbe") == 0
@@ -469,7 +469,7 @@ class Cluster:
         return host
 
     def apply_policies(self):
-        """All hosts' rules anew: addresses have changed."""
+        """Writes all hosts' rules again: addresses have changed."""
         if not self.policies:
             return
         there = [pod for pod in self.pods.values() if pod.there and pod.address]
@@ -489,7 +489,7 @@ class Cluster:
     # ---- the controllers ----
 
     def plan(self, owner, mine):
-        """What the owner's controller wants to have done."""
+        """The actions that the owner's controller plans."""
         return controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], owner.status,
                                              active_s=time.monotonic() - owner.since)
 
@@ -520,7 +520,7 @@ class Cluster:
         for key in plan.delete:
             self.terminate(next(pod for pod in mine if (pod.kind, pod.index) == key))
         for kind, index in sorted(plan.create, key=lambda new: (new[0] in ("Chief", "Master"), new[1] == 0)):
-            self.create(self.pod_of(owner, kind, index))  # who leads is last: a short job is not over before all are there
+            self.create(self.pod_of(owner, kind, index))  # the leader is last: a short job is not over before all are there
 
     def clean(self):
         """The controllers' next look after a job's end: cleanPodPolicy; the Jobs that a JobSet has no more use for."""
@@ -592,7 +592,7 @@ class Cluster:
         return self.until(f"{pod.name} says {text!r}", lambda: text in self.log(pod), deadline_s)
 
     def wait_all(self, deadline_s):
-        """What still runs ends by itself, and no controller makes it anew; exit codes by name."""
+        """Pods that still run end by themselves, and no controller creates them again; returns exit codes by name."""
         self.wait("all have ended", lambda: not any(pod.running for pod in self.pods.values()), deadline_s,
                   controllers_too=False, by_looks=False)
         return {pod.name: pod.code for pod in self.pods.values() if pod.starts}

@@ -1,4 +1,4 @@
-"""A pod's spec as podman's flags: pure. What is not translated is refused by name; what only a scheduler reads is listed.
+"""A pod's spec as podman's flags: pure. A field that is not translated is refused by name; fields for a scheduler only are listed.
 
     containers(spec, place) -> the init containers, then the container: flags before the image, words after it"""
 import json
@@ -46,7 +46,7 @@ def one_of(what, value, *allowed):
 
 
 class Place:
-    """What a pod is, beside its spec."""
+    """The properties of a pod that are not in its spec."""
 
     def __init__(self, name, namespace="default", labels=None, annotations=None, ip="", image="", volume=None, key=None):
         self.name, self.namespace, self.labels, self.annotations = name, namespace, labels or {}, annotations or {}

@@ -26,7 +26,7 @@ def spec(whole={}, **own):
 
 
 SECURE = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-NEVER = "--security-opt=seccomp=unconfined"  # what a pod without a seccompProfile has
+NEVER = "--security-opt=seccomp=unconfined"  # of a pod without a seccompProfile
 TRANSLATED = (  # of the pod, of the container -> flags
     ({}, {}, [NEVER]),
     ({"securityContext": SECURE}, {}, ["--user=65532:65532"]),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What goes before a job, as its pod has it, on this host: k8s/preprocess makes of raw CSV files what a job trains on, and
-the local-data component's container copies a claim."""
+"""The steps before a job, as in its pod, on this host: k8s/preprocess turns raw CSV files into the files that a job trains on,
+and the local-data component's container copies a claim."""
 import gzip
 import json
 import os
@@ -39,7 +39,7 @@ class PreprocessTest(Case):
         return render.kustomize(facts.ROOT / "k8s" / folder)
 
     def here(self, container):
-        """Its command and environment; the folders of its pod are those of self.tmp."""
+        """Its command and environment; the folders of its pod are below self.tmp."""
         folders = {mount["mountPath"]: str(self.tmp / mount["mountPath"].strip("/")) for mount in container["volumeMounts"]}
         for folder in folders.values():
             os.makedirs(folder, exist_ok=True)

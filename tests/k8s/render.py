@@ -1,4 +1,4 @@
-"""Who renders the overlays and the chart: kubectl and helm, or, where one is not there, kustomize and helm as Go builds
+"""The programs that render the overlays and the chart: kubectl and helm, or, if one is missing, kustomize and helm as Go builds
 them from its proxy (GRADWIRE_GO_TOOLS=1: the first time that takes minutes)."""
 import functools
 import os
@@ -28,14 +28,14 @@ def go():
 
 
 def run_go(folder, *words, **env):
-    """What is wrong, or None."""
+    """Runs go. Returns the error, or None."""
     got = subprocess.run([go(), *words], cwd=folder, capture_output=True, text=True,
                          env={**os.environ, "GOFLAGS": "-mod=mod", **env})
     return (got.stderr.strip().splitlines() or ["?"])[-1] if got.returncode else None
 
 
 def made(package, program):
-    """Go makes a package's program. What is wrong, or None."""
+    """Go builds a package's program. Returns the error, or None."""
     why = run_go(None, "install", package, GOBIN=str(program.parent))
     if not why or "the main module" not in why:
         return why
@@ -104,6 +104,6 @@ def overlays():
 
 
 def created(docs):
-    """What pods of these objects create: the TFJobs that are texts of ConfigMaps, as of one night."""
+    """The objects that pods of these objects create: the TFJobs that are texts of ConfigMaps, as on one night."""
     return [load(body.replace("@NIGHT@", "night-1")) for doc in docs if doc["kind"] == "ConfigMap"
             for name, body in doc.get("data", {}).items() if name == "tfjob.yaml"]

@@ -1,4 +1,4 @@
-"""What must hold of manifests beyond their schemas: one function per rule, each gives lines of what is wrong.
+"""Rules for manifests beyond their schemas: one function per rule, each returns lines with errors.
 
 The schemas accept a replica type `Parameter`, `cleanPodPolicy: Sometimes`, a container named `main`, a selector that
 selects nothing. An operator prunes or ignores them silently, and the job hangs."""
@@ -242,7 +242,7 @@ ENDPOINTS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
 
 
 def selectors(docs):
-    """Who selects pods of the overlay selects some; who owns pods selects its own."""
+    """A selector for pods of the overlay selects some; an owner of pods selects its own."""
     every = list(pods(docs))
     for doc in docs:
         spec = doc.get("spec", {})
@@ -358,7 +358,7 @@ def grace(docs):
 
 
 def restarts(docs):
-    """ExitCode alone tells what is wrong for good (1, 2) from what a fresh start mends (138, 143, a signal)."""
+    """Only ExitCode distinguishes permanent errors (1, 2) from those that a fresh start fixes (138, 143, a signal)."""
     for job in of_kind(docs, "TFJob"):
         for kind, spec in replica_specs(job).items():
             if spec.get("restartPolicy") != "ExitCode":
@@ -409,7 +409,7 @@ def privileges(docs):
 
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
          images, hardened, grace, restarts, meshes, schedules, privileges)
-OURS = (resources, hardened, restarts, meshes)  # what an operator runs without, as his own examples do
+OURS = (resources, hardened, restarts, meshes)  # an operator runs pods without them, as its own examples do
 
 
 def broken(docs, rules=RULES):

@@ -230,7 +230,7 @@ spec:
               securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 """
 
-# rule, what stands in GOOD (once, or the first of them), what stands there instead, a part of what is said
+# rule, text of GOOD (the only or the first such text), the text that replaces it, a part of the error
 BAD = (
     (rules.replica_types, "    PS:", "    Parameter:", "TFJob ctr: Parameter: no such replica type"),
     (rules.replica_types, "    Worker:", "    worker:", "TFJob ctr: worker: no such replica type"),

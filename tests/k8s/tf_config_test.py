@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each pod of each golden case, through the real programs: it knows who it is, or says in one line why it cannot be, and
-exits 2. Who it is stands in front of its log lines; it ends there, because its job file is not there."""
+exits 2. Its log lines begin with its role; it ends there, because its job file does not exist."""
 import json
 import pathlib
 import shutil
@@ -42,7 +42,7 @@ class TfConfigTest(unittest.TestCase):
         self.assertEqual(self.run_entrypoint(config, *args), (2, says, program))
 
     def expected(self, case, kind, index):
-        """What the pod says last."""
+        """The last line of the pod."""
         replicas, dynamic = case["in"]["replicas"], case["in"].get("dynamic")
         if kind in ("chief", "evaluator") and dynamic:
             return SPARSE.format(kind)
@@ -224,7 +224,7 @@ class EntrypointTest(unittest.TestCase):
         self.assertRegex(got.stderr, f"error (ps|worker) 0: {ENDS}")  # whichever comes first
 
     def test_told_to_go_before_its_program_can_listen_it_waits_with_that(self):
-        """Copied beside a program that says which signals wait: those that PID 1 would not hear of otherwise."""
+        """Copied next to a program that prints the pending signals: those that PID 1 would not receive otherwise."""
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(shutil.copy(facts.ENTRYPOINT, folder))
             worker = copy.with_name("gradwire-worker")

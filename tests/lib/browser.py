@@ -75,7 +75,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
 
     def complaints(self):
-        """What the page's console says of errors."""
+        """The errors in the page's console."""
         return [line["message"] for line in self.call("POST", "/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
 
     def close(self):

@@ -1,4 +1,4 @@
-"""What the e2e tests share: jobs in a folder of their own, launchers in the background, waits for events.
+"""Shared code of the e2e tests: jobs in a folder of their own, launchers in the background, waits for events.
 
 Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock, a line of a log), with a deadline. Every
 process that a test starts is gone when the test ends."""
@@ -34,7 +34,7 @@ def slow(seconds, workers=2):
 
 
 def notes(path):
-    """What a safetensors file says of itself."""
+    """The metadata of a safetensors file."""
     data = pathlib.Path(path).read_bytes()
     return json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
 
@@ -193,7 +193,7 @@ class Launched:
         return sorted(int(p.parent.name[4:]) for p in (self.out / "checkpoints").glob("cut-*/manifest.gw"))
 
     def until(self, what, condition):
-        """Waits for a condition; fails at once when the job ends before it is so."""
+        """Waits for a condition; fails immediately when the job ends before it is so."""
         def so():
             got = condition()
             if not got and self.process.poll() is not None and not (got := condition()):

@@ -7,7 +7,7 @@ enum { FOLDER_BYTES = 64 };
 /* Its path into folder: FOLDER_BYTES. 0, or -1: there is none. */
 int folder_make(char *folder);
 
-/* With all that is in it, after files and memory were told to fail no more. 0, or another number. */
+/* Removes it with all its contents, after it makes files and memory fail no more. 0, or another number. */
 int folder_remove(const char *folder);
 
 /* The same as cmocka's setup and teardown: folder_dir is the group's. */

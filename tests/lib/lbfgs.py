@@ -1,4 +1,4 @@
-"""Logistic regression without a regularizer to its least loss, by L-BFGS in plain Python: what a training loss is held against.
+"""Logistic regression without a regularizer to its least loss, by L-BFGS in plain Python: the yardstick of a training loss.
 
 Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5, with Armijo's rule for the step."""
 import math

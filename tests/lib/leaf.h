@@ -1,4 +1,4 @@
-/* What a microbatch looks up in a job's tables, drawn at random: keys of one row of data repeat, some places are missing,
+/* The lookups of a microbatch in a job's tables, drawn at random: keys of one row of data repeat, some places are missing,
  * bags may be empty, weights may be 0 or negative. */
 #ifndef GRADWIRE_TESTS_LIB_LEAF_H
 #define GRADWIRE_TESTS_LIB_LEAF_H

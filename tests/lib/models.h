@@ -26,7 +26,7 @@ struct job_layer *models_normalization(struct job *job, enum layer_kind kind);
 /* leaky_relu, elu; gelu. */
 struct job_layer *models_slope(struct job *job, enum layer_kind kind, float alpha);
 void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim);
-/* A table of rows of `dim` floats, whose keys are those of list `list`; returns which. Lists ascend. */
+/* A table of rows of `dim` floats, whose keys list `list` has; returns its index. Lists ascend. */
 uint32_t models_table(struct job *job, uint32_t dim, uint32_t list);
 /* embedding, embedding_bag or linear over a table: `lookups` key columns of its own. */
 struct job_layer *models_lookup(struct job *job, enum layer_kind kind, uint32_t table,
@@ -35,7 +35,7 @@ struct job_layer *models_lookup(struct job *job, enum layer_kind kind, uint32_t 
 void models_columns(struct job *job, uint32_t columns, uint32_t width);
 /* The last layer reads these columns in place of a layer. */
 void models_select(struct job *job, uint32_t columns, const uint32_t *column);
-/* What the last three took. */
+/* Frees the memory of the last three. */
 void models_close(struct job *job);
 void models_metric(struct job *job, enum metric_kind metric);
 

@@ -55,7 +55,7 @@ class Hosts:
                 self.add(i)
             Hosts.made = True
         except (FileNotFoundError, subprocess.CalledProcessError) as why:
-            if Hosts.made:  # it can be had: this is a fault of the test's
+            if Hosts.made:  # namespaces work here: this is a fault of the test's
                 raise
             said = (getattr(why, "stderr", "") or str(why)).strip()
             raise unittest.SkipTest(f"no network namespaces here: {said}")

@@ -106,7 +106,7 @@ class Shell:
                 if not ready and not ended:
                     os.kill(process.pid, signal.SIGKILL)
                     raise AssertionError(f"still running after {DEADLINE_S} s: {text}{both.decode(errors='replace')}")
-                if not ready:  # what still writes is in the background
+                if not ready:  # only a job in the background still writes
                     break
                 for key, _ in ready:
                     if key.fd == pidfd:
@@ -129,7 +129,7 @@ class Shell:
 
 class PageCase(Case):
     PROGRAMS = True
-    SLOW = False  # what takes more than 30 s runs, too
+    SLOW = False  # blocks that take more than 30 s run, too
 
     def setUp(self):
         super().setUp()

@@ -127,7 +127,7 @@ def data(root=ROOT):
 
 
 def check(root=ROOT):
-    """What is wrong with the form of the pages and with the two tables, a line for each."""
+    """The errors in the form of the pages and in the two tables, a line for each."""
     errors = []
     (left_out, wrong), (given, more) = not_run(root), data(root)
     errors += wrong + more
@@ -164,8 +164,8 @@ def same_line(said, shown, language):
 
 
 def align(said, shown, language):
-    """[(line that was written, line that is shown)] where all that is shown was written, in its order, and nothing else but for
-    the lines that "..." stands for; otherwise None."""
+    """[(line that was written, line that is shown)] if all shown lines were written, in their order, and no others except those
+    that "..." stands for; otherwise None."""
     pairs, at, skips = [], 0, False
     for i, line in enumerate(shown):
         if line.strip() in ("...", ".."):

@@ -1,4 +1,4 @@
-/* A connection under test: an owner that writes down what it is told, and the bare socket at the
+/* A connection under test: an owner that records all callbacks, and the bare socket at the
  * other end. */
 #ifndef GRADWIRE_TESTS_LIB_PEER_H
 #define GRADWIRE_TESTS_LIB_PEER_H
@@ -67,8 +67,8 @@ void peer_close(struct peer *p);
 /* Tick until *what reaches `least`, within PEER_DEADLINE_MS, or fail. */
 void peer_wait_int(struct loop *loop, const int *what, int least);
 void peer_wait_size(struct loop *loop, const size_t *what, size_t least);
-/* Until poll tells of the socket, within PEER_DEADLINE_MS, or fail: what one end does the other one sees soon, not at
- * once. */
+/* Waits until poll reports the socket, and fails after PEER_DEADLINE_MS: the other end sees an action soon, not
+ * immediately. */
 void peer_wait_fd(int fd, short events);
 /* Serve what is there now, without waiting. */
 void peer_poll(struct loop *loop);

@@ -1,4 +1,4 @@
-/* What tests of one chief, or of one shard, by itself share: callbacks that say nothing, or fail the test, and the first
+/* Shared code of tests of one chief, or one shard, by itself: callbacks that do nothing, or fail the test, and the first
  * messages of every such test. A test has its own for what it looks at. */
 #ifndef GRADWIRE_TESTS_LIB_QUIET_H
 #define GRADWIRE_TESTS_LIB_QUIET_H

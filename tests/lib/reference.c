@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a layer gives: (rows, outer, cols) */
+/* A layer's output: (rows, outer, cols) */
 struct plane {
     uint32_t rows, outer, cols;
     double v[REFERENCE_ROWS_MAX * REFERENCE_WIDTH_MAX];
@@ -214,7 +214,7 @@ static void concatenate(struct plane *out, const struct plane *const *in, uint32
                 out->v[at++] = in[k]->v[r * in[k]->cols + i];
 }
 
-/* What a layer of one input reads where several are named. */
+/* The single input of a layer for which several are named. */
 static const struct plane *const *side_by_side(const struct job_layer *l,
                                                const struct plane *const *in)
 {

@@ -1,5 +1,5 @@
 /* An independent forward pass in double over a whole batch: plain loops, libm, no fusing, dropout
- * left out. What gradients are held against by finite differences. */
+ * left out. Tests compare gradients with it by finite differences. */
 #ifndef GRADWIRE_TESTS_LIB_REFERENCE_H
 #define GRADWIRE_TESTS_LIB_REFERENCE_H
 

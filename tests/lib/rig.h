@@ -1,6 +1,6 @@
 /* A rig: the shards of a job with tables, without threads and sockets, and a log of all that they send. Two workers have a
- * connection to each. A test pushes gradients of keys, asks for rows, and compares with tests/lib/row_model.h. What a rig
- * cannot do fails the test. */
+ * connection to each. A test pushes gradients of keys, asks for rows, and compares with tests/lib/row_model.h. A call that
+ * a rig cannot carry out fails the test. */
 #ifndef GRADWIRE_TESTS_LIB_RIG_H
 #define GRADWIRE_TESTS_LIB_RIG_H
 
@@ -22,7 +22,7 @@ enum {
 };
 extern const uint32_t rig_dim[RIG_TABLES], rig_list[RIG_TABLES];
 
-/* What was sent. */
+/* A message that a shard sent. */
 struct rig_sent {
     enum frame_type type;
     const struct shard_peer *to;
@@ -50,8 +50,8 @@ struct rig {
     uint64_t key[RIG_KEYS]; /* mixed, in ascending order */
 };
 
-/* Sgd with momentum, in sync, of that many shards. Not entered: its settings and tables can be changed, behind a change of
- * tables by a plan anew. */
+/* Sgd with momentum, in sync, of that many shards. Not entered: its settings and tables can be changed; a change of tables
+ * needs a new plan. */
 struct rig *rig_new(uint32_t shards);
 void rig_plan_anew(struct rig *c);
 /* The next generation begins on all shards: connections are gone, and the log is empty. */
@@ -96,7 +96,7 @@ Gradwire__RowsPush rig_push_head(Gradwire__Generation *g, uint64_t name, struct 
 /* As a shard takes one from a connection: the head, then the body where it is wanted. */
 enum err rig_send_push(struct rig *c, uint32_t shard, uint32_t worker, const Gradwire__RowsPush *m,
                        const void *body, uint64_t bytes, struct errmsg *e) MUST_CHECK;
-/* What follows must be taken. */
+/* The shard must take each of the following pushes. */
 void rig_push_parts(struct rig *c, uint32_t shard, uint32_t worker, uint64_t name,
                     struct tree_node node, uint32_t examples, const struct rig_grads *g,
                     uint32_t first, uint32_t parts);

@@ -10,7 +10,7 @@
 #include "common/rows/key.h"
 #include "common/rows/row_layout.h"
 
-/* What updates a table's rows: its own sgd, or the job's. */
+/* The optimizer of a table's rows: its own sgd, or the job's. */
 static struct optimizer updates_of(const struct rig *c, uint32_t table)
 {
     const struct row_table_spec *t = &c->layout.rows->table[table];

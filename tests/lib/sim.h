@@ -139,12 +139,12 @@ struct sim_rows_seen {
     uint64_t ended;       /* cuts that were over before all of their rows were copied */
     uint64_t clipped;     /* steps of the plain loop whose gradient was scaled down */
     uint64_t broken;      /* rejected ones, and batches, for a row's gradient */
-    uint64_t half_redone; /* async: pushes that go on with another worker's batch */
+    uint64_t half_redone; /* async: pushes that continue another worker's batch */
     uint64_t stale;       /* async: parts whose rate was divided */
     uint64_t late;        /* decisions that found a shard with all parts summed held for a cut */
     uint64_t evicted;     /* rows of the plain loop that had gone by a later step */
     uint64_t too_late;    /* backup workers: pushes of rows to a step that is over, or decided */
-    uint64_t torn;        /* nodes of which a shard had some chunks and parts when it was told */
+    uint64_t torn;        /* nodes of which a shard had some chunks and parts at the decision */
     uint64_t squeezed,
         refused; /* rows of it that had no room any more; touches that made none for that */
 };
@@ -193,7 +193,7 @@ struct sim_proc {
 struct sim_event {
     int64_t at_us;
     uint64_t order;
-    struct sim_proc *proc; /* whose event it is: dropped if that life is over; NULL: nobody's */
+    struct sim_proc *proc; /* the event's process: dropped if that life is over; NULL: none */
     uint64_t life;
     void (*run)(struct sim *sim, struct sim_event *e);
     void (*drop)(void *p); /* frees p of an event that does not run */
@@ -228,7 +228,7 @@ struct sim_conn {
     uint64_t life[2];
     bool open[2];
     int64_t last_us[2]; /* arrival of the last message to that end */
-    int64_t cut_us;     /* what would arrive later is lost */
+    int64_t cut_us;     /* a message that would arrive later is lost */
     bool said_hello;    /* the acceptor has taken the hello */
     bool answered;      /* and the dialer has its answer */
     struct sim_thread *thread;
@@ -249,7 +249,7 @@ struct sim_message {
     struct sim_message *unsent_next, **unsent_at;
 };
 
-/* The dialer is told by sim_worker_dialed or sim_chief_dialed; `tell` with c == NULL: refused. */
+/* sim_worker_dialed or sim_chief_dialed tells the dialer; `tell` with c == NULL: refused. */
 void sim_dial(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
               struct sim_proc *dialer, struct sim_proc *acceptor, uint64_t token);
 struct sim_conn *sim_connect(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
@@ -267,8 +267,8 @@ void sim_unsent_forget(struct sim_message **unsent, const float *lo,
 void sim_close(struct sim *sim, struct sim_conn *c,
                int end); /* this end; the other gets an end of file */
 void sim_break(struct sim *sim, struct sim_conn *c);
-/* They do not reach each other until then (INT64_MAX: for good), though the chief reaches both: what is connected is found
- * dead after a while, what is dialed does not answer. For config.looks. */
+/* They do not reach each other until then (INT64_MAX: permanently), though the chief reaches both: an open connection is found
+ * dead after a while, a new one gets no answer. For config.looks. */
 void sim_block(struct sim *sim, uint32_t worker, uint32_t ps, int64_t until_us);
 bool sim_open(const struct sim_conn *c, int end);
 void sim_message_free(void *m);
@@ -366,12 +366,12 @@ void sim_ps_start(struct sim *sim, struct sim_ps *ps);
 void sim_ps_stop(struct sim *sim, struct sim_ps *ps);
 void sim_ps_go(struct sim *sim, struct sim_ps *ps);
 bool sim_thread_reads(const struct sim_conn *c); /* the shard's end of a link */
-void sim_thread_go_on(struct sim_thread *t);     /* what was not read, if it is now */
+void sim_thread_go_on(struct sim_thread *t); /* it reads the messages that wait, if it can now */
 void sim_ps_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                     ProtobufCMessage *head);
 void sim_ps_lost(struct sim *sim, struct sim_conn *c);
 
-/* ---- sim_worker.c: a worker's shell; sim_chief.c: what worker 0 has beside it ---- */
+/* ---- sim_worker.c: a worker's shell; sim_chief.c: the additional parts of worker 0 ---- */
 
 struct sim_node {
     struct tree_node node;
@@ -395,10 +395,10 @@ struct sim_worker {
     int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
-    struct row_values rows[2]; /* of the task at hand, and of the next one */
+    struct row_values rows[2]; /* of the present task, and of the next one */
     uint32_t rows_now;         /* which of them the task has */
     struct row_values *asked;
-    bool guessed; /* what was asked for last; of step guessed_name */
+    bool guessed; /* the last request was a guess, of step guessed_name */
     uint64_t guessed_name;
     float *w;        /* (elems) */
     float *averages; /* (elems) the chief's, as they were pulled last */
@@ -477,7 +477,7 @@ struct sim_seen {
     uint64_t flaws;             /* nan_guard: check: jobs that ended by it, and began again */
     uint64_t parked, came_back; /* workers that did not reach a ps */
     uint64_t own_parked;        /* of these the chief's own */
-    uint64_t turned_away;       /* by shards, that the chief welcomed anew */
+    uint64_t turned_away;       /* by shards, that the chief welcomed again */
 };
 extern struct sim_seen sim_seen;
 
@@ -542,7 +542,7 @@ struct sim_history {
     struct sim_history *next; /* newest first */
     struct generation generation;
     struct tree_leaves *set; /* of each step; empty: nothing is decided yet */
-    bool *rejected;          /* each step that was told to be */
+    bool *rejected;          /* each step that the chief rejected */
 };
 
 /* Over all runs of the program, for tests to see that what they are about has come up. */
@@ -569,7 +569,7 @@ void sim_backup_close(struct sim *sim);
 
 enum { SIM_LEAVES_MAX = 8 };
 
-/* What a step of the plain loop is made of. */
+/* A leaf of a step of the plain loop. */
 struct sim_leaf {
     uint64_t batch;
     uint32_t leaf;
@@ -666,7 +666,7 @@ struct sim {
     struct sim_update *update;
     struct sim_computed *computed;
     bool flawed[SIM_LEFT_MAX],
-        mended[SIM_LEFT_MAX]; /* sim_flaw.c: batches that were told; that are whole */
+        mended[SIM_LEFT_MAX]; /* sim_flaw.c: batches that were reported; that are whole */
     float left[SIM_LEFT_MAX]; /* geo: the part of a batch that its round leaves out */
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
     bool died;                                       /* somebody was killed */
@@ -680,7 +680,7 @@ struct sim {
     int64_t last_fault_us;
     uint32_t rounds;          /* times that all were started */
     struct chief_facts facts; /* at the end */
-    float *learned;           /* what was evaluated last */
+    float *learned;           /* the weights that were evaluated last */
     bool has_learned;
 };
 
@@ -694,12 +694,12 @@ void sim_free(struct sim *sim);
 void sim_run(struct sim *sim);
 /* Runs one to its end; a failure fails the test, with `what` and the seed. */
 void sim_try(const struct sim_config *config, const char *what, uint64_t seed);
-/* Run until `until` says so or the job is over; false: the latter. */
+/* Run until `until` returns true or the job is over; false: the latter. */
 bool sim_run_until(struct sim *sim, bool (*until)(struct sim *sim));
 /* A process dies; it is started again after `restart_us` (negative: not). False: it is down. */
 bool sim_kill(struct sim *sim, struct sim_proc *proc, int64_t restart_us);
 void sim_exit(struct sim *sim, struct sim_proc *proc, int code);
-/* The late ones come. A worker is told to go, and is not started again; false: it is down, or the chief. */
+/* The late ones come. A worker gets SIGTERM, and is not started again; false: it is down, or the chief. */
 void sim_join(struct sim *sim);
 bool sim_leave(struct sim *sim, struct sim_worker *k);
 void sim_restart_all(struct sim *sim);

@@ -84,7 +84,7 @@ static void note_parts(struct sim_thread *t, const struct shard_peer *from,
     sim_rows_seen.half_redone += applied && others;
 }
 
-/* What the push makes of the rows of one part. */
+/* Recomputes the rows of one part after the push. */
 static void expect_part(const struct sim_thread *t, const struct shard_peer *from,
                         const Gradwire__RowsPush *m, uint32_t part, const struct row_grads *g,
                         struct sim_thread_row row[SIM_TABLES][SIM_KEYS])

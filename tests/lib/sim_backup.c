@@ -1,5 +1,5 @@
-/* Backup workers: the leaves that each step is made of, as the shards were told; all shards of a generation must have
- * been told the same. A generation goes on with the steps of the one that it took over, or of the cut that it restores. */
+/* Backup workers: the leaves that each step is made of, as the chief decided; all shards of a generation must have
+ * received the same. A generation continues the steps of the one that it took over, or of the cut that it restores. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,14 +122,14 @@ void sim_backup_entered(struct sim_thread *t, struct generation before, const Gr
         (void)begin(sim, g, 0, 0);
 }
 
-/* After a recovery a step is rejected because the journal says so, whatever its leaves are this time, and before it no
+/* After a recovery a step is rejected because the journal rejects it, whatever its leaves are this time, and before it no
  * step is. */
 static void note_rejected(struct sim *sim, struct sim_history *h, const Gradwire__StepDecision *m)
 {
     if (m->round != GRADWIRE__ROUND__NORM || m->step > steps_of(sim) ||
         !generation_equal(msg_generation_get(m->generation), h->generation))
         return;
-    /* A shard that has nothing of the model is not waited for, and may hear of it when the journal has more. */
+    /* The chief does not wait for a shard without a part of the model, which may hear of it when the journal has more. */
     bool rollback = sim->config.settings.nan_guard == NAN_GUARD_ROLLBACK && h == sim->history;
     if (rollback && m->rejected != journal_skips(&sim->journal, m->step))
         sim_fail(sim, "step %" PRIu64 " is %s, and the journal says otherwise", m->step,

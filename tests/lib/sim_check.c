@@ -1,4 +1,4 @@
-/* What must be true: the final weights, every published cut, the counts. */
+/* Checks: the final weights, every published cut, the counts. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -252,7 +252,8 @@ static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t
         to->metric[i] += step_sum(c, o, step, 1 + i);
 }
 
-/* What workers hold after the step: where replies lose, what was held before and the decoded difference to it. */
+/* The weights that workers hold after the step. Where replies lose precision, these are the weights before it plus the
+ * decoded difference. */
 static void next_view(const struct sim_config *c, const struct layout *layout, struct sim_oracle *o,
                       uint64_t step)
 {
@@ -303,7 +304,7 @@ static float trust_ratio(const struct optimizer *o, uint64_t t, const float *w,
     return optimizer_ratio((double)squares[0], (double)squares[1]);
 }
 
-/* What the update goes by: the mean is sum * share, and it is scaled. NULL: none is made. */
+/* The sum that the update uses: the mean is sum * share, and it is scaled. NULL: no update is made. */
 struct sim_gradient_sum {
     const float *sum;
     float share, scale;
@@ -576,8 +577,8 @@ static void check_redone(struct sim *sim, const struct manifest *m, uint64_t dro
                  dropped - (uint64_t)p->left);
 }
 
-/* Whatever was sent late, or by whom: the sum is that of the mean gradients of all batches in the cut, but for what died
- * with its worker. */
+/* The weights have moved by the sum of the mean gradients of all batches in the cut, except for gradients that died with their
+ * worker, in whatever order and by whichever worker they were sent. */
 static void check_known(struct sim *sim, const struct manifest *m, const float *w)
 {
     const struct sim_config *c = &sim->config;
@@ -587,7 +588,7 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
     struct ids done = {.mark = m->step};
     struct tree_leaves all = {0};
     tree_add_leaves(&all, 0, c->settings.microbatches);
-    for (uint32_t i = 1; i < SIM_WORKERS_MAX; i++) /* who is away is not waited for */
+    for (uint32_t i = 1; i < SIM_WORKERS_MAX; i++) /* nobody waits for a worker that is away */
         if (sim->worker[i].proc.up && (sim->worker[i].proc.frozen_us > sim->now_us ||
                                        !sim_open(sim->worker[i].member, DIALER)))
             sim_worker_lose_withheld(&sim->worker[i]);
@@ -688,7 +689,8 @@ static void check_geo(struct sim *sim, const struct manifest *m, const float *w,
     }
 }
 
-/* What the shards' copies have is what the cut calls resolved; each update in them was recomputed when it was made. */
+/* The shards' copies have exactly the batches that the cut calls resolved; each update in them was recomputed when it was
+ * made. */
 static void check_saved(struct sim *sim, const struct manifest *m, const struct ids *done)
 {
     for (uint64_t id = 0; id < 64 && sim->saved_cut == m->cut; id++)
@@ -796,7 +798,7 @@ static void check_facts(struct sim *sim, uint64_t total)
         sim_fail(sim, "at the end %" PRIu64 " microbatches are dropped", f->dropped);
 }
 
-/* What was evaluated and exported is what the final cut holds. */
+/* The job evaluated and exported the weights of the final cut. */
 static void check_learned(struct sim *sim, const struct manifest *m)
 {
     struct optimizer optimizer = optimizer_of(&sim->config.settings);

@@ -1,4 +1,4 @@
-/* What worker 0 has beside its session: the chief, its connections to the ps, and those of the workers to it. */
+/* The parts of worker 0 in addition to its session: the chief, its connections to the ps, and the workers' connections to it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,7 +390,7 @@ bool sim_chief_between(struct sim *sim, struct sim_worker *k)
     return !keeps(sim, k);
 }
 
-/* The event that ends an epoch tells it, and no later one; a rollback may go behind some that were told. */
+/* The event that ends an epoch reports it, and no later one; a rollback may go back before some that were reported. */
 static void check_epochs(struct sim *sim, struct sim_worker *k)
 {
     const Gradwire__Settings *s = &sim->config.settings;

@@ -1,7 +1,7 @@
 /* training.nan_guard: check. Some batches have a loss that is not finite, whoever computes them, until the job has failed by
  * it: then all start again, as a user starts them, and the batch is whole. With broken_once a batch is flawed only when it
  * is computed first, and that worker may die before it tells: others, or a cut, are to find what the shards have of it.
- * What is learned in the end is the plain loop's, if no cut that is not finite was published. */
+ * The final weights equal the plain loop's, if no cut that is not finite was published. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -63,7 +63,7 @@ bool sim_flaw_shows(struct sim *sim, struct sim_worker *k)
     sim_trace(sim, "worker %u: the loss of %" PRIu64 " is not finite", k->proc.index, k->task_name);
     session_reject(k->session, "the loss is not finite");
     if (k->proc.index && sim_open(k->member, DIALER) && sim_chance(sim, 3))
-        sim_break(sim, k->member); /* what was said is lost */
+        sim_break(sim, k->member); /* the message is lost */
     return true;
 }
 
@@ -75,7 +75,7 @@ bool sim_flaw_ends(const struct sim *sim, const char *text)
            strstr(text, "(training.nan_guard: check)");
 }
 
-/* A process that was told so: the chief may have died since. */
+/* Whether some process has the report: the chief may have died since. */
 bool sim_flaw_is_told(const struct sim *sim)
 {
     return checks(sim) && memchr(sim->flawed, true, sizeof sim->flawed);

@@ -532,7 +532,7 @@ static void to_shards(struct sim_ps *ps, enum letter_kind kind, enum frame_type 
         (void)post(&ps->thread[i], kind, type, m);
 }
 
-/* Whoever comes later is told what was learned. In geo all batches of an epoch may have been lost. */
+/* A process that comes later hears how many epochs are learned. In geo all batches of an epoch may have been lost. */
 static void check_over(struct sim *sim, const Gradwire__Done *m)
 {
     const Gradwire__Settings *s = &sim->config.settings;
@@ -594,7 +594,7 @@ static void keep_push(struct sim_thread *t, const Gradwire__Push *m, const struc
     t->last_generation = shard_facts(t->core).generation;
 }
 
-/* A push of a generation that is over, from who is let in now: it is refused, and changes nothing. */
+/* A push of a generation that is over, from a worker of the present one: it is refused, and changes nothing. */
 static void replay_old(struct sim_thread *t, struct shard_peer *from)
 {
     struct errmsg e = {""};

@@ -311,7 +311,7 @@ static uint64_t bytes_of(const struct sim *sim, const struct optimizer *o, uint3
     return bytes;
 }
 
-/* What the shard does about its rows behind step `step`: nothing up to 95 % of the bound. */
+/* The shard's treatment of its rows after step `step`: it evicts none up to 95 % of the bound. */
 static void hold_to_bound(const struct sim *sim, const struct optimizer *o, uint32_t shard,
                           uint64_t step)
 {
@@ -427,7 +427,7 @@ void sim_check_rows(struct sim *sim, uint64_t step, const struct row_values *v)
 struct cut_rows {
     struct sim *sim;
     const struct manifest *m;
-    uint32_t slots[SIM_TABLES]; /* floats of a row beside its weights */
+    uint32_t slots[SIM_TABLES]; /* floats of a row in addition to its weights */
     bool sync;
     struct sim_rows_state want;
     bool found[SIM_TABLES][SIM_KEYS];
@@ -457,7 +457,7 @@ static void rows_of_ids(struct cut_rows *c, const struct optimizer *o)
     }
 }
 
-/* Async: batches come in any order, so the stamp is that of one at least as late as the row has updates. */
+/* Async: batches come in any order, so the stamp names a batch at least as late as the row has updates. */
 static bool same_row(const struct cut_rows *c, uint32_t t, const struct sim_row *want,
                      const struct row_group *g, uint32_t i)
 {
@@ -499,7 +499,7 @@ static enum err take_group(void *ctx, const struct row_group *g, struct errmsg *
     return ERR_OK;
 }
 
-/* What the manifest counts: each row that was made is there, or has gone. In async, without admission and eviction. */
+/* The manifest's counts: each row that was made exists, or has gone. In async, without admission and eviction. */
 static void check_counts(const struct cut_rows *c)
 {
     struct sim *sim = c->sim;

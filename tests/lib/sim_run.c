@@ -133,7 +133,7 @@ static void stop(struct sim *sim, struct sim_proc *p)
     p->life++;
 }
 
-/* Whoever looks for the final cut at its start finds it: nothing is left to do. */
+/* A process that looks for the final cut at its start finds it: nothing is left to do. */
 static bool finished(const struct sim *sim)
 {
     const struct sim_manifest *m = sim_disk_newest(sim);
@@ -168,7 +168,7 @@ static void start_later(struct sim *sim, struct sim_proc *p, int64_t us)
     e->a = p->life;
 }
 
-/* What was sent and is on its way may be lost with its sender. */
+/* Messages on their way may be lost with their sender. */
 static void lose_suffixes(struct sim *sim, const struct sim_proc *p)
 {
     for (struct sim_conn *c = sim->conns; c; c = c->next)
@@ -243,7 +243,7 @@ static bool ended_before(const struct sim *sim, const struct sim_proc *p, int co
     return !facts.running;
 }
 
-/* The job was interrupted. Whoever is ended with the chief has nothing that the last cut lacks. */
+/* The job was interrupted. A process that ends with the chief has nothing that the last cut lacks. */
 static void resume(struct sim *sim)
 {
     bool died = sim->died;
@@ -450,7 +450,7 @@ void sim_free(struct sim *sim)
     free(sim);
 }
 
-/* Who waits for what. */
+/* Lists which process waits for what. */
 void sim_waits(struct sim *sim, char *out, size_t bytes)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* What bounded staleness promises: a read at clock c contains every update with a clock of c - s - 1 or less, and the
+/* The promise of bounded staleness: a read at clock c contains every update with a clock of c - s - 1 or less, and the
  * worker's own. So at every read the worker's own batches must be there; and whatever a shard applies later must have a
  * clock above c - s - 1 for the largest c that it was read at. */
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Async where an update depends on when it comes: delay compensation (DC-ASGD, eq. 10) and rates by staleness. The final
  * weights are then no sum of what was pushed, so each update is recomputed when it is made, from the parameters that the
  * worker computed the batch of, the shard's weights right before, the gradient, and how many updates came in between; and
- * nothing else may move a weight. What a copy for a cut has must be these weights, and each batch in it once. */
+ * nothing else may move a weight. A copy for a cut must have these weights, and each batch once. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct sim_mirror {
     uint64_t sent_t[SIM_WORKERS_MAX][CHUNKS_MAX]; /* when the worker was sent it last */
     uint64_t has[IDS_MAX];                        /* of each batch: the chunks that have it */
     uint64_t loaded;                              /* the batches of the cut that was loaded */
-    bool pushing;                                 /* what is sent meanwhile has what is pushed */
+    bool pushing;                                 /* a reply that is sent meanwhile has this push */
     uint32_t answered, first, end;                /* the worker and the chunks that were */
 };
 

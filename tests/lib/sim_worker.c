@@ -51,7 +51,7 @@ static void residual_most(const struct residual *r, double *sum)
     }
 }
 
-/* What this worker withholds is gone, or is not in a cut that has all the others'. */
+/* The gradients that this worker withholds are lost, or are not in a cut that has all the others'. */
 void sim_worker_lose_withheld(struct sim_worker *k)
 {
     const struct residual *r = k->codec ? push_codec_residual(k->codec) : NULL;
@@ -816,7 +816,7 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
         k->guessed = false;
         sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
                   terms->generation.number, terms->incarnation);
-        k->task++; /* what is computed is of no use */
+        k->task++; /* its present result is of no use */
         if (sim->took_over || k->turned_away)
             sim_worker_lose_withheld(k);
         if (push_codec_restart(k->codec, terms) ||

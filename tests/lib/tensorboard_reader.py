@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the real tensorboard package reads in a folder, as JSON: for evaluator_test.py, by a Python that has it."""
+"""Prints all that the real tensorboard package reads in a folder, as JSON: for evaluator_test.py, by a Python that has it."""
 import json
 import sys
 

@@ -1,5 +1,5 @@
-"""A terminal of a test's own: a pty, and the screen that what is written to it makes. It wraps long lines, also those that
-stand there when it is made narrower, as most terminals do."""
+"""A terminal of a test's own: a pty, and the screen that the output makes. It wraps long lines, also those that are on the
+screen when it becomes narrower, as most terminals do."""
 import fcntl
 import os
 import pty
@@ -27,7 +27,7 @@ class Terminal:
         os.close(self.slave)
 
     def rows(self):
-        """What the screen shows, without empty rows at its end."""
+        """The rows of the screen, without empty ones at its end."""
         rows = []
         for line in self.lines:
             rows += [line[i:i + self.columns] for i in range(0, max(len(line), 1), self.columns)]
@@ -36,7 +36,7 @@ class Terminal:
         return [row.rstrip() for row in rows]
 
     def read(self):
-        """Takes what is written by now. The cursor stands at the end of the last line, or was moved back within it."""
+        """Takes all output so far. The cursor is at the end of the last line, or was moved back within it."""
         try:
             self.left += os.read(self.master, 1 << 16).decode()
         except (BlockingIOError, OSError):

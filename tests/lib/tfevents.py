@@ -83,12 +83,12 @@ def hyperparameters(run):
 
 
 class Run:
-    """What a reader knows of one folder, with its restarts obeyed: scalars and histograms are {tag: {step: value}}."""
+    """The contents of one folder, with restarts obeyed: scalars and histograms are {tag: {step: value}}."""
 
     def __init__(self, folder):
         self.scalars, self.histograms, self.texts, self.plugins = {}, {}, {}, {}
         self.files = sorted(pathlib.Path(folder).glob("events.out.tfevents.*"))
-        self.twice = []  # (tag, step) that were told twice with no restart between
+        self.twice = []  # (tag, step) that were written twice with no restart between
         for path in self.files:
             for i, record in enumerate(records(path)):
                 event = fields(record)

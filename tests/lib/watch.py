@@ -1,4 +1,4 @@
-"""What the e2e tests see of a process by HTTP."""
+"""The HTTP pages of a process, for the e2e tests."""
 import re
 import socket
 import urllib.error
@@ -32,7 +32,7 @@ def text(address, path):
 
 
 def parse(text):
-    """{(name, frozenset of (label, value)): number} of a page of metrics; ValueError where it is none."""
+    """{(name, frozenset of (label, value)): number} of a page of metrics; ValueError if it is no such page."""
     samples, typed = {}, {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):

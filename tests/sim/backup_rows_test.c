@@ -22,9 +22,9 @@ static struct sim_config config_of(uint64_t seed)
     sim_backup_random(&c, rng_u64(key, 0));
     c.tables = true;
     c.settings.optimizer = optimizer[rng_u64(key, 1) % 4];
-    c.settings.use_ema = false; /* what tables do not go with */
+    c.settings.use_ema = false; /* refused with tables */
     c.settings.gradient_accumulation_steps = 1;
-    c.settings.weight_decay = 0; /* what the plain loop of rows does not have */
+    c.settings.weight_decay = 0; /* the plain loop of rows has no weight decay */
     c.settings.momentum = 0;
     c.settings.schedule = SCHEDULE_CONSTANT;
     c.settings.warmup_steps = 0;

@@ -1,5 +1,5 @@
-/* training.nan_guard: check. A loss that is not finite ends the job, whoever dies meanwhile; started again it goes on from a
- * cut that is finite, and ends with the weights of a plain loop that never saw such a loss. */
+/* training.nan_guard: check. A loss that is not finite ends the job, whichever process dies meanwhile; started again it resumes
+ * from a cut that is finite, and ends with the weights of a plain loop that never saw such a loss. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

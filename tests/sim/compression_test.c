@@ -20,7 +20,7 @@ static void sweep(const char *name, uint64_t base, uint32_t runs, Gradwire__Upda
 {
     static const enum codec codecs[] = {CODEC_RAW,  CODEC_FP16,      CODEC_BF16,
                                         CODEC_INT8, CODEC_INT8_ZSTD, CODEC_ZSTD};
-    /* what a few small numbers of a batch survive exactly; and async replies are no differences */
+    /* codecs that keep a few small numbers of a batch exactly; and async replies are no differences */
     static const enum codec async_codecs[] = {CODEC_RAW, CODEC_FP16, CODEC_BF16, CODEC_ZSTD};
     const char *only = getenv("GRADWIRE_SIM_SEED");
     uint64_t n = sim_runs(runs, runs / SIM_SHORT);
@@ -74,7 +74,7 @@ static void ssp_holds_its_bound_at_every_encoded_read_under_faults(void **state)
         assert_true(sim_seen.encoded > sim_seen.reads / 3 && sim_seen.encoded < sim_seen.reads);
 }
 
-/* Top-k on a model whose gradients do not depend on the parameters: nothing is lost but with its worker, and nothing is
+/* Top-k on a model whose gradients do not depend on the parameters: a gradient is lost only with its worker, and none is
  * withheld from a cut. */
 static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
 {

@@ -1,4 +1,4 @@
-/* What every mode of training.update keeps, whatever it promises beside: one table of modes, one list of properties. The
+/* The properties that every mode of training.update has, whatever else it promises: one table of modes, one list. The
  * checks are the cluster's own (tests/lib/sim_check.c, sim_stale.c, sim_ssp.c, sim_backup.c), at every push, read, cut and
  * at the end: each name is in the weights once, cuts are whole, counts add up. Here is what happens to the cluster
  * meanwhile. Against real processes: tests/e2e/modes_test.py. */
@@ -232,7 +232,7 @@ static bool has_come_so_far(struct sim *sim)
     return step >= wanted_step;
 }
 
-/* But for a worker whose first dial came before the chief, and the next one when all was over. */
+/* Except a worker whose first attempt to connect came before the chief, and the next one when all was over. */
 static void assert_all_ended(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->config.ps; i++)

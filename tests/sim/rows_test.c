@@ -13,7 +13,7 @@
 
 enum { KINDS = 4 };
 
-/* What a job with tables cannot have yet is off; Adam's bias correction and the rest by the row's own count. */
+/* Settings that a job with tables cannot have yet are off; Adam's bias correction and the rest use the row's own count. */
 static void config_of(struct sim_config *c, uint64_t seed, bool sync)
 {
     uint64_t key = rng_key(seed, RNG_TEST, 600, sync);
@@ -177,8 +177,8 @@ static void sync_admission_and_eviction_are_the_plain_loops_through_kills_and_cu
                  sim_rows_seen.evicted > 1000));
 }
 
-/* Each shard has room for some rows. What it evicts, or refuses, follows from its rows at the end of a step: it is what the
- * plain loop does, and who comes back from a cut goes on with that. */
+/* Each shard has room for some rows. Which rows it evicts, or refuses, follows from its rows at the end of a step: it does the
+ * same as the plain loop, also after it is restored from a cut. */
 static void bound(struct sim_config *c)
 {
     uint64_t key = rng_key(c->seed, RNG_TEST, 604, 0);

@@ -47,7 +47,7 @@ static struct sim_config config_of(uint64_t seed, uint64_t staleness)
     return c;
 }
 
-/* Leaves, dies for good, or dies and comes back. */
+/* Leaves, dies permanently, or dies and comes back. */
 static void worker_goes(struct sim *sim)
 {
     uint32_t who = sim->config.slow > 1 ? sim->config.slow - 1 : 1;

@@ -1,4 +1,4 @@
-/* Sync: whatever happens, the final weights are those of a plain loop, to the bit. */
+/* Sync: whatever happens, the final weights equal the plain loop's, to the bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 """The training-operator's code, compiled by Go (main.go), of each version that we say we run under. Run by itself
 (./gradwire test operator does so first) it makes all of them and says what it does.
 
-The first time Go fetches modules from its proxy and compiles some 800 packages for each version (three minutes of CPU). What
-is compiled stays in Go's own cache: an interrupted run goes on where it was, a second one only looks."""
+The first time Go fetches modules from its proxy and compiles some 800 packages for each version (three minutes of CPU). Go's
+own cache keeps the compiled packages: an interrupted run continues from there, and a second run compiles nothing."""
 import functools
 import os
 import pathlib
@@ -31,7 +31,7 @@ def go(*words):
 
 
 def stale(version):
-    """How many packages are to be compiled, beside main.go; None where their modules cannot be had."""
+    """How many packages are to be compiled, in addition to main.go; None if their modules are not available."""
     got = go("list", "-deps", "-f", '{{if and .Stale (ne .Name "main")}}{{.ImportPath}}{{end}}', *FLAGS[version], ".")
     if got.returncode == 0:
         return len(got.stdout.split())

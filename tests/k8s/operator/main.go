@@ -4,7 +4,7 @@
 // shows of it}. Each line of standard output answers one: {"error": why it was refused}, or {"job": with defaults, "status",
 // and what Reconcile did: "pods" and "services" that it created, by name, the names of pods "deleted" and of services
 // ("services_deleted"), "removed": the job}.
-// What the API server would prune silently, a field that this version does not know, is an error here.
+// A field that this version does not know, which the API server would prune silently, is an error here.
 package main
 
 import (

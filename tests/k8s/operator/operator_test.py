@@ -2,8 +2,8 @@
 # timeout: 1800
 """Every rendered TFJob, and every golden case, through the training-operator's own code, of each version that we say we run
 under: it takes them, changes nothing that they say, and creates pods whose TF_CONFIG facts.py expects, and Services of the
-names in it; each pod's TF_CONFIG tells our programs who they are. What the operator does when pods come and go is what
-controllers.py says. Where an image is there, containers of it run: the operator's pods, when the operator makes them.
+names in it; each pod's TF_CONFIG tells our programs who they are. When pods come and go the operator does what controllers.py
+says. If there is an image, containers of it run: the operator's pods, when the operator makes them.
 
 The operator is a Go module: build.py compiles its code, main.go is around it."""
 import json
@@ -115,7 +115,7 @@ class OperatorTest(Case):
         return operator.reconcile(resumed, answer["status"])
 
     def identity(self, config, kind, index, dynamic, lone):
-        """What the pod's program says last, without a job file."""
+        """The last line of the pod's program, without a job file."""
         env = facts.environment(TF_CONFIG=config)
         got = subprocess.run([facts.ENTRYPOINT, f"--job={NO_JOB}"], env=env,
                              capture_output=True, text=True)
@@ -231,7 +231,7 @@ def some_job(r):
 
 
 def next_of(pod, r):
-    """What may become of a pod, or None: it is gone."""
+    """A possible next state of a pod, or None: it is gone."""
     if pod.deleting:
         return None if r.random() < 0.5 else pod
     if pod.phase == "Pending":
@@ -243,7 +243,7 @@ def next_of(pod, r):
 
 
 def edit(job, r):
-    """What a user does meanwhile."""
+    """A change that a user makes meanwhile."""
     policy, worker = job["spec"]["runPolicy"], job["spec"]["tfReplicaSpecs"]["Worker"]
     if r.random() < 0.06 or policy.get("suspend"):
         policy["suspend"] = not policy.get("suspend")
@@ -366,7 +366,7 @@ class OperatorsCluster(pods.Cluster):
     def pod_of(self, owner, kind, index):
         pod, made = super().pod_of(owner, kind, index), self.controllers[owner.name].pods[kind, index]
         self.case.assertEqual(pod.name, made["metadata"]["name"])
-        self.case.assertIn(pod.name, self.controllers[owner.name].services)  # what gives it a name in DNS
+        self.case.assertIn(pod.name, self.controllers[owner.name].services)  # which gives it a name in DNS
         pod.labels, pod.annotations = made["metadata"]["labels"], made["metadata"].get("annotations", {})
         pod.spec = made["spec"]
         return pod

@@ -27,7 +27,7 @@ class Operator:
         self.process.stdout.close()
 
     def reconcile(self, job, status=None, pods=(), services=()):
-        """What the operator makes of a TFJob: {"refused"}, or {"job", "status", "pods", "services", "deleted",
+        """The operator's answer to a TFJob: {"refused"}, or {"job", "status", "pods", "services", "deleted",
         "services_deleted", "removed", "error"}."""
         job = {**job, "metadata": {**job["metadata"], "uid": job["metadata"]["name"]}}
         asked = {"job": json.dumps(job), "status": status or {}, "pods": list(pods), "services": list(services)}
@@ -83,7 +83,7 @@ class Controller:
         self.operator, self.job, self.status, self.pods, self.services, self.error = operator, job, {}, {}, {}, None
 
     def plan(self, seen):
-        """What controllers.tfjob_plan is asked for. `seen`: its pods, of those that it made."""
+        """The operator's plan, as controllers.tfjob_plan gives it. `seen`: the pods that it sees, of those that it made."""
         there = [shown(self.pods[pod.key], pod) for pod in seen]
         got = self.operator.reconcile(self.job, self.status, there, self.services.values())
         if "refused" in got:

@@ -1,4 +1,4 @@
-/* A job's DIR seen from outside: is it one, and by what was it started? */
+/* Inspects a job's DIR from another process: tells if a directory belongs to a job, and which program started the job. */
 #ifndef GRADWIRE_LAUNCH_JOB_DIR_H
 #define GRADWIRE_LAUNCH_JOB_DIR_H
 
@@ -9,38 +9,38 @@
 
 #include "launch/rendezvous.h"
 
-/* Is `dir` the output folder of a job? */
+/* True: `dir` is the output directory of a job. */
 bool job_dir_is(const char *dir);
 
-/* DIR of the command line, or NULL after one line on stderr. */
+/* The DIR argument of a command line, or NULL after one line on stderr. */
 const char *job_dir_given(const char *command, int argc, char **argv);
 
-/* What started the run that holds DIR, or the last one that did. */
+/* The program that started the present run of DIR, or the last run. */
 enum job_dir_by {
-    JOB_DIR_TRAIN, /* a launcher, which keeps DIR/processes */
-    JOB_DIR_RANK,  /* srun or mpirun: ranks, which leave DIR/rendezvous */
-    JOB_DIR_HAND   /* its processes were started one by one */
+    JOB_DIR_TRAIN, /* a launcher, which keeps files in DIR/processes */
+    JOB_DIR_RANK,  /* srun or mpirun: ranks, which keep files in DIR/rendezvous */
+    JOB_DIR_HAND   /* the user started each process */
 };
 
 struct job_dir {
     enum job_dir_by by;
-    pid_t holder;                 /* of DIR/lock, as its host counts; 0: nobody holds it */
-    bool lives;                   /* it is a process of this host, and has the lock open */
-    char folder[PATH_MAX];        /* JOB_DIR_RANK: the attempt's; "": none has come */
-    struct rendezvous_rank chief; /* of that attempt; role "": it has not come */
-    bool began;                   /* that chief is the last that has held DIR/lock */
-    bool locked_once;             /* somebody has held it */
+    pid_t holder;                 /* the holder of DIR/lock, a pid on its own host; 0: not locked */
+    bool lives;                   /* the holder is a process on this host that has the lock open */
+    char folder[PATH_MAX];        /* JOB_DIR_RANK: the attempt's directory; "": none */
+    struct rendezvous_rank chief; /* the attempt's chief; role "": not there yet */
+    bool began;                   /* that chief was the last holder of DIR/lock */
+    bool locked_once;             /* DIR/lock was held at least once */
 };
 
 void job_dir_look(struct job_dir *d, const char *dir);
 
-/* Was DIR/name written before DIR/other? A file that is not there never was. */
+/* True: DIR/name was written before DIR/other. A missing file was written before none. */
 bool job_dir_is_before(const char *dir, const char *name, const char *other);
 
-/* Ranks have come to DIR since a chief held it last. */
+/* True: ranks have arrived in DIR since a chief last held the lock. */
 bool job_dir_meets(const struct job_dir *d, const char *dir);
 
-/* "slurm-17-0-0" of DIR/rendezvous/slurm-17-0-0. */
+/* The attempt's name: "slurm-17-0-0" for DIR/rendezvous/slurm-17-0-0. */
 const char *job_dir_attempt(const struct job_dir *d);
 
 #endif

@@ -1,10 +1,10 @@
-/* Reads what the processes of a job write to their logs, wherever they run (the launcher writes the logs of those on
- * other hosts itself), and repeats their warnings on the terminal (warnings.h).
+/* Reads the logs of all processes of a job and repeats their warnings on the terminal (warnings.h). The logs of processes on
+ * other hosts are on this host, too: the launcher writes them.
  *
- * Every LOG_WATCH_EVERY_MS the new bytes of each log are read: LOG_WATCH_READ_BYTES of one log at most, and what is more than
- * LOG_WATCH_BEHIND_BYTES behind is passed over, so a process that writes much costs the launcher little. A log that was cut (logrotate's copytruncate) is read from its
- * beginning. An error is repeated
- * only if its process still runs LOG_WATCH_ERROR_MS later: of one that ends the supervisor tells. Thread: the supervisor's loop. */
+ * Every LOG_WATCH_EVERY_MS it reads the new bytes of each log, at most LOG_WATCH_READ_BYTES of one log. If it is more than
+ * LOG_WATCH_BEHIND_BYTES behind, it skips to that distance, so that a process that writes much costs the launcher little. A
+ * truncated log (logrotate's copytruncate) is read from its beginning. An error is repeated only if its process still runs
+ * LOG_WATCH_ERROR_MS later; if the process has ended, the supervisor reports it. Thread: the supervisor's loop. */
 #ifndef GRADWIRE_LAUNCH_LOG_WATCH_H
 #define GRADWIRE_LAUNCH_LOG_WATCH_H
 
@@ -25,19 +25,19 @@ struct log_place;
 struct log_watch {
     const struct crew *crew;
     struct event *tick;
-    struct log_place *log; /* of each process */
+    struct log_place *log; /* one for each process */
     struct warnings warnings;
-    bool quiet; /* the job ends: what processes say of each other's end is no news */
+    bool quiet; /* the job is ending: messages about lost processes are expected */
 };
 
-/* All processes were started. Close with log_watch_close, on error too. Errors: ERR_NOMEM. */
+/* Call after all processes were started. Close with log_watch_close, also after an error. Errors: ERR_NOMEM. */
 enum err log_watch_init(struct log_watch *l, struct event_base *base,
                         const struct crew *crew) MUST_CHECK;
 void log_watch_close(struct log_watch *l);
 
-/* Repeat what is there by now; process i has ended, and its last error is somebody else's to tell. */
+/* Process i has ended: repeat its remaining warnings. The supervisor reports its last error. */
 void log_watch_on_end(struct log_watch *l, uint32_t i);
-/* Say no more. */
+/* Stop repeating. */
 void log_watch_hush(struct log_watch *l);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the chief tells of its progress: shown on stderr, and kept in processes/progress.json for
- * `gradwire status`. Thread: the supervisor's loop. */
+/* The chief's progress: shown on stderr, and kept in processes/progress.json for `gradwire status`.
+ * Thread: the supervisor's loop. */
 #ifndef GRADWIRE_LAUNCH_MONITOR_H
 #define GRADWIRE_LAUNCH_MONITOR_H
 
@@ -16,32 +16,33 @@
 
 struct monitor {
     const struct supervisor_plan *plan;
-    struct policy *policy;            /* is told of steps */
+    struct policy *policy;            /* receives the steps */
     struct supervisor_result *result; /* step, epoch, first_step_s */
     struct event *save;
     struct progress_lines lines;
     struct progress_event last;          /* progress */
     char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
     struct progress_event checkpoint;
-    bool waits;                          /* training does, for a process */
-    char wait_line[PROGRESS_LINE_BYTES]; /* the JSON of that */
-    int64_t waits_told_s;                /* when it came, since the epoch */
-    int64_t said_ms, saved_ms, drawn_ms; /* when progress was last told and kept */
+    bool waits;                          /* training waits for a process */
+    char wait_line[PROGRESS_LINE_BYTES]; /* its JSON */
+    int64_t waits_told_s;                /* time of that line, seconds since 1970 */
+    int64_t said_ms, saved_ms,
+        drawn_ms; /* times when progress was last logged, kept in the file, drawn */
     bool any_progress, any_checkpoint;
 };
 
-/* Close with monitor_close, on error too. Errors: ERR_NOMEM. */
+/* Close with monitor_close, also after an error. Errors: ERR_NOMEM. */
 enum err monitor_init(struct monitor *m, const struct supervisor_plan *plan, struct policy *policy,
                       struct supervisor_result *result) MUST_CHECK;
 void monitor_close(struct monitor *m);
 
-/* What came from the chief's progress pipe (progress.h). */
+/* Process bytes from the chief's progress pipe (progress.h). */
 void monitor_feed(struct monitor *m, const char *bytes, size_t n);
-/* The chief is gone: forget the wait that it reported. The next chief reports its own. */
+/* The chief has ended: forget the wait that it reported. The next chief reports its own. */
 void monitor_forget_wait(struct monitor *m);
-/* The terminal has another width: draw the line that redraws for it. */
+/* The terminal's width has changed: draw the progress line again. */
 void monitor_redraw(const struct monitor *m);
-/* Something is new: keep it, soon, or now. */
+/* Something has changed: write the file soon (monitor_keep), or now (monitor_save). */
 void monitor_keep(struct monitor *m);
 void monitor_save(struct monitor *m);
 

@@ -1,4 +1,4 @@
-/* The address of a running job's page: its chief's HTTP, as processes/http has it. */
+/* The URL of a running job's page: the HTTP address of its chief, from processes/http. */
 #ifndef GRADWIRE_LAUNCH_PAGE_H
 #define GRADWIRE_LAUNCH_PAGE_H
 
@@ -6,10 +6,9 @@
 
 enum { PAGE_URL_BYTES = 320 };
 
-/* "http://127.0.0.1:8080/"; false: there is none. */
+/* out = "http://127.0.0.1:8080/". False: the job has no page. */
 bool page_url(const char *dir, char out[PAGE_URL_BYTES]);
-/* Show it with $BROWSER or xdg-open, in the place of this process. Returns where neither can be started, after a line
- * on stderr. */
+/* Open the URL with $BROWSER or xdg-open, by exec. Returns only if neither can be started, after a line on stderr. */
 void page_open(const char *url);
 
 #endif

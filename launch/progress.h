@@ -1,16 +1,15 @@
-/* What the chief tells the launcher over --progress_fd: a JSON object per line. Parsing and
- * wording; no I/O.
+/* The chief's messages to the launcher over --progress_fd: one JSON object per line. This file parses and formats them; no
+ * I/O.
  *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
- *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}        step within the epoch,
- * epoch from 1
+ *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}   "step" is within the epoch; "epoch" begins with 1
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"eval_loss":..,
  *    "metrics":[{"name":..,"train":..,"eval":..},..],"seconds":..,
  *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
- *   {"type":"wait","text":"worker 1, ..","seconds":5.0}            training waits for it; "": for nobody any more
- *   {"type":"untrained","text":".."}                               there is nothing to train, and why
- * A loss that is not finite is null, and has "loss_shown", "train_loss_shown" or "eval_loss_shown" beside it: "nan", "inf",
- * "-inf". A number may be missing or null. Unknown types are skipped. */
+ *   {"type":"wait","text":"worker 1, ..","seconds":5.0}       training waits for this process; "": for none any more
+ *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
+ * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or "-inf". A
+ * number can be missing or null. Unknown types are skipped. */
 #ifndef GRADWIRE_LAUNCH_PROGRESS_H
 #define GRADWIRE_LAUNCH_PROGRESS_H
 
@@ -39,59 +38,59 @@ enum progress_type {
 
 struct progress_metric {
     char name[PROGRESS_NAME_BYTES];
-    double train, eval; /* NAN: not defined, or not given */
+    double train, eval; /* NAN: undefined or missing */
 };
 
-/* By training.monitor. */
+/* The best epoch so far, if the job has training.monitor. */
 struct progress_event_best {
-    uint64_t epoch; /* 0: there is none */
+    uint64_t epoch; /* 0: none yet */
     char name[PROGRESS_NAME_BYTES];
     double value;
-    uint64_t waited, patience; /* epochs without a better one; 0: training does not end for that */
+    uint64_t waited, patience; /* epochs since the best; patience 0: no early stopping */
 };
 
 struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
-    double loss, metric, examples_per_s;                         /* NAN: not given */
-    double train_loss, eval_loss;                                /* NAN: not given */
-    char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite, or not given */
-    double seconds;                                              /* NAN: not given */
-    char metric_name[PROGRESS_NAME_BYTES];                       /* of a step; "": none */
+    double loss, metric, examples_per_s;                         /* NAN: missing */
+    double train_loss, eval_loss;                                /* NAN: missing */
+    char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite or missing */
+    double seconds;                                              /* NAN: missing */
+    char metric_name[PROGRESS_NAME_BYTES]; /* the metric of a step; "": none */
     struct progress_metric of_epoch[PROGRESS_METRICS_MAX];
     size_t n_of_epoch;
     struct progress_event_best best;
     char text[PROGRESS_TEXT_BYTES];
 };
 
-/* Errors: ERR_PROTO not an object of a known type; *event is unchanged then. */
+/* Parse one line. Errors: ERR_PROTO the line is not an object of a known type; *event is unchanged. */
 enum err progress_parse(struct progress_event *event, const char *line, size_t bytes) MUST_CHECK;
 
-/* Steps made in all, over the epochs. */
+/* The number of steps over all epochs. */
 uint64_t progress_total_step(const struct progress_event *event);
 
-/* "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42".
- * `batch_size` examples a step. */
+/* out = "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". batch_size: examples per
+ * step. */
 void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
                           uint32_t batch_size);
-/* The same in `width` columns at most, for a line that redraws:
- * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". Where all of it does not
- * fit, the rate goes first, then the metric, the loss, the time left, and the bar. */
+/* The same in at most `width` columns, for the progress line of a terminal:
+ * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". If not all of it fits, it
+ * leaves out, in this order: rate, metric, loss, ETA, bar. */
 void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
                          uint32_t batch_size, size_t width);
-/* "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far",
- * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". In training a metric that is not defined is
- * left out (auc); in an evaluation it is "-". */
+/* out = "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far"
+ * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". A training metric that is undefined (auc)
+ * is left out; an undefined evaluation metric is "-". */
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event);
 
-/* Bytes of a pipe -> lines. A line that is too long is dropped. */
+/* Splits the bytes of a pipe into lines. A line that is too long is dropped. */
 struct progress_lines {
     char bytes[PROGRESS_LINE_BYTES];
     size_t n;
     bool skipping;
 };
-/* Feed `n` bytes; each whole line goes to `on_line`, without its end. */
+/* Feed `n` bytes; each complete line goes to `on_line`, without its newline. */
 void progress_lines_feed(struct progress_lines *l, const char *bytes, size_t n,
                          void (*on_line)(void *arg, const char *line, size_t bytes), void *arg);
 

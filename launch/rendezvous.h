@@ -1,6 +1,11 @@
-/* Where the ranks of one start meet, and how `gradwire status` finds them: DIR/rendezvous/ATTEMPT has a file for each rank
- * ("ADDRESS\nROLE INDEX PID HOST\n"), "verdict-RANK" of the first rank of each host, "page" with the address of the job's page ("URL HOST\n"), and rank 0's token.
- * Each file is there whole or not at all. All calls block on storage that the ranks may share. */
+/* The directory through which the ranks of one start find each other, and `gradwire status` finds them.
+ * DIR/rendezvous/ATTEMPT has:
+ * - for each rank a file RANK: "ADDRESS\nROLE INDEX PID HOST\n";
+ * - "verdict-RANK" for the first rank of each host: the result of its checks;
+ * - "page": the address of the job's page, "URL HOST\n";
+ * - rank 0's token.
+ * Files are renamed into place, so a reader never sees a part of one. All functions block on storage, which the ranks may
+ * share over a network. */
 #ifndef GRADWIRE_LAUNCH_RENDEZVOUS_H
 #define GRADWIRE_LAUNCH_RENDEZVOUS_H
 
@@ -17,40 +22,41 @@ enum { RENDEZVOUS_HOST_BYTES = 256, RENDEZVOUS_URL_BYTES = 320 };
 
 struct rendezvous_rank {
     char address[PROCESS_ADDRESS_BYTES];
-    char role[16]; /* "": a rank of an earlier release, which left its address alone */
+    char role[16]; /* "": a rank of release 0.1.0, which wrote only its address */
     uint32_t index;
     long pid;
-    char host[RENDEZVOUS_HOST_BYTES]; /* the name that its host has for itself */
+    char host[RENDEZVOUS_HOST_BYTES]; /* its host's own name (gethostname) */
 };
 
-/* The name of this host; "" where it has none. */
+/* The name of this host; "" if it has none. */
 void rendezvous_host(char out[RENDEZVOUS_HOST_BYTES]);
 
-/* Make `folder` if it is missing, and leave this rank's file. Errors: ERR_IO. */
+/* Make `folder` if it is missing, and write this rank's file. Errors: ERR_IO. */
 enum err rendezvous_leave(const char *folder, uint32_t rank, const struct rendezvous_rank *me,
                           struct errmsg *e) MUST_CHECK;
-/* False: that rank has not come yet, and *out is unchanged. */
+/* Read a rank's file. False: it does not exist yet; *out is unchanged. */
 bool rendezvous_read(const char *folder, uint32_t rank, struct rendezvous_rank *out);
 
-/* One more than the highest rank that has come. */
+/* One more than the highest rank that has a file. */
 uint32_t rendezvous_end(const char *folder);
 
-/* What a rank found that looked at its host: "" is nothing, else why the job cannot run there. Errors: ERR_IO. */
+/* Write the result of a rank's checks of its host: "" no problem, otherwise why the job cannot run there. Errors: ERR_IO. */
 enum { RENDEZVOUS_VERDICT_BYTES = 1024 };
 enum err rendezvous_leave_verdict(const char *folder, uint32_t rank, const char *why,
                                   struct errmsg *e) MUST_CHECK;
-/* False: it has not said yet. */
+/* Read the result. False: it does not exist yet. */
 bool rendezvous_verdict(const char *folder, uint32_t rank, char why[RENDEZVOUS_VERDICT_BYTES]);
 
-/* `bind` is where the page listens, "[::]" and "0.0.0.0" being all addresses of this host. Errors: ERR_IO. */
+/* Write the address of the job's page. `bind`: the address on which the page listens; "[::]" and "0.0.0.0" mean all addresses
+ * of this host. Errors: ERR_IO. */
 enum err rendezvous_leave_page(const char *folder, const char *bind, uint16_t port,
                                struct errmsg *e) MUST_CHECK;
 bool rendezvous_page(const char *folder, char url[RENDEZVOUS_URL_BYTES],
                      char host[RENDEZVOUS_HOST_BYTES]);
 
-/* The attempt that came last to DIR. False: no rank has come to DIR. */
+/* Find the newest attempt of DIR. False: DIR has none. */
 bool rendezvous_newest(const char *dir, char folder[PATH_MAX]);
-/* All ranks of `attempt` have come: remove what other attempts left. */
+/* Remove the files of all other attempts. Only after all ranks of `attempt` have arrived. */
 void rendezvous_forget_others(const char *dir, const char *attempt);
 
 #endif

@@ -11,28 +11,27 @@
 #include "launch/base/options.h"
 #include "launch/supervisor.h"
 
-/* Put restarts, peak_rss_bytes, exit_code and first_step_s into DIR/summary.json; where the chief
- * left none, write one alone. A status that does not fit the exit code (0 done, 130 and 143
- * interrupted, else failed) is replaced, and the error given. Errors: ERR_IO, ERR_NOMEM. Blocks:
- * fsync. */
+/* Add restarts, peak_rss_bytes, exit_code and first_step_s to DIR/summary.json. If the chief wrote no such file, write one
+ * with these fields only. A status that contradicts the exit code (0 done, 130 and 143 interrupted, otherwise failed) is
+ * replaced, and the error added. Errors: ERR_IO, ERR_NOMEM. Blocks on fsync. */
 enum err summary_complete(const char *dir, const struct supervisor_result *result,
                           const struct options *o, const struct job *job, const struct crew *crew,
                           struct errmsg *e) MUST_CHECK;
 
-/* This run was refused before it changed anything: what the last one left is DIR's summary.json again if it says done.
- * False: it does not, or this run's chief has written one, and nothing was done. */
+/* Call if this run was refused before it changed anything: restore the previous run's summary.json if its status is done.
+ * False: nothing was restored, because its status is another one, or because this run's chief has written a summary. */
 bool summary_restore(const char *dir);
 
-/* How DIR's last run ended, by its summary.json. */
+/* The end of DIR's last run, according to its summary.json. */
 enum summary_end {
-    SUMMARY_NONE, /* there is none */
+    SUMMARY_NONE, /* no summary.json */
     SUMMARY_DONE,
     SUMMARY_INTERRUPTED,
-    SUMMARY_FAILED /* or it cannot be read */
+    SUMMARY_FAILED /* or summary.json cannot be read */
 };
 enum summary_end summary_end(const char *dir);
 
-/* The final lines for people. A missing file prints nothing. */
+/* Print the final lines for people. Prints nothing if summary.json is missing. */
 void summary_print(FILE *out, const char *dir);
 
 #endif

@@ -1,12 +1,14 @@
-/* Runs the processes of a job to its end (policy.h has the rules), wherever they run (process.h):
- * one libevent loop, one thread.
+/* Runs the processes of a job until they have ended, on this host or on others (process.h); policy.h has the rules. One
+ * libevent loop, one thread.
  *
- * Happy path: all are started, processes/pids is written; the chief's progress is shown; all exit
- * 0. Failure modes: a process dies -> the policy restarts it or ends the job. Ctrl-C or SIGTERM, or
- * the policy, ends the job: SIGTERM to all, after grace_s SIGKILL. A second Ctrl-C is SIGKILL at
- * once. Processes that stay although the chief is done get the same after SUPERVISOR_LINGER_S. The
- * guardian dies: another one is started. The loop ends when nothing runs and nothing waits to be
- * started. */
+ * Happy path: all processes are started and processes/pids is written; the chief's progress is shown; all exit with 0.
+ * Failure modes:
+ * - A process dies: the policy restarts it or ends the job.
+ * - Ctrl-C, SIGTERM or the policy ends the job: SIGTERM to all processes, and SIGKILL after grace_s. After a second Ctrl-C
+ *   SIGKILL follows immediately.
+ * - Processes still run SUPERVISOR_LINGER_S after the chief is done: they are ended in the same way.
+ * - The guardian dies: another one is started.
+ * The loop ends when no process runs and none waits for its start. */
 #ifndef GRADWIRE_LAUNCH_SUPERVISOR_H
 #define GRADWIRE_LAUNCH_SUPERVISOR_H
 
@@ -22,28 +24,29 @@ struct fleet;
 struct event_base;
 
 struct supervisor_plan {
-    struct event_base *base; /* the fleet's too */
+    struct event_base *base; /* shared with the fleet */
     struct crew *crew;
-    struct fleet *fleet; /* the hosts that the crew runs on; NULL: this one */
+    struct fleet *fleet; /* the other hosts on which the crew runs; NULL: it runs on this host */
     const struct job *job;
     const char *dir;
-    int progress_fd; /* the reading end */
+    int progress_fd; /* the end for reading */
     uint32_t restarts_max;
-    double start_s;                   /* clock_now_s of the launcher's start */
-    void (*on_first_step)(void *arg); /* the job has made a step, once or more; may be NULL */
+    double start_s; /* clock_now_s of the launcher's start */
+    void (*on_first_step)(
+        void *arg); /* called when the job has made a step, once or more often; can be NULL */
     void *arg;
 };
 
-/* What the launcher keeps for the summary. */
+/* Results for the summary. */
 struct supervisor_result {
     int exit_code;
     char error[640]; /* "": none */
     uint32_t restarts;
-    double first_step_s;  /* NAN: none was made */
+    double first_step_s;  /* NAN: no step was made */
     uint64_t step, epoch; /* as last reported */
 };
 
-/* Run until all processes have ended. Errors: ERR_IO could not start; nothing runs then. */
+/* Run until all processes have ended. Errors: ERR_IO the processes could not be started; none runs. */
 enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
                         struct errmsg *e) MUST_CHECK;
 

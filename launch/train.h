@@ -1,4 +1,4 @@
-/* `gradwire train`: a job on a local cluster, from the job file to the exit code. */
+/* `gradwire train`: runs a job on this host or on several, from the job file to the exit code. */
 #ifndef GRADWIRE_LAUNCH_TRAIN_H
 #define GRADWIRE_LAUNCH_TRAIN_H
 

@@ -1,9 +1,9 @@
-/* Which warnings of the processes reach the terminal: each once, whoever says it and however often. Pure: texts, names and
- * times come in, lines go out.
+/* Selects the warnings of the processes that appear on the terminal: each warning once, however many processes log it and
+ * however often. Pure: texts, names and times come in, lines go out.
  *
- * Two texts are the same warning if they differ in how long or how often only: in durations ("waiting 10 s"), steps, ports,
- * and counts of what was left out. A warning that is not heard for WARNINGS_QUIET_MS is news when it comes again. Processes
- * that say the same between two calls of warnings_take share a line: "worker 0, worker 2: ..". */
+ * Two texts are the same warning if they differ only in durations ("waiting 10 s"), steps, ports, and counts of omitted
+ * lines. A warning that was not logged for WARNINGS_QUIET_MS is shown again. Processes that log the same warning between two
+ * calls of warnings_take share a line: "worker 0, worker 2: ..". */
 #ifndef GRADWIRE_LAUNCH_WARNINGS_H
 #define GRADWIRE_LAUNCH_WARNINGS_H
 
@@ -13,27 +13,26 @@
 #include "common/base/log.h"
 
 enum {
-    WARNINGS_KEPT =
-        256, /* different ones that are remembered; the one not heard for longest goes */
-    WARNINGS_QUIET_MS = 60000, /* > the 10 s after which who waits says so again */
-    WARNINGS_HELD = 16,        /* between two calls of warnings_take */
-    WARNINGS_NAMED = 3,        /* processes by name in one line; of the others their number */
+    WARNINGS_KEPT = 256,       /* remembered warnings; the least recent one is replaced */
+    WARNINGS_QUIET_MS = 60000, /* longer than the 10 s after which a wait is logged again */
+    WARNINGS_HELD = 16,        /* new warnings between two calls of warnings_take */
+    WARNINGS_NAMED = 3,        /* processes named in one line; the others are counted */
     WARNINGS_LINE_BYTES = 640
 };
 
 struct warning {
-    uint64_t key;     /* of the text; 0: none */
+    uint64_t key;     /* warnings_key of the text; 0: none */
     int64_t heard_ms; /* last */
 };
 
 struct warning_held {
     uint64_t key;
-    uint32_t more; /* processes that said it, above those in `names` */
+    uint32_t more; /* processes that logged it, without those in `names` */
     uint32_t named;
     char names[128], last[32], text[448];
 };
 
-/* All zero at first. */
+/* Begins as zeros. */
 struct warnings {
     struct warning kept[WARNINGS_KEPT];
     struct warning_held held[WARNINGS_HELD];
@@ -41,12 +40,12 @@ struct warnings {
     struct log_budget budget;
 };
 
-/* Process `name` said this. */
+/* Process `name` has logged this text. */
 void warnings_hear(struct warnings *w, const char *name, const char *text, int64_t now_ms);
-/* The next line to be shown; false: there is none (any more). */
+/* Get the next line to show. False: there is none. */
 bool warnings_take(struct warnings *w, char out[WARNINGS_LINE_BYTES]);
 
-/* The same for texts that are the same warning. */
+/* A key of the text; texts of the same warning have the same key. */
 uint64_t warnings_key(const char *text);
 
 #endif

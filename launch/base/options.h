@@ -12,35 +12,35 @@
 struct options {
     const char *job;         /* the job file */
     const char *output;      /* NULL: runs/NAME */
-    const char *bin_dir;     /* where ps/ps and worker/worker stand; NULL: beside the launcher */
-    const char *hosts;       /* the hosts file; NULL: all run here */
+    const char *bin_dir;     /* has ps/ps and worker/worker; NULL: next to the launcher */
+    const char *hosts;       /* the hosts file; NULL: all processes run on this host */
     const char *rsh;         /* the remote shell; NULL: GRADWIRE_RSH, or ssh */
     const char *const *sets; /* each --set, in order */
     size_t n_sets;
     const char *const *faults; /* each --fault: "worker-1=nan:7" */
     size_t n_faults;
-    struct tls_files tls; /* handed to each process; "": not given */
-    uint32_t ps, workers; /* workers without a separate chief */
-    bool chief;           /* one more process, which trains too */
-    bool evaluator;       /* one more process, which does not */
-    uint32_t restarts;    /* in all */
+    struct tls_files tls; /* passed to each process; "": not given */
+    uint32_t ps, workers; /* workers: a separate chief is not counted */
+    bool chief;           /* the chief is a separate process, which trains, too */
+    bool evaluator;       /* one more process, which does not train */
+    uint32_t restarts;    /* limit for all processes together */
     bool fresh, detach;
 };
 
-/* From the flags as flags_read left them; rank fills in `workers` when it knows how many ranks there are. */
+/* Fill from the flags that flags_read has parsed. `rank` sets `workers` later, from the number of ranks. */
 void options_init(struct options *o);
 
-/* Does it fit together? For train. Errors: ERR_INPUT with one line that says what would be right. */
+/* Check combinations of train's flags. Errors: ERR_INPUT with one line that tells how to correct them. */
 enum err options_check(const struct options *o, struct errmsg *e) MUST_CHECK;
 
-/* What a command of the launcher exits with where it failed. */
+/* Exit codes of a command that fails. */
 enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 int options_exit_code(enum err err);
 
-/* How many processes compute gradients. */
+/* The number of processes that compute gradients. */
 uint32_t options_trainers(const struct options *o);
 
-/* All of them, the ps too. */
+/* The number of all processes, with the ps. */
 uint32_t options_processes(const struct options *o);
 
 #endif

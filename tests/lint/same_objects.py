@@ -35,7 +35,7 @@ def changed(base):
 def tokens(text):
     """Those of a C source, without comments. -fpreprocessed removes comments and expands no macro; -dD keeps #define."""
     out = subprocess.run(["cpp", "-fpreprocessed", "-dD", "-P", "-"], input=text, check=True, capture_output=True, text=True)
-    return TOKEN.findall(out.stdout)
+    return TOKEN.findall(out.stdout.replace("\\\n", " "))
 
 
 def tree(text):

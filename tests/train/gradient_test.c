@@ -218,7 +218,7 @@ static void rows_in_a_graph(struct job *j)
     models_merge(j, LAYER_ADD, 6, 6);
     models_dense(j, 1, ACT_LINEAR);
 }
-/* Two tables share a list; a number goes beside keys. */
+/* Two tables share a list; keys and a number are inputs of the same layer. */
 static void wide_and_deep(struct job *j)
 {
     models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
@@ -514,7 +514,8 @@ static void dropout_in_a_graph(struct job *j)
 static void gradients_are_slopes_under_dropout(void **state)
 {
     (void)state;
-    const float step = 1e-2f; /* the loss is quadratic in each weight, but for relu and sigmoid */
+    const float step =
+        1e-2f; /* the loss is quadratic in each weight, except for relu and sigmoid */
     for (uint64_t key = 1; key <= 10; key++) {
         struct trial f;
         trial_init(&f, key % 2 ? dropout_everywhere : dropout_in_a_graph, ROWS, key);

@@ -143,7 +143,7 @@ static void batch_normalization_is_that_of_keras(void **state)
     op->type->forward(op, &pass);
     assert_near(y, trained, ROWS * COLS);
 
-    /* What the shard makes of the push: r = m r + (1 - m) s / n. */
+    /* The shard's update by the push: r = m r + (1 - m) s / n. */
     struct sums sums = {0};
     model_train(f.run, f.w, &(struct examples){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
                 NULL);

@@ -45,7 +45,7 @@ static void set_rows(struct leaf *l)
     }
 }
 
-/* What row 0 of the data gives: the output of dense by (1, 1000000), so that both columns can be read off. */
+/* The output for row 0 of the data: that of dense by (1, 1000000), so that both columns can be read off. */
 static void bag_of(void (*make)(struct job *), const int at[LEAF_WIDTH],
                    const float weight[LEAF_WIDTH], double out[2])
 {
@@ -339,7 +339,7 @@ static void ids_by_name(struct job *j)
     models_dense(j, 1, ACT_LINEAR);
 }
 
-/* Its table's weights are 0 but for one row, so the output says how often it was read. */
+/* Its table's weights are 0 except in one row, so the output shows how often it was read. */
 static void a_layer_reads_the_columns_that_it_names_in_its_order(void **state)
 {
     (void)state;

@@ -174,7 +174,7 @@ static void a_node_of_a_former_deal_is_not_taken_apart(void **state)
     close_fixture(&f);
 }
 
-/* What one shard has as a whole node and the other as its halves is whole on both only as that node. */
+/* If one shard has a whole node and the other its halves, only that node is whole on both. */
 static void a_node_counts_where_every_shard_can_make_it(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void a_node_counts_where_every_shard_can_make_it(void **state)
     close_fixture(&f);
 }
 
-/* Who is lost is waited for as long as its place is kept; then the others are all that are dealt. */
+/* The chief waits for a lost worker as long as its place is kept; then only the others get work. */
 static void no_more_workers_are_waited_for_than_are_dealt(void **state)
 {
     (void)state;

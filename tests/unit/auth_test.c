@@ -1,4 +1,4 @@
-/* Who is served where no token is held (common/peers/auth.h). */
+/* The addresses that are served without a token (common/peers/auth.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static void hold_a_token(void)
     assert_int_equal(token_load(pair[0], "", &e), ERR_OK);
 }
 
-/* What a socket that listens there may do. */
+/* Whether a socket may listen there. */
 static enum err served(const char *flag, const char *at)
 {
     int fd = -1;

@@ -1,4 +1,4 @@
-/* What a cut has that is not finite. */
+/* The values of a cut that are not finite. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -119,7 +119,7 @@ static void the_cores_of_this_process_are_limited_by_its_root(void **state)
 {
     (void)state;
     char root[PATH_MAX];
-    /* whatever groups this process is in, they are not there: the mounts count */
+    /* the groups that this process is in do not exist there: the mounts count */
     put("fs/cpu.max", "1 100000\n");
     put("fs/cpu/cpu.cfs_quota_us", "1\n");
     put("fs/cpu/cpu.cfs_period_us", "100000\n");

@@ -105,7 +105,7 @@ static size_t group_at(const struct rows *r, size_t from, struct row_group *g)
     return n;
 }
 
-/* What a shard of these buckets copies. */
+/* The copy that a shard of these buckets makes. */
 static enum err copy_rows(const struct rows *r, struct bucket_range of, struct row_copy *c)
 {
     row_copy_init(c, TABLE, TABLES, of, CLOCK);

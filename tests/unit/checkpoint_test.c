@@ -519,7 +519,7 @@ static void a_newer_format_is_refused_naming_both(void **state)
     blocks_free(&b);
 }
 
-/* What it learned would be lost to whatever the older one learns anew. */
+/* The newer cut's training would be lost, and repeated from the older one. */
 static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
 {
     (void)state;

@@ -29,8 +29,8 @@ struct said {
     uint64_t awaited_cut;
     int done, ps_done;  /* DONE to a worker, to a ps */
     int gone[PS];       /* GONE to this ps */
-    char momentum[200]; /* what was said of it last */
-    int momenta;        /* and how often */
+    char momentum[200]; /* the last line about momentum */
+    int momenta;        /* and how many there were */
     int ended;          /* the exit code, -1: not yet */
     char why[512];      /* it ended */
     bool may_fail;      /* it is no failure of the test */
@@ -43,8 +43,8 @@ struct fixture {
     struct chief *chief;
     struct said said;
     struct layout layout;
-    const struct manifest *base; /* what is on disk */
-    enum err no_base;            /* or why that cannot be said, */
+    const struct manifest *base; /* the newest manifest on disk */
+    enum err no_base;            /* or the error that hides it, */
     const char *why_no_base;     /* in words */
     int64_t now_ms;
 };
@@ -392,7 +392,7 @@ static void a_ps_that_stays_does_not_hold_the_end(void **state)
     all_is_learned(&f, &final_cut, 0);
     f.said.ended = -1;
     f.now_ms += 1000L * REJOIN_S;
-    chief_tick(f.chief, f.now_ms); /* the workers had their time: now the ps are told */
+    chief_tick(f.chief, f.now_ms); /* the workers had their time: now the ps get the message */
     chief_on_ps_down(f.chief, 0, f.now_ms);
     ps_up(&f, 0); /* idle, and dialed again */
     chief_tick(f.chief, f.now_ms);
@@ -645,7 +645,7 @@ static void behind_one_that_is_copied_another_cut_is_taken(void **state)
     close_fixture(&f);
 }
 
-/* Who asked waits, and the shards may need what it has. */
+/* The worker that asked waits, and the shards may need its gradients. */
 static void a_cut_of_a_later_step_than_was_asked_for_fails_the_ask(void **state)
 {
     (void)state;
@@ -812,7 +812,7 @@ static void a_new_generation_drops_what_was_asked_for(void **state)
     close_fixture(&f);
 }
 
-/* The list is that of the cut which the generation began with. */
+/* The list comes from the cut with which the generation began. */
 static void a_cut_says_when_the_runs_before_it_began(void **state)
 {
     (void)state;
@@ -1087,7 +1087,7 @@ static void ps_that_is_connected_again_is_told_who_is_gone(void **state)
     close_fixture(&f);
 }
 
-/* What is said of momentum when a generation is on, and on again after a ps came back empty. */
+/* The line about momentum when a generation begins, and when one begins again after a ps came back empty. */
 static void assert_momentum(Gradwire__Update update, float momentum, const char *text)
 {
     struct fixture f;

@@ -14,7 +14,7 @@ enum { WORKERS = 2, PER_EPOCH = 3, EPOCHS = 4, TOLD_MAX = 16 };
 struct fixture {
     struct chief *chief;
     struct layout layout;
-    struct manifest base; /* what is on disk */
+    struct manifest base; /* the newest one on disk */
     uint64_t generation;
     bool welcome; /* the chief's own session, in this generation */
     int told, finishes;
@@ -82,7 +82,7 @@ static void ps_comes_empty(struct fixture *f)
     assert_true(f->welcome);
 }
 
-/* It goes on from a cut of the first `mark` batches; a cut is not taken then before batches are dealt. */
+/* It resumes from a cut of the first `mark` batches; a cut is not taken then before batches are dealt. */
 static void open_fixture(struct fixture *f, Gradwire__Update update, uint64_t mark)
 {
     struct errmsg e;

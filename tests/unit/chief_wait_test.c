@@ -1,4 +1,5 @@
-/* Whom training waits for, as the chief finds it: sync, ssp and async with two ps of a shard each and three workers. */
+/* The process that training waits for, as the chief finds it: sync, ssp and async with two ps of a shard each and three
+ * workers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ struct fixture {
     int64_t now_ms;
     uint64_t asked; /* the number of the last WAIT_ASK */
     int asks, told, warnings;
-    struct chief_wait wait; /* the last one that was told */
+    struct chief_wait wait; /* the last one that was reported */
     char said[300];         /* the last warning */
     int parked;             /* PARK, and the last one's */
     uint32_t parked_worker, parked_ps;
@@ -416,7 +417,7 @@ static void a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode(void **stat
     a_worker_that_does_not_reach_a_ps_is_parked(GRADWIRE__UPDATE__GEO);
 }
 
-/* Its session is in the chief's process: it hangs up by being told. */
+/* Its session is in the chief's process: a call makes it hang up. */
 static void the_chiefs_own_worker_is_parked_and_comes_back_as_any_other(void **state)
 {
     (void)state;

@@ -222,7 +222,7 @@ static void the_logit_is_that_of_a_click(void **state)
     assert_true(spread > 1 && spread < 6); /* 2.6 on the average of all models */
 }
 
-/* What planted_measure finds, row by row and pair by pair. */
+/* The same as planted_measure, row by row and pair by pair. */
 static void measure_slowly(const struct clicks *c, uint32_t rows, double *auc, double *logloss)
 {
     struct click *row = mem_zalloc(rows, sizeof *row);

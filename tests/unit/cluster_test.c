@@ -462,7 +462,7 @@ static void check_pod(const char *pod, const json_t *config)
     struct cluster c;
     struct errmsg e = {""};
     enum err err = cluster_init(&c, &no_flags, json_string_value(config), &e);
-    if (err) { /* what cannot work under dynamic workers is refused in one line */
+    if (err) { /* a case that cannot work under dynamic workers is refused in one line */
         assert_non_null(strstr(json_string_value(config), "\"worker\":{"));
         assert_non_null(strstr(e.text, " ps"));
         return;

@@ -55,7 +55,7 @@ static struct world settle(struct codec_choice *c, double rate, uint32_t allow, 
     for (int i = 0; i < CODECS; i++)
         used[i] = 0;
     send_bodies(c, &w, 2000, used);
-    /* others are tried, and not sent; but for a few raw ones, on which the rate shows */
+    /* others are tried, and not sent; except a few raw ones, which show the rate */
     assert_true(used[want] >= (want == CODEC_RAW ? 2000 : 1980));
     assert_int_equal(used[want] + used[CODEC_RAW] * (want != CODEC_RAW), 2000);
     return w;

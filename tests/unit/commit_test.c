@@ -29,7 +29,7 @@ struct fixture {
     struct chief *chief;
     struct said said;
     struct layout layout;
-    struct generation entered; /* what the last ENTER said */
+    struct generation entered; /* of the last ENTER */
     Gradwire__EnterMode mode;
     int64_t now_ms;
 };
@@ -131,7 +131,7 @@ struct reported {
     const char *broken;
 };
 
-/* What lamb adds: the two sums of each piece, and the scale that they were made with; 0: none is known yet. */
+/* The additions of lamb: the two sums of each piece, and the scale that they were made with; 0: none is known yet. */
 struct trusted {
     float scale;
     double weights, direction;
@@ -242,7 +242,7 @@ static void a_new_chief_takes_lambs_ratios_with_the_decision(void **state)
     last.step = 5;
     last.scale = 1;
     report(&f, 0, (struct reported){2, 6, false, {0, 0}, &last, NULL});
-    assert_int_equal(f.said.decisions[1], 0); /* without a ratio for each tensor it is none */
+    assert_int_equal(f.said.decisions[1], 0); /* without a ratio for each tensor it is not valid */
     last.ratios = &ratio;
     last.n_ratios = 1;
     report(&f, 0, (struct reported){2, 6, false, {0, 0}, &last, NULL});
@@ -292,7 +292,7 @@ static void lambs_ratios_are_made_when_the_scale_is_known(void **state)
                    (struct trusted){0, 9, 1});
     report_trusted(&f, 1, (struct reported){1, 1, true, {0, 0}, NULL, NULL},
                    (struct trusted){0, 9, 1});
-    assert_int_equal(f.said.decisions[0], 3); /* nothing is clipped: at once */
+    assert_int_equal(f.said.decisions[0], 3); /* nothing is clipped: immediately */
     assert_true(f.said.decision.scale == 1.0f && f.said.decision.ratios[0] == 3.0f);
     close_fixture(&f);
 }
@@ -513,7 +513,7 @@ static void a_job_that_goes_on_counts_its_row_from_the_journal(void **state)
     struct journal_entry entry = {.kind = JOURNAL_REJECTED, .batch = 0};
     assert_int_equal(journal_add(&journal, &entry), ERR_OK);
     open_guarded(&f, 0, 0, NAN_GUARD_SKIP, &journal);
-    both(&f, 0, nan_text); /* in the replay it is counted anew, and not noted again */
+    both(&f, 0, nan_text); /* in the replay it is counted again, and not noted again */
     assert_int_equal(f.said.journaled, 0);
     both(&f, 1, nan_text);
     written(&f);

@@ -33,7 +33,7 @@ static const char job_head[] = "model: {input: {shape: auto}, layers: [dense: 1]
                                "optimizer: sgd\n"
                                "worker: {threads: 2}\n";
 
-/* `data`: what stands in the map of data, without format and train. */
+/* `data`: the keys of the map `data`, without format and train. */
 static void setup(struct fixture *f, const char *data, const char *const *sets, size_t n_sets)
 {
     char text[8192];
@@ -884,7 +884,7 @@ static void threads_and_packing_change_nothing(void **state)
     free(text);
 }
 
-/* What is wrong first in the text is told first, though a later piece is read sooner. */
+/* The first error in the text is reported, though a later piece is read sooner. */
 static void the_first_complaint_is_the_first_in_the_text(void **state)
 {
     (void)state;
@@ -947,7 +947,7 @@ static void the_exported_encoding_makes_the_same_features(void **state)
     assert_string_equal(encode[1], "id");
     assert_string_equal(words[0], "a");
     assert_string_equal(hex, "ff21");
-    assert_string_equal(words[1], ""); /* whatever marks it */
+    assert_string_equal(words[1], ""); /* with any marker */
     assert_string_equal(markers[1], "?");
     char row[4][64];
     const double x[] = {1, 4, missing, 3};
@@ -1184,7 +1184,7 @@ static void a_row_of_the_census_depends_on_its_number_alone(void **state)
     assert_int_equal(drawn_read(&few, a, sizeof a), 0);
 }
 
-/* ---- the real files, where they are at hand ---- */
+/* ---- the real files, if they are available ---- */
 
 static void adult_loads_whole(void **state)
 {

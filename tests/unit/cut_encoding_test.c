@@ -17,7 +17,7 @@
 static char *const dir = folder_dir;
 static const char TEXT[] = "{\"columns\": []}";
 
-/* Each has its encoding, but where it is told none. */
+/* Each has its encoding, unless `encoding` is NULL. */
 static void publish(uint64_t cut, const char *encoding)
 {
     float w[4] = {1, 2, 3, 4};

@@ -18,7 +18,7 @@
 enum { KEYS = 500, SEED = 5, ELEMS = 16 };
 static char *const dir = folder_dir;
 
-/* The cut's tables stand in another order than the model's; both of these share a list there. */
+/* The cut's tables have another order than the model's; both of these share a list there. */
 static const struct checkpoint_table IN_CUT[] = {{"deep", 3, 3, 0}, {"wide", 1, 0, 0}};
 static const struct row_layout LAYOUT = {
     .lists = 1,

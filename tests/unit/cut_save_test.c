@@ -202,7 +202,7 @@ static struct cut_save *begin(struct saves *s, uint64_t cut, const char *at, boo
     return save;
 }
 
-/* As the shard's thread: without room it waits to be told, and does not try again before. */
+/* As the shard's thread: without room it waits for a message, and does not try again before. */
 static void put_groups(struct saves *s, struct cut_save *save, uint64_t groups)
 {
     struct row_group g;
@@ -289,7 +289,8 @@ static void a_save_that_is_given_up_ends_its_writer_and_leaves_no_file(void **st
     }
 }
 
-/* The one before it still waits for rows: the next one's place is free at once, and what waited in between is not written. */
+/* The one before it still waits for rows: the next one's place is free immediately, and the one that waited in between is not
+ * written. */
 static void a_save_that_waits_for_the_writer_is_dropped_when_it_is_given_up(void **state)
 {
     (void)state;

@@ -182,7 +182,7 @@ static void dataset_gather_scales_the_rows_named(void **state)
     dataset_close(&d);
 }
 
-/* ---- the real files, where they are at hand ---- */
+/* ---- the real files, if they are available ---- */
 static void mnist_loads_whole(void **state)
 {
     (void)state;

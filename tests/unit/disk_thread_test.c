@@ -119,7 +119,7 @@ static void without_memory_a_job_stays_the_callers(void **state)
     assert_int_equal(d.n, 0);
 }
 
-/* As a look at storage that has died. */
+/* As a read of storage that has died. */
 static void a_job_that_does_not_end_does_not_hold_up_the_end(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ struct fixture {
     struct errmsg e;
 };
 
-/* `columns`: what stands in the list of data.columns, without the label. */
+/* `columns`: the list of data.columns, without the label. */
 static void setup(struct fixture *f, const char *columns)
 {
     char text[4096];
@@ -68,7 +68,7 @@ static char *encoding_of(struct fixture *f)
     return text;
 }
 
-/* What `columns` learned of `rows`. */
+/* The encoding that `columns` learned from `rows`. */
 static char *learned(const char *columns, const char *rows)
 {
     struct fixture f;

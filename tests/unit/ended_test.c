@@ -50,7 +50,7 @@ static enum err next(void *ctx, struct row_group *g, struct errmsg *e)
     return ERR_OK;
 }
 
-/* What ended_look says of it; "" or the words. */
+/* The answer of ended_look; "" or the words. */
 static const char *look(struct made *made)
 {
     static char words[ENDED_WORDS_BYTES];

@@ -1,4 +1,4 @@
-/* What the newest manifest tells of a job's end, and what a resting worker takes for news. */
+/* A job's end, as the newest manifest shows it, and the news that a resting worker recognizes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

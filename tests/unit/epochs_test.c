@@ -91,7 +91,7 @@ static void run(uint64_t seed)
     for (uint64_t step = 0; o.epoch < EPOCHS; step++) {
         struct tree_leaves set = random_set(key, step, e.leaves), other = {{0}};
         assert_work(&e, step, &o);
-        epochs_note(&e, step, &other); /* what another history decided */
+        epochs_note(&e, step, &other); /* the decision of another history */
         assert_saved(&e, step, &o);    /* and a cut before the step does not know */
         epochs_note(&e, step, &set);
         step_oracle(&o, &e, step, &set);

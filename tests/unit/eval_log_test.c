@@ -1,4 +1,4 @@
-/* What the evaluator looks at next, and what eval.json keeps. */
+/* The evaluator's choice of the next checkpoint, and the results that eval.json keeps. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -73,7 +73,7 @@ static void a_number_that_is_used_again_after_a_rollback_is_another_cut(void **s
     (void)add(&l, 1, 5, 500);
     assert_int_equal(eval_log_choose(&l, m, 2, NULL), 0);
     assert_false(add(&l, 1, 6, 600));
-    assert_true(add(&l, 2, 5, 500)); /* what was at 500 and 600 is no more */
+    assert_true(add(&l, 2, 5, 500)); /* the results at 500 and 600 are gone */
     assert_int_equal(l.n, 2);
     assert_int_equal(eval_log_last(&l, "a")->generation, 2);
     assert_int_equal(eval_log_at(&l, "a", 400)->cut, 4);

@@ -1,5 +1,5 @@
-/* An evaluation reads rows of tables: whoever reads them, in however many windows and threads, the numbers are those of a
- * plain loop over the examples. */
+/* An evaluation reads rows of tables: whichever process reads them, in however many windows and threads, the numbers equal
+ * those of a plain loop over the examples. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -308,7 +308,7 @@ static void what_is_rolled_back_is_told_anew(void **state)
     forget(&eval);
 }
 
-/* A run that goes on from the folder_teardown of epoch 2: its evaluation is made again, its training is not. */
+/* A run that resumes at the end of epoch 2: its evaluation is made again, its training is not. */
 static void a_run_that_goes_on_adds_to_the_last_one(void **state)
 {
     (void)state;

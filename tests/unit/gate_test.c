@@ -133,7 +133,7 @@ static void gate_counts_a_leaf_without_examples(void **state)
     gate_close(&g);
 }
 
-/* Whatever comes behind: another leaf, one that was dropped, a node above what is picked. */
+/* It takes nothing that comes later: another leaf, one that was dropped, a node above the picked ones. */
 static void gate_takes_nothing_when_it_is_picked(void **state)
 {
     (void)state;

@@ -41,7 +41,7 @@ static void afterwards_the_last_ones_rate_counts(void **state)
     grace_note(&g, 1, 100 * MIB, 0);
     grace_note(&g, 0, 100 * MIB, 10); /* the other thread still writes */
     assert_about(grace_needs_s(&g), 1 + 20);
-    grace_note(&g, 1, 100 * MIB, 40); /* both at once, and the slower one counts */
+    grace_note(&g, 1, 100 * MIB, 40); /* both at the same time, and the slower one counts */
     assert_about(grace_needs_s(&g), 1 + 40);
     grace_say(&g, text, sizeof text);
     assert_string_equal(text,

@@ -154,7 +154,7 @@ static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
     assert_int_equal(refuse.encoding_cut, 8);
     assert_int_equal(refuse.encoding.len, sizeof job.encoding);
     assert_memory_equal(refuse.encoding.data, job.encoding, sizeof job.encoding);
-    m.job = (char *)"theirs"; /* what its rows mean does not matter */
+    m.job = (char *)"theirs"; /* the meaning of its rows does not matter */
     assert_false(hello_judge(&host, &m, &why));
     hello_refuse(&refuse, &host, &why);
     assert_int_equal(refuse.encoding_cut, 0);

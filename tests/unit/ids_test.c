@@ -11,7 +11,7 @@
 
 enum { TOTAL = 3 * IDS_WINDOW };
 
-/* A plain array of flags beside the set. */
+/* A plain array of flags, to compare the set with. */
 struct model {
     uint8_t in[TOTAL];
     uint64_t count;

@@ -161,7 +161,7 @@ static void idx_takes_a_name_that_is_there_as_it_stands(void **state)
     struct dataset d;
     char list[600];
     idx_files_write(&f->files, "x[1]", f->images);
-    idx_files_write(&f->files, "x1", f->labels); /* what the glob x[1] would match */
+    idx_files_write(&f->files, "x1", f->labels); /* the glob x[1] would match this file */
     snprintf(list, sizeof list, "x[1]\n%s/x1", f->files.dir);
     assert_loads(f, list, &d);
     assert_int_equal(d.rows, ROWS);

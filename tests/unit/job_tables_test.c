@@ -731,7 +731,7 @@ static void a_table_whose_name_is_excluded_is_not_decayed(void **state)
     job_close(&job);
 }
 
-/* "" where the job with `new` may go on with the checkpoint of the job with `old`. */
+/* "" if the job with `new` can resume from the checkpoint of the job with `old`. */
 static void goes_on(const char *old, const char *new, const char *why)
 {
     struct job was = parsed(old), is = parsed(new);

@@ -227,7 +227,7 @@ static void the_interval_of_checkpoints_is_a_number_or_auto(void **state)
     job_close(&job);
 }
 
-/* The settled merge, in its word, of a job that goes on from a checkpoint with that identity text. */
+/* The settled merge, in its word, of a job that resumes from a checkpoint with that identity text. */
 static const char *merge_of(const char *set, const char *was)
 {
     struct errmsg e;
@@ -1412,7 +1412,7 @@ static void columns_are_read_as_the_job_says(void **state)
     assert_non_null(
         strstr(job.identity_text, "data.columns[1].category.vocabulary = \"a\", \"b c\"\n"));
     assert_non_null(strstr(job.identity_text, "model.input.shape = auto\n"));
-    struct job again = parsed(job.canonical, NULL); /* what is written reads back the same */
+    struct job again = parsed(job.canonical, NULL); /* the written text reads back the same */
     assert_string_equal(again.identity_text, job.identity_text);
     assert_string_equal(again.canonical, job.canonical);
     job_close(&again);
@@ -1594,7 +1594,7 @@ static void a_long_value_leaves_room_for_what_follows(void **state)
     assert_in_range(strlen(e.text), 1, 150);
 }
 
-/* What an older release wrote does not have the keys of a newer one. */
+/* A job file of an older release does not have the keys of a newer one. */
 static void a_key_that_was_not_there_is_the_same_job_with_its_default(void **state)
 {
     (void)state;

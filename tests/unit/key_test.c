@@ -20,7 +20,7 @@ static void mixing_is_a_bijection(void **state)
     }
     assert_true(key_unmix(key_mix(UINT64_MAX)) == UINT64_MAX);
     assert_true(key_mix(1) ==
-                UINT64_C(0x5692161D100B05E5)); /* what docs/reference/data.md's readers compute */
+                UINT64_C(0x5692161D100B05E5)); /* as readers of docs/reference/data.md compute it */
 }
 
 static void shards_and_their_parts_own_each_bucket_once(void **state)

@@ -106,7 +106,7 @@ static void loader_hands_out_what_it_prefetched(void **state)
     struct fixture *f = *state;
     loader_want(f->loader, 3, UINT64_MAX, 1, 2);
     wait_filled(f->loader, DEPTH);
-    for (uint64_t i = 0; i < 4 * DEPTH;) { /* and goes on with what follows */
+    for (uint64_t i = 0; i < 4 * DEPTH;) { /* and continues with the next ones */
         /* it sleeps only with more than half of the ring filled, and may do so with all but that */
         wait_filled(f->loader, i + DEPTH / 2 + 1);
         for (uint64_t end = i + DEPTH / 2 + 1; i < end; i++)

@@ -96,7 +96,7 @@ static void a_round_has_what_its_batches_add_to_a_moving_average(void **state)
     local_step(l, w, &empty, 1, 0);
     step(l, w, 2, 2);
     all_are(w, 4);
-    local_round(l, w, 0.25f);   /* whatever part of the weights goes */
+    local_round(l, w, 0.25f);   /* with any part of the weights */
     all_are(l->round.value, 2); /* 4 - 0.5 * 0.5 * 8 */
     assert_int_equal(l->updates, 2);
     servers_are(l, 3);

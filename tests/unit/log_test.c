@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/process/termination.h"
 
-/* What log_warn("%s", text) writes to stderr. */
+/* The line that log_warn("%s", text) writes to stderr. */
 static void said(const char *text, char *out, size_t bytes)
 {
     int pair[2], before = dup(STDERR_FILENO);

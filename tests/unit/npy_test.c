@@ -311,7 +311,7 @@ static void archive(struct fixture *f, const struct member *m, size_t n, bool pa
     archive_at(f, "set.npz", m, n, packed);
 }
 
-enum { MANY = 40000 }; /* rows of two floats: more bytes than are read at once */
+enum { MANY = 40000 }; /* rows of two floats: more bytes than one read takes */
 static const char MANY_ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (40000, 2)}";
 static const char MANY_LABELS[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (40000,)}";
 static float many[2 * MANY];

@@ -397,8 +397,8 @@ static void reference(const struct optimizer *o, uint64_t t, struct scalar *p, c
     }
 }
 
-/* One rounding of w a step, and a few of the step itself. FTRL makes w anew from sums; a variance is a difference; lamb's
- * ratio is large where the weights are. */
+/* One rounding of w a step, and a few of the step itself. FTRL computes w from sums in each step; a variance is a difference;
+ * lamb's ratio is large if the weights are. */
 static double slack(const struct optimizer *o, double t, double w)
 {
     double of_step = o->kind == OPT_FTRL || o->kind == OPT_LAMB || o->centered ? 1e-5 : 1e-6;

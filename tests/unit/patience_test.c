@@ -1,4 +1,4 @@
-/* When a wait is told. */
+/* The times at which a wait is logged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What the chief tells the launcher (launch/progress.h), and its log (worker/control/progress.h). */
+/* The chief's reports to the launcher (launch/progress.h), and to its log (worker/control/progress.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

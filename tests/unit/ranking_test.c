@@ -183,7 +183,7 @@ static void every_fault_of_the_disk_is_told(void **state)
         spill_fail_at(-1, 0);
         assert_int_equal(err, fired ? ERR_DISK : ERR_OK);
         assert_int_equal(strstr(e.text, "Input/output error") != NULL, fired);
-        if (r) { /* what was left does no harm */
+        if (r) { /* leftover contents do no harm */
             assert_int_equal(rank(r, rows, MANY, 2, &auc, &e), ERR_OK);
             assert_true(auc > 0.5 && auc < 1.0);
         }

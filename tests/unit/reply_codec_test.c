@@ -168,7 +168,7 @@ static void a_difference_to_what_is_not_held_is_refused(void **state)
     body_of(&f, 1.0f);
     assert_int_equal(fits(&f, &other, f.bytes, &wanted), ERR_STATE);
     assert_int_equal(fits(&f, &next, f.bytes, &wanted), ERR_OK);
-    session_on_link_down(f.session, 0); /* what came over the old connection does not count */
+    session_on_link_down(f.session, 0); /* a reply over the old connection does not count */
     session_on_link_up(f.session, 0);
     assert_int_equal(fits(&f, &next, f.bytes, &wanted), ERR_STATE);
     fixture_close(&f);

@@ -162,7 +162,7 @@ static void a_floor_is_the_least_that_frees_enough(void **state)
     rows_free(r);
 }
 
-/* What the last step has touched stays, though it alone is too much. */
+/* The rows that the last step touched stay, though they alone are too many. */
 static void rows_that_were_just_touched_stay(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What has become of a table's rows, in numbers: counted with each part's update, and kept in manifests. */
+/* The counts of a table's rows (created, evicted, refused): updated with each part's update, and kept in manifests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

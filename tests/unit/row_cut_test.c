@@ -134,7 +134,7 @@ static void world_free(struct world *w)
     free(w);
 }
 
-/* ---- a plain copy: all rows at once, in groups as full as they can be ---- */
+/* ---- a plain copy: all rows in one go, in groups as full as they can be ---- */
 
 static void copy_group(struct world *w, uint32_t bucket, uint32_t table, const uint64_t *mixed,
                        const uint32_t *row, uint32_t n)
@@ -318,7 +318,7 @@ static void rows_that_have_all_changed_or_gone_come_from_what_was_kept(void **st
     world_free(w);
 }
 
-/* What is out has left: nothing is kept of it, in the bucket in turn either. */
+/* Rows that are out have left: no copy of them is kept, not even in the bucket in turn. */
 static void rows_that_are_out_are_not_kept(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The table of rows beside a plain oracle: a list of keys, each with what its row holds. */
+/* The table of rows compared with a plain oracle: a list of keys, each with the contents of its row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Lazy updates of rows beside plain ones: each row of the oracle is a block of its own, with a count. */
+/* Lazy updates of rows compared with plain ones: each row of the oracle is a block of its own, with a count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static float unit(uint64_t stream, uint64_t i)
     return rng_unit(rng_key(SEED, RNG_TEST, stream, 0), i) - 0.5f;
 }
 
-/* ---- a table, and plain rows beside it ---- */
+/* ---- a table, and plain rows to compare it with ---- */
 
 struct plain {
     uint32_t count;
@@ -116,7 +116,7 @@ static size_t touch(struct both *b, uint64_t t, float inv_n, float *g)
     return n;
 }
 
-/* The same bits by the dense update of a block that is the row; where Adam corrects, it is told the row's count. */
+/* The same bits by the dense update of a block that is the row; where Adam corrects, it gets the row's count. */
 static void plain_update(const struct optimizer *o, struct plain *p, uint64_t t, float inv_n,
                          const float *g, uint32_t dim)
 {
@@ -193,7 +193,7 @@ static void rowwise_adagrad_has_one_accumulator_the_mean_of_squares(void **state
     for (uint64_t t = 1; t <= STEPS; t++) {
         if (!is_touched(0, t))
             continue;
-        (void)touch(&b, t, 0.25f, g); /* the first gradient is that of row 0 */
+        (void)touch(&b, t, 0.25f, g); /* the first gradient belongs to row 0 */
         double squares = 0;
         for (int i = 0; i < DIM; i++)
             squares += (double)g[i] / 4 * (double)g[i] / 4;
@@ -207,7 +207,7 @@ static void rowwise_adagrad_has_one_accumulator_the_mean_of_squares(void **state
     both_close(&b);
 }
 
-/* What a run leaves, as one sum that every bit goes into. */
+/* The result of a run, as one sum that depends on every bit. */
 static uint64_t bits_of_run(const struct optimizer *o, uint32_t dim)
 {
     static struct both b;

@@ -84,7 +84,7 @@ static uint32_t distinct(uint64_t *key, uint32_t n)
     return kept;
 }
 
-/* Against sorting all of them at once. */
+/* Compared with sorting all of them together. */
 static void the_union_of_any_number_of_leaves_is_sorted_and_without_doubles(void **state)
 {
     (void)state;

@@ -199,7 +199,7 @@ static void a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it(void **st
     computes(&f, 10);
     computes(&f, 11);
     pushes(&f, 1, 1.0f / WORKERS);
-    assert_true(f.merges == 2 && !f.fresh); /* what is left of the others' stays with us */
+    assert_true(f.merges == 2 && !f.fresh); /* the rest of the others' stays with us */
     computes(&f, 12);
     computes(&f, 13);
     pushes(&f, 2, 1); /* there is no lease left */
@@ -312,7 +312,7 @@ static void enter(struct fixture *f, uint64_t one, uint64_t other)
     reply(f, 1, m, 0);
 }
 
-/* What a shard says to a pull of one chunk. */
+/* The result of a shard's answer to a pull of one chunk. */
 static enum err fits(struct fixture *f, Gradwire__Codec codec, bool bounded, bool difference,
                      uint64_t bytes)
 {

@@ -245,7 +245,7 @@ static void session_takes_averages_of_the_step_that_it_holds(void **state)
     session_on_link_up(s, 0);
     assert_int_equal(asked.pulls[0], before + 1);
     assert_true(averages(s, 1, 3, asked.number));
-    assert_false(session_take_averages(s)); /* what came over the lost connection counts no more */
+    assert_false(session_take_averages(s)); /* replies over the lost connection do not count */
     assert_true(averages(s, 0, 3, asked.number));
     assert_true(session_take_averages(s));
     assert_false(session_take_averages(s)); /* once */

@@ -395,7 +395,7 @@ static void enter_ssp(struct fixture *f, uint64_t entry, uint64_t clock)
     assert_int_equal(session_phase(f->s), SESSION_READY);
 }
 
-/* What the ask to this shard says of its clock. */
+/* The clock in the request to this shard. */
 static bool ask_bounded(struct fixture *f, uint32_t shard, uint64_t *clock, uint64_t *number)
 {
     Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;

@@ -235,7 +235,7 @@ static void session_pulls_anew_where_the_smallest_step_is_gone(void **state)
     session_free(f.s);
 }
 
-/* Until it is told what comes of it; of a generation that is over nothing is said. */
+/* Until it gets an answer; it repeats nothing of a generation that is over. */
 static void session_repeats_what_it_rejects_when_the_chief_is_back(void **state)
 {
     (void)state;

@@ -305,7 +305,7 @@ static void a_late_push_is_answered_with_the_present_step(void **state)
     assert_int_equal(f.answer[1].whole, 1);
     assert_int_equal(f.answer[1].step, 2);
     assert_int_equal(f.answer[1].outcome, GRADWIRE__OUTCOME__DROPPED);
-    push(&f, 1, 1, 1, 0); /* what was accepted, of the step before: a duplicate */
+    push(&f, 1, 1, 1, 0); /* a push that was accepted, of the step before: a duplicate */
     assert_int_equal(f.answer[1].step, 2);
     assert_int_equal(status(&f)->duplicates, 1);
 

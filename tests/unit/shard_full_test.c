@@ -23,7 +23,7 @@ static struct rig *begin(uint32_t bytes, enum row_full full, bool async)
     return c;
 }
 
-/* All of its parts at once; more than there is room for. */
+/* All of its parts in one push; more than there is room for. */
 static enum err push(struct rig *c, const struct rig_grads *g, struct tree_node node)
 {
     static uint8_t body[1 << 16];

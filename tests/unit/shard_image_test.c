@@ -360,7 +360,7 @@ static void a_cut_of_tables_without_rows_loads_as_such(void **state)
     publish(c);
     add_rows(c, 10);
     count_touches(c, 10);
-    enter(c, GRADWIRE__ENTER_MODE__RESTORE); /* what came behind the cut is gone */
+    enter(c, GRADWIRE__ENTER_MODE__RESTORE); /* the pushes after the cut are gone */
     assert_rows(c, 0);
     assert_counts(c, 0);
     end(c);
@@ -450,7 +450,7 @@ static void no_memory_to_keep_a_row_fails_the_cut_alone(void **state)
     end(c);
 }
 
-/* A cut that is over: its writer is told, its rows are not copied any more. Not so if it is saved. */
+/* A cut that is over: its writer ends, and its rows are not copied any more. Not so if it is saved. */
 static void a_cut_that_ends_ends_its_writer(void **state)
 {
     (void)state;

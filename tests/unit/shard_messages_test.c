@@ -14,7 +14,7 @@
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 
-/* What the shard said last. */
+/* The shard's last messages. */
 struct said {
     int replies, refusals, stopped, copied, saves;
     uint64_t reply_step;
@@ -259,7 +259,7 @@ static void a_pull_gets_the_step_before_only_while_it_is_whole(void **state)
     close_fixture(&f);
 }
 
-/* What is still to be sent of a block must be copied before it changes. */
+/* Parts of a block that are still to be sent must be copied before they change. */
 static void a_chunk_is_announced_before_it_is_rewritten(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* One shard in a round of the step commit: it sums, reports, waits, and does what it is told, once. */
+/* One shard in a round of the step commit: it sums, reports, waits, and carries out the decision, once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 
-/* What the shard said last. */
+/* The shard's last messages. */
 struct said {
     int reports, replies, saves, stopped;
     Gradwire__StepReport report; /* without what it points to */
@@ -510,7 +510,7 @@ static void the_guard_names_what_is_not_finite_or_absurd(void **state)
         push(&f, 5, 0, 1, 1);
         assert_string_equal(f.said.broken, all[i].broken);
         decide(&f, 5, 0, true, 0);
-        push(&f, 5, 1, 0, 1); /* the next step is looked at anew */
+        push(&f, 5, 1, 0, 1); /* the next step is judged by itself */
         push(&f, 5, 1, 1, 1);
         assert_string_equal(f.said.broken, "");
         close_fixture(&f);

@@ -395,7 +395,7 @@ static void rows_are_made_of_what_is_accepted_and_a_late_push_changes_none(void 
     end(f);
 }
 
-/* Parts that are picked wait: there was no memory for their rows. What comes now is too late, and makes them go on. */
+/* Picked parts wait: there was no memory for their rows. A push that comes now is too late, and makes them continue. */
 static void what_comes_when_parts_are_picked_is_not_taken(void **state)
 {
     (void)state;
@@ -427,7 +427,7 @@ static void what_comes_when_parts_are_picked_is_not_taken(void **state)
     assert_true(failures > 0);
 }
 
-/* The chunk is made, and parts wait. Who comes late, and knows from another shard that the step is made, pulls it. */
+/* The chunk is made, and parts wait. A late worker that knows from another shard that the step is made pulls it. */
 static void a_pull_of_a_step_whose_parts_wait_gets_what_is_made(void **state)
 {
     (void)state;

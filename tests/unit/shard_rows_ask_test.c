@@ -163,7 +163,7 @@ static void asks_end_with_their_connection_and_their_generation(void **state)
     rig_end(c);
 }
 
-/* A takeover may come while a cut holds a whole step: it is made at once, for nobody who asked before. */
+/* A takeover may come while a cut holds a whole step: the step is made immediately, and answers no request from before. */
 static void a_takeover_answers_no_ask_of_before(void **state)
 {
     (void)state;

@@ -136,7 +136,7 @@ static void async_without_chunks_counts_the_staleness_of_its_first_part(void **s
     rig_end(c);
 }
 
-/* A part's staleness is that of its own updates, since the worker was sent rows last, whatever they are. */
+/* A part's staleness counts its own updates since the shard last sent any rows to the worker. */
 static void async_rates_are_divided_by_the_staleness_of_each_part(void **state)
 {
     (void)state;

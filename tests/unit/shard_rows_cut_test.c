@@ -52,7 +52,7 @@ static void a_cut_does_not_stop_a_step_of_which_parts_are_made(void **state)
 
 /* ---- a cut that is being copied ---- */
 
-/* Shard 1's part of a cut of step `step`, of which no row is out yet. Any row that is kept for it is too much. */
+/* Shard 1's part of a cut of step `step`; no row of it is out yet. Any row that is kept for it is too much. */
 static void copy_cut(struct rig *c, uint64_t number, uint64_t step)
 {
     struct shard *s = c->node[1].shard;

@@ -99,7 +99,7 @@ static void touches_of_a_part_without_memory_are_not_counted(void **state)
     struct rig_grads early = rig_touch(0, RIG_KEYS, 1), g = rig_touch(0, RIG_KEYS, 1);
     bool fired = true, refused = false;
     for (uint32_t k = 0; k < RIG_KEYS;
-         k += 2) /* those come the first time, beside ones that come again */
+         k += 2) /* those come the first time, together with ones that come again */
         early.touched[0][k] = early.touched[1][k] = false;
     for (long n = 0; fired; n++) {
         struct rig *c =
@@ -168,7 +168,7 @@ static void a_row_that_no_step_touches_is_gone_at_its_clock_and_new_when_touched
     row_model_step(c, &again, &g, 1);
     row_model_check_now(c, &again);
     assert_int_equal(shard_status(s)->rows, 5 * RIG_TABLES);
-    rig_ask(c, 0, 0, 1, 3); /* of what the step has made anew, nothing was there */
+    rig_ask(c, 0, 0, 1, 3); /* the rows that the step has just made did not exist before */
     row_model_check(c, 0, rig_last(c, 0), &none);
     rig_end(c);
 }

@@ -1,4 +1,4 @@
-/* What a shard refuses of rows that are pushed and asked for, and by which words. */
+/* The pushes of rows and requests for rows that a shard refuses, and the words of each refusal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -414,7 +414,7 @@ static void cut(struct fixture *f, uint32_t shard, bool at, uint64_t step)
     shard_on_chief(f->node[shard].shard, at ? FRAME_CUT_AT : FRAME_CUT, at ? &on.base : &m.base);
 }
 
-/* What the first part changes is already too much to keep: the others are decided, and wait until the cut is copied. */
+/* The rows that the first part changes are already too many to keep: the others are decided, and wait until the cut is copied. */
 static void decided_parts_wait_where_too_much_is_kept_for_a_cut(void **state)
 {
     (void)state;

@@ -43,7 +43,7 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
     f->reply_averages = head->averages;
 }
 
-static struct { /* what before_write announced since it was cleared */
+static struct { /* the ranges that before_write announced since it was cleared */
     const float *lo[64];
     uint64_t elems[64];
     int n;
@@ -250,7 +250,7 @@ static void weight_decay_leaves_excluded_tensors_alone(void **state)
     close_fixture(&f);
 }
 
-/* What memory, and bodies on their way, were laid out by. */
+/* Memory, and bodies on their way, were laid out by it. */
 static void takeover_refuses_another_compression_by_its_key(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void enter_refuses_a_codec_that_is_none(void **state)
     }
 }
 
-/* What a restarted chief may say otherwise holds from the next update; all else stays. */
+/* A key that a restarted chief may change has effect from the next update; all else stays. */
 static void takeover_brings_the_run_time_keys(void **state)
 {
     (void)state;
@@ -691,7 +691,7 @@ static void shard_keeps_a_variance_above_0_whoever_is_late(void **state)
     assert_true(*variance == 0.25f * 0.5625f + 0.09375f);
     assert_int_equal(push_value(&f, &peer, 2, CHUNKS, 2, 0, 0), ERR_OK); /* of an empty batch */
     assert_true(*variance == 0.25f * 0.5625f + 0.09375f);
-    assert_true(first_weight(&f) == 0.0625f + 0.09375f); /* those are added as ever */
+    assert_true(first_weight(&f) == 0.0625f + 0.09375f); /* those are added as usual */
     close_fixture(&f);
 }
 
@@ -703,7 +703,7 @@ static bool was_announced(const float *at)
     return false;
 }
 
-/* What a reply is sent from never changes unless that was said before. */
+/* The memory that a reply is sent from never changes without an announcement. */
 static void announces(Gradwire__Update update)
 {
     struct fixture f;

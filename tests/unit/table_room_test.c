@@ -1,4 +1,4 @@
-/* What tables will take: distinct keys of data by a sketch, rows of all data by those of some, bytes by rows. */
+/* The room that tables will take: distinct keys of data by a sketch, rows of all data by those of some, bytes by rows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -205,7 +205,7 @@ static void a_set_of_leaves_is_the_same_unpacked(void **state)
         assert_int_equal(tree_unpack(out, bits, bytes, n - 1), ERR_PROTO);
         assert_int_equal(tree_unpack(out, bits, bytes, n + 1), ERR_PROTO);
         if (bits < 8) {
-            bytes[0] |= (uint8_t)(1u << bits); /* a leaf that is none */
+            bytes[0] |= (uint8_t)(1u << bits); /* a leaf that does not exist */
             assert_int_equal(tree_unpack(out, bits, bytes, n), ERR_PROTO);
         }
     }

@@ -135,7 +135,7 @@ static void it_gives_up_behind_the_bound_later_where_it_is_not_parked(void **sta
     unreached_close(&u);
 }
 
-/* What came meanwhile has not been read. */
+/* Messages that came meanwhile have not been read. */
 static void a_look_that_comes_late_says_nothing(void **state)
 {
     (void)state;

@@ -233,7 +233,7 @@ static void new_rows_have_first_values_and_the_others_what_was_learned(void **st
 
 /* ---- tables ---- */
 
-enum { KEYS = 40000, BUCKET_KEYS = 100, CLOCK = 70 }; /* more rows than are read at once */
+enum { KEYS = 40000, BUCKET_KEYS = 100, CLOCK = 70 }; /* more rows than one read takes */
 static const struct checkpoint_table TABLE[2] = {{"deep", 3, 3, 0}, {"wide", 1, 1, 0}};
 
 static int ascending(const void *a, const void *b)
@@ -296,7 +296,7 @@ static void write_final_tables(uint64_t dense, uint32_t keys)
     row_copy_close(&c);
 }
 
-/* What updates the rows of each in the new job, whose tables stand the other way round: the deep ones row by row. */
+/* The optimizers of each table's rows in the new job, whose tables have the reverse order: the deep ones row by row. */
 static const struct job_table NEXT[2] = {
     {.name = "wide",
      .dim = 1,
@@ -436,7 +436,7 @@ static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
         mem_fail_at(-1);
         manifest_close(&old);
         if (!err)
-            break; /* what could not be allocated was for removing the old cut */
+            break; /* the allocation that failed was for removing the old cut */
         assert_int_equal(err, ERR_NOMEM);
         assert_false(there("checkpoints/cut-0000000008/manifest.gw"));
     }

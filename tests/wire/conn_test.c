@@ -440,7 +440,7 @@ static void the_first_reason_to_close_stays(void **state)
     conn_cork(p.conn);
     assert_int_equal(conn_send(p.conn, FRAME_PULL, NULL, 0, NULL, 0), ERR_OK);
     conn_close(p.conn, ERR_STATE, "first");
-    assert_true(conn_idle(p.conn)); /* what was queued is given back at once */
+    assert_true(conn_idle(p.conn)); /* the queue is freed immediately */
     conn_close(p.conn, ERR_IO, "second");
     conn_finish(p.conn, ERR_IO, "third");
     assert_int_equal(p.closed, 0); /* not inside conn_close */
@@ -761,7 +761,7 @@ static void a_finished_connection_sends_what_is_queued_and_waits_for_the_peer(vo
     fd = -1;
     peer_wait_int(&loop, &p.closed, 1);
     assert_int_equal(p.code, ERR_REFUSED);
-    assert_int_equal(p.n_got, 0); /* what came in meanwhile is thrown away */
+    assert_int_equal(p.n_got, 0); /* frames that came in meanwhile are discarded */
     mem_free(want);
 }
 

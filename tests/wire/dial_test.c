@@ -323,7 +323,7 @@ static void a_peer_that_always_hangs_up_is_dialed_ever_more_slowly(void **state)
 static void a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since(void **state)
 {
     (void)state;
-    struct dialer *d = dial("127.0.0.1:1"); /* is told of tries, and makes none */
+    struct dialer *d = dial("127.0.0.1:1"); /* hears of tries, and makes none */
     struct loop_timer timer;
     int due = 0;
     for (int i = 0; i < DIAL_HOPELESS_TRIES; i++)
@@ -341,7 +341,7 @@ static void a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since(void **s
     dial_free(d);
 }
 
-/* The peer says so, in its answer to a hello. */
+/* The peer refuses, in its answer to a hello. */
 static void refuse(struct dialer *d, Gradwire__Reason reason)
 {
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;

@@ -1,5 +1,5 @@
 /* The beginning of a connection where the processes of a job hold a token, or certificates: common/peers/greeting.h on one
- * side, common/peers/dial.h or a stranger on the other. */
+ * side, common/peers/dial.h or an unauthenticated peer on the other. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
 
-/* Who accepts: one connection at a time. */
+/* The accepting side: one connection at a time. */
 static struct host {
     struct loop loop;
     struct listener listener;
@@ -31,8 +31,9 @@ static struct host {
     struct greeting greeting;
     Gradwire__Hello *hello; /* that came */
     int accepted, heard, taken, closed;
-    struct tls *tls; /* the process's own is that of who dials; NULL: plain */
-    bool forgets;    /* the token */
+    struct tls *
+        tls; /* of the accepting side; the process's own belongs to the connecting side; NULL: plain */
+    bool forgets; /* the token */
     struct job job;
     struct cluster cluster;
 } h;
@@ -342,7 +343,7 @@ static void under_tls_too_the_token_is_asked_for_or_the_dialer_says_so(void **st
     decertify();
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 static int knock(void)
 {

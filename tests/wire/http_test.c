@@ -26,7 +26,7 @@ struct site {
     struct loop_timer heart; /* so that a tick ends */
     uint16_t port;
     const char *not_ready;
-    bool large;     /* an answer that no socket takes at once */
+    bool large;     /* an answer too large for one write */
     int64_t number; /* of the status */
 };
 
@@ -55,7 +55,7 @@ static json_t *on_status(void *ctx)
 {
     const struct site *s = ctx;
     json_t *status = json_pack("{s:s}", "process", "ps 0");
-    if (s->number) /* what changes by itself is no news */
+    if (s->number) /* a value that changes by itself is no news */
         (void)json_object_update_new(
             status, json_pack("{s:I, s:{s:I}}", "number", (json_int_t)s->number, "system",
                               "resident_bytes", (json_int_t)clock_now_ms()));

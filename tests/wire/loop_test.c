@@ -259,7 +259,7 @@ static void a_full_mailbox_refuses_and_frees_the_letter(void **state)
     assert_int_equal(post(&in), ERR_TOOBIG);
     assert_int_equal(freed, 1);
     peer_wait_int(&loop, &in.n, MAILBOX_MAX);
-    assert_int_equal(in.freed_by_reader, MAILBOX_MAX); /* who takes the data frees it */
+    assert_int_equal(in.freed_by_reader, MAILBOX_MAX); /* the reader frees the data that it takes */
     assert_int_equal(freed, 1);
     assert_int_equal(post(&in), ERR_OK);
     mailbox_close(&in.box);

@@ -82,7 +82,7 @@ static int listens_at(const char *address, uint16_t port)
     return fd;
 }
 
-/* Who dialed may know that it is connected before the listener does. */
+/* The connecting side may know that it is connected before the listener does. */
 static int comes_to(int listener)
 {
     peer_wait_fd(listener, POLLIN);
@@ -113,7 +113,7 @@ static void a_name_that_comes_late_and_moves_is_looked_up_at_each_try(void **sta
     peer_wait_int(&loop, &p.opened, 1);
     int fd = comes_to(first);
 
-    atomic_store(&pod_at, "127.0.0.2"); /* made anew; another pod has its address now */
+    atomic_store(&pod_at, "127.0.0.2"); /* created again; another pod has its address now */
     close(fd);
     peer_wait_int(&loop, &p.closed, 1);
     p = (struct peer){.loop = &loop};

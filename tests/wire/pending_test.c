@@ -98,7 +98,7 @@ static bool hung_up(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* Of the connections from first to end these first ones are told of their end, soon, and no other one is. */
+/* Of the connections from first to end exactly these first ones see their end, soon. */
 static void assert_hung_up(int first, int gone, int end)
 {
     for (int i = first; i < end; i++) {

@@ -1,4 +1,4 @@
-/* Two connections of the product face to face under TLS, and strangers against one of them. Certificates are made here. */
+/* Two connections of the product to each other under TLS, and unauthenticated peers to one of them. It makes the certificates. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -34,7 +34,7 @@ enum { HOUR_S = 3600, PATH_BYTES = 200 };
 static char folder[] = "/tmp/gradwire-tls-XXXXXX";
 static struct certs_ca ca, other_ca;
 static struct loop loop;
-static struct peer host, guest; /* who accepts, who dials */
+static struct peer host, guest; /* the accepting and the connecting side */
 static struct tls *host_tls, *guest_tls;
 static struct errmsg e;
 
@@ -565,7 +565,7 @@ static void who_speaks_no_tls_is_told_so_and_tells(void **state)
     assert_string_equal(guest.why, "it does not speak TLS: was it started without --tls_cert?");
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 static int knock(void)
 {
@@ -735,7 +735,7 @@ static void garbage_ends_the_handshake_and_nothing_else(void **state)
     }
 }
 
-/* Who sits between the two, and writes down what the guest says. */
+/* The man in the middle, which records the guest's bytes. */
 static struct {
     int guest, host; /* sockets; -1: closed */
     uint8_t said[64 << 10];
@@ -766,7 +766,7 @@ static void carry_until(const size_t *what, size_t least)
     }
 }
 
-/* A whole session through `between`: the guest is told something, and says one frame. */
+/* A whole session through `between`: the guest receives something, and sends one frame. */
 static void record_a_session(void)
 {
     int listener = peer_listen();
@@ -787,7 +787,7 @@ static void record_a_session(void)
     carry_until(&host.n_over, 1);
 }
 
-/* Whoever sits in between cannot change a byte. */
+/* A man in the middle cannot change a byte. */
 static void a_record_that_was_tampered_with_ends_the_connection(void **state)
 {
     (void)state;
@@ -864,7 +864,7 @@ static bool look(struct tls *t)
     return tls_look(t, looked_ms);
 }
 
-/* As kubelet does it: the three names lead through ..data, which is swapped at once. */
+/* As kubelet does it: the three names lead through ..data, which is swapped atomically. */
 static void swap_to(const char *version)
 {
     (void)unlink(path("..data_tmp"));

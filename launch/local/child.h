@@ -1,4 +1,4 @@
-/* A program in a process of its own: fork, exec, signal. What local.c and runner.c start. */
+/* Child processes: fork, exec, signal. local.c and runner.c start the job's processes with it. */
 #ifndef GRADWIRE_LAUNCH_LOCAL_CHILD_H
 #define GRADWIRE_LAUNCH_LOCAL_CHILD_H
 
@@ -11,39 +11,40 @@
 
 enum { CHILD_EXIT_NO_EXEC = 127 };
 
-/* A command line that grows, NULL at its end; a failed allocation sticks. All zero at first. */
+/* A growing command line, NULL-terminated. A failed allocation is remembered. Begins as zeros. */
 struct args {
     char **argv; /* free with argv_free */
     size_t n;
     bool failed;
 };
 void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void argv_free(char **argv); /* NULL is ignored */
+void argv_free(char **argv); /* takes NULL, too */
 
-/* Descriptors that a process is handed; -1: none. */
+/* Descriptors that a process inherits; -1: none. */
 struct handed {
     int listen, http, progress;
 };
-/* The flags that name them to the process. */
+/* Add the flags that tell the process the numbers of its descriptors. */
 void args_add_handed(struct args *a, const struct handed *fds);
 
 struct child {
     char *const *argv; /* NULL-terminated */
     struct handed handed;
-    int out_fd;        /* its stdout and stderr */
-    const char *token; /* written to its standard input; NULL: that is empty */
-    bool again;        /* it ran before, in this job */
+    int out_fd;        /* stdout and stderr of the child */
+    const char *token; /* written to the child's standard input; NULL: standard input is empty */
+    bool again;        /* a restart in the same job */
 };
 
-/* Start it in a process group of its own, registered with the guardian. A program that cannot be
- * executed ends with CHILD_EXIT_NO_EXEC and says why on out_fd. Errors: ERR_IO. */
+/* Start the child in its own process group, registered with the guardian. If the program cannot be executed, the child
+ * writes the reason to out_fd and exits with CHILD_EXIT_NO_EXEC. Errors: ERR_IO. */
 enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g,
                      struct errmsg *e) MUST_CHECK;
 
-/* What processes inherit: BLAS on one thread each (the compute threads are ours), and no identity but the flags'. */
+/* Set the environment that children inherit: BLAS uses one thread, because gradwire has its own compute threads, and
+ * TF_CONFIG, which could contradict the flags of a process, is removed. */
 void child_set_environment(void);
 
-/* Signal its process group; nothing if pid is 0. */
+/* Signal the child's process group. Does nothing if pid is 0. */
 void child_signal(pid_t pid, int sig);
 
 #endif

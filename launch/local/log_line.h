@@ -1,4 +1,4 @@
-/* A line of a process's log (common/base/log.h), as text or as JSON: its level and what it says. No I/O. */
+/* Parses a line of a process's log (common/base/log.h), in text or JSON format: level and text. No I/O. */
 #ifndef GRADWIRE_LAUNCH_LOCAL_LOG_LINE_H
 #define GRADWIRE_LAUNCH_LOCAL_LOG_LINE_H
 
@@ -10,10 +10,10 @@ enum { LOG_LINE_TEXT_BYTES = 440 };
 
 struct log_line {
     enum log_level level;
-    char text[LOG_LINE_TEXT_BYTES]; /* without time, level and process; cut where it does not fit */
+    char text[LOG_LINE_TEXT_BYTES]; /* without time, level and process; truncated to fit */
 };
 
-/* False: it is no line of ours (a library printed it, say), and *l is unchanged. */
+/* False: the line has another format, for example because a library printed it; *l is unchanged. */
 bool log_line_parse(struct log_line *l, const char *line);
 
 #endif

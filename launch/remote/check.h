@@ -1,5 +1,5 @@
-/* What a runner looks at on its own host before a job begins, and says in its answer. Blocks: reads
- * files, connects. Each problem is a text without the host's name. */
+/* A runner's checks of its own host before a job begins, as JSON answers. All functions block: they read files and connect.
+ * Each problem is a text without the host's name. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_CHECK_H
 #define GRADWIRE_LAUNCH_REMOTE_CHECK_H
 
@@ -17,15 +17,15 @@ json_t *check_clock(void);
 /* {"what": "check", "job": path, "job_sha256": hex, "sets": [..], "programs": [path, ..],
  *  "data": bool, "tls": {"cert": path, "key": path, "ca": path, "names": text, "address": "host:0"},
  *  "crew": [ps, workers, evaluators, all ps, all workers]}
- * -> {"data_sha256": hex, "warnings": [..]}: over names and sizes of what the data keys name; what the look at model and memory
- * found unwise (launch/local/ahead.h). */
+ * -> {"data_sha256": hex, "warnings": [..]}: a hash of the names and sizes of the files that the data keys name; warnings of
+ * the checks of model and memory (launch/local/ahead.h). */
 json_t *check_job(const json_t *ask);
-/* {"what": "reach", "addresses": ["host:port", ..]}: can each be connected to from here? */
+/* {"what": "reach", "addresses": ["host:port", ..]}: checks that this host can connect to each address. */
 json_t *check_reach(const json_t *ask);
-/* {"what": "shared", "path": path, "text": text}: is this file here, with this in it? */
+/* {"what": "shared", "path": path, "text": text}: checks that this file exists here and has this text. */
 json_t *check_shared(const json_t *ask);
 
-/* SHA-256 of a file as hex. False: it cannot be read. */
+/* hex = the SHA-256 of a file. False: the file cannot be read. */
 bool check_hash_file(const char *path, char hex[static SHA256_HEX_BYTES]);
 
 #endif

@@ -1,4 +1,4 @@
-/* What fleet.c (the run) and fleet_check.c (before it) share. */
+/* The state that fleet.c (during the run) and fleet_check.c (before the run) share. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
 #define GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
 
@@ -10,7 +10,7 @@
 #include "launch/remote/link.h"
 #include "launch/remote/web.h"
 
-/* A worker that is the chief has both bits. */
+/* Bits for roles. A worker that is the chief has both bits. */
 enum {
     RUNS_CHIEF = 1 << ROLE_CHIEF,
     RUNS_WORKER = 1 << ROLE_WORKER,
@@ -18,34 +18,34 @@ enum {
     RUNS_EVALUATOR = 1 << ROLE_EVALUATOR
 };
 
-/* One line of the hosts file that has processes. */
+/* A line of the hosts file. */
 struct remote {
     struct fleet *fleet;
     const struct host_line *line;
-    uint32_t index; /* of the line */
+    uint32_t index; /* index of the line */
     uint32_t n;     /* processes */
-    unsigned runs;  /* RUNS_* of their roles */
+    unsigned runs;  /* RUNS_* bits of their roles */
     struct link link;
-    char *command;          /* for the remote shell */
-    char program[PATH_MAX]; /* the launcher there */
+    char *command;          /* the remote shell's command */
+    char program[PATH_MAX]; /* path of the launcher on that host */
     struct site site;
     char tls_file[3][PATH_MAX]; /* of site.tls */
-    struct event *again;        /* when the link is opened again */
+    struct event *again;        /* timer for the next attempt to connect */
     int64_t again_ms, lost_ms;
-    char said[LINK_WORDS_BYTES + 128]; /* why it was last said to be away */
-    bool settled;                      /* its ports are bound: processes may start */
+    char said[LINK_WORDS_BYTES + 128]; /* the last logged reason for its loss */
+    bool settled;                      /* its ports are bound: processes can start */
     /* before the run */
     bool failed, asked, answered;
     int64_t asked_ms, answered_ms; /* CLOCK_REALTIME */
     json_t *answer;
-    char data_hash[SHA256_HEX_BYTES]; /* "": it needs no data */
+    char data_hash[SHA256_HEX_BYTES]; /* "": no process there needs data */
 };
 
-/* Where one process is kept. */
+/* The remote part of one process. */
 struct remote_place {
     struct remote *remote;
-    uint32_t index; /* of the crew */
-    uint16_t port;  /* 0: none bound yet */
+    uint32_t index; /* index in the crew */
+    uint16_t port;  /* 0: not bound yet */
     bool sent;      /* the runner was told to start it */
     int log_fd;     /* -1: closed */
 };
@@ -55,9 +55,9 @@ struct fleet {
     const char *rsh;
     char cwd[PATH_MAX];
     char *job_hash;
-    struct remote *remote; /* of each line of the hosts file; those without processes have n = 0 */
-    struct remote_place *place; /* of each process */
-    bool running;               /* checked: from here on a link that is down is opened again */
+    struct remote *remote;      /* (lines of the hosts file); n is 0 for a line without processes */
+    struct remote_place *place; /* (processes) */
+    bool running; /* the checks are over: from now on a lost connection is opened again */
     bool closed;
     struct problems *problems; /* before the run */
     const struct process_events *events;
@@ -65,17 +65,17 @@ struct fleet {
     const struct guardian *guardian;
     struct web web;
     bool has_door;
-    struct listener door;  /* where browsers come to the page */
-    struct loop door_loop; /* config.base, as the listener wants it */
+    struct listener door;  /* accepts browsers for the job's page */
+    struct loop door_loop; /* config.base in the form that the listener needs */
 };
 
-/* Open the link. Errors: ERR_IO, ERR_NOMEM. */
+/* Connect to the host. Errors: ERR_IO, ERR_NOMEM. */
 enum err remote_open(struct remote *c, struct errmsg *e) MUST_CHECK;
-/* Ask the runner; the answer comes to remote_answered or, before the run, to c->answer. */
+/* Send the runner a request. The answer goes to remote_answered or, before the run, to c->answer. */
 void remote_ask(struct remote *c, json_t *take_ask);
-/* {"what": "bind"} for all processes of the host, on the ports that they had. */
+/* Make the request {"what": "bind"} for all processes of the host, with their previous ports. */
 json_t *remote_ask_bind(struct remote *c);
-/* Before the run: something is wrong with this host. */
+/* Before the run: add a problem of this host. */
 void remote_problem(const struct remote *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

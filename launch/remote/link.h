@@ -1,10 +1,10 @@
-/* The launcher's line to one host: a remote shell that runs a runner there (runner.h), what they
- * say (talk.h), and a heartbeat.
+/* The launcher's connection to one host: a remote shell that executes a runner there (runner.h), messages (talk.h), and a
+ * heartbeat.
  *
- * Happy path: link_open -> the runner says READY -> messages -> link_free. Failure modes: the shell
- * cannot be started, ends, prints no runner's hello, says no READY within LINK_READY_MS, or is
- * silent for TALK_SILENCE_MS while it is not busy: the link is down, its shell is killed, and the owner is told why, with
- * what the shell said last. Whether it is opened again is the owner's. */
+ * Happy path: link_open -> the runner sends READY -> messages -> link_free.
+ * Failure modes: the shell cannot be started, ends, does not print a runner's hello, sends no READY within LINK_READY_MS, or
+ * is silent for TALK_SILENCE_MS while it is not busy. Then the link is down: its shell is killed, and the owner gets the
+ * reason, with the shell's last output. The owner decides if it opens the link again. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_LINK_H
 #define GRADWIRE_LAUNCH_REMOTE_LINK_H
 
@@ -17,7 +17,7 @@
 #include "common/base/err.h"
 #include "launch/remote/talk.h"
 
-/* A runner waits up to DIRLOCK_WAIT_S for the end of a former one. */
+/* A runner waits up to DIRLOCK_WAIT_S for the end of an earlier one. */
 enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };
 
 #define LINK_RSH_DEFAULT                                                                           \
@@ -26,7 +26,7 @@ enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };
 
 struct link_ops {
     void (*ready)(void *arg, const json_t *about);
-    /* False: it makes no sense; the link goes down. */
+    /* False: the message is invalid; the link goes down. */
     bool (*message)(void *arg, enum talk_type type, uint32_t process, const char *data,
                     size_t bytes);
     void (*down)(void *arg, const char *why);
@@ -39,29 +39,29 @@ struct link {
     const struct link_ops *ops;
     void *arg;
     enum link_state state;
-    pid_t pid; /* of the remote shell; 0: none */
+    pid_t pid; /* the remote shell; 0: none */
     struct talk talk;
     int errors_fd;
     struct event *errors, *tick;
     int64_t opened_ms, pinged_ms, ticked_ms;
-    bool busy; /* the owner has asked what takes the runner long, and has a bound of its own */
-    char words[LINK_WORDS_BYTES]; /* the last line that the shell said on stderr */
+    bool busy; /* a request takes the runner long; the owner has its own deadline */
+    char words[LINK_WORDS_BYTES]; /* the last line of the shell's stderr */
     char line[LINK_WORDS_BYTES];
     size_t line_n;
 };
 
-/* Errors: ERR_NOMEM. */
+/* Initialize; the link is down. Errors: ERR_NOMEM. */
 enum err link_init(struct link *l, struct event_base *base, const struct link_ops *ops,
                    void *arg) MUST_CHECK;
-/* Start `rsh name command`: rsh is split at blanks. Errors: ERR_IO, ERR_NOMEM; it is down then. */
+/* Start `rsh name command`; rsh is split at blanks. Errors: ERR_IO, ERR_NOMEM: the link is down. */
 enum err link_open(struct link *l, const char *rsh, const char *name, const char *command,
                    struct errmsg *e) MUST_CHECK;
-/* Down at once, without a word to the owner; the shell is killed. */
+/* Take the link down immediately, without a callback; the shell is killed. */
 void link_drop(struct link *l);
-/* The shell was reaped by the caller of wait(2): true if it was this link's. */
+/* The caller has reaped this pid. True: it was this link's shell. */
 bool link_reaped(struct link *l, pid_t pid);
-/* The runner's input closes: it ends what it runs. Then link_wait, which kills the shell
- * LINK_CLOSE_MS after `began_ms`; then link_free. */
+/* Close the runner's input, so that it ends its processes. Next call link_wait, which kills the shell LINK_CLOSE_MS after
+ * `began_ms`, then link_free. */
 void link_hang_up(struct link *l);
 void link_wait(struct link *l, int64_t began_ms);
 void link_free(struct link *l);

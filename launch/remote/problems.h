@@ -1,4 +1,4 @@
-/* What is wrong with a job's hosts, one line for each: all of it is told before anything starts. */
+/* The problems of a job's hosts, one line each. All are reported before any process starts. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
 #define GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
 
@@ -8,7 +8,7 @@
 
 struct problems {
     size_t n;
-    char **line; /* lines that found no memory are counted, and missing here */
+    char **line; /* lines lost for lack of memory are counted, and missing here */
     size_t kept;
 };
 

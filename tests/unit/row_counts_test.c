@@ -1,4 +1,5 @@
-/* The counts of a table's rows (created, evicted, refused): updated with each part's update, and kept in manifests. */
+/* The counts of a table's rows: present, admitted, refused, dropped and evicted ones. Each part's update counts them, and
+ * manifests keep them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

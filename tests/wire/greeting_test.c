@@ -31,9 +31,8 @@ static struct host {
     struct greeting greeting;
     Gradwire__Hello *hello; /* that came */
     int accepted, heard, taken, closed;
-    struct tls *
-        tls; /* of the accepting side; the process's own belongs to the connecting side; NULL: plain */
-    bool forgets; /* the token */
+    struct tls *tls; /* NULL: plain; the connecting side has the process's own */
+    bool forgets;    /* the token */
     struct job job;
     struct cluster cluster;
 } h;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Raw CSV files -> OUT/train-N.csv.gz and OUT/eval.csv.gz: headers and empty lines go, each EVAL_OF-th row is kept apart.
-# What is there already is replaced when all is written, not before; started again it begins anew.
+# Turn raw CSV files into OUT/train-N.csv.gz and OUT/eval.csv.gz. Headers and empty lines are removed, and each
+# EVAL_OF-th row goes to the evaluation file. Earlier output is replaced only when all new files are written; a second
+# start repeats all work.
 set -eu
 : "${RAW:=/data/raw}" "${OUT:=/data}" "${HEADER_LINES:=1}" "${EVAL_OF:=10}" "${PARTS:=8}"
 
@@ -8,7 +9,7 @@ rm -rf "$OUT/.new"
 mkdir "$OUT/.new"
 for file in "$RAW"/*.csv "$RAW"/*.csv.gz; do
     [ -e "$file" ] || continue
-    gzip -dcf "$file" >"$OUT/.new/file" # no pipe: a file that is cut off ends it here
+    gzip -dcf "$file" >"$OUT/.new/file" # no pipe, so a truncated file ends the script here
     tail -n "+$((HEADER_LINES + 1))" "$OUT/.new/file" >>"$OUT/.new/rows"
 done
 touch "$OUT/.new/rows"

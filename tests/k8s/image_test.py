@@ -51,8 +51,8 @@ class PrintTest(unittest.TestCase):
 
     def test_flags_that_are_none_are_refused(self):
         for words, says in ((["--engine", "docker"], "buildah or podman"), (["--tagg=x"], "--tagg: no such flag"),
-                            (["--tag"], "--tag wants a value"), (["--programs", "/nowhere"], "no build's folder"),
-                            (["--programs", facts.BUILD], "docker compiles them")):
+                            (["--tag"], "--tag: a value is missing"), (["--programs", "/nowhere"], "not a build directory"),
+                            (["--programs", facts.BUILD], "docker compiles the programs")):
             got = self.image("--print", *words)
             self.assertEqual(got.returncode, 2)
             self.assertIn(says, got.stderr)

@@ -28,7 +28,7 @@ FOLDER = facts.ROOT / "k8s/tfjob/components/monitoring"
 NAME = re.compile(r"\b(?:gradwire|process)_[a-z0-9_]+\b")
 SCRAPE_S = 1
 # An evaluator evaluates, `auto` may have no use for a codec that loses, and perhaps nothing limits memory.
-EMPTY_HERE = {"Evaluation by the chief", "What compression loses", "Memory by limit"}
+EMPTY_HERE = {"Evaluation by the chief", "What compression loses", "Memory, share of the limit"}
 
 
 def rule_groups():

@@ -5,7 +5,7 @@ app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: {{ .root.Release.Name }}
 {{- end }}
 
-{{- /* One replica type: .root, .kind, .component, .replicas, .of (its values), .reads (data), .writes (the job's folder), .logs */}}
+{{- /* One replica type: .root, .kind, .component, .replicas, .of (its values), .reads (data), .writes (output directory), .logs */}}
 {{- define "gradwire.replica" -}}
 {{- $v := .root.Values -}}
 {{- $args := list -}}

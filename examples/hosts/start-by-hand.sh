@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Start what runs on this host of a job on several hosts, without a launcher: run the same line on every host.
+# Start a job's processes on this host, without a launcher. Run the same line on every host of the job.
 #
 #   start-by-hand.sh JOB DIR PS WORKERS [FLAG]...
 #
 #   examples/hosts/start-by-hand.sh examples/mnist/mlp.yaml /shared/runs/mlp \
 #       node1:7000,node2:7000 node1:7100,node2:7100,node3:7100 --token_file=/shared/secret
 #
-# PS and WORKERS are host:port, with commas between them: the same on all hosts, in the same order. The first worker is
-# the chief. Those whose host is this one are started here; MY_HOST=NAME says which that is, where its own names and
-# addresses do not. DIR is on storage that the hosts share. Every FLAG goes to each process: --help of the programs
-# lists them. Give --token_file=FILE, the same secret for all, or --auth=none: then whoever reaches a port may speak to it.
+# JOB      the job file
+# DIR      the output directory, on storage that the hosts share
+# PS       host:port of every ps, separated by commas: the same on all hosts, in the same order
+# WORKERS  the same for the workers; the first one is the chief
+# FLAG     a flag for every process; build/ps/ps --help and build/worker/worker --help list the flags
 #
-# Logs are in DIR/by-hand. Ctrl-C and SIGTERM are passed on: the job ends after a checkpoint, and the same lines let it
-# go on. Nothing is started again: where that is wanted, let a supervisor start each process by its own line (a signal,
-# or an exit of 128 and more, asks for it), or use gradwire train --hosts. The exit code is the first that is not 0.
+# Give --token_file=FILE with the same secret on all hosts. With --auth=none instead, everybody who reaches a port can connect.
+#
+# The script starts the processes whose host is this host. If it does not recognize this host, set MY_HOST=NAME to the name
+# that PS and WORKERS use.
+#
+# Logs are in DIR/by-hand. The script passes Ctrl-C and SIGTERM on: the job ends after a checkpoint, and the same lines resume it.
+# The script restarts no process. If you need that, run each process under a supervisor that restarts it after a signal or an
+# exit code of 128 or more; or use gradwire train --hosts. The script's exit code is the first exit code that is not 0.
 set -euo pipefail
 
 [[ $# -ge 4 ]] || {
@@ -26,7 +32,7 @@ here=$(dirname "$(readlink -f "$0")")
 own=" ${MY_HOST:-localhost 127.0.0.1 $(hostname) $(hostname -f 2>/dev/null || true) $(hostname -I 2>/dev/null || true)} "
 pids=()
 
-program() { # NAME: built in this source tree, or installed with this script
+program() { # NAME: from this source tree's build, or installed with this script
     local path
     for path in "${GRADWIRE_BUILD:-$here/../../build}/$1/$1" "$here/../../../../bin/gradwire-$1"; do
         if [[ -x $path ]]; then
@@ -34,7 +40,7 @@ program() { # NAME: built in this source tree, or installed with this script
             return
         fi
     done
-    echo "the program of a $1 is not there: ./gradwire build makes it" >&2
+    echo "there is no program for $1 in ${GRADWIRE_BUILD:-$here/../../build}; run ./gradwire build" >&2
     return 2
 }
 
@@ -61,14 +67,14 @@ trap 'kill -TERM "${pids[@]}" 2>/dev/null || true' INT TERM
 start_here ps "$ps" "$ps_hosts" "$@"
 start_here worker "$worker" "$worker_hosts" "$@"
 [[ ${#pids[@]} -gt 0 ]] || {
-    echo "none of $ps_hosts,$worker_hosts is this host (${own# })" >&2
+    echo "no address of $ps_hosts,$worker_hosts is this host (${own# }); set MY_HOST to its name in these lists" >&2
     exit 2
 }
 code=0
 for pid in "${pids[@]}"; do
     ended=0
     wait "$pid" || ended=$?
-    while kill -0 "$pid" 2>/dev/null; do # it was a signal that ended the wait
+    while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the process
         ended=0
         wait "$pid" || ended=$?
     done

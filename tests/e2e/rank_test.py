@@ -167,7 +167,7 @@ class HostsTest(TrainCase):
     def test_the_script_says_where_it_starts_nothing(self):
         env = dict(os.environ, GRADWIRE_BUILD=str(LAUNCH.parents[1]))
         got = Process(self, [SCRIPT, self.JOB, self.out, "elsewhere:1", "elsewhere:2"], "script", env).wait(2)
-        self.assertIn("none of elsewhere:1,elsewhere:2 is this host", got.last_line())
+        self.assertIn("no address of elsewhere:1,elsewhere:2 is this host", got.last_line())
         self.assertIn("run the same line on every host", Process(self, [SCRIPT], "script", env).wait(2).log())
 
 

@@ -13,18 +13,18 @@ import pages  # noqa: E402
 from cluster import TSAN  # noqa: E402
 from page_case import PageCase, each_page  # noqa: E402
 
-CLICKS, CSV = "docs/guides/clicks.md", "docs/guides/your-own-csv.md"
+CLICKS, CSV, PREDICT, NUMBER = (f"docs/guides/{name}.md" for name in ("clicks", "your-own-csv", "predict-csv", "predict-a-number"))
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class PagesTest(PageCase):
     def follow(self, page):
         super().follow(page)
-        {CLICKS: self.clicks, CSV: self.csv}.get(page, list)()
+        {CLICKS: self.clicks, PREDICT: self.predict, NUMBER: self.number}.get(page, list)()
 
     def scored(self):
-        """The output of each command that scores."""
-        return [output for block, output in self.outputs if "2>&1" in block.text]
+        """The output of the last command that scores."""
+        return [output for block, output in self.outputs if re.search(r"^python3 score", block.text, re.M)][-1]
 
     def evaluated(self, output="run"):
         return json.loads((self.tmp / output / "summary.json").read_text())["eval"]
@@ -33,19 +33,19 @@ class PagesTest(PageCase):
         return len((self.tmp / "scores.txt").read_text().split())
 
     def clicks(self):
-        (said,) = self.scored()
-        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", said).groups()
+        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", self.scored()).groups()
         self.assertAlmostEqual(float(logloss), self.evaluated()["logloss"], delta=1e-5)
         self.assertAlmostEqual(float(auc), self.evaluated()["auc"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
 
-    def csv(self):
-        classes, number = self.scored()
-        rows, accuracy = re.match(r"(\d+) rows, accuracy (\S+)\n", classes).groups()
+    def predict(self):
+        rows, accuracy = re.match(r"(\d+) rows, accuracy (\S+)\n", self.scored()).groups()
         self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
-        error = re.fullmatch(r"\d+ rows, mean absolute error (\S+)\n", number)[1]
-        self.assertAlmostEqual(float(error), self.evaluated("prices")["mean_absolute_error"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
+
+    def number(self):
+        error = re.fullmatch(r"\d+ rows, mean absolute error (\S+)\n", self.scored())[1]
+        self.assertAlmostEqual(float(error), self.evaluated("prices")["mean_absolute_error"], delta=1e-5)
 
 
 class FormTest(unittest.TestCase):

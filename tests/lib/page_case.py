@@ -170,7 +170,11 @@ class PageCase(Case):
             if path in block.text:
                 if not os.environ.get("GRADWIRE_DATA"):
                     return "GRADWIRE_DATA is not set: it names the folder with the data sets"
-                self.give(self.tmp / path, pathlib.Path(os.environ["GRADWIRE_DATA"]) / source)
+                found = sorted(pathlib.Path(os.environ["GRADWIRE_DATA"]).glob(source))
+                if not found:
+                    return f"GRADWIRE_DATA has no {source}"
+                for number, each in enumerate(found, 1):
+                    self.give(self.tmp / path.replace("*", str(number)), each)
         return None
 
     def give(self, path, source):
@@ -191,6 +195,9 @@ class PageCase(Case):
         return out, both
 
     def follow(self, page):
+        """A page that continues another one runs in the directory in which that one has run."""
+        for before in pages.continues(page):
+            self.follow(before)
         blocks, _ = pages.split((ROOT / page).read_text())
         tables = [entry for entry in pages.not_run()[0] if entry.page == page and not (self.SLOW and entry.slow)]
         files = {entry.begins: entry.instead for entry in pages.data()[0] if entry.page == page}

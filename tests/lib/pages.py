@@ -10,6 +10,8 @@
     ```usage       a synopsis: not run
     ```LANG        a fragment, of one of FRAGMENTS: not run
 
+A page with a line "<!-- continues: PAGE -->" runs in the directory in which PAGE, of the same directory of pages, has run.
+
 In output a line "..." stands for any lines, and "..." at a line's end for the rest of it. Output is what a command writes to stdout,
 or to stdout and stderr together.
 
@@ -22,10 +24,13 @@ import re
 
 ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 NOT_RUN, DATA = "tests/e2e/pages_not_run.txt", "tests/e2e/pages_data.txt"
-GLOBS = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/reference/*.md", "examples/*/README.md", "k8s/README.md")
+GLOBS = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/reference/*.md", "examples/README.md",
+         "examples/*/README.md", "k8s/README.md")
 FRAGMENTS = ("yaml", "json", "python", "c", "log", "usage")
 FENCE = re.compile(r"^( *)(```+)(.*)$")
 ITEM = re.compile(r"^( *)([-*+]|\d+[.)])( +)\S")
+
+CONTINUES = re.compile(r"^<!-- continues: (\S+) -->$", re.M)
 
 
 class Block:
@@ -89,6 +94,12 @@ def split(text):
     return blocks, errors
 
 
+def continues(page, root=ROOT):
+    """The pages, relative to `root`, that must run in the same directory before `page` does."""
+    path = pathlib.Path(page)
+    return [str(path.parent / name) for name in CONTINUES.findall((pathlib.Path(root) / path).read_text())]
+
+
 def form(blocks):
     """(line, what is wrong) of a page's blocks by the conventions above."""
     before = None
@@ -134,6 +145,8 @@ def check(root=ROOT):
     found = {page: split((pathlib.Path(root) / page).read_text()) for page in pages(root)}
     for page, (blocks, bad) in found.items():
         errors += [f"{page}:{line}: {text}" for line, text in sorted([*bad, *form(blocks)])]
+        errors += [f"{page}: it continues {before}, and no such page has commands" for before in continues(page, root)
+                   if not any(block.is_run() for block in found.get(before, ([], []))[0])]
     for entry in left_out:
         blocks = [block for block in found.get(entry.page, ([], []))[0] if block.is_run()]
         if not any(entry.matches(block) for block in blocks):

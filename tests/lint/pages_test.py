@@ -104,6 +104,13 @@ class FormTest(unittest.TestCase):
         self.write(pages.DATA, "README.md | other | x\n")
         self.red(f"{pages.DATA}:1: no sh block of README.md names other")
 
+    def test_a_page_that_continues_another_one(self):
+        self.write("docs/guides/c.md", "# C\n\n<!-- continues: b.md -->\n\n```sh\nls\n```\n")
+        self.assertEqual(pages.continues("docs/guides/c.md", self.root), ["docs/guides/b.md"])
+        self.red()
+        self.write("docs/guides/c.md", "# C\n\n<!-- continues: no.md -->\n")
+        self.red("docs/guides/c.md: it continues docs/guides/no.md, and no such page")
+
 
 class OutputTest(unittest.TestCase):
     def same(self, said, shown, language="text"):

@@ -22,13 +22,13 @@
 enum {
     CONTROL_SAY_EVERY_MS = 10000,
     CONTROL_LOGS_MAX = 4096,
-    CONTROL_LOGS_NAMED = 16 /* where none is of the wanted name */
+    CONTROL_LOGS_NAMED = 16 /* log names in an error message */
 };
 
 /* ---- stop ---- */
 
-/* A pidfd of DIR's launcher, checked after it was opened, so that no other process of that number
- * is hit. -1: no launcher. */
+/* A pidfd of DIR's launcher; -1: no launcher runs. The pid is checked after the pidfd is open, so that no other process with
+ * the same pid gets the signal. */
 static int control_launcher(const char *dir, pid_t *pid)
 {
     bool ours;
@@ -50,7 +50,7 @@ static void control_wait(int pidfd, const char *dir)
             (void)fprintf(stderr, "gradwire: %s is still ending\n", dir);
 }
 
-/* A job without a launcher runs in DIR: its processes belong to what started them. */
+/* True: a job without a launcher runs in DIR, so whatever started its processes must end them. */
 static bool control_is_others(const char *dir)
 {
     struct job_dir d;
@@ -122,7 +122,7 @@ static int control_by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The wanted logs in order of their names; how many. */
+/* Find the wanted logs, sorted by name. Returns their number. */
 static size_t control_find_logs(const char *dir, const char *const *wanted, char **found,
                                 size_t max)
 {
@@ -139,7 +139,7 @@ static size_t control_find_logs(const char *dir, const char *const *wanted, char
     return n;
 }
 
-/* What was asked for, and what there is. */
+/* Print the requested name that has no log, and the existing names. */
 static void control_no_log(const char *dir, const char *const *wanted)
 {
     const char *any = NULL;

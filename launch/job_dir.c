@@ -43,9 +43,9 @@ const char *job_dir_given(const char *command, int argc, char **argv)
     return NULL;
 }
 
-/* ---- what started it ---- */
+/* ---- the program that started the job ---- */
 
-/* At the beginning of DIR/name; 0: none. */
+/* The pid at the beginning of DIR/name; 0: none. */
 static long pid_in(const char *dir, const char *name)
 {
     char path[PATH_MAX];
@@ -71,7 +71,7 @@ static bool is_launcher(const char *dir, long pid)
     return pid != 0 && (found == pid || pid_in(dir, RUNDIR_LAUNCHER) == pid);
 }
 
-/* Is the program of a process of this host a launcher? True where that cannot be told. */
+/* True: the process on this host executes a launcher, or its program is unknown. */
 static bool runs_launcher(pid_t pid)
 {
     char link[64], program[PATH_MAX + 1];
@@ -80,21 +80,21 @@ static bool runs_launcher(pid_t pid)
     if (n <= 0)
         return true;
     program[n] = 0;
-    char *gone = strstr(program, " (deleted)"); /* an upgrade has replaced it */
+    char *gone = strstr(program, " (deleted)"); /* an upgrade has replaced the file */
     if (gone)
         *gone = 0;
     const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
     return strcmp(name, "launch") == 0 || strcmp(name, "gradwire-launch") == 0;
 }
 
-/* No launcher's, though DIR has processes/, which a former launcher made. A launcher writes RUNDIR_LAUNCHER just after it
- * has taken the lock; 0.1.0 wrote none. */
+/* True: the holder is not a launcher, although DIR has processes/ from an earlier launcher. A launcher writes
+ * RUNDIR_LAUNCHER immediately after it has taken the lock; release 0.1.0 did not write it. */
 static bool is_others(const struct job_dir *d, const char *dir, long pid)
 {
     return d->lives ? !runs_launcher(d->holder) : pid != 0 && pid_in(dir, RUNDIR_LAUNCHER) != 0;
 }
 
-/* The first worker of the attempt; *chief is unchanged where it has not come. */
+/* Find the attempt's first worker. False: its file does not exist yet; *chief is unchanged. */
 static bool find_chief(const char *folder, struct rendezvous_rank *chief)
 {
     struct rendezvous_rank r;
@@ -123,7 +123,7 @@ void job_dir_look(struct job_dir *d, const char *dir)
         d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
 }
 
-/* ---- by when its files were written ---- */
+/* ---- modification times ---- */
 
 static bool is_older(const struct timespec *a, const struct timespec *b)
 {

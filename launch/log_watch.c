@@ -11,9 +11,9 @@
 #include "launch/local/log_line.h"
 
 struct log_place {
-    off_t at; /* read up to here: the beginning of a line */
+    off_t at; /* offset up to which the log was read; the beginning of a line */
     int64_t error_ms;
-    char error[LOG_LINE_TEXT_BYTES]; /* "": none waits to be repeated */
+    char error[LOG_LINE_TEXT_BYTES]; /* an error that may be repeated later; "": none */
 };
 
 /* ---- one log ---- */
@@ -32,7 +32,8 @@ static void log_watch_on_line(struct log_watch *l, uint32_t i, const char *line)
     }
 }
 
-/* The whole lines of these bytes; how many bytes they have. Without any all are taken: no line of ours is so long. */
+/* Process the complete lines of these bytes. Returns their bytes. If no line is complete, all bytes are skipped, because
+ * gradwire's own lines are never so long. */
 static size_t log_watch_lines(struct log_watch *l, uint32_t i, char *bytes, size_t n)
 {
     size_t at = 0;
@@ -51,7 +52,7 @@ static void log_watch_read(struct log_watch *l, uint32_t i)
     const char *path = l->crew->process[i].log;
     if (stat(path, &s) != 0)
         return;
-    if (s.st_size < log->at) /* cut, as logrotate's copytruncate does */
+    if (s.st_size < log->at) /* truncated, as by logrotate's copytruncate */
         log->at = 0;
     if (s.st_size == log->at)
         return;
@@ -66,7 +67,7 @@ static void log_watch_read(struct log_watch *l, uint32_t i)
     (void)close(fd);
 }
 
-/* Its process goes on after an error: that is news, too. */
+/* Repeat an error if its process still runs. */
 static void log_watch_old_error(struct log_watch *l, uint32_t i)
 {
     struct log_place *log = &l->log[i];

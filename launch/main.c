@@ -1,5 +1,5 @@
-/* What `./gradwire train|rank|status|stop|logs|old` executes; the runner, which `train --hosts` starts on
- * other hosts; and the guardian, which is this program under its own name. */
+/* The program behind `./gradwire train|rank|status|stop|logs|old`. It is also the runner that `train --hosts` starts on other
+ * hosts, and, under another name, the guardian. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ static const struct command {
                 {"old", old_main}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* Others of the front door, which is a script. */
+/* Commands that the script ./gradwire handles itself. */
 static const char *const others[] = {"doctor", "lr-finder", "build", "setup", "install",
                                      "test",   "bench",     "image", "help"};
 
-/* The names that other programs have for it. */
+/* Other programs' names for gradwire's commands. */
 static const struct {
     const char *word, *command;
 } meanings[] = {

@@ -16,7 +16,7 @@ enum {
     MONITOR_EPOCH_BYTES = 900
 };
 
-/* ---- kept ---- */
+/* ---- processes/progress.json ---- */
 
 void monitor_save(struct monitor *m)
 {
@@ -35,7 +35,7 @@ void monitor_save(struct monitor *m)
     m->saved_ms = clock_now_ms();
 }
 
-/* At most once in MONITOR_SAVE_EVERY_MS. */
+/* Save at most once per MONITOR_SAVE_EVERY_MS. */
 void monitor_keep(struct monitor *m)
 {
     struct timeval after = clock_timeval(m->saved_ms + MONITOR_SAVE_EVERY_MS - clock_now_ms());
@@ -49,7 +49,7 @@ static void on_save(evutil_socket_t fd, short what, void *arg)
     monitor_save(arg);
 }
 
-/* ---- shown ---- */
+/* ---- the terminal ---- */
 
 static void monitor_draw(const struct monitor *m)
 {
@@ -103,7 +103,7 @@ static void monitor_on_epoch(struct monitor *m, const struct progress_event *eve
     m->said_ms = clock_now_ms();
 }
 
-/* `status` shows it until it is over. The chief's log tells it once, and so does the terminal (log_watch.h). */
+/* `status` shows a wait until it ends. The chief's log and the terminal (log_watch.h) have it once. */
 static void monitor_on_wait(struct monitor *m, const struct progress_event *event, const char *line,
                             size_t bytes)
 {
@@ -151,7 +151,7 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
     case PROGRESS_WAIT:
         monitor_on_wait(m, &event, line, bytes);
         break;
-    case PROGRESS_UNTRAINED: /* a chief that was started again did not see what was trained before */
+    case PROGRESS_UNTRAINED: /* a restarted chief does not know that this run has trained before */
         if (isnan(m->result->first_step_s))
             say_info("%s", event.text);
         break;

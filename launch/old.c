@@ -26,17 +26,17 @@
 
 enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
 
-/* ---- one folder ---- */
+/* ---- one directory ---- */
 
-/* The names of files and folders that gradwire writes into DIR. The last ones show that DIR is a job's; they are removed
- * last, in this order. */
+/* The names of all files and directories that gradwire writes to DIR. The last names identify DIR as a job's directory; they
+ * are removed last, in this order. */
 static const char *const known[] = {
     "best",      "by-hand", "eval.json",    "history.jsonl", "learning-rates.csv",
     "logs",      "model",   "summary.json", "rendezvous",    "checkpoints",
     "processes", "lock",    RUNDIR_ASIDE};
 enum { KNOWN = sizeof known / sizeof *known };
 
-/* Is it what rundir_put ("~") or files_begin (FILES_TEMPORARY, 16 hex digits) puts behind a name? */
+/* True: `end` is the suffix of a temporary file of rundir_put ("~") or files_begin (FILES_TEMPORARY, 16 hex digits). */
 static bool is_temporary_end(const char *end)
 {
     size_t n = strlen(FILES_TEMPORARY);
@@ -46,7 +46,7 @@ static bool is_temporary_end(const char *end)
            strspn(end + n, "0123456789abcdef") == 16;
 }
 
-/* Its place in `known`; temporary files of our own come first. -1: a file of somebody else. */
+/* The name's index in `known`; temporary files of gradwire come first. -1: gradwire did not write it. */
 static int known_place(const char *name, bool regular)
 {
     for (int i = 0; i < KNOWN; i++) {
@@ -65,7 +65,7 @@ static bool is_regular_in(DIR *d, const char *name)
     return fstatat(dirfd(d), name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode);
 }
 
-/* `train --fresh` has moved it aside, and nothing has run in it since: whatever runs in a folder writes its lock. */
+/* True: `train --fresh` has moved the directory aside, and no job has run in it since. A job would have written its lock. */
 static bool old_is_aside(const char *path)
 {
     char mark[PATH_MAX];
@@ -88,7 +88,7 @@ static bool has_only_lock(const char *path)
     return lock && !other;
 }
 
-/* Is it a folder of a job, and of nothing else? */
+/* True: the directory belongs to a job and has only gradwire's files. False: `why` has the reason. */
 static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
 {
     struct stat s;
@@ -119,7 +119,7 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     return ours;
 }
 
-/* Hold its lock; *fd -1: it has none. False: a job may run in it, or begin. */
+/* Lock the directory; *fd is -1 if it has no lock file. False: a job runs in it, or could start; `why` has the reason. */
 static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
 {
     char lock[PATH_MAX];
@@ -145,7 +145,7 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
     return false;
 }
 
-/* Names at the top by their place in `known`. */
+/* Sort the top directory's names by their index in `known`. */
 static int by_place(const FTSENT **a, const FTSENT **b)
 {
     bool top = (*a)->fts_level == 1;
@@ -160,7 +160,7 @@ static FTS *walk(const char *path)
     return fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, by_place);
 }
 
-/* On the disk. */
+/* The directory's bytes on the disk. */
 static uint64_t old_bytes(const char *path)
 {
     FTS *tree = walk(path);
@@ -173,8 +173,8 @@ static uint64_t old_bytes(const char *path)
     return bytes;
 }
 
-/* All of it, links and not what they point to. False: `why`. */
-/* *lock is closed before the folder itself goes: on NFS an open file is still in it. */
+/* Remove the directory; symbolic links are removed, not followed. *lock is closed before the directory itself is removed,
+ * because on NFS an open file would still be in it. False: `why` has the reason. */
 static bool old_delete(const char *path, int *lock, char why[OLD_WHY_BYTES])
 {
     FTS *tree = walk(path);
@@ -202,10 +202,10 @@ static bool old_delete(const char *path, int *lock, char why[OLD_WHY_BYTES])
     return gone;
 }
 
-/* ---- all of DIR's ---- */
+/* ---- all directories of DIR ---- */
 
 struct old {
-    char dir[PATH_MAX]; /* without slashes at its end */
+    char dir[PATH_MAX]; /* without trailing slashes */
     uint32_t number[OLD_MAX];
     size_t n;
 };
@@ -221,7 +221,7 @@ static int by_number(const void *a, const void *b)
     return (one > two) - (one < two);
 }
 
-/* "DIR.7" is DIR's 7. */
+/* Find the numbers N for which DIR.N exists. */
 static void old_find(struct old *o)
 {
     char parent[PATH_MAX];
@@ -241,7 +241,7 @@ static void old_find(struct old *o)
     qsort(o->number, o->n, sizeof *o->number, by_number);
 }
 
-/* "12.3 MB" */
+/* out = "12.3 MB" */
 static void size_text(char *out, size_t bytes, uint64_t size)
 {
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
@@ -263,7 +263,7 @@ static const char *state_text(const char *path)
     return d.holder ? "running" : end[summary_end(path)];
 }
 
-/* When its last run ended: of the summary, or of the lock. */
+/* out = the date at which the last run ended: that of the summary, or of the lock. */
 static void date_text(char out[32], const char *path)
 {
     static const char *const file[] = {"summary.json", "lock", "."};
@@ -279,7 +279,7 @@ static void date_text(char out[32], const char *path)
         }
 }
 
-/* May it be taken without being named? False: `why`. */
+/* True: `--remove all` may remove it. False: `why` has the reason. */
 static bool old_is_of_dir(const char *path, uint32_t number, char why[OLD_WHY_BYTES])
 {
     if (!old_is_ours(path, why))
@@ -334,7 +334,7 @@ static bool old_has(const struct old *o, uint32_t number)
     return bsearch(&number, o->number, o->n, sizeof number, by_number) != NULL;
 }
 
-/* Each value of --remove is "all", or the number of one that is there. */
+/* Check that each value of --remove is "all" or an existing number. */
 static bool old_check(const struct old *o, const char *const *which, size_t n)
 {
     uint32_t number;
@@ -376,7 +376,7 @@ static bool is_all(const char *const *which, size_t n)
     return false;
 }
 
-/* One of all, which is not named: only what was moved aside is taken. */
+/* `--remove all`: remove this directory only if it was moved aside. */
 static bool old_remove_one_of_all(const struct old *o, uint32_t number)
 {
     char path[PATH_MAX + 16], why[OLD_WHY_BYTES];
@@ -424,7 +424,7 @@ static int old_none(const struct old *o)
     return EXIT_INPUT;
 }
 
-/* Is the last component "." or ".."? */
+/* True: the last component is "." or "..". */
 static bool old_is_dots(const char *dir)
 {
     const char *slash = strrchr(dir, '/'), *name = slash ? slash + 1 : dir;
@@ -450,7 +450,7 @@ int old_main(int argc, char **argv)
     }
     (void)snprintf(o->dir, sizeof o->dir, "%.*s", (int)bytes, dir);
     if (old_is_dots(o->dir) && realpath(o->dir, real) && strlen(real) + 16 < sizeof o->dir)
-        memcpy(o->dir, real, strlen(real) + 1); /* its own name: "." has no ..1 */
+        memcpy(o->dir, real, strlen(real) + 1); /* the real name, since "." + ".1" would be "..1" */
     old_find(o);
     int exit_code = 0;
     if (n > 0)

@@ -14,8 +14,8 @@ bool page_url(const char *dir, char out[PAGE_URL_BYTES])
     FILE *f = rundir_file(dir, "processes/http", path, NULL) ? NULL : fopen(path, "re");
     unsigned index;
     bool found = false;
-    while (f &&
-           fgets(line, sizeof line, f)) { /* without a chief of its own the first worker is it */
+    while (f && fgets(line, sizeof line,
+                      f)) { /* without a separate chief the first worker is the chief */
         bool chief = sscanf(line, "%15s %u %299s", role, &index, at) == 3 && index == 0 &&
                      (strcmp(role, "chief") == 0 || (!found && strcmp(role, "worker") == 0));
         if (chief)

@@ -76,7 +76,7 @@ static void policy_add_why(struct policy_verdict *v, const char *fmt, ...)
     va_end(args);
 }
 
-/* A death that a fresh start may mend. */
+/* Handle a death after which a restart can help. */
 static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
 {
     struct policy_process *process = &p->process[i];
@@ -101,7 +101,7 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
     }
 }
 
-/* Restarts are each process's own; a verdict that ends the job is remembered, and nothing is started behind it. */
+/* Assert: the total of restarts is the sum over processes; after a verdict that ends the job no process is restarted. */
 static void policy_check(const struct policy *p, const struct policy_verdict *v, bool ending)
 {
     uint32_t restarts = 0;

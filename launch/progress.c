@@ -103,7 +103,7 @@ uint64_t progress_total_step(const struct progress_event *event)
     return before + event->step;
 }
 
-/* A line that grows; what does not fit is cut. */
+/* A growing line; text that does not fit is cut off. */
 struct line {
     char *text;
     size_t n, room;
@@ -120,7 +120,7 @@ static void line_add(struct line *l, const char *fmt, ...)
         l->n = l->n + (size_t)n < l->room ? l->n + (size_t)n : l->room - 1;
 }
 
-/* False: there is none. */
+/* Add a loss. False: there is none. */
 static bool line_add_loss(struct line *l, const char *before, double loss, const char *shown)
 {
     if (*shown)
@@ -134,7 +134,7 @@ static void line_add_metric(struct line *l, const char *before, double metric, c
 {
     if (!isnan(metric) && *name)
         line_add(l, "%s%s %.4f", before, name, metric);
-    else if (*name) /* there is none: an auc in training, or of rows of one class */
+    else if (*name) /* undefined: auc in training, or for rows of one class */
         line_add(l, "%s%s -", before, name);
 }
 
@@ -181,9 +181,9 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
 /* ---- the bar ---- */
 
 enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
-enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each has those before it, too */
+enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each level includes those before it */
 
-/* The words behind the bar. */
+/* Add the text after the bar. */
 static void line_add_tail(struct line *l, const struct progress_event *event, uint32_t batch_size,
                           int with)
 {
@@ -198,7 +198,7 @@ static void line_add_tail(struct line *l, const struct progress_event *event, ui
         line_add_time_left(l, event, batch_size);
 }
 
-/* "[====>   ]" of `inside` columns between its ends. */
+/* Add "[====>   ]" with `inside` columns between the brackets. */
 static void line_add_bar(struct line *l, const struct progress_event *event, size_t inside)
 {
     double part = event->steps ? (double)event->step / (double)event->steps : 0;

@@ -28,13 +28,13 @@
 
 enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999, RANKS_NAMED = 8 };
 
-#define RANK_TOKEN "token" /* beside the ranks' addresses */
+#define RANK_TOKEN "token" /* in the same directory as the ranks' files */
 
 struct rank {
     uint32_t rank, size;
-    struct options options; /* what crew.c reads of them */
+    struct options options; /* the part that crew.c uses */
     const char *address, *token_file;
-    const char *http_address;     /* of the chief's page */
+    const char *http_address;     /* address of the chief's page */
     int http_port;                /* 0: any */
     uint16_t port_low, port_high; /* 0: any */
     struct job job;
@@ -44,11 +44,11 @@ struct rank {
     char folder[PATH_MAX]; /* output/rendezvous/attempt */
     int listen_fd;
     uint8_t *look; /* [size], enum rank_verdict; NULL before rank_judge */
-    uint32_t bad;  /* the lowest rank whose host cannot do its part, and why; `size`: none */
+    uint32_t bad;  /* the lowest rank whose host cannot run its part; `size`: none */
     char bad_why[RENDEZVOUS_VERDICT_BYTES];
 };
 
-/* Does a rank look at its host, and is it known to us what it found? */
+/* RANK_LOOKS: the rank checks its host, and its result is not known yet. RANK_HAS_LOOKED: the result is known. */
 enum rank_verdict { RANK_LOOKS_NOT = 0, RANK_LOOKS, RANK_HAS_LOOKED };
 
 /* ---- the environment ---- */
@@ -128,7 +128,7 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (!err && r->options.ps >= r->size)
         err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
                       r->options.ps, r->size);
-    if (!err) /* the process that this becomes reads it again */
+    if (!err) /* the program that this process becomes reads it again */
         err = token_load(-1, r->token_file ? r->token_file : "", e);
     token_forget();
     if (!err)
@@ -183,7 +183,7 @@ static enum err rank_name_address(struct rank *r, char *out, size_t bytes, struc
     return problem ? err_set(e, ERR_INPUT, "--address: '%s': %s", out, problem) : ERR_OK;
 }
 
-/* ---- where they meet ---- */
+/* ---- the rendezvous ---- */
 
 static enum err rank_leave_address(const struct rank *r, const char *address, struct errmsg *e)
 {
@@ -195,7 +195,7 @@ static enum err rank_leave_address(const struct rank *r, const char *address, st
     return rendezvous_leave(r->folder, r->rank, &me, e);
 }
 
-/* Rank 0's, before its address: who has met it finds it. */
+/* Rank 0 writes the token before its address, so a rank that finds the address finds the token, too. */
 static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
 {
     char token[TOKEN_HEX_BYTES];
@@ -210,7 +210,7 @@ static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
     return err;
 }
 
-/* The address that rank i left; false: none yet. */
+/* Read rank i's address. False: it does not exist yet. */
 static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS_ADDRESS_BYTES])
 {
     struct rendezvous_rank found;
@@ -220,7 +220,7 @@ static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS
     return true;
 }
 
-/* "3, 5 and 7 more" */
+/* A list of ranks as text: "3, 5 and 7 more". */
 struct rank_list {
     char *out;
     size_t bytes, at;
@@ -243,7 +243,7 @@ static uint32_t rank_list_end(const struct rank_list *l)
     return l->n;
 }
 
-/* The ranks that have not come. How many. */
+/* List the ranks without a file. Returns their number. */
 static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
 {
     struct rank_list missing = {.out = out, .bytes = bytes};
@@ -255,7 +255,7 @@ static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
     return rank_list_end(&missing);
 }
 
-/* Until no rank is missing. `missing` names them, and says how many there are. */
+/* Wait until `missing`, which lists the missing ranks and returns their number, returns 0. */
 static enum err rank_await(struct rank *r,
                            uint32_t (*missing)(struct rank *r, char *out, size_t bytes),
                            const char *did_not, struct errmsg *e)
@@ -278,9 +278,9 @@ static enum err rank_await(struct rank *r,
     return ERR_OK;
 }
 
-/* ---- before they become processes of the job ---- */
+/* ---- checks before the ranks become processes of the job ---- */
 
-/* Do ranks i and k stand on one host, by their addresses? */
+/* True: ranks i and k are on the same host, according to their addresses. */
 static bool rank_beside(const struct rank *r, uint32_t i, uint32_t k)
 {
     const char *one = r->crew.process[i].address, *two = r->crew.process[k].address;
@@ -288,7 +288,7 @@ static bool rank_beside(const struct rank *r, uint32_t i, uint32_t k)
     return strncmp(one, two, host) == 0 && two[host] == ':' && !strchr(two + host + 1, ':');
 }
 
-/* It looks for all ranks of its host. */
+/* True: rank i is the first on its host, which checks for all ranks there. */
 static bool rank_is_first(const struct rank *r, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
@@ -297,7 +297,7 @@ static bool rank_is_first(const struct rank *r, uint32_t i)
     return true;
 }
 
-/* The scheduler has given each rank cores of its own. */
+/* True: the scheduler has given each rank its own cores. */
 static bool rank_is_bound(const struct rank *r)
 {
     return (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
@@ -309,7 +309,7 @@ static void say_it(void *arg, const char *text)
     log_warn("%s", text);
 }
 
-/* The free checks of `train` (launch/local/ahead.h) for the ranks of this host. */
+/* Run the checks of `train` (launch/local/ahead.h) for the ranks of this host. */
 static enum err rank_look(const struct rank *r, struct errmsg *e)
 {
     struct ahead a = {.worker_program = r->site.worker_program,
@@ -330,7 +330,7 @@ static enum err rank_look(const struct rank *r, struct errmsg *e)
     return ahead_ask(&a, say_it, NULL, e);
 }
 
-/* What rank i found is read once: it does not change, and the storage is shared by all. False: it has not said yet. */
+/* True: rank i's result is known. It is read from shared storage only once, since it does not change. */
 static bool rank_has_looked(struct rank *r, uint32_t i)
 {
     char why[RENDEZVOUS_VERDICT_BYTES];
@@ -344,7 +344,7 @@ static bool rank_has_looked(struct rank *r, uint32_t i)
     return true;
 }
 
-/* The first ranks of their hosts that have not said yet what they found. */
+/* List the ranks whose results are missing. Returns their number. */
 static uint32_t rank_unjudged(struct rank *r, char *out, size_t bytes)
 {
     struct rank_list unjudged = {.out = out, .bytes = bytes};
@@ -354,7 +354,7 @@ static uint32_t rank_unjudged(struct rank *r, char *out, size_t bytes)
     return rank_list_end(&unjudged);
 }
 
-/* All ranks end where one host cannot do its part. */
+/* Wait for the results of all hosts. If one host cannot run its part, all ranks end. */
 static enum err rank_judge(struct rank *r, struct errmsg *e)
 {
     struct errmsg why = {""};
@@ -376,9 +376,9 @@ static enum err rank_judge(struct rank *r, struct errmsg *e)
     return err;
 }
 
-/* ---- becoming it ---- */
+/* ---- becoming ps or worker ---- */
 
-/* Ranks on one host share its cores, unless the scheduler has given each its own. */
+/* Set site_of[]: ranks on one host share its cores, unless the scheduler has given each rank its own cores. */
 static void rank_share(struct rank *r, uint32_t *site_of)
 {
     bool bound = rank_is_bound(r);
@@ -386,7 +386,7 @@ static void rank_share(struct rank *r, uint32_t *site_of)
         site_of[i] = i == r->rank || (rank_beside(r, r->rank, i) && !bound) ? 0 : 1;
 }
 
-/* The chief's. */
+/* Bind the port of the job's page. Only on the chief. */
 static enum err rank_open_page(const struct rank *r, int *fd, struct errmsg *e)
 {
     char name[RENDEZVOUS_HOST_BYTES], host[256], at[300];
@@ -440,7 +440,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
         err = rank_bind(r, e);
     if (!err)
         err = rank_name_address(r, address, sizeof address, e);
-    bool dialed = r->rank <= r->options.ps; /* a ps, or the chief */
+    bool dialed = r->rank <= r->options.ps; /* other processes connect to a ps and to the chief */
     if (!err && (dialed || !*r->options.tls.names))
         err = tls_try(&r->options.tls, address, e);
     if (!err && r->rank == 0 && !r->token_file)

@@ -157,7 +157,7 @@ void rendezvous_forget_others(const char *dir, const char *attempt)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, attempt) != 0 &&
             !rundir_file(meeting, entry->d_name, path, NULL)) {
             enum err err = files_remove_folder(path, NULL);
-            (void)err; /* it is read by nobody */
+            (void)err; /* a leftover file is never read */
         }
     if (d)
         (void)closedir(d);

@@ -22,7 +22,7 @@
 
 enum { STATUS_RUNS = 0, STATUS_FAILED = 1, STATUS_DONE = 3, STATUS_TO_RESUME = 4 };
 
-/* ---- a job of train ---- */
+/* ---- a job started by `train` ---- */
 
 static void status_print_launched(const char *dir)
 {
@@ -42,7 +42,7 @@ static void status_print_launched(const char *dir)
         (void)fclose(f);
 }
 
-/* Whom training waits for, if for anybody. */
+/* Print the process that training waits for, if there is one. */
 static void status_print_wait(const json_t *kept)
 {
     struct progress_event event = {0};
@@ -80,7 +80,7 @@ static void status_print_progress(const char *dir)
     json_decref(kept);
 }
 
-/* ---- a job of rank, or started by hand ---- */
+/* ---- a job started by `rank`, or by hand ---- */
 
 static bool is_here(const char *host)
 {
@@ -94,7 +94,7 @@ static bool is_gone(const struct rendezvous_rank *r)
     return is_here(r->host) && kill((pid_t)r->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* How many have come; `alive`: is one of them a process of this host? */
+/* The number of ranks that have arrived. *alive: at least one of them is a running process on this host. */
 static uint32_t status_count_ranks(const struct job_dir *d, bool *alive)
 {
     struct rendezvous_rank r;
@@ -118,7 +118,7 @@ static void status_print_ranks(const struct job_dir *d)
                          is_gone(&r) ? ", gone" : "");
 }
 
-/* The newest cut that is whole; 0: none. *when is that of its manifest. */
+/* The number of the newest complete cut; 0: none. *when: the time of its manifest. */
 static unsigned long long status_newest_cut(const char *dir, time_t *when)
 {
     char folder[PATH_MAX], path[PATH_MAX], name[NAME_MAX + 16];
@@ -148,9 +148,9 @@ static void status_print_cut(const char *dir)
         (void)printf("  no checkpoint yet\n");
 }
 
-/* ---- of a job that does not run ---- */
+/* ---- a job that is not running ---- */
 
-/* The summary is of a run before the last one: the last one took the lock later, and left none. */
+/* True: the summary belongs to an earlier run. The last run took the lock later, and wrote no summary. */
 static bool status_summary_is_old(const struct job_dir *d, const char *dir)
 {
     return d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, "summary.json", "lock");
@@ -198,7 +198,8 @@ static int status_no_chief(const struct job_dir *d, const char *dir)
 
 /* ---- the page ---- */
 
-/* Of the job that runs. False: it has none that DIR knows. `host`: the page is for that host alone; "": for this one, too. */
+/* Find the page of a running job. False: DIR has no address. `host`: the page can be opened only on that host; "": on this
+ * host, too. */
 static bool status_page(const struct job_dir *d, const char *dir, char url[PAGE_URL_BYTES],
                         char host[RENDEZVOUS_HOST_BYTES])
 {
@@ -230,7 +231,7 @@ static void status_print_page(const char *url, const char *host)
                      port, port, host);
 }
 
-/* Show the page, where that is asked for; otherwise, and where it cannot be shown, go on. `url` NULL: there is none. */
+/* --open: show the page, by exec. Returns `exit_code` if the page cannot be shown. `url` NULL: the job has no page. */
 static int status_open(const char *dir, const char *url, const char *host, int exit_code)
 {
     if (!flags_on("open"))
@@ -250,7 +251,7 @@ static int status_open(const char *dir, const char *url, const char *host, int e
     return url ? EXIT_FAILED : exit_code;
 }
 
-/* ---- all ---- */
+/* ---- the command ---- */
 
 static void status_print_running(const struct job_dir *d, const char *dir)
 {

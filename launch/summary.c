@@ -23,7 +23,7 @@ static void summary_set(json_t *summary, const char *key, json_t *take_value)
     (void)json_object_set_new(summary, key, take_value ? take_value : json_null());
 }
 
-/* What the launcher knows by itself, for a job whose chief could not write. */
+/* Make a summary from the launcher's own knowledge, for a job whose chief wrote none. */
 static json_t *summary_alone(const struct supervisor_result *result, const struct options *o,
                              const struct job *job)
 {
@@ -133,12 +133,12 @@ static void summary_print_head(FILE *out, const json_t *s)
     if (json_is_number(rate))
         (void)fprintf(out, ", %.0f examples/s", json_number_value(rate));
     (void)fprintf(out, "\n");
-    bool asked = status && strcmp(status, "interrupted") == 0; /* an end that was wanted */
+    bool asked = status && strcmp(status, "interrupted") == 0; /* the user ended it */
     if (error && *error)
         (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", error);
 }
 
-/* "  eval: loss 0.0712, accuracy 0.9789": the numbers that `key` has, in this unit, under this title; none: nothing. */
+/* Print the numbers under `key` in one line, "  eval: loss 0.0712, accuracy 0.9789"; prints nothing if there are none. */
 static void summary_print_numbers(FILE *out, const json_t *s, const char *key, const char *title,
                                   double unit, int digits, const char *unit_name)
 {

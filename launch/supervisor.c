@@ -19,7 +19,8 @@
 #include "launch/base/say.h"
 
 enum {
-    SUPERVISOR_SAME_INT_MS = 300 /* timeout(1) signals a process and then its group: one Ctrl-C */
+    SUPERVISOR_SAME_INT_MS =
+        300 /* timeout(1) signals a process and then its group; both count as one Ctrl-C */
 };
 
 enum {
@@ -45,12 +46,12 @@ struct supervisor {
     const struct supervisor_plan *plan;
     struct supervisor_result *result;
     struct event *event[EVENTS];
-    bool announced; /* all have been started */
+    bool announced; /* all processes have been started */
     struct policy policy;
-    struct restart *restart; /* of each process */
+    struct restart *restart; /* one for each process */
     struct monitor monitor;
     struct log_watch watch;
-    int64_t interrupted_ms; /* when the job was interrupted */
+    int64_t interrupted_ms; /* time of the interruption */
 };
 
 static void supervisor_signal_all(const struct supervisor *s, int sig)
@@ -61,10 +62,10 @@ static void supervisor_signal_all(const struct supervisor *s, int sig)
     }
 }
 
-/* ---- the files that tell others ---- */
+/* ---- files in DIR/processes ---- */
 
-/* processes/pids: "role index pid" of all that run, the launcher first; behind it the host, where
- * that is another one. */
+/* Write processes/pids: "role index pid" of all running processes, the launcher first; for a process on another host the
+ * host follows. */
 static void supervisor_write_pids(const struct supervisor *s)
 {
     const struct crew *c = s->plan->crew;
@@ -86,7 +87,7 @@ static void supervisor_write_pids(const struct supervisor *s)
 
 /* ---- progress ---- */
 
-/* All that is there now. */
+/* Read everything that is in the pipe now. */
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -97,7 +98,7 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
         monitor_feed(&s->monitor, bytes, (size_t)n);
 }
 
-/* The terminal is resized. */
+/* The terminal was resized. */
 static void on_width(evutil_socket_t sig, short what, void *arg)
 {
     (void)sig, (void)what;
@@ -115,7 +116,7 @@ static void supervisor_stop_if_over(struct supervisor *s)
     (void)event_base_loopbreak(s->plan->base);
 }
 
-/* Other processes run than before. */
+/* The set of running processes has changed: write the file again, and check if the job is over. */
 static void supervisor_changed(struct supervisor *s)
 {
     supervisor_write_pids(s);
@@ -139,7 +140,7 @@ static void supervisor_kill_after_ms(struct supervisor *s, int64_t ms)
     (void)event_add(s->event[EVENT_KILL], &after);
 }
 
-/* SIGTERM to all; the grace begins. The caller has set the exit code. */
+/* Send SIGTERM to all processes; the grace begins. The caller has set the exit code. */
 static void supervisor_end(struct supervisor *s)
 {
     s->policy.ending = true;
@@ -149,7 +150,7 @@ static void supervisor_end(struct supervisor *s)
     supervisor_stop_if_over(s);
 }
 
-/* The grace is over; or, where nobody was told to end yet, the chief is done and others linger. */
+/* The grace is over; or, if the processes were not told to end yet, they still run after the chief is done. */
 static void on_kill(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
@@ -234,8 +235,7 @@ static void supervisor_restart(struct supervisor *s, uint32_t i, const struct po
     (void)event_add(s->restart[i].timer, &after);
 }
 
-/* The job ends by this process. Its own last words say best why it exited; a death has the policy's
- * reason. */
+/* This process ends the job. If it exited, its own last log line is the best reason; if it died, the policy has the reason. */
 static void supervisor_end_by(struct supervisor *s, const struct process *p,
                               const struct policy_verdict *v, const char words[PROCESS_WORDS_BYTES],
                               bool exited)
@@ -253,7 +253,7 @@ static void supervisor_end_by(struct supervisor *s, const struct process *p,
     supervisor_end(s);
 }
 
-/* The job is done, even where a Ctrl-C came at its last moment. */
+/* The job is done, even if a Ctrl-C came at its last moment. */
 static void supervisor_on_chief_done(struct supervisor *s)
 {
     supervisor_cancel_restarts(s);
@@ -267,8 +267,8 @@ static void supervisor_on_chief_done(struct supervisor *s)
     }
 }
 
-/* What follows from the end of process i: v. `quiet`: nothing is wrong with it, or it was told to
- * end; `exited`: by its own word, so its last line says best why. */
+/* Carry out the verdict v after the end of process i. `quiet`: the end is normal, or was requested. `exited`: the process
+ * exited by itself, so its last log line has the best reason. */
 static void supervisor_follow(struct supervisor *s, uint32_t i, const struct policy_verdict *v,
                               bool quiet, bool exited)
 {
@@ -290,7 +290,7 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
                  s->policy.chief_done ? " after the chief was done" : "");
 }
 
-/* How long it ran, before how it ended. */
+/* Tell the policy how long process i ran; the exit follows. */
 static void supervisor_ran(struct supervisor *s, uint32_t i)
 {
     int64_t started_ms = s->plan->crew->process[i].started_ms;
@@ -301,7 +301,7 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 {
     bool was_ending = s->policy.ending, chief_was_done = s->policy.chief_done;
     if (i == s->plan->crew->chief && !s->plan->fleet)
-        on_progress(s->plan->progress_fd, EV_READ, s); /* what it said before it died counts */
+        on_progress(s->plan->progress_fd, EV_READ, s); /* its last messages count */
     supervisor_ran(s, i);
     struct policy_verdict v = policy_exit(&s->policy, i, status);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -311,7 +311,7 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
         supervisor_on_chief_done(s);
 }
 
-/* All that run are told to the guardian. */
+/* Register all running processes with the guardian. */
 static enum err supervisor_guard_all(const struct supervisor *s, struct errmsg *e)
 {
     const struct crew *c = s->plan->crew;
@@ -365,7 +365,7 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
     supervisor_stop_if_over(s);
 }
 
-/* ---- what other hosts tell ---- */
+/* ---- events of other hosts ---- */
 
 static void supervisor_announce(struct supervisor *s)
 {
@@ -443,7 +443,7 @@ static const struct process_events supervisor_events = {
 
 /* ---- life ---- */
 
-/* nohup wants SIGHUP ignored: leave it so. */
+/* True: the signal is ignored, as nohup does with SIGHUP; leave it so. */
 static bool supervisor_ignores(int sig)
 {
     struct sigaction now;
@@ -464,8 +464,9 @@ static enum err supervisor_make_events(struct supervisor *s)
         if (signals[i].sig == SIGHUP && supervisor_ignores(SIGHUP))
             continue;
         if (signals[i].sig != SIGCHLD)
-            (void)signal(signals[i].sig,
-                         SIG_IGN); /* again so once the events are gone: the summary gets written */
+            (void)signal(
+                signals[i].sig,
+                SIG_IGN); /* ignored again after the events are freed, so that the summary is written */
         struct event *ev = evsignal_new(s->plan->base, signals[i].sig, signals[i].call, s);
         s->event[signals[i].which] = ev;
         if (!ev || event_add(ev, NULL) != 0)
@@ -517,7 +518,7 @@ static enum err supervisor_init(struct supervisor *s)
     return supervisor_make_events(s);
 }
 
-/* What was started here before one could not be. */
+/* End the processes on this host after the start of another process has failed. */
 static void supervisor_undo_start(const struct supervisor *s)
 {
     struct crew *c = s->plan->crew;
@@ -528,7 +529,7 @@ static void supervisor_undo_start(const struct supervisor *s)
             ;
 }
 
-/* All or none. */
+/* Start all processes, or none. */
 static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 {
     struct crew *c = s->plan->crew;

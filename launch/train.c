@@ -1,9 +1,11 @@
-/* Happy path: flags, job file, programs, hosts are checked; DIR is locked; ports are bound; processes run;
- * the summary is completed and printed. Failure modes: wrong input is one line and 2, before
- * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is
- * one line and 1; from then on the supervisor's result is the exit code, and there is a summary.
- * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
- * stays. The one in front waits until the first step is made, or passes the exit code on. */
+/* Happy path: flags, job file, programs and hosts are checked; DIR is locked; ports are bound; processes run; the summary is
+ * completed and printed.
+ * Failure modes: wrong input, or a DIR that cannot be made, is one line and exit code 2, before anything is changed. A locked
+ * DIR, or one that cannot be written, is one line and exit code 1. After that the supervisor's result is the exit code, and
+ * there is a summary.
+ * --detach: the launcher forks before it locks DIR, so that the lock and the processes belong to the process in the
+ * background. The process in the foreground waits until the first step is made and exits with 0, or passes on the exit code
+ * if the job ends before. */
 #include "launch/train.h"
 
 #include <errno.h>
@@ -42,7 +44,7 @@ struct train {
     struct site here;
     struct crew crew;
     struct hosts hosts; /* --hosts */
-    uint32_t *host_of;  /* of each process */
+    uint32_t *host_of;  /* (processes) index of the host */
     struct fleet *fleet;
     struct problems problems;
     struct event_base *base;
@@ -50,14 +52,14 @@ struct train {
     struct rundir dir;
     char output[PATH_MAX];
     int progress[2]; /* the chief's pipe */
-    int front_fd;    /* --detach: the one in front waits for a byte; -1: none */
+    int front_fd; /* --detach: the process in the foreground waits for a byte on it; -1: no --detach */
     double start_s;
-    bool refused; /* before the first step: DIR still has the summary of the job that is done */
+    bool refused; /* before the first step: the summary of the finished job stays */
 };
 
-/* ---- checks, before anything is touched ---- */
+/* ---- checks, before anything is changed ---- */
 
-/* The hosts file alone: who runs where. */
+/* Read the hosts file, and assign processes to hosts. */
 static enum err train_place(struct train *t, struct errmsg *e)
 {
     struct roles roles = {{0}};
@@ -83,7 +85,7 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
     if (!err && t->options.evaluator)
         err = job_check_evaluator(&t->job, e);
-    if (!err && !t->options.hosts) /* with hosts the files are theirs, and each tells */
+    if (!err && !t->options.hosts) /* with --hosts each host checks its own files */
         err = tls_try(&t->options.tls, "127.0.0.1:0", e);
     if (!err)
         err = job_output(&t->job, t->options.output, t->output, sizeof t->output, e);
@@ -94,7 +96,7 @@ static enum err train_check(struct train *t, struct errmsg *e)
     return err;
 }
 
-/* All that is wrong with the hosts, a line each; the last is the caller's to tell, by e. */
+/* Print the problems of the hosts, one line each; the last one goes to *e for the caller. */
 static void train_tell_problems(const struct problems *p, struct errmsg *e)
 {
     for (size_t i = 0; i + 1 < p->kept; i++)
@@ -105,7 +107,7 @@ static void train_tell_problems(const struct problems *p, struct errmsg *e)
 
 /* ---- the run ---- */
 
-/* --detach: it trains, so leave the terminal and let the one in front go. */
+/* --detach: the job trains, so leave the terminal and let the process in the foreground exit. */
 static void train_on_first_step(void *arg)
 {
     struct train *t = arg;
@@ -124,12 +126,13 @@ static void train_on_first_step(void *arg)
     say_init();
     char byte = 0;
     ssize_t written = write(t->front_fd, &byte, 1);
-    (void)written; /* nobody waits any more: then nobody needs it */
+    (void)
+        written; /* an error means that the process in the foreground is gone, and does not need it */
     (void)close(t->front_fd);
     t->front_fd = -1;
 }
 
-/* processes/http: "role index address" of each process, for its whole life however often it starts. */
+/* Write processes/http: "role index address" of each process. Addresses do not change when processes restart. */
 static void train_write_http(const struct train *t)
 {
     char *text = NULL;
@@ -162,7 +165,7 @@ static void train_serve_page(const struct train *t)
         say_warn("the job has no page: %s", e.text);
 }
 
-/* What says how to reach processes that are gone now. */
+/* Remove the files with the addresses and pids of the processes, which have ended. */
 static void train_remove_lists(const struct train *t)
 {
     static const char *const list[] = {"processes/pids", "processes/http"};
@@ -194,7 +197,7 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
                       : summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
 }
 
-/* The other hosts, before anything is touched: they are looked at, and their ports bound. */
+/* Connect to the other hosts, check them and bind their ports, before anything is changed. */
 static enum err train_open_fleet(struct train *t, struct errmsg *e)
 {
     struct fleet_config config = {.base = t->base,
@@ -219,12 +222,12 @@ static enum err train_open_fleet(struct train *t, struct errmsg *e)
     return err;
 }
 
-/* DIR is locked. */
+/* Run the job; DIR is locked. */
 static enum err train_locked(struct train *t, struct supervisor_result *result, struct errmsg *e)
 {
     child_set_environment();
     (void)snprintf(t->here.output, sizeof t->here.output, "%s", t->dir.path);
-    /* Nobody blocks on it: a launcher that was stopped (Ctrl-Z) misses lines, the job goes on. */
+    /* Non-blocking on both ends: if the launcher is stopped (Ctrl-Z) it misses lines, and the job continues. */
     if (pipe2(t->progress, O_CLOEXEC | O_NONBLOCK) != 0)
         return err_set(e, ERR_IO, "pipe: %s", strerror(errno));
     enum err err =
@@ -289,7 +292,7 @@ static int train_run(struct train *t)
 
 /* ---- --detach ---- */
 
-/* The one in front: until the job trains in the background, or ended before it could. */
+/* The process in the foreground: wait until the job trains in the background, or has ended. */
 static int train_wait_in_front(const struct train *t, pid_t launcher, int fd)
 {
     char byte;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which are the same ---- */
+/* ---- equal warnings ---- */
 
 static bool word_before(const char *text, size_t at, const char *word)
 {
@@ -25,7 +25,7 @@ static bool is_port(const char *text, size_t at)
            (isdigit((unsigned char)text[at - 2]) || text[at - 2] == ']');
 }
 
-/* May the number at text[at] .. text[end - 1] be another one while the warning is the same? */
+/* True: warnings that differ only in the number text[at, end) are the same. */
 static bool number_changes(const char *text, size_t at, size_t end)
 {
     return is_port(text, at) || word_before(text, at, "step ") || word_before(text, at, "batch ") ||
@@ -33,7 +33,7 @@ static bool number_changes(const char *text, size_t at, size_t end)
            word_behind(text + end, " since");
 }
 
-/* FNV-1a of 64 bits, over all but the numbers that may change. */
+/* 64-bit FNV-1a over the text without the numbers that can differ. */
 uint64_t warnings_key(const char *text)
 {
     uint64_t key = 0xCBF29CE484222325;
@@ -48,7 +48,7 @@ uint64_t warnings_key(const char *text)
     return key ? key : 1;
 }
 
-/* That of the key, or else the one to be used for it. */
+/* The remembered warning with this key, or the entry to use for it. */
 static struct warning *warnings_kept(struct warnings *w, uint64_t key)
 {
     struct warning *oldest = w->kept;
@@ -61,7 +61,7 @@ static struct warning *warnings_kept(struct warnings *w, uint64_t key)
     return oldest;
 }
 
-/* It is heard now; true: for the first time in a while. */
+/* Note the warning. True: it was not logged for WARNINGS_QUIET_MS. */
 static bool warnings_is_news(struct warnings *w, uint64_t key, int64_t now_ms)
 {
     struct warning *k = warnings_kept(w, key);
@@ -70,7 +70,7 @@ static bool warnings_is_news(struct warnings *w, uint64_t key, int64_t now_ms)
     return news;
 }
 
-/* ---- what is shown next ---- */
+/* ---- lines to show ---- */
 
 static void held_add(struct warning_held *h, const char *name)
 {

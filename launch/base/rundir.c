@@ -45,7 +45,8 @@ static void rundir_on_wait(const char *dir, pid_t holder)
     say_warn("%s is locked by pid %ld; waiting for up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
 }
 
-/* By the mark `gradwire old` knows the folder; without it the folder is kept until it is named. */
+/* Write the mark by which `gradwire old --remove all` recognizes the directory. Without the mark it is kept unless the user
+ * names its number. */
 static void rundir_mark_aside(const char *path, const char *aside)
 {
     char text[PATH_MAX + 1];
@@ -55,7 +56,7 @@ static void rundir_mark_aside(const char *path, const char *aside)
         say_warn("%s", e.text);
 }
 
-/* Rename DIR to the first DIR.N that is free. */
+/* Rename DIR to the first free DIR.N. */
 static enum err rundir_move_aside(const char *path, struct errmsg *e)
 {
     char aside[PATH_MAX];
@@ -75,7 +76,7 @@ static enum err rundir_move_aside(const char *path, struct errmsg *e)
     return err_set(e, ERR_IO, "%s: %s.1 to .%d are all taken", path, path, RUNDIR_ASIDE_MAX - 1);
 }
 
-/* Is there anything but a lock? A folder that cannot be read counts as one with files. */
+/* True: the directory has other files than the lock. A directory that cannot be read counts as one with files. */
 static bool rundir_has_files(const char *path)
 {
     DIR *d = opendir(path);
@@ -88,7 +89,7 @@ static bool rundir_has_files(const char *path)
     return any;
 }
 
-/* The lock travels with the folder that is moved; the new one gets a lock of its own. */
+/* Move DIR aside. Its lock moves with it, so the new DIR gets a new lock. */
 static enum err rundir_renew(struct rundir *r, struct errmsg *e)
 {
     int old = r->lock_fd;

@@ -40,16 +40,16 @@ static size_t say_columns(void)
 size_t say_width(void)
 {
     return say_columns() -
-           1; /* the last column is left free: some terminals wrap when it is written */
+           1; /* the last column stays free, because some terminals wrap when it is written */
 }
 
 static void say_bytes(const char *text)
 {
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written; /* there is nowhere else to say that stderr is gone */
+    (void)written; /* if stderr is gone, nothing can report it */
 }
 
-/* The characters that clear the status line on all of its rows; "" if no status line is shown. */
+/* The characters that clear the progress line on all of its rows; "" if none is shown. */
 static const char *say_clear(char out[SAY_CLEAR_BYTES])
 {
     size_t n = strlen(say_last_status), rows = n ? (n - 1) / say_columns() : 0;
@@ -66,7 +66,7 @@ static void say_line(const char *before, const char *text)
 {
     char line[2 * SAY_LINE_BYTES + 64], clear[SAY_CLEAR_BYTES];
     (void)say_clear(clear);
-    if (strlen(say_last_status) > say_width()) /* it was drawn for a wider terminal */
+    if (strlen(say_last_status) > say_width()) /* the terminal was wider when it was drawn */
         say_last_status[say_width()] = 0;
     (void)snprintf(line, sizeof line, "%s%s%s\n%s", clear, before, text, say_last_status);
     say_bytes(line);

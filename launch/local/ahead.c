@@ -1,5 +1,6 @@
-/* Happy path: the program writes nothing. Each line that it does write begins with a verdict and a check's name
- * (worker/doctor/finding.h). Failure modes: a program that cannot be run says nothing here; the start will. */
+/* Happy path: the worker program writes nothing. Each line that it writes begins with a verdict and the name of a check
+ * (worker/doctor/finding.h). Failure modes: if the program cannot be executed, nothing is reported here; the start of the
+ * processes reports it. */
 #include "launch/local/ahead.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 
 #include "launch/base/say.h"
 
-/* Workers that a core is shared by: from where it is unwise, and from where a host answers nobody any more (1,000 on 2
- * cores: a load of 400, and a shell that waited minutes for its turn). */
+/* Workers per core: limits for a warning and for an error. Far beyond the latter a host is unusable: with 1,000 workers on 2
+ * cores the load was 400, and a shell waited minutes to run. */
 enum { WORKERS_MANY = 4, WORKERS_TOO_MANY = 32 };
 
 extern char **environ;
@@ -38,7 +39,7 @@ static char **ahead_argv(const struct ahead *h)
     return NULL;
 }
 
-/* Its output; NULL: it does not run. */
+/* Run the program. Returns a stream of its output; NULL: it could not be run. */
 static FILE *ahead_start(char *const *argv, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
@@ -63,7 +64,7 @@ struct heard {
     void *arg;
 };
 
-/* "FAIL model: TEXT" is the error, without the check's name; "warn memory: TEXT" is told. */
+/* Handle a line: "FAIL model: TEXT" becomes the error, without the check's name; "warn memory: TEXT" goes to `warn`. */
 static enum err ahead_take_line(const struct heard *h, const char *line, struct errmsg *e)
 {
     const char *text = strstr(line, ": ");
@@ -112,7 +113,7 @@ enum err ahead_ask(const struct ahead *a, void (*warn)(void *arg, const char *te
     return err;
 }
 
-/* ---- what is looked at ---- */
+/* ---- the checks ---- */
 
 bool ahead_count(uint32_t workers, uint32_t cores, const char *flag, char text[AHEAD_TEXT_BYTES])
 {

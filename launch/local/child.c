@@ -48,7 +48,7 @@ void argv_free(char **argv)
     mem_free(argv);
 }
 
-/* ---- in the child, between fork and exec: only what is safe there ---- */
+/* ---- in the child, between fork and exec: only async-signal-safe functions ---- */
 
 static void child_keep_fd(int fd)
 {
@@ -63,8 +63,8 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     (void)dup2(in_fd, STDIN_FILENO);
     (void)dup2(c->out_fd, STDOUT_FILENO);
     (void)dup2(c->out_fd, STDERR_FILENO);
-    if (guardian_register(g, getpid(), WARD_PROCESS,
-                          NULL)) { /* a kernel before 5.3: die with the parent, at once */
+    /* A kernel before 5.3 has no pidfd: the child dies with its parent instead. */
+    if (guardian_register(g, getpid(), WARD_PROCESS, NULL)) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(CHILD_EXIT_NO_EXEC);
@@ -84,7 +84,7 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
 
 /* ---- in the parent ---- */
 
-/* What the child reads from: the token and then its end, or nothing. -1 and errno on error. */
+/* The child's standard input: a pipe with the token, or empty. -1 and errno on error. */
 static int child_open_input(const char *token)
 {
     int pair[2];
@@ -93,7 +93,7 @@ static int child_open_input(const char *token)
     if (pipe2(pair, O_CLOEXEC) != 0)
         return -1;
     size_t n = strlen(token);
-    bool wrote = write(pair[1], token, n) == (ssize_t)n; /* a pipe holds far more */
+    bool wrote = write(pair[1], token, n) == (ssize_t)n; /* never blocks: a pipe holds far more */
     int why = errno;
     (void)close(pair[1]);
     if (wrote)
@@ -116,7 +116,8 @@ enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g
     (void)close(in_fd);
     if (child < 0)
         return err_set(e, ERR_IO, "fork: %s", strerror(why));
-    (void)setpgid(child, child); /* whoever is first, so that a signal to the group never misses */
+    /* Parent and child both call this, so that a signal to the group never misses. */
+    (void)setpgid(child, child);
     *pid = child;
     return ERR_OK;
 }

@@ -22,12 +22,12 @@ enum err site_init(struct site *s, const struct options *o, struct errmsg *e)
 {
     *s = (struct site){
         .tls = o->tls, .cores = cores_usable(), .memory_bytes = cgroup_memory_bytes()};
-    (void)snprintf(s->job, sizeof s->job, "%s", o->job); /* a longer one cannot be opened */
+    (void)snprintf(s->job, sizeof s->job, "%s", o->job); /* a longer path cannot be opened */
     enum err err = crew_find(s->ps_program, o->bin_dir, "ps", e);
     return err ? err : crew_find(s->worker_program, o->bin_dir, "worker", e);
 }
 
-/* ---- who there is ---- */
+/* ---- the list of processes ---- */
 
 enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
 {
@@ -67,7 +67,7 @@ void crew_close(struct crew *c)
 
 /* ---- command lines ---- */
 
-/* "address,address" of all of one role. */
+/* out = "address,address": the addresses of all processes of one role. */
 static char *crew_hosts(const struct crew *c, enum role role)
 {
     char *hosts = mem_zalloc((size_t)c->n + 1, PROCESS_ADDRESS_BYTES + 1);
@@ -92,7 +92,7 @@ static bool is_ps(const struct process *p)
     return p->role == ROLE_PS;
 }
 
-/* How many of the ps, or of all others, stand where process i stands. */
+/* The number of ps, or of other processes, on the site of process i. */
 static uint32_t crew_beside(const struct crew *c, uint32_t i, bool ps, const uint32_t *site_of)
 {
     uint32_t n = 0;
@@ -101,7 +101,7 @@ static uint32_t crew_beside(const struct crew *c, uint32_t i, bool ps, const uin
     return n;
 }
 
-/* Processes of one kind share the cores of their host out, unless the job says how many threads. */
+/* Divide a host's cores among the processes of one kind, unless the job gives the number of threads. */
 static void args_add_threads(struct args *a, const struct crew *c, uint32_t i,
                              const struct job *job, const struct site *site,
                              const uint32_t *site_of)
@@ -114,7 +114,7 @@ static void args_add_threads(struct args *a, const struct crew *c, uint32_t i,
     }
 }
 
-/* Rows of text in memory: by default all processes that read them have as much of it together as one alone would. */
+/* Memory for rows of text data. By default all processes on a host that read data share the amount that one would have. */
 static void args_add_memory(struct args *a, const struct crew *c, uint32_t i, const struct job *job,
                             const struct site *site, const uint32_t *site_of)
 {

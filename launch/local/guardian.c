@@ -52,7 +52,7 @@ enum err guardian_register(const struct guardian *g, pid_t pid, enum ward_kind k
     return err;
 }
 
-/* In the forked process: become the guardian, under its own name. */
+/* In the forked process: become the guardian, with another process name. */
 static _Noreturn void guardian_become(int fd)
 {
     (void)setsid();
@@ -64,7 +64,7 @@ static _Noreturn void guardian_become(int fd)
     (void)snprintf(number, sizeof number, "%d", fd);
     char *argv[] = {(char[]){GUARDIAN_NAME}, number, NULL};
     execv("/proc/self/exe", argv);
-    _exit(guardian_main(fd)); /* no /proc: the same, under the launcher's name */
+    _exit(guardian_main(fd)); /* without /proc: the same, with the launcher's name */
 }
 
 enum err guardian_start(struct guardian *g, struct errmsg *e)
@@ -99,7 +99,7 @@ void guardian_close(struct guardian *g)
 
 /* ---- the guardian ---- */
 
-/* What is waited for: [0] is the launcher's socket, the others are pidfds. */
+/* The descriptors to poll: [0] is the launcher's socket, the others are pidfds. */
 struct wards {
     struct pollfd *fd;
     bool *is_link;
@@ -119,7 +119,7 @@ static bool wards_add(struct wards *w, int fd, bool is_link)
     return true;
 }
 
-/* Forget those that ended. */
+/* Forget the children that have ended. */
 static void wards_forget_ended(struct wards *w)
 {
     for (nfds_t i = 1; i < w->n;) {
@@ -140,7 +140,7 @@ static void wards_signal(const struct wards *w, int sig, bool links_too)
             (void)pidfd_send_signal(w->fd[i].fd, sig, NULL, 0);
 }
 
-/* Take one pidfd from the socket. False at its end: the launcher is gone. */
+/* Receive one pidfd from the socket. False at the end of the socket: the launcher has ended. */
 static bool guardian_take(struct wards *w)
 {
     char byte;
@@ -160,10 +160,8 @@ static bool guardian_take(struct wards *w)
     if (c && c->cmsg_type == SCM_RIGHTS) {
         int pidfd;
         memcpy(&pidfd, CMSG_DATA(c), sizeof pidfd);
-        if (!wards_add(
-                w, pidfd,
-                byte ==
-                    WARD_LINK)) { /* no memory to guard it: better no process than a stray one */
+        /* Without memory to guard the process, kill it rather than risk that it outlives the launcher. */
+        if (!wards_add(w, pidfd, byte == WARD_LINK)) {
             (void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
             (void)close(pidfd);
         }
@@ -171,7 +169,7 @@ static bool guardian_take(struct wards *w)
     return n > 0;
 }
 
-/* Until all have ended, or until then. */
+/* Wait until all children have ended, or until that time. */
 static void guardian_wait(struct wards *w, int64_t until_ms)
 {
     int64_t left_ms;
@@ -189,7 +187,7 @@ static void guardian_end_all(struct wards *w)
     wards_signal(w, SIGKILL, false);
     guardian_wait(w, began_ms + GUARDIAN_LINK_MS);
     wards_signal(w, SIGKILL, true);
-    while (w->n > 1) /* the lock is held until they are gone */
+    while (w->n > 1) /* hold the lock until all have ended */
         if (poll(w->fd, w->n, -1) > 0)
             wards_forget_ended(w);
 }

@@ -35,7 +35,7 @@ static void local_signal(struct process *p, int sig)
 
 static const struct process_ops local_ops = {.start = local_start, .signal = local_signal};
 
-/* A listening socket on a free port of 127.0.0.1. Errors: ERR_IO, *fd is unchanged. */
+/* Make a listening socket on a free port of 127.0.0.1. Errors: ERR_IO; *fd is unchanged. */
 static enum err local_listen(const struct process *p, int *out, char address[PROCESS_ADDRESS_BYTES],
                              struct errmsg *e)
 {

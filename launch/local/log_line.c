@@ -6,7 +6,7 @@
 
 enum { LOG_LINE_TIME_BYTES = 20 }; /* at least: 2026-01-31T12:00:00Z */
 
-/* False: it names no level. log_level_of takes any name. */
+/* False: the name is not a level. (log_level_of accepts any name.) */
 static bool level_named(enum log_level *level, const char *name, size_t n)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
@@ -50,7 +50,7 @@ static bool parse_json(struct log_line *l, const char *line)
     return ours;
 }
 
-/* A peer or a field of the data may have written a part of the text, and it is going to a terminal. */
+/* Remove control characters: a part of the text can come from a peer or from the data, and the text goes to a terminal. */
 static void blank_controls(char *text)
 {
     for (; *text; text++)

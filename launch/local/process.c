@@ -39,7 +39,7 @@ void process_peak_rss(struct process *p, uint64_t bytes)
     p->peak_rss_bytes = bytes > p->peak_rss_bytes ? bytes : p->peak_rss_bytes;
 }
 
-/* The end of the log of this start, NUL-terminated; the caller frees it. NULL if there is none. */
+/* The end of this start's log, NUL-terminated; the caller frees it. NULL: no log. */
 static char *process_log_tail(const struct process *p)
 {
     int fd = open(p->log, O_RDONLY | O_CLOEXEC);

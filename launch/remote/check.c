@@ -32,7 +32,7 @@ void check_problem(json_t *answer, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    json_t *line = json_string(text); /* NULL where it is no UTF-8 */
+    json_t *line = json_string(text); /* NULL if the text is not UTF-8 */
     (void)json_array_append_new(json_object_get(answer, "problems"),
                                 line ? line : json_string("a problem that cannot be shown"));
 }
@@ -74,7 +74,7 @@ static void check_programs(json_t *answer, const json_t *programs)
 
 /* ---- the data ---- */
 
-/* Names and sizes of what the key names go into the hash. */
+/* Add the names and sizes of the key's files to the hash. */
 static void check_key(json_t *answer, const char *key, const char *patterns, struct sha256 *h)
 {
     char line[NAME_MAX + 64];
@@ -132,7 +132,7 @@ static void check_tls(json_t *answer, const json_t *tls)
         check_problem(answer, "%s", e.text);
 }
 
-/* ---- the model, and memory for the processes here ---- */
+/* ---- the model, and memory for the processes on this host ---- */
 
 static void on_warning(void *arg, const char *text)
 {
@@ -156,7 +156,7 @@ static void check_ahead(json_t *answer, const json_t *ask, const char *path,
         .n_sets = n_sets,
         .crew = {n[0], n[1], n[2], n[3], n[4]}};
     if (!a.worker_program || access(a.worker_program, X_OK) != 0)
-        return; /* said already */
+        return; /* already reported */
     (void)json_object_set_new(answer, "warnings", json_array());
     if (ahead_ask(&a, on_warning, answer, &e))
         check_problem(answer, "%s", e.text);

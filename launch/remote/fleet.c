@@ -19,7 +19,7 @@
 
 enum { FLEET_KEY_HEX = 32 };
 
-/* ---- processes there: struct process_ops ---- */
+/* ---- processes on other hosts: struct process_ops ---- */
 
 static json_t *argv_json(char *const *argv)
 {
@@ -29,7 +29,7 @@ static json_t *argv_json(char *const *argv)
     return list;
 }
 
-/* The host is there and its ports are bound: tell the runner. */
+/* Tell the runner to start the process. The host is connected, and its ports are bound. */
 static void remote_send(struct process *p)
 {
     struct remote_place *place = p->place;
@@ -68,7 +68,7 @@ static void remote_signal(struct process *p, int sig)
         talk_send(&place->remote->link.talk, TALK_SIGNAL, place->index,
                   json_pack("{s:i}", "signal", sig));
     else
-        p->state = PROCESS_ENDED; /* it only waits for its host */
+        p->state = PROCESS_ENDED; /* it was only waiting for its host */
 }
 
 static void remote_cancel(struct process *p)
@@ -81,7 +81,7 @@ static void remote_cancel(struct process *p)
 static const struct process_ops remote_ops = {
     .start = remote_start, .signal = remote_signal, .cancel = remote_cancel};
 
-/* It no longer runs; whoever listens is told next. */
+/* Mark the process as ended. The caller then sends the event. */
 static void remote_over(struct process *p)
 {
     struct remote_place *place = p->place;
@@ -91,7 +91,7 @@ static void remote_over(struct process *p)
     p->pid = 0;
 }
 
-/* ---- what a runner says of them ---- */
+/* ---- a runner's messages about processes ---- */
 
 static void remote_ended(struct fleet *f, struct process *p, const json_t *m)
 {
@@ -191,7 +191,7 @@ static void remote_again(struct remote *c)
     (void)event_add(c->again, &after);
 }
 
-/* Away, and for the first time for this reason. */
+/* The host is lost: log the reason if it differs from the last one. */
 static void remote_say_away(struct remote *c, const char *why)
 {
     if (strcmp(c->said, why) == 0)
@@ -209,7 +209,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     int64_t away_s = (clock_now_ms() - c->lost_ms) / 1000;
     uint32_t bound_s = c->fleet->config.job->timeouts.ps_rejoin_s;
     if (away_s > bound_s &&
-        (c->runs & (RUNS_PS | RUNS_CHIEF))) { /* without it the job stands still */
+        (c->runs & (RUNS_PS | RUNS_CHIEF))) { /* the job cannot train without it */
         (void)snprintf(why, sizeof why, "it did not come back within %u s (timeouts.ps_rejoin_s)",
                        bound_s);
         c->fleet->events->end(c->fleet->arg, c->line->name, why);
@@ -221,7 +221,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* "ps 0, worker 1": what ran there. */
+/* out = "ps 0, worker 1": the processes that ran on the host. */
 static void remote_list(const struct remote *c, char *out, size_t bytes)
 {
     const struct fleet_config *config = &c->fleet->config;
@@ -261,7 +261,7 @@ static void remote_lost(struct remote *c, const char *why)
     remote_again(c);
 }
 
-/* The new runner has bound the old ports: what waits for this host starts. */
+/* The new runner has bound the old ports: start the processes that wait for this host. */
 static void remote_back(struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
@@ -275,7 +275,7 @@ static void remote_back(struct remote *c)
             remote_send(&config->crew->process[i]);
 }
 
-/* Its runner goes, and lets go of what it has bound. */
+/* Disconnect, so that the runner exits and releases its ports. */
 static void remote_send_away(struct remote *c, const char *why)
 {
     remote_say_away(c, why);
@@ -283,7 +283,7 @@ static void remote_send_away(struct remote *c, const char *why)
     remote_again(c);
 }
 
-/* The answer to remote_ask_bind of a host that was away. */
+/* Handle the answer to remote_ask_bind of a host that was lost. */
 static void remote_rebound(struct remote *c, const json_t *answer)
 {
     const json_t *problems = json_object_get(answer, "problems");
@@ -353,7 +353,7 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
     return remote_message(f, &f->config.crew->process[process], type, data, bytes);
 }
 
-/* The shell there ran, and what it could not do it said in words of its own: the path in them tells. */
+/* True: the remote shell works, but could not execute the launcher: its message contains the path. */
 static bool remote_says_missing(const struct remote *c)
 {
     const char *workdir = c->line->workdir ? c->line->workdir : c->fleet->cwd;
@@ -386,7 +386,7 @@ static const struct link_ops link_ops = {.ready = on_ready, .message = on_messag
 
 /* ---- life ---- */
 
-/* A path of this host on that one: below the present folder it is below the workdir there. */
+/* Translate a path of this host to one of that host: a path below the current directory becomes one below workdir. */
 static enum err remote_map(const struct remote *c, char out[PATH_MAX], const char *path,
                            struct errmsg *e)
 {
@@ -399,7 +399,7 @@ static enum err remote_map(const struct remote *c, char out[PATH_MAX], const cha
                                   : err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
 }
 
-/* Where all that a command line names is on that host. It has certificates of its own, under the same paths. */
+/* Translate all paths of a command line. The host has its own certificates, under the same paths. */
 static enum err remote_map_all(struct remote *c, const char *launcher, struct errmsg *e)
 {
     const struct fleet_config *config = &c->fleet->config;
@@ -422,7 +422,7 @@ static enum err remote_map_all(struct remote *c, const char *launcher, struct er
     return err;
 }
 
-/* Text in single quotes for a shell, behind what stands in *out. */
+/* Append text in single quotes, for a shell, to *out. */
 static void quote(char *out, size_t room, const char *text)
 {
     size_t at = strlen(out);
@@ -430,8 +430,8 @@ static void quote(char *out, size_t room, const char *text)
         at += (size_t)snprintf(out + at, room - at, *p == '\'' ? "'\\''" : "%c", *p);
 }
 
-/* One job at a time has this lock on a host: made of who launches it, where to, and for which
- * line. */
+/* The name of a job's lock on a host, made of the launcher's user and host, DIR, and the line of the hosts file. One runner at
+ * a time holds it. */
 static enum err remote_key(const struct remote *c, char key[static SHA256_HEX_BYTES],
                            struct errmsg *e)
 {
@@ -545,7 +545,7 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
 
 /* ---- the page ---- */
 
-/* web.c closes those that are too many. */
+/* web.c closes a connection beyond the limit. */
 static void on_browser(void *owner, int fd, const char *peer)
 {
     (void)peer;

@@ -1,4 +1,4 @@
-/* Before the run: all hosts are looked at together, and every problem is told with its line. */
+/* Checks before the run: all hosts are checked in parallel, and each problem is reported with its line of the hosts file. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { FLEET_ANSWER_MS = 60000 };
 
-/* ---- one question to all ---- */
+/* ---- one request to all hosts ---- */
 
 static bool fleet_waits(const struct fleet *f)
 {
@@ -31,7 +31,7 @@ static bool fleet_waits(const struct fleet *f)
 static void fleet_wait(struct fleet *f)
 {
     int64_t until_ms = clock_now_ms() + FLEET_ANSWER_MS;
-    while (fleet_waits(f) && clock_now_ms() < until_ms) /* the links tick */
+    while (fleet_waits(f) && clock_now_ms() < until_ms) /* the links' timers run, too */
         (void)event_base_loop(f->config.base, EVLOOP_ONCE);
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
@@ -52,7 +52,7 @@ static void remote_take_problems(struct remote *c)
         remote_problem(c, "%s", json_string_value(one));
 }
 
-/* `make` gives the question to a host (NULL: none), `judge` looks at an answer without problems. */
+/* Send each host the request that `make` returns (NULL: none). `judge` checks the answers that have no problems. */
 static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *),
                       void (*judge)(struct remote *))
 {
@@ -102,7 +102,8 @@ static void judge_clock(struct remote *c)
 
 /* ---- the job file and the data ---- */
 
-/* Is anybody there whose certificate has to name the host? Names of workers may be given; nobody dials an evaluator. */
+/* True: a process there needs a certificate that names the host. Workers can have another name (--tls_name); no process
+ * connects to an evaluator. */
 static bool remote_is_named(const struct remote *c)
 {
     unsigned worker = *c->fleet->config.options->tls.names ? 0 : RUNS_WORKER;
@@ -154,7 +155,7 @@ static json_t *ask_check(struct remote *c)
                      (c->runs & ~(unsigned)RUNS_PS) != 0, "tls", ask_tls(c), "crew", ask_crew(c));
 }
 
-/* Its workers for its cores, by what it said of itself. */
+/* Check the number of workers against the cores that the host has reported. */
 static void remote_count_workers(const struct remote *c)
 {
     char text[AHEAD_TEXT_BYTES];
@@ -174,7 +175,7 @@ static void remote_tell_warnings(const struct remote *c)
         say_warn("%s: %s", c->line->name, json_string_value(one));
 }
 
-/* Names and sizes of the data are those of the first host that trains. */
+/* Check that names and sizes of the data files equal those of the first host with workers. */
 static void judge_check(struct remote *c)
 {
     remote_count_workers(c);
@@ -229,7 +230,7 @@ static json_t *ask_reach(struct remote *c)
 static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 {
     const struct fleet_config *config = &f->config;
-    const struct handed none = {-1, -1, -1}; /* the runner there adds its own */
+    const struct handed none = {-1, -1, -1}; /* the runner there adds its own descriptors */
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,
@@ -268,8 +269,8 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 
 /* ---- DIR ---- */
 
-/* The chief's DIR is the one that the launcher locks and completes, and the evaluator's; a ps's is the same only
- * where its files are to be in it (checkpoint.store). */
+/* True: the process must see the launcher's DIR. That is the case for the chief and the evaluator, and for a ps if
+ * checkpoint.store is shared. */
 static bool remote_shares(const struct remote *c)
 {
     unsigned ps = c->fleet->config.job->checkpoint.store == STORE_SHARED ? RUNS_PS : 0;

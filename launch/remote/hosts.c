@@ -13,7 +13,7 @@ enum { SHOWN_BYTES = 80 };
 
 static const char *const role_words[] = {"chief", "worker", "ps", "evaluator"}; /* by enum role */
 
-/* Where a problem is: "hosts:3". */
+/* The position of a problem: "hosts:3". */
 struct at {
     const char *file;
     unsigned line;
@@ -52,7 +52,8 @@ static enum err take_workdir(struct host_line *h, const char *value)
 
 static const struct setting {
     const char *key;
-    enum err (*take)(struct host_line *h, const char *value); /* ERR_INPUT: it is not `wanted` */
+    enum err (*take)(struct host_line *h,
+                     const char *value); /* ERR_INPUT: the value is not as `wanted` says */
     const char *wanted;
 } settings[] = {
     {"slots", take_slots, "a number from 1 to 1024 is wanted"},
@@ -100,7 +101,7 @@ static enum err take_setting(struct host_line *h, char *word, const struct at *a
     return err == ERR_INPUT ? ERR_OK : err;
 }
 
-/* NULL where `name` is a host that a remote shell and a dialer can be given. */
+/* NULL: `name` can be used as a host by the remote shell and in addresses. Otherwise the reason. */
 static const char *name_problem(const char *name)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -132,7 +133,7 @@ static enum err take_name(struct host_line *h, const char *name, const struct at
     return h->name && h->address ? ERR_OK : ERR_NOMEM;
 }
 
-/* The next word of *rest, which moves behind it; NULL: none. */
+/* The next word of *rest; *rest then begins after it. NULL: none. */
 static char *next_word(char **rest)
 {
     char *word;
@@ -239,7 +240,7 @@ void hosts_close(struct hosts *h)
     *h = (struct hosts){0};
 }
 
-/* ---- who runs where ---- */
+/* ---- assignment ---- */
 
 static bool has_line_for(const struct hosts *h, enum role role)
 {
@@ -249,7 +250,7 @@ static bool has_line_for(const struct hosts *h, enum role role)
     return false;
 }
 
-/* The host that takes the next process of a role; h->n: none. */
+/* The host for the next process of a role; h->n: none. */
 static uint32_t place_one(const struct hosts *h, enum role role, bool own_lines,
                           const uint32_t *taken)
 {
@@ -293,7 +294,7 @@ static void check_unwanted(const struct hosts *h, const struct roles *r, struct 
     }
 }
 
-/* A process binds one port at least. */
+/* Each process binds at least one port. */
 static void check_ports(const struct hosts *h, const uint32_t *taken, struct problems *p)
 {
     for (uint32_t i = 0; i < h->n; i++) {

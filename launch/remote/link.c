@@ -14,7 +14,7 @@
 
 enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_STEP_MS = 10 };
 
-/* ---- what the shell says on stderr ---- */
+/* ---- the shell's stderr ---- */
 
 static void link_on_error_byte(struct link *l, char c)
 {
@@ -29,7 +29,7 @@ static void link_on_error_byte(struct link *l, char c)
     l->line_n = 0;
 }
 
-/* All that is there now; fd -1: nothing is. */
+/* Read everything that is available now; fd -1: does nothing. */
 static void on_errors(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -90,11 +90,11 @@ bool link_reaped(struct link *l, pid_t pid)
 {
     if (l->pid != pid)
         return false;
-    l->pid = 0; /* its pipes say the rest */
+    l->pid = 0; /* the end of its pipes tells the rest */
     return true;
 }
 
-/* ---- what comes ---- */
+/* ---- received messages ---- */
 
 static bool on_message(void *arg, enum talk_type type, uint32_t process, const char *data,
                        size_t bytes)
@@ -126,7 +126,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct link *l = arg;
     int64_t now_ms = clock_now_ms();
     char why[64];
-    if (now_ms - l->ticked_ms > LINK_LATE_MS) /* this side did not listen (a lock was waited for) */
+    if (now_ms - l->ticked_ms >
+        LINK_LATE_MS) /* this side did not read for a while (it waited for a lock) */
         l->talk.heard_ms = now_ms;
     l->ticked_ms = now_ms;
     if (l->state == LINK_OPENING && now_ms - l->opened_ms > LINK_READY_MS) {

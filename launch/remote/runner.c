@@ -35,20 +35,20 @@ enum { RUNNER_CHECK_EVERY_MS = 500, RUNNER_READ_BYTES = 32 << 10 };
 
 struct runner;
 
-/* A pipe that a process writes to; what comes is sent on. */
+/* The read end of a pipe for a process's output, which is sent to the launcher. */
 struct outlet {
     struct runner *runner;
     uint32_t process;
     enum talk_type type;
     int fd; /* -1: none */
     struct event *event;
-    uint64_t left_out; /* bytes, since the link was last fast enough */
+    uint64_t left_out; /* dropped bytes since the connection was last fast enough */
 };
 
 struct ward {
-    pid_t pid;     /* 0: does not run */
+    pid_t pid;     /* 0: not running */
     int listen_fd; /* -1: no port bound */
-    bool started;  /* once, in this job */
+    bool started;  /* was started before in this job */
     struct outlet out, progress;
 };
 
@@ -57,12 +57,12 @@ struct runner {
     struct talk talk;
     bool talking;
     struct web web;
-    int page_fd; /* the chief's HTTP; -1: it is not here */
+    int page_fd; /* socket of the chief's HTTP; -1: the chief is on another host */
     struct guardian guardian;
     struct ward *ward; /* RUNNER_PROCESSES_MAX of them */
-    uint32_t n;        /* above the highest that was named */
+    uint32_t n;        /* 1 + the highest process number so far */
     struct event *child, *term, *check;
-    int64_t grace_ms, ending_ms; /* 0: nobody was told to end */
+    int64_t grace_ms, ending_ms; /* ending_ms 0: no process was told to end */
     bool killed;
     char lock[PATH_MAX];
 };
@@ -83,7 +83,7 @@ static void runner_signal_all(const struct runner *r, int sig)
         child_signal(r->ward[i].pid, sig);
 }
 
-/* The link is gone: nobody may outlive it. */
+/* The connection is lost: end all processes. */
 static void runner_end(struct runner *r)
 {
     web_talk(&r->web, NULL);
@@ -125,7 +125,7 @@ static void on_term(evutil_socket_t fd, short what, void *arg)
     runner_end(arg);
 }
 
-/* ---- what processes write ---- */
+/* ---- output of processes ---- */
 
 static void outlet_send(struct outlet *o, const char *bytes, size_t n)
 {
@@ -146,7 +146,7 @@ static void outlet_send(struct outlet *o, const char *bytes, size_t n)
     talk_send_raw(&r->talk, o->type, o->process, bytes, n);
 }
 
-/* All that is there now; fd -1: nothing is. */
+/* Read everything that is available now; fd -1: does nothing. */
 static void on_outlet(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -156,7 +156,7 @@ static void on_outlet(evutil_socket_t fd, short what, void *arg)
     while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
         outlet_send(o, bytes, (size_t)n);
     if (fd >= 0 && n == 0)
-        (void)event_del(o->event); /* everybody has closed it */
+        (void)event_del(o->event); /* all writers have closed it */
 }
 
 static void outlet_close(struct outlet *o)
@@ -169,7 +169,7 @@ static void outlet_close(struct outlet *o)
     o->fd = -1;
 }
 
-/* *fd is the end for the process. */
+/* Open a pipe; *fd is the process's end. */
 static enum err outlet_open(struct outlet *o, struct runner *r, uint32_t process,
                             enum talk_type type, int *fd)
 {
@@ -177,7 +177,7 @@ static enum err outlet_open(struct outlet *o, struct runner *r, uint32_t process
     if (pipe2(pair, O_CLOEXEC) != 0)
         return ERR_IO;
     (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    if (type == TALK_PROGRESS) /* the chief drops what does not fit: it never waits */
+    if (type == TALK_PROGRESS) /* the chief never waits: it drops lines that do not fit */
         (void)fcntl(pair[1], F_SETFL, O_NONBLOCK);
     *o = (struct outlet){.runner = r, .process = process, .type = type, .fd = pair[0]};
     o->event = event_new(r->base, pair[0], EV_READ | EV_PERSIST, on_outlet, o);
@@ -233,7 +233,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
         (void)event_base_loopbreak(r->base);
 }
 
-/* argv of the message, with what only this host knows behind it. It fails without memory, or without an argv. */
+/* The message's argv, followed by flags that only this host knows. NULL: no memory, or the message has no argv. */
 static struct args ward_argv(const json_t *argv, const struct handed *fds, bool token)
 {
     struct args a = {.failed = json_array_size(argv) == 0};
@@ -248,7 +248,7 @@ static struct args ward_argv(const json_t *argv, const struct handed *fds, bool 
     return a;
 }
 
-/* Where the chief answers, for all its lives. Without a port it has no page. */
+/* Bind the chief's HTTP port, which stays the same when the chief restarts. Without a port the chief has no page. */
 static int page_bind(struct runner *r)
 {
     struct errmsg e = {""};
@@ -306,7 +306,7 @@ static void runner_start(struct runner *r, uint32_t i, const json_t *m)
 
 /* ---- ports ---- */
 
-/* Bind a free one of low .. high, from `first` on and around; 0: there is none. */
+/* Bind a free port of [low, high], starting with `first` and wrapping around; 0: none is free. */
 static uint16_t ward_bind(struct ward *w, uint16_t low, uint16_t high, uint16_t first)
 {
     uint32_t count = (uint32_t)high - low + 1;
@@ -400,13 +400,13 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
 
 /* ---- life ---- */
 
-/* The folder of this job's lock on this host, for this user alone. */
+/* The directory of this job's lock on this host; only this user can access it. */
 static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
 {
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX - 128];
     struct stat s;
-    int fd; /* held until the last process that inherits it is gone */
+    int fd; /* the lock is held until the last process that inherits it has ended */
     if (strspn(key, "0123456789abcdef-") != strlen(key) || !*key || strlen(key) > 100)
         return err_set(e, ERR_INPUT, "runner: a key is wanted");
     (void)snprintf(folder, sizeof folder, "%s/gradwire-%u", tmp && *tmp ? tmp : "/tmp", getuid());
@@ -418,7 +418,7 @@ static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
     return dirlock_take(r->lock, &fd, NULL, e);
 }
 
-/* Nothing holds the lock any more but this process. */
+/* Take the lock; earlier processes of this job have ended then. */
 static void runner_unlock(const struct runner *r)
 {
     char file[PATH_MAX + 8];
@@ -441,7 +441,7 @@ static enum err runner_make_events(struct runner *r)
     return ok ? ERR_OK : ERR_NOMEM;
 }
 
-/* The talk goes over descriptors of its own: what is printed by mistake does not get into it. */
+/* Messages use duplicated descriptors, so that text printed by mistake does not get between them. */
 static enum err runner_talk(struct runner *r)
 {
     static const struct talk_ops ops = {.on_message = on_message, .on_end = on_end};
@@ -520,7 +520,8 @@ int runner_main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);
-    (void)setsid(); /* not of the group that a launcher's end may signal, where that can be */
+    (void)
+        setsid(); /* leave the process group that gets signals when the launcher ends, if possible */
     child_set_environment();
     enum err err = runner_run(&r, argc == 2 ? argv[1] : "", &e);
     runner_close(&r);

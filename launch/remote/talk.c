@@ -10,9 +10,9 @@
 
 #include "common/base/clock.h"
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
-/* False, for its callers to hand on. */
+/* End the talk. Returns false, for callers to return. */
 static bool talk_fail(struct talk *t, const char *why)
 {
     if (t->in)
@@ -20,7 +20,7 @@ static bool talk_fail(struct talk *t, const char *why)
     return false;
 }
 
-/* Skip lines until the hello. False: it has not come yet. */
+/* Skip lines until the hello. False: it has not arrived yet. */
 static bool talk_greet(struct talk *t, struct evbuffer *in)
 {
     char *line;
@@ -36,8 +36,7 @@ static bool talk_greet(struct talk *t, struct evbuffer *in)
     return t->greeted;
 }
 
-/* Serve the message at the front of the buffer, if it is whole. False: it is not, or the talk is
- * over. */
+/* Handle the message at the front of the buffer if it is complete. False: it is not, or the talk has ended. */
 static bool talk_serve_one(struct talk *t, struct evbuffer *in)
 {
     uint32_t header[TALK_HEADER_WORDS];
@@ -110,7 +109,7 @@ enum err talk_init(struct talk *t, struct event_base *base, int take_in, int tak
     return ERR_NOMEM;
 }
 
-/* A bufferevent that is freed goes with the next tick of its loop: the descriptor goes now. */
+/* Close the descriptor now. A freed bufferevent would close it only in the loop's next iteration. */
 static void talk_close_half(struct bufferevent **bev, int *fd)
 {
     if (*bev) {
@@ -126,7 +125,7 @@ static void talk_close_half(struct bufferevent **bev, int *fd)
 void talk_close(struct talk *t)
 {
     if (!t->ops)
-        return; /* it never began */
+        return; /* the talk has never begun */
     if (t->gone)
         *t->gone = true;
     t->gone = NULL;
@@ -134,7 +133,7 @@ void talk_close(struct talk *t)
     talk_close_half(&t->out, &t->out_fd);
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const void *data,
                    size_t bytes)
@@ -145,7 +144,8 @@ void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const 
         return;
     if (bytes > TALK_PAYLOAD_MAX || bufferevent_write(t->out, header, sizeof header) != 0 ||
         bufferevent_write(t->out, data, bytes) != 0)
-        t->heard_ms = -TALK_SILENCE_MS; /* half a message may stand there: it counts as lost */
+        t->heard_ms =
+            -TALK_SILENCE_MS; /* the buffer can have half a message: treat the connection as lost */
 }
 
 void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *take_object)

@@ -9,7 +9,7 @@
 
 #include "common/net/socket.h"
 
-/* Without a word to the other side. */
+/* Close without a message to the other side. */
 static void drop(struct web_conn *c)
 {
     if (c->bev)
@@ -47,7 +47,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         end(arg);
 }
 
-/* The other side has closed: what it said last leaves first. */
+/* The other side has closed: send its last bytes, then close. */
 static void on_written(struct bufferevent *bev, void *arg)
 {
     (void)bev;
@@ -103,7 +103,7 @@ void web_talk(struct web *w, struct talk *talk)
     w->talk = talk;
 }
 
-/* NULL: there is none. */
+/* The connection with this number; NULL: none. */
 static struct web_conn *free_place(struct web *w)
 {
     for (uint32_t i = 0; i < WEB_MAX; i++)
@@ -137,7 +137,8 @@ static void dial(struct web *w, uint32_t number, uint16_t port)
                                    .sin_port = htons(port),
                                    .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     struct web_conn *c = port ? free_place(w) : NULL;
-    int fd = c ? socket_open(AF_INET) : -1; /* not inherited by processes that are started now */
+    int fd =
+        c ? socket_open(AF_INET) : -1; /* close-on-exec, so that new processes do not inherit it */
     if (fd < 0 || !take(c, fd)) {
         talk_send_raw(w->talk, TALK_WEB_CLOSE, number, "", 0);
         return;
@@ -147,7 +148,7 @@ static void dial(struct web *w, uint32_t number, uint16_t port)
         end(c);
 }
 
-/* Of one that is over here already the other side may still say something. */
+/* Messages for a connection that is already closed here are ignored. */
 void web_on_message(struct web *w, enum talk_type type, uint32_t number, const char *data,
                     size_t bytes, uint16_t port)
 {

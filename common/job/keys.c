@@ -126,8 +126,12 @@ static int real_allowed(const struct job_key *key, char *out, size_t bytes)
     if (key->high >= FLT_MAX)
         return snprintf(out, bytes, "number %s %g", key->low_open ? "above" : "from",
                         (double)key->low);
-    return snprintf(out, bytes, "number %s %g to %s%g", key->low_open ? "above" : "from",
-                    (double)key->low, key->high_open ? "below " : "", (double)key->high);
+    return snprintf(out, bytes, "number %s %g %s %g", key->low_open ? "above" : "from",
+                    (double)key->low,
+                    key->high_open  ? "to below"
+                    : key->low_open ? "and up to"
+                                    : "to",
+                    (double)key->high);
 }
 
 int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
@@ -135,8 +139,7 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
     int n;
     switch (key->type) {
     case KEY_NAME:
-        return snprintf(out, bytes, "name of letters, digits, . _ -, at most %d of them",
-                        JOB_NAME_MAX - 1);
+        return snprintf(out, bytes, "name of 1 to %d letters, digits, . _ or -", JOB_NAME_MAX - 1);
     case KEY_U32:
     case KEY_U64:
         return snprintf(out, bytes, "integer from %llu to %llu%s%s", (unsigned long long)key->min,
@@ -150,10 +153,10 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         return snprintf(out, bytes, "list of integers from %llu to %llu",
                         (unsigned long long)key->min, (unsigned long long)key->max);
     case KEY_REALS:
-        n = snprintf(out, bytes, "list of, each: ");
+        n = snprintf(out, bytes, "list, each a ");
         return n + real_allowed(key, out + n, bytes - (size_t)n);
     case KEY_NAMES:
-        return snprintf(out, bytes, "list of words of letters, digits, . _ - /, like [bias]");
+        return snprintf(out, bytes, "list of words of letters, digits, . _ - or /, like [bias]");
     case KEY_WORD:
     case KEY_CHOICE:
     case KEY_METRICS:
@@ -165,28 +168,28 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
     case KEY_TEXT:
         return snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
     case KEY_TEXTS:
-        return snprintf(out, bytes, "text of one line, or list of these");
+        return snprintf(out, bytes, "text of one line, or a list of such texts");
     case KEY_COLUMNS:
         return snprintf(out, bytes, "list of 2 to %d columns", JOB_COLUMNS_MAX);
     case KEY_PAIR:
-        return snprintf(out, bytes,
-                        "integer from %llu to %llu, or [height, width] of such, like 3 or [3, 3]",
+        return snprintf(out, bytes, "integer from %llu to %llu, or two as [height, width]",
                         (unsigned long long)key->min, (unsigned long long)key->max);
     case KEY_PATHS:
-        return snprintf(out, bytes, "path, glob, or list of these");
+        return snprintf(out, bytes, "path, glob, or a list of them");
     case KEY_FOLDER:
-        return snprintf(out, bytes, "path of a folder");
+        return snprintf(out, bytes, "path of a directory");
     case KEY_LAYERS:
         return snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
     case KEY_CLASS_WEIGHTS:
-        return snprintf(out, bytes, "map of up to %d classes to numbers from 0, like {0: 1, 1: 5}",
+        return snprintf(out, bytes,
+                        "map from up to %d classes to numbers from 0, like {0: 1, 1: 5}",
                         JOB_CLASS_WEIGHTS_MAX);
     case KEY_INPUTS:
         return snprintf(out, bytes,
-                        "list of 1 to %d names of layers before this one, or input, and of columns",
+                        "list of 1 to %d names: layers before this one, input, or columns",
                         JOB_INPUTS_MAX);
     case KEY_TABLES:
-        return snprintf(out, bytes, "map of names of tables to their options");
+        return snprintf(out, bytes, "map from names of tables to their options");
     case KEY_LATER:
         return snprintf(out, bytes, "%s", key->fallback ? key->fallback : "nothing yet");
     }

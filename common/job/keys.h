@@ -44,6 +44,7 @@ struct job_word {
     int value; /* JOB_WORD_LATER: not supported yet */
     /* for a choice: the option that a single value sets (dense: 10); NULL: none */
     const char *lone;
+    const char *doc; /* the word's meaning, for the reference; NULL: the key's doc explains it */
 };
 enum { JOB_WORD_LATER = -1 };
 
@@ -83,6 +84,7 @@ struct job_key {
      * release without the key has; NULL: the default. */
     const char *former;
     const char *fallback_doc; /* describes a default that is computed */
+    const char *example;      /* a value of the key, as YAML; NULL: only for KEY_LATER */
     const char *doc;
 };
 

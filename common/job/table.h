@@ -15,11 +15,11 @@ extern const struct job_word job_regularizer_words[];
 
 #define LATER(word)                                                                                \
     {                                                                                              \
-        word, JOB_WORD_LATER, NULL                                                                 \
+        word, JOB_WORD_LATER, NULL, NULL                                                           \
     }
 #define LAST_WORD                                                                                  \
     {                                                                                              \
-        NULL, 0, NULL                                                                              \
+        NULL, 0, NULL, NULL                                                                        \
     }
 
 /* A row: the key's path, its type, the member that holds its value, its meaning, and more. */
@@ -30,6 +30,7 @@ extern const struct job_word job_regularizer_words[];
     }
 #define JOB_KEY(path, type, member, text, ...) ROW(path, type, job, member, text, __VA_ARGS__)
 #define RANGE(least, most) .min = least, .max = most
+#define EXAMPLE(value) .example = value
 #define HEEDED(where, otherwise) .heeded = where, .unheeded = otherwise
 #define POSITIVE .low = 0, .high = FLT_MAX, .low_open = true
 #define NOT_NEGATIVE .low = 0, .high = FLT_MAX
@@ -41,5 +42,15 @@ extern const struct job_word job_regularizer_words[];
     {                                                                                              \
         .path = key_path, .type = KEY_LATER, .fallback = no_op, .doc = text                        \
     }
+
+/* The same options in layers and tables. */
+#define CONSTANT_VALUE "The number.", EXAMPLE("0.5")
+#define NORMAL_MEAN "The mean.", EXAMPLE("0.1")
+#define NORMAL_STDDEV "The standard deviation.", EXAMPLE("0.01")
+#define TRUNCATED_STDDEV "The standard deviation before values are drawn again.", EXAMPLE("0.01")
+#define UNIFORM_MINVAL "The lower bound.", EXAMPLE("-0.01")
+#define UNIFORM_MAXVAL "The upper bound.", EXAMPLE("0.01")
+#define REGULARIZER_L1_DOC "The factor of the sum of the absolute weights."
+#define REGULARIZER_L2_DOC "The factor of the sum of the squared weights."
 
 #endif

@@ -16,74 +16,94 @@
 
 /* The optimizers that tables can use: all but lamb. */
 #define LAZY_OPTIMIZER_WORDS                                                                       \
-    {"sgd", OPT_SGD, NULL}, {"adam", OPT_ADAM, NULL}, {"adagrad", OPT_ADAGRAD, NULL},              \
-        {"adamw", OPT_ADAMW, NULL}, {"ftrl", OPT_FTRL, NULL},                                      \
+    {"sgd", OPT_SGD, NULL, "Gradient descent, optionally with momentum."},                         \
+        {"adam", OPT_ADAM, NULL, "Moving means of gradients and of their squares."},               \
+        {"adagrad", OPT_ADAGRAD, NULL, "A rate for each weight that falls with its gradients."},   \
+        {"adamw", OPT_ADAMW, NULL, "`adam` with weight decay by default."},                        \
+        {"ftrl", OPT_FTRL, NULL, "Follow the regularized leader: sparse linear models."},          \
     {                                                                                              \
-        "rmsprop", OPT_RMSPROP, NULL                                                               \
+        "rmsprop", OPT_RMSPROP, NULL, "A rate for each weight, by recent squared gradients."       \
     }
 
-#define OPTIMIZER_REAL(name, member, range, by_default, text)                                      \
-    OPTIMIZER_KEY(name, REAL, member, text, range, .identity = true, .fallback = by_default)
+#define OPTIMIZER_REAL(name, member, range, by_default, ...)                                       \
+    OPTIMIZER_KEY(name, REAL, member, __VA_ARGS__, range, .identity = true, .fallback = by_default)
 #define OPTIMIZER_BOOL(name, member, text)                                                         \
-    OPTIMIZER_KEY(name, BOOL, member, text, .identity = true, .fallback = "false")
+    OPTIMIZER_KEY(name, BOOL, member, text, EXAMPLE("true"), .identity = true, .fallback = "false")
 /* The keys of every optimizer. */
 #define RATE_AND_DECAY(word, rate, decay)                                                          \
     OPTIMIZER_KEY(word ".learning_rate", REAL, learning_rate,                                      \
-                  "the same key as `training.learning_rate`: one of them is given", POSITIVE,      \
-                  .alias = true, .fallback = rate),                                                \
-        OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
-                       "before each update `w -= w * weight_decay * rate`, decoupled from the "    \
-                       "gradient; 0: none")
+                  "Another name of `training.learning_rate`. Set one of the two.",                 \
+                  EXAMPLE("0.002"), POSITIVE, .alias = true, .fallback = rate),                    \
+        OPTIMIZER_REAL(                                                                            \
+            word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                               \
+            "Before each update, `w -= w * weight_decay * rate`. The gradient does not "           \
+            "contain it. 0 turns it off.",                                                         \
+            EXAMPLE("0.01"))
 #define ADAM_KEYS(word)                                                                            \
-    OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9", "decay of the mean of gradients"),    \
+    OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9",                                       \
+                   "The decay of the moving mean of gradients.", EXAMPLE("0.95")),                 \
         OPTIMIZER_REAL(word ".beta_2", beta_2, BELOW_ONE, "0.999",                                 \
-                       "decay of the mean of their squares"),                                      \
+                       "The decay of the moving mean of squared gradients.", EXAMPLE("0.99")),     \
         OPTIMIZER_REAL(word ".epsilon", epsilon, NOT_NEGATIVE, "1e-7",                             \
-                       "added to the root of the second mean")
+                       "The number added to the root of the mean of squares.", EXAMPLE("1e-8"))
 #define AMSGRAD_KEY(word)                                                                          \
-    OPTIMIZER_BOOL(word ".amsgrad", amsgrad, "the largest second mean so far takes its place")
+    OPTIMIZER_BOOL(word ".amsgrad", amsgrad,                                                       \
+                   "Use the largest mean of squares so far instead of the current one.")
 
-#define BESIDES_MOMENTUM                                                                           \
-    "; `training.update: async` and `ssp` add momentum of about 1 - 1/workers by themselves: set " \
-    "less of it there"
+#define MOMENTUM_DOC                                                                               \
+    "The share of the last move that the next one keeps. `training.update: async` and `ssp` act "  \
+    "like a momentum of about 1 - 1/workers, so set less here with them."
+#define ACCUMULATOR_DOC "The first value of the sum of squared gradients.", EXAMPLE("0.01")
 
 #define SGD_KEYS                                                                                   \
     OPTIMIZER_KEYS("sgd", "0.01", "0"),                                                            \
-        OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",                                   \
-                       "share of the last move that is kept" BESIDES_MOMENTUM),                    \
-        OPTIMIZER_KEY("sgd.nesterov", BOOL, nesterov, "Nesterov's momentum", .identity = true,     \
-                      NESTEROV_HEEDED, .fallback = "false")
+        OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0", MOMENTUM_DOC, EXAMPLE("0.9")),    \
+        OPTIMIZER_KEY("sgd.nesterov", BOOL, nesterov, "Use Nesterov's momentum.", EXAMPLE("true"), \
+                      .identity = true, NESTEROV_HEEDED, .fallback = "false")
 #define ADAGRAD_KEYS                                                                               \
     OPTIMIZER_KEYS("adagrad", "0.001", "0"),                                                       \
         OPTIMIZER_REAL("adagrad.initial_accumulator_value", initial_accumulator_value,             \
-                       NOT_NEGATIVE, "0.1", "first value of the sum of squares"),                  \
+                       NOT_NEGATIVE, "0.1", ACCUMULATOR_DOC),                                      \
         OPTIMIZER_REAL("adagrad.epsilon", epsilon, NOT_NEGATIVE, "1e-7",                           \
-                       "added to the sum of squares, under the root"),                             \
-        OPTIMIZER_KEY("adagrad.rowwise", BOOL, rowwise,                                            \
-                      "rows of tables: one accumulator a row, the sum of its gradients' mean "     \
-                      "squares; epsilon is added outside of the root (TorchRec's)",                \
-                      .identity = true, ROWWISE_HEEDED, .fallback = "false")
+                       "The number added to the sum of squares before its root is taken.",         \
+                       EXAMPLE("1e-8")),                                                           \
+        OPTIMIZER_KEY(                                                                             \
+            "adagrad.rowwise", BOOL, rowwise,                                                      \
+            "Keep one accumulator for each row of a table instead of one for each "                \
+            "weight. It adds up the mean squares of the row's gradients, and epsilon is "          \
+            "added to its root, as in TorchRec.",                                                  \
+            EXAMPLE("true"), .identity = true, ROWWISE_HEEDED, .fallback = "false")
 #define RMSPROP_KEYS                                                                               \
     OPTIMIZER_KEYS("rmsprop", "0.001", "0"),                                                       \
-        OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9", "decay of the mean of squares"),      \
-        OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0",                               \
-                       "share of the last move that is kept" BESIDES_MOMENTUM),                    \
+        OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9",                                       \
+                       "The decay of the moving mean of squared gradients.", EXAMPLE("0.95")),     \
+        OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0", MOMENTUM_DOC,                 \
+                       EXAMPLE("0.9")),                                                            \
         OPTIMIZER_REAL("rmsprop.epsilon", epsilon, NOT_NEGATIVE, "1e-7",                           \
-                       "added to the mean of squares, under the root"),                            \
-        OPTIMIZER_BOOL("rmsprop.centered", centered, "the variance takes the mean square's place")
+                       "The number added to the mean of squares before its root is taken.",        \
+                       EXAMPLE("1e-8")),                                                           \
+        OPTIMIZER_BOOL("rmsprop.centered", centered,                                               \
+                       "Divide by the root of the variance of gradients instead of the mean of "   \
+                       "their squares.")
 #define FTRL_KEYS                                                                                  \
     OPTIMIZER_KEYS("ftrl", "0.001", "0"),                                                          \
         OPTIMIZER_REAL("ftrl.learning_rate_power", learning_rate_power, NOT_POSITIVE, "-0.5",      \
-                       "how the rate falls with the sum of squares; others than -0.5 are slow"),   \
+                       "The power of the sum of squares that the rate falls with. Other values "   \
+                       "than -0.5 are slow to compute.",                                           \
+                       EXAMPLE("-0.4")),                                                           \
         OPTIMIZER_REAL("ftrl.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE,  \
-                       "0.1", "first value of the sum of squares"),                                \
+                       "0.1", ACCUMULATOR_DOC),                                                    \
         OPTIMIZER_REAL("ftrl.l1_regularization_strength", l1, NOT_NEGATIVE, "0",                   \
-                       "makes small weights 0"),                                                   \
+                       "How strongly small weights are set to 0.", EXAMPLE("0.001")),              \
         OPTIMIZER_REAL("ftrl.l2_regularization_strength", l2, NOT_NEGATIVE, "0",                   \
-                       "makes weights small"),                                                     \
+                       "How strongly all weights are kept small.", EXAMPLE("0.001")),              \
         OPTIMIZER_REAL("ftrl.l2_shrinkage_regularization_strength", l2_shrinkage, NOT_NEGATIVE,    \
-                       "0", "as weight decay: on the gradient, not on the sum of squares"),        \
-        OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "beta of the paper")
+                       "0",                                                                        \
+                       "Like weight decay: it adds to the gradient, not to the sum of "            \
+                       "squares.",                                                                 \
+                       EXAMPLE("0.001")),                                                          \
+        OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "The beta of the FTRL paper.",        \
+                       EXAMPLE("1"))
 
 /* The keys of the optimizers that tables can use. */
 #define LAZY_OPTIMIZER_KEYS                                                                        \
@@ -94,51 +114,73 @@
 /* ---- schedules ---- */
 
 #define SCHEDULE_WORDS                                                                             \
-    {"constant", SCHEDULE_CONSTANT, NULL},                                                         \
-        {"exponential_decay", SCHEDULE_EXPONENTIAL_DECAY, NULL},                                   \
-        {"cosine_decay", SCHEDULE_COSINE_DECAY, NULL},                                             \
-        {"polynomial_decay", SCHEDULE_POLYNOMIAL_DECAY, NULL},                                     \
-        {"piecewise_constant_decay", SCHEDULE_PIECEWISE_CONSTANT_DECAY, NULL},                     \
+    {"constant", SCHEDULE_CONSTANT, NULL, "The rate does not change."},                            \
+        {"exponential_decay", SCHEDULE_EXPONENTIAL_DECAY, NULL,                                    \
+         "`rate * decay_rate^(t / decay_steps)`, t being the number of updates so far."},          \
+        {"cosine_decay", SCHEDULE_COSINE_DECAY, NULL,                                              \
+         "Half a cosine from the rate down to `alpha * rate`, with an optional warm-up before "    \
+         "it."},                                                                                   \
+        {"polynomial_decay", SCHEDULE_POLYNOMIAL_DECAY, NULL,                                      \
+         "From the rate down to `end_learning_rate`, in a line or with another `power`."},         \
+        {"piecewise_constant_decay", SCHEDULE_PIECEWISE_CONSTANT_DECAY, NULL,                      \
+         "A given rate in each given range of updates."},                                          \
     {                                                                                              \
-        "inverse_time_decay", SCHEDULE_INVERSE_TIME_DECAY, NULL                                    \
+        "inverse_time_decay", SCHEDULE_INVERSE_TIME_DECAY, NULL,                                   \
+            "`rate / (1 + decay_rate * t / decay_steps)`, t being the number of updates so far."   \
     }
 
 #define DECAY_STEPS(of, text)                                                                      \
-    SCHEDULE_KEY(of ".decay_steps", U32, decay_steps, text, RANGE(1, UINT32_MAX), .required = true)
-#define DECAY_RATE(of, text)                                                                       \
-    SCHEDULE_KEY(of ".decay_rate", REAL, decay_rate, text, NOT_NEGATIVE, .required = true)
+    SCHEDULE_KEY(of ".decay_steps", U32, decay_steps, text, EXAMPLE("1000"), RANGE(1, UINT32_MAX), \
+                 .required = true)
+#define DECAY_RATE(of, ...)                                                                        \
+    SCHEDULE_KEY(of ".decay_rate", REAL, decay_rate, __VA_ARGS__, NOT_NEGATIVE, .required = true)
 #define STAIRCASE(of)                                                                              \
-    SCHEDULE_KEY(of ".staircase", BOOL, staircase, "in steps of decay_steps", .fallback = "false")
+    SCHEDULE_KEY(of ".staircase", BOOL, staircase,                                                 \
+                 "Change the rate only every `decay_steps` updates.", EXAMPLE("true"),             \
+                 .fallback = "false")
 
 #define SCHEDULE_KEYS                                                                              \
-    DECAY_STEPS("exponential_decay", "rate * decay_rate^(t / decay_steps)"),                       \
-        DECAY_RATE("exponential_decay", "what is left of the rate after decay_steps"),             \
+    DECAY_STEPS("exponential_decay",                                                               \
+                "The updates in which the rate falls to `decay_rate` of it."),                     \
+        DECAY_RATE("exponential_decay", "The share of the rate that is left after `decay_steps`.", \
+                   EXAMPLE("0.9")),                                                                \
         STAIRCASE("exponential_decay"),                                                            \
-        DECAY_STEPS("cosine_decay", "updates of half a cosine from the rate to alpha of it"),      \
+        DECAY_STEPS("cosine_decay", "The updates from the rate to `alpha * rate`."),               \
         SCHEDULE_KEY("cosine_decay.alpha", REAL, alpha,                                            \
-                     "what is left of the rate in the end, as a share", NOT_NEGATIVE,              \
-                     .fallback = "0"),                                                             \
-        SCHEDULE_KEY("cosine_decay.warmup_target", REAL, warmup_target,                            \
-                     "the rate that warmup_steps climb to before it decays; 0: none",              \
+                     "The share of the rate that is left at the end.", EXAMPLE("0.1"),             \
                      NOT_NEGATIVE, .fallback = "0"),                                               \
+        SCHEDULE_KEY(                                                                              \
+            "cosine_decay.warmup_target", REAL, warmup_target,                                     \
+            "The rate that the warm-up climbs to before the decay begins. 0: no warm-up.",         \
+            EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0"),                                        \
         SCHEDULE_KEY("cosine_decay.warmup_steps", U32, warmup_target_steps,                        \
-                     "updates from the rate to warmup_target", RANGE(0, UINT32_MAX),               \
-                     .fallback = "0"),                                                             \
-        DECAY_STEPS("polynomial_decay", "updates from the rate to end_learning_rate"),             \
+                     "The updates from the rate to `warmup_target`.", EXAMPLE("100"),              \
+                     RANGE(0, UINT32_MAX), .fallback = "0"),                                       \
+        DECAY_STEPS("polynomial_decay", "The updates from the rate to `end_learning_rate`."),      \
         SCHEDULE_KEY("polynomial_decay.end_learning_rate", REAL, end_learning_rate,                \
-                     "the last rate", NOT_NEGATIVE, .fallback = "0.0001"),                         \
+                     "The rate at the end.", EXAMPLE("0.001"), NOT_NEGATIVE,                       \
+                     .fallback = "0.0001"),                                                        \
         SCHEDULE_KEY("polynomial_decay.power", REAL, power,                                        \
-                     "of the part that is left: 1 is a line", NOT_NEGATIVE, .fallback = "1"),      \
+                     "The power of the share of `decay_steps` that is left. 1 makes a line.",      \
+                     EXAMPLE("2"), NOT_NEGATIVE, .fallback = "1"),                                 \
         SCHEDULE_KEY("polynomial_decay.cycle", BOOL, cycle,                                        \
-                     "begin again beyond decay_steps, each time longer", .fallback = "false"),     \
+                     "After `decay_steps`, start again from the rate, with a longer decay each "   \
+                     "time.",                                                                      \
+                     EXAMPLE("true"), .fallback = "false"),                                        \
         SCHEDULE_KEY("piecewise_constant_decay.boundaries", INTEGERS, boundaries,                  \
-                     "rising numbers of updates: up to and with each, its value is the rate",      \
-                     RANGE(0, UINT32_MAX), .required = true),                                      \
+                     "Rising numbers of updates. Each is the last update of its range.",           \
+                     EXAMPLE("[1000, 2000]"), RANGE(0, UINT32_MAX), .required = true),             \
         SCHEDULE_KEY("piecewise_constant_decay.values", REALS, values,                             \
-                     "one rate more than boundaries; they take the place of "                      \
-                     "training.learning_rate",                                                     \
-                     NOT_NEGATIVE, .required = true),                                              \
-        DECAY_STEPS("inverse_time_decay", "rate / (1 + decay_rate * t / decay_steps)"),            \
-        DECAY_RATE("inverse_time_decay", "how fast"), STAIRCASE("inverse_time_decay")
+                     "The rate of each range: one more than `boundaries`. They replace "           \
+                     "`training.learning_rate`.",                                                  \
+                     EXAMPLE("[0.1, 0.01, 0.001]"), NOT_NEGATIVE, .required = true),               \
+        DECAY_STEPS("inverse_time_decay",                                                          \
+                    "The updates in which `decay_rate` is added once to the "                      \
+                    "divisor of the rate."),                                                       \
+        DECAY_RATE("inverse_time_decay",                                                           \
+                   "How much the divisor of the rate grows in "                                    \
+                   "`decay_steps`.",                                                               \
+                   EXAMPLE("0.5")),                                                                \
+        STAIRCASE("inverse_time_decay")
 
 #endif

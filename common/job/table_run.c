@@ -3,20 +3,20 @@
 #include "common/job/table.h"
 
 static const struct job_word store_words[] = {
-    {"auto", STORE_AUTO, NULL},
-    {"shared", STORE_SHARED, NULL},
-    {"chief", STORE_CHIEF, NULL},
+    {"auto", STORE_AUTO, NULL, NULL},
+    {"shared", STORE_SHARED, NULL, NULL},
+    {"chief", STORE_CHIEF, NULL, NULL},
     LAST_WORD,
 };
 
 static const struct job_word dropped_words[] = {
-    {"lost", DROPPED_LOST, NULL},
-    {"redo", DROPPED_REDO, NULL},
+    {"lost", DROPPED_LOST, NULL, NULL},
+    {"redo", DROPPED_REDO, NULL, NULL},
     LAST_WORD,
 };
 
 /* The codecs' words. Pushes allow all of them; replies, and the choices of `auto`, allow only some kinds. */
-#define CODEC_WORD(name, word) {#word, CODEC_##name, NULL},
+#define CODEC_WORD(name, word) {#word, CODEC_##name, NULL, NULL},
 #define NO_WORD(name, word)
 #define REPLY_EXACT CODEC_WORD
 #define REPLY_ROUNDED CODEC_WORD
@@ -31,7 +31,7 @@ static const struct job_word push_words[] = {
 #define X(name, word, number, kind) CODEC_WORD(name, word)
     CODEC_MAP(X)
 #undef X
-        {"auto", CODEC_AUTO, NULL},
+        {"auto", CODEC_AUTO, NULL, NULL},
     LAST_WORD,
 };
 
@@ -39,7 +39,7 @@ static const struct job_word reply_words[] = {
 #define X(name, word, number, kind) REPLY_##kind(name, word)
     CODEC_MAP(X)
 #undef X
-        {"auto", CODEC_AUTO, NULL},
+        {"auto", CODEC_AUTO, NULL, NULL},
     LAST_WORD,
 };
 
@@ -51,9 +51,9 @@ static const struct job_word allow_words[] = {
 };
 
 static const struct job_word full_words[] = {
-    {"stop", ROW_FULL_STOP, NULL},
-    {"evict", ROW_FULL_EVICT, NULL},
-    {"refuse", ROW_FULL_REFUSE, NULL},
+    {"stop", ROW_FULL_STOP, NULL, NULL},
+    {"evict", ROW_FULL_EVICT, NULL, NULL},
+    {"refuse", ROW_FULL_REFUSE, NULL, NULL},
     LAST_WORD,
 };
 
@@ -79,105 +79,118 @@ static bool chooses(const struct job *job)
 
 static const struct job_key keys[] = {
     JOB_KEY("sync.replicas_to_aggregate", U32, sync.replicas_to_aggregate,
-            "backup workers: a step is made of the leaves of so many workers, whose come first; "
-            "the others' are dropped. 0: of all workers'",
-            RANGE(0, WORKERS_MAX), .fallback = "0",
+            "Backup workers: make each step from the microbatches of this many workers, those that "
+            "come first. The microbatches of the others are dropped. 0: wait for all workers.",
+            EXAMPLE("3"), RANGE(0, WORKERS_MAX), .fallback = "0",
             HEEDED(in_sync, "it is of training.update: sync, which is %s here; leave it out")),
-    JOB_KEY("sync.dropped", WORD, sync.dropped,
-            "what becomes of dropped microbatches: `lost`, they are counted; `redo`, they are "
-            "trained in extra steps at the epoch's end",
-            .words = dropped_words, .fallback = "lost",
-            HEEDED(in_sync, "redo is of training.update: sync, which is %s here; leave it out")),
+    JOB_KEY(
+        "sync.dropped", WORD, sync.dropped,
+        "The fate of dropped microbatches. `lost`: they are counted. `redo`: extra steps at the "
+        "epoch's end train on them.",
+        EXAMPLE("redo"), .words = dropped_words, .fallback = "lost",
+        HEEDED(in_sync, "redo is of training.update: sync, which is %s here; leave it out")),
 
-    JOB_KEY("compression.push", CHOICE, compression.push,
-            "how gradients travel; `zstd` loses nothing; `top_k` sends the largest elements and "
-            "adds the rest to later gradients, with sgd alone; `auto` measures and chooses",
-            .words = push_words, .fallback = "none", .setting = "push_codec"),
+    JOB_KEY(
+        "compression.push", CHOICE, compression.push,
+        "The encoding of gradients on their way to a ps. `zstd` loses nothing. `top_k` sends "
+        "the largest elements and adds the rest to later gradients; it needs the optimizer sgd. "
+        "`auto` measures and chooses.",
+        EXAMPLE("int8"), .words = push_words, .fallback = "none", .setting = "push_codec"),
     JOB_KEY(
         "compression.push.top_k.ratio", REAL, compression.push_ratio,
-        "the share of the elements of each chunk that travels, at least one; each is eight bytes",
-        .low = 0, .low_open = true, .high = JOB_TOP_K_RATIO_MAX, .fallback = "0.01",
-        .setting = "push_ratio"),
-    JOB_KEY("compression.reply", WORD, compression.reply,
-            "how parameters travel; in async and ssp neither int8 nor int8_zstd, in geo none",
-            .words = reply_words, .fallback = "none", .setting = "reply_codec"),
+        "The share of each chunk's elements that is sent, at least one. Each takes eight bytes.",
+        EXAMPLE("0.05"), .low = 0, .low_open = true, .high = JOB_TOP_K_RATIO_MAX,
+        .fallback = "0.01", .setting = "push_ratio"),
+    JOB_KEY(
+        "compression.reply", WORD, compression.reply,
+        "The encoding of parameters on their way to workers. `async` and `ssp` exclude int8 and "
+        "int8_zstd; `geo` excludes all but none.",
+        EXAMPLE("fp16"), .words = reply_words, .fallback = "none", .setting = "reply_codec"),
     JOB_KEY(
         "compression.allow", CODECS, compression.allow,
-        "what `auto` may choose beside none and zstd, which lose nothing: a list, like `[int8]`",
-        .words = allow_words, .fallback_doc = "`[]`",
+        "The encodings that `auto` can choose in addition to none and zstd, which lose nothing.",
+        EXAMPLE("[int8]"), .words = allow_words, .fallback_doc = "`[]`",
         HEEDED(chooses, "it is what `auto` may choose; give compression.push: auto or "
                         "compression.reply: auto, or leave it out"),
         .setting = "codecs_allowed"),
 
-    JOB_KEY("checkpoint.every_steps", U32, checkpoint.every_steps,
-            "steps between checkpoints; a checkpoint is due when these and `every_seconds` have "
-            "passed; 0 leaves this one out, both 0: only at the start, on SIGTERM and at the end. "
-            "Both `auto`: a checkpoint is due when the last one took at most 1 % of the time since "
-            "it began, and at least each 500 steps and 60 s; one of them `auto`: 500",
-            RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
+    JOB_KEY(
+        "checkpoint.every_steps", U32, checkpoint.every_steps,
+        "The steps between checkpoints. A checkpoint is due when both these and `every_seconds` "
+        "have passed. 0 turns this condition off. If both are 0, checkpoints are written only "
+        "at the start, on SIGTERM and at the end. `auto`: see [below](#automatic-checkpoints).",
+        EXAMPLE("1000"), RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
     JOB_KEY("checkpoint.every_seconds", U32, checkpoint.every_seconds,
-            "seconds between checkpoints; `auto` beside a number of steps: 60",
+            "The seconds between checkpoints, with the same rules.", EXAMPLE("300"),
             RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
     JOB_KEY(
         "checkpoint.keep", U32, checkpoint.keep,
-        "checkpoints that stay on disk; of 3 or more one is at least 60 s older than the newest, "
-        "once the job is that old",
-        RANGE(1, 1000000), .fallback = "3"),
+        "The number of checkpoints to keep on disk. If it is 3 or more, one of them is at least "
+        "60 s older than the newest, once the job is that old.",
+        EXAMPLE("5"), RANGE(1, 1000000), .fallback = "3"),
     JOB_KEY("checkpoint.store", WORD, checkpoint.store,
-            "who writes checkpoints: `shared`: each ps, all on one storage; `chief`: each ps sends "
-            "its part to the chief; `auto`: a ps that does not see the chief's storage sends",
-            .words = store_words, .fallback = "auto"),
+            "The process that writes checkpoints. `shared`: each ps, on storage that all share. "
+            "`chief`: each ps sends its part to the chief. `auto`: a ps sends its part if it does "
+            "not see the chief's storage.",
+            EXAMPLE("chief"), .words = store_words, .fallback = "auto"),
     JOB_KEY("checkpoint.run", TEXT, checkpoint.run,
-            "this run's name, like the night's: where the job in DIR is done, and was of a run of "
-            "another name, a new job begins with the weights of its final checkpoint; one that is "
-            "not done goes on",
-            .fallback_doc = "none"),
+            "The name of this run, such as a date. If the job in DIR is done and had another run "
+            "name, a new job begins with the weights of its final checkpoint. If the job in DIR is "
+            "not done, it resumes.",
+            EXAMPLE("2026-01-31"), .fallback_doc = "none"),
 
     JOB_KEY("timeouts.start_s", U32, timeouts.start_s,
-            "seconds for the cluster to come together before the job fails", RANGE(1, 604800),
-            .fallback = "300"),
+            "The seconds that the processes have to find each other. Then the job fails.",
+            EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
     JOB_KEY("timeouts.worker_rejoin_s", U32, timeouts.worker_rejoin_s,
-            "seconds before the others take over the work of a worker that is gone",
-            RANGE(1, 604800), .fallback = "30"),
+            "The seconds that a lost worker has to return. Then the others take over its work.",
+            EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
     JOB_KEY("timeouts.ps_rejoin_s", U32, timeouts.ps_rejoin_s,
-            "seconds without a ps before the job fails", RANGE(1, 604800), .fallback = "600"),
+            "The seconds that a lost ps has to return. Then the job fails.", EXAMPLE("1200"),
+            RANGE(1, 604800), .fallback = "600"),
     JOB_KEY("timeouts.grace_s", U32, timeouts.grace_s,
-            "seconds for a last checkpoint after SIGTERM", RANGE(1, 604800), .fallback = "30"),
-    JOB_KEY("timeouts.evaluator_s", U32, timeouts.evaluator_s,
-            "seconds for the evaluator's word on the final checkpoint, before the job ends without",
-            RANGE(1, 604800), .fallback = "300"),
+            "The seconds for a last checkpoint after SIGTERM.", EXAMPLE("60"), RANGE(1, 604800),
+            .fallback = "30"),
+    JOB_KEY(
+        "timeouts.evaluator_s", U32, timeouts.evaluator_s,
+        "The seconds that the evaluator has for the final checkpoint. Then the job ends without "
+        "its result.",
+        EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
 
-    JOB_KEY("logs.tensorboard", BOOL, logs.tensorboard, "write TensorBoard's event files",
-            .fallback = "true"),
-    JOB_KEY("logs.histograms", BOOL, logs.histograms,
-            "of each tensor of the weights, and of its gradient at the chief, at each epoch's end, "
-            "into these",
-            .fallback = "true"),
+    JOB_KEY("logs.tensorboard", BOOL, logs.tensorboard, "Write TensorBoard's event files.",
+            EXAMPLE("false"), .fallback = "true"),
+    JOB_KEY(
+        "logs.histograms", BOOL, logs.histograms,
+        "At the end of each epoch, add histograms of each weight tensor, and of its gradient at "
+        "the chief, to these files.",
+        EXAMPLE("false"), .fallback = "true"),
 
-    JOB_KEY("ps.threads", U32, ps.threads, "shards of a ps, a thread each; 0: the cores it may use",
-            RANGE(0, 1024), .fallback = "0"),
+    JOB_KEY("ps.threads", U32, ps.threads,
+            "The number of shards of a ps. Each has a thread. 0: as many as the cores it can use.",
+            EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
     NOT_YET("ps.replicas", "0", "copies of each shard on another ps"),
-    JOB_KEY("ps.memory", U32, ps.memory,
-            "MiB that the rows of tables may take on a ps, with their index and sketches, in equal "
-            "parts of its shards; 0: no bound",
-            RANGE(0, 1 << 30), .fallback = "0",
-            HEEDED(has_tables,
-                   "it is of tables of rows by key, and no layer looks up in one; leave "
-                   "it out"),
-            .setting = "row_memory"),
-    JOB_KEY("ps.when_full", WORD, ps.when_full,
-            "what is done when they take that: `stop`, the job ends; `evict`, the rows whose last "
-            "touch is the oldest go, 5 % at a time; `refuse`, no row is made until there is room. "
-            "With rows that are gone or refused `exact` is false in the summary",
-            .words = full_words, .fallback = "stop",
-            HEEDED(has_row_memory, "it is of ps.memory; give that, too, or leave it out"),
-            .setting = "row_full"),
+    JOB_KEY(
+        "ps.memory", U32, ps.memory,
+        "The most MiB that a ps uses for the rows of tables, with their index and sketches. Its "
+        "shards get equal parts. 0: no bound.",
+        EXAMPLE("8192"), RANGE(0, 1 << 30), .fallback = "0",
+        HEEDED(has_tables, "it is of tables of rows by key, and no layer looks up in one; leave "
+                           "it out"),
+        .setting = "row_memory"),
+    JOB_KEY(
+        "ps.when_full", WORD, ps.when_full,
+        "The action when `ps.memory` is used up. `stop`: end the job. `evict`: remove the 5 % of "
+        "rows with the oldest last touch. `refuse`: make no rows until memory is free. If rows "
+        "are removed or refused, the summary says `exact: false`.",
+        EXAMPLE("evict"), .words = full_words, .fallback = "stop",
+        HEEDED(has_row_memory, "it is of ps.memory; give that, too, or leave it out"),
+        .setting = "row_full"),
 
     JOB_KEY("worker.threads", U32, worker.threads,
-            "compute threads of a worker; 0: the cores it may use", RANGE(0, 1024),
-            .fallback = "0"),
+            "The number of compute threads of a worker. 0: as many as the cores it can use.",
+            EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
 
-    NOT_YET("recovery", NULL, "restore a lost shard alone (partial)"),
+    NOT_YET("recovery", NULL, "restoring a lost shard alone (partial)"),
 };
 const struct job_key_table job_table_run = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

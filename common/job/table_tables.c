@@ -4,34 +4,34 @@
 
 /* Rows are created one by one, so initializers that depend on the tensor's shape are missing. */
 static const struct job_word initializer_words[] = {
-    {"zeros", INIT_ZEROS, NULL},
-    {"ones", INIT_ONES, NULL},
-    {"constant", INIT_CONSTANT, "value"},
-    {"random_normal", INIT_RANDOM_NORMAL, NULL},
-    {"random_uniform", INIT_RANDOM_UNIFORM, NULL},
-    {"truncated_normal", INIT_TRUNCATED_NORMAL, NULL},
+    {"zeros", INIT_ZEROS, NULL, NULL},
+    {"ones", INIT_ONES, NULL, NULL},
+    {"constant", INIT_CONSTANT, "value", NULL},
+    {"random_normal", INIT_RANDOM_NORMAL, NULL, NULL},
+    {"random_uniform", INIT_RANDOM_UNIFORM, NULL, NULL},
+    {"truncated_normal", INIT_TRUNCATED_NORMAL, NULL, NULL},
     LAST_WORD,
 };
 
 static const struct job_word unadmitted_words[] = {
-    {"zeros", UNADMITTED_ZEROS, NULL},
-    {"initial", UNADMITTED_INITIAL, NULL},
+    {"zeros", UNADMITTED_ZEROS, NULL, NULL},
+    {"initial", UNADMITTED_INITIAL, NULL, NULL},
     LAST_WORD,
 };
 
 static const struct job_word row_push_words[] = {
-    {"none", ROW_CODEC_NONE, NULL},
-    {"fp16", ROW_CODEC_FP16, NULL},
-    {"bf16", ROW_CODEC_BF16, NULL},
-    {"int8", ROW_CODEC_INT8, NULL},
+    {"none", ROW_CODEC_NONE, NULL, NULL},
+    {"fp16", ROW_CODEC_FP16, NULL, NULL},
+    {"bf16", ROW_CODEC_BF16, NULL, NULL},
+    {"int8", ROW_CODEC_INT8, NULL, NULL},
     LAST_WORD,
 };
 
 /* No int8: rows in replies are not rounded stochastically, so its rounding error would not average out. */
 static const struct job_word row_reply_words[] = {
-    {"none", ROW_CODEC_NONE, NULL},
-    {"fp16", ROW_CODEC_FP16, NULL},
-    {"bf16", ROW_CODEC_BF16, NULL},
+    {"none", ROW_CODEC_NONE, NULL, NULL},
+    {"fp16", ROW_CODEC_FP16, NULL, NULL},
+    {"bf16", ROW_CODEC_BF16, NULL, NULL},
     LAST_WORD,
 };
 
@@ -41,12 +41,12 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 #define TABLE_KEY(name, type, member, text, ...)                                                   \
     ROW(JOB_TABLE_PREFIX name, type, job_table, member, text, __VA_ARGS__)
-#define INITIALIZER_REAL(option, member, range, by_default, text)                                  \
-    TABLE_KEY(".initializer." option, REAL, init.member, text, range, .identity = true,            \
+#define INITIALIZER_REAL(option, member, range, by_default, ...)                                   \
+    TABLE_KEY(".initializer." option, REAL, init.member, __VA_ARGS__, range, .identity = true,     \
               .fallback = by_default)
 #define REGULARIZER_REAL(option, member, by_default, text)                                         \
-    TABLE_KEY(".regularizer." option, REAL, init.member, text, NOT_NEGATIVE, .identity = true,     \
-              .fallback = by_default)
+    TABLE_KEY(".regularizer." option, REAL, init.member, text, EXAMPLE("0.001"), NOT_NEGATIVE,     \
+              .identity = true, .fallback = by_default)
 #define OWN(what) .own = offsetof(struct job_table, own_##what)
 #define OPTIMIZER_KEY(name, type, member, text, ...)                                               \
     TABLE_KEY(".optimizer." name, type, optimizer.member, text, OWN(optimizer), .as_job = true,    \
@@ -59,80 +59,92 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 #define ROWWISE_HEEDED .heeded = NULL
 
 static const struct job_key keys[] = {
-    JOB_KEY("tables", TABLES, model.tables, "by the names that layers give them",
-            .fallback_doc = "none"),
+    JOB_KEY("tables", TABLES, model.tables,
+            "A map from the names that layers give their tables to options.",
+            EXAMPLE("{ids: {initializer: zeros}}"), .fallback_doc = "none"),
     TABLE_KEY(".initializer", CHOICE, init.initializer,
-              "a row's first values, a function of seed, table and key", .identity = true,
+              "The first values of a row. They depend on seed, table and key alone.",
+              EXAMPLE("{random_normal: {stddev: 0.01}}"), .identity = true,
               .words = initializer_words,
-              .fallback_doc = "`random_uniform` from -0.05 to 0.05; of `linear`: `zeros`"),
-    INITIALIZER_REAL("constant.value", init_value, ANY_REAL, "0", "the number"),
-    INITIALIZER_REAL("random_normal.mean", init_other, ANY_REAL, "0", "mean"),
-    INITIALIZER_REAL("random_normal.stddev", init_value, NOT_NEGATIVE, "0.05",
-                     "standard deviation"),
-    INITIALIZER_REAL("random_uniform.minval", init_other, ANY_REAL, "-0.05", "from"),
-    INITIALIZER_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", "to"),
-    INITIALIZER_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", "mean"),
-    INITIALIZER_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05",
-                     "standard deviation; redrawn beyond two of them"),
-    TABLE_KEY(".regularizer", CHOICE, init.regularizer,
-              "added to the loss of training for each row that a microbatch looks up, once: `{l2: "
-              "0.01}`",
-              .identity = true, .words = job_regularizer_words, .fallback = "none"),
-    REGULARIZER_REAL("l1.l1", l1, "0.01", "times the sum of |w|"),
-    REGULARIZER_REAL("l2.l2", l2, "0.01", "times the sum of squares"),
-    REGULARIZER_REAL("l1_l2.l1", l1, "0", "times the sum of |w|"),
-    REGULARIZER_REAL("l1_l2.l2", l2, "0", "times the sum of squares"),
-    TABLE_KEY(".optimizer", CHOICE, optimizer.kind,
-              "what updates its rows, with the options that `optimizer` has there but use_ema, "
-              "ema_momentum, ema_overwrite_frequency and exclude_from_weight_decay",
-              .identity = true, OWN(optimizer), .words = optimizer_words,
-              .fallback_doc = "the job's"),
+              .fallback_doc = "`random_uniform`; with layer `linear`: `zeros`"),
+    INITIALIZER_REAL("constant.value", init_value, ANY_REAL, "0", CONSTANT_VALUE),
+    INITIALIZER_REAL("random_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),
+    INITIALIZER_REAL("random_normal.stddev", init_value, NOT_NEGATIVE, "0.05", NORMAL_STDDEV),
+    INITIALIZER_REAL("random_uniform.minval", init_other, ANY_REAL, "-0.05", UNIFORM_MINVAL),
+    INITIALIZER_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", UNIFORM_MAXVAL),
+    INITIALIZER_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),
+    INITIALIZER_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05", TRUNCATED_STDDEV),
+    TABLE_KEY(
+        ".regularizer", CHOICE, init.regularizer,
+        "The term that a row adds to the training loss. A microbatch adds it once for each row "
+        "that it looks up.",
+        EXAMPLE("{l2: 0.01}"), .identity = true, .words = job_regularizer_words,
+        .fallback = "none"),
+    REGULARIZER_REAL("l1.l1", l1, "0.01", REGULARIZER_L1_DOC),
+    REGULARIZER_REAL("l2.l2", l2, "0.01", REGULARIZER_L2_DOC),
+    REGULARIZER_REAL("l1_l2.l1", l1, "0", REGULARIZER_L1_DOC),
+    REGULARIZER_REAL("l1_l2.l2", l2, "0", REGULARIZER_L2_DOC),
+    TABLE_KEY(
+        ".optimizer", CHOICE, optimizer.kind,
+        "The optimizer of the table's rows. Its options are those of [`optimizer`](#optimizer), "
+        "without `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and "
+        "`exclude_from_weight_decay`.",
+        EXAMPLE("{adagrad: {rowwise: true}}"), .identity = true, OWN(optimizer),
+        .words = optimizer_words, .fallback_doc = "the job's"),
     LAZY_OPTIMIZER_KEYS,
     TABLE_KEY(".learning_rate", REAL, optimizer.learning_rate,
-              "the rate of its rows; also `tables[].optimizer.NAME.learning_rate`", POSITIVE,
-              OWN(rate),
-              .fallback_doc = "`training.learning_rate`; of an optimizer of its own: that one's"),
+              "The learning rate of the table's rows. It can also be written as an option of the "
+              "table's optimizer.",
+              EXAMPLE("0.05"), POSITIVE, OWN(rate),
+              .fallback_doc = "`training.learning_rate`; if the table has an optimizer of its own, "
+                              "the default of that optimizer"),
     TABLE_KEY(".learning_rate_schedule", CHOICE, optimizer.schedule.kind,
-              "how that rate moves, with the options of `training.learning_rate_schedule`",
-              OWN(schedule), .words = schedule_words,
-              .fallback_doc = "`training.learning_rate_schedule`"),
+              "How that rate changes, with the options of [`training.learning_rate_schedule`]"
+              "(#learning-rate-schedules).",
+              EXAMPLE("{cosine_decay: {decay_steps: 1000}}"), OWN(schedule),
+              .words = schedule_words, .fallback_doc = "`training.learning_rate_schedule`"),
     SCHEDULE_KEYS,
-    TABLE_KEY(".warmup_steps", U32, optimizer.schedule.warmup_steps,
-              "the first so many updates have t / warmup_steps of the schedule's rate",
-              RANGE(0, UINT32_MAX), OWN(warmup), .fallback_doc = "`training.warmup_steps`"),
-    TABLE_KEY(".min_count", U32, min_count,
-              "a row is made by the touch with this number, counted in a sketch; a touch is a step "
-              "(in async a batch) that looks the row up",
-              RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
-    TABLE_KEY(".probability", REAL, probability,
-              "each touch makes the row with this probability; not together with `min_count`",
-              .low = 0, .low_open = true, .high = 1, .identity = true, .fallback = "1"),
     TABLE_KEY(
-        ".unadmitted", WORD, unadmitted,
-        "what a row reads as until it is admitted by `min_count` or `probability`: `zeros`, or "
-        "its first value",
-        .identity = true, .words = unadmitted_words, .fallback = "zeros"),
+        ".warmup_steps", U32, optimizer.schedule.warmup_steps,
+        "The first updates, t = 1 to warmup_steps, have t / warmup_steps of the schedule's rate.",
+        EXAMPLE("100"), RANGE(0, UINT32_MAX), OWN(warmup),
+        .fallback_doc = "`training.warmup_steps`"),
+    TABLE_KEY(
+        ".min_count", U32, min_count,
+        "Make a row at the touch with this number. A touch is a step (in async: a batch) that "
+        "looks the key up. A sketch counts touches.",
+        EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
+    TABLE_KEY(".probability", REAL, probability,
+              "Make a row at each touch with this probability. It excludes `min_count`.",
+              EXAMPLE("0.1"), .low = 0, .low_open = true, .high = 1, .identity = true,
+              .fallback = "1"),
+    TABLE_KEY(".unadmitted", WORD, unadmitted,
+              "The values of a row that `min_count` or `probability` has not made yet: `zeros`, or "
+              "its `initial` values.",
+              EXAMPLE("initial"), .identity = true, .words = unadmitted_words, .fallback = "zeros"),
     TABLE_KEY(".sketch_mb", U32, sketch_mb,
-              "MiB of counts for `min_count`, for all ps together, 4 bytes for each key that is "
-              "expected; "
-              "with more keys some counts come out too high, and rows are made too early",
-              RANGE(1, ROW_SKETCH_MB_MAX), .identity = true, .fallback = "16"),
+              "The size of the sketch of `min_count` in MiB, over all ps. Give 4 bytes for each "
+              "expected key. If there are more keys, some counts are too high and some rows are "
+              "made too early.",
+              EXAMPLE("64"), RANGE(1, ROW_SKETCH_MB_MAX), .identity = true, .fallback = "16"),
     TABLE_KEY(
         ".unseen_steps", U32, unseen_steps,
-        "a row is gone so many steps (in async, batches) after its last touch: it is not read, "
-        "saved or exported any more, and a touch makes a new one; 0: rows stay",
-        RANGE(0, ROW_UNSEEN_STEPS_MAX), .identity = true, .fallback = "0"),
-    TABLE_KEY(".unseen_days", U32, unseen_days,
-              "when `checkpoint.run` begins a run, rows go that were not touched since the newest "
-              "run that began at least so many days ago; 0: rows stay",
-              RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
+        "Remove a row this many steps (in async: batches) after its last touch. It is then not "
+        "read, saved or exported, and the next touch makes a new row. 0: keep all rows.",
+        EXAMPLE("100000"), RANGE(0, ROW_UNSEEN_STEPS_MAX), .identity = true, .fallback = "0"),
+    TABLE_KEY(
+        ".unseen_days", U32, unseen_days,
+        "When `checkpoint.run` begins a run, remove the rows that were last touched before the "
+        "newest run that began at least this many days ago. 0: keep all rows.",
+        EXAMPLE("30"), RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
     TABLE_KEY(".compression.push", WORD, push,
-              "how gradients of its rows travel; `int8` has a scale for each row. `compression` "
-              "is that of the rest of the model",
-              .words = row_push_words, .fallback = "none"),
+              "The encoding of the gradients of the table's rows. `int8` has a scale for each row. "
+              "The job's [`compression`](#compression) is for the rest of the model.",
+              EXAMPLE("int8"), .words = row_push_words, .fallback = "none"),
     TABLE_KEY(".compression.reply", WORD, reply,
-              "how its rows travel to workers; an evaluation's are not compressed",
-              .words = row_reply_words, .fallback = "none"),
+              "The encoding of the rows that a ps sends to workers. Rows for an evaluation are not "
+              "encoded.",
+              EXAMPLE("fp16"), .words = row_reply_words, .fallback = "none"),
 };
 const struct job_key_table job_table_tables = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

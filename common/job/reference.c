@@ -210,17 +210,18 @@ static const struct section sections[] = {
      .rows = "training.nan_guard training.max_rejected training.max_recoveries",
      .words = "training.nan_guard",
      .column = "`nan_guard`",
-     .text = "The [guide](../guides/nan.md) says which value to choose. `skip`, `stop` and "
-             "`rollback` check each gradient before it is applied. A gradient "
+     .text = "[nan.md](../guides/nan.md) says which value to choose.\n"
+             "\n"
+             "`skip`, `stop` and `rollback` check each gradient before it is applied. A gradient "
              "is bad if it is\n"
              "not finite, or if the optimizer state that it updates is beyond 1e30."},
     {.title = "## early_stopping",
      .rows = "early_stopping.patience early_stopping.min_delta early_stopping.start_from_epoch "
              "early_stopping.restore_best_weights",
-     .text = "[Early stopping](../guides/early-stopping.md) ends training when evaluations stop "
-             "getting better. It needs "
-             "`training.monitor`,\n"
-             "which names the evaluation result to compare:\n"
+     .text = "Early stopping ends training when evaluations stop getting better: see\n"
+             "[its guide](../guides/early-stopping.md). It needs `training.monitor`, which names "
+             "the evaluation\n"
+             "result to compare:\n"
              "\n"
              "```yaml\n"
              "training: {epochs: 100, monitor: loss}\n"

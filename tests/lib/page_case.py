@@ -61,6 +61,12 @@ exit $code
 STARTERS = {"srun": "SLURM_PROCID=$i SLURM_NTASKS=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=0",
             "mpirun": "OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=$n PMIX_NAMESPACE=prterun-$$@1"}
 
+# Hosts node1, node2, ... of a page: addresses of this host, by an /etc/hosts of the block's own. ssh is a shell here.
+NODES = "127.0.0.1 localhost\n" + "".join(f"127.0.0.{i + 1} node{i}\n" for i in range(1, 10))
+ON_NODES = re.compile(r"\bnode\d\b|--hosts\b")
+OWN_HOSTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c",
+             'mount --bind "$0" /etc/hosts && exec "$@"']
+
 # The package's function, by the library that gradwire is linked with.
 XXHASH = """import ctypes
 library = ctypes.CDLL("libxxhash.so.0")
@@ -77,7 +83,8 @@ class Shell:
     """Runs blocks as one shell would: the directory and what is exported last."""
 
     def __init__(self, folder, bin_folder):
-        self.folder, self.state = folder, bin_folder / "state"
+        self.folder, self.state, self.nodes = folder, bin_folder / "state", bin_folder / "nodes"
+        self.nodes.write_text(NODES)
         self.environment = {**os.environ, "LC_ALL": "C", "HOME": str(folder), "GRADWIRE_RSH": str(bin_folder / "rsh"),
                             "PATH": f"{bin_folder}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", **kernels()}
         for name in list(self.environment):
@@ -90,7 +97,8 @@ class Shell:
         script = f"trap '{{ echo \"cd $(printf %q \"$PWD\")\"; export -p; }} > {self.state}' EXIT\n{text}"
         if self.state.exists():
             script = f". {self.state}\n{script}"
-        process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment,
+        before = [*OWN_HOSTS, str(self.nodes)] if ON_NODES.search(text) else []
+        process = subprocess.Popen([*before, "bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         pidfd, out, both = os.pidfd_open(process.pid), b"", b""
         self.kept.append(process)  # a job in the background may write on
@@ -166,6 +174,8 @@ class PageCase(Case):
         package = next((name for name in PACKAGES if name in needs and not importlib.util.find_spec(name)), None)
         if package:
             return f"this Python has no {package}"
+        if ON_NODES.search(block.text) and subprocess.run([*OWN_HOSTS, str(self.shell.nodes), "true"], capture_output=True).returncode:
+            return "this user may not mount an /etc/hosts of his own, which hosts node1, node2 need"
         for path, source in files.items():
             if path in block.text:
                 if not os.environ.get("GRADWIRE_DATA"):

@@ -8,6 +8,7 @@
     ```console     the same, with all numbers, digests, dates and addresses masked
     ```LANG FILE   a file to write
     ```usage       a synopsis: not run
+    ```log         lines of a log that this page's commands do not write: not compared
     ```LANG        a fragment, of one of FRAGMENTS: not run
 
 A page with a line "<!-- continues: PAGE -->" runs in the directory in which PAGE, of the same directory of pages, has run.

@@ -7,7 +7,7 @@
     ```text        the output of the block before it. Numbers with a fraction are near.
     ```console     the same, with all numbers, digests, dates and addresses masked
     ```LANG FILE   a file to write
-    ```usage       a synopsis: not run
+    ```usage       a synopsis: not run; it has a placeholder, as DIR, [FLAG] or ...
     ```log         lines of a log that this page's commands do not write: not compared
     ```LANG        a fragment, of one of FRAGMENTS: not run
 
@@ -28,6 +28,7 @@ NOT_RUN, DATA = "tests/e2e/pages_not_run.txt", "tests/e2e/pages_data.txt"
 GLOBS = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/reference/*.md", "examples/README.md",
          "examples/*/README.md", "k8s/README.md")
 FRAGMENTS = ("yaml", "json", "python", "c", "log", "usage")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\b(PS|N)\b|\[|\.\.\.")
 FENCE = re.compile(r"^( *)(```+)(.*)$")
 ITEM = re.compile(r"^( *)([-*+]|\d+[.)])( +)\S")
 
@@ -112,6 +113,8 @@ def form(blocks):
             yield block.line, f"{block.language}: a block without a file is sh, text, console, or one of {' '.join(FRAGMENTS)}"
         elif block.is_output() and not (before and (before.is_run() or before.is_output())):
             yield block.line, f"a {block.language} block is the output of the sh block before it, and there is none"
+        elif block.language == "usage" and not PLACEHOLDER.search(block.text):
+            yield block.line, "a usage block has a placeholder, as DIR or [FLAG]; a command without one is sh, and is run"
         elif block.file and (block.file.startswith("/") or ".." in block.file.split("/") or len(block.file.split()) > 1):
             yield block.line, f"{block.file}: a file's name is relative to the page's own directory"
         before = block

@@ -87,6 +87,10 @@ class FormTest(unittest.TestCase):
         self.add("```text\nx\n```\n")
         self.red("README.md:28: a text block is the output of the sh block before it")
 
+    def test_a_synopsis_without_a_placeholder(self):
+        self.add("```usage\nls dir\n```\n```usage\nls dir [FLAG]\n```\n```usage\nls file...\n```\n")
+        self.red("README.md:28: a usage block has a placeholder")
+
     def test_a_file_elsewhere(self):
         self.add("```yaml /etc/x\n```\n```yaml ../x\n```\n```yaml a b\n```\n")
         self.red(*(f"README.md:{line}: {file}: a file's name" for line, file in ((28, "/etc/x"), (30, "../x"), (32, "a b"))))

@@ -67,7 +67,7 @@ static int live(struct process *p, enum ending ending)
                                          .linger_s = &p->linger_s};
     if (config.listen_fd >= 0)
         return server_run(&config);
-    log_error("no descriptor to listen with");
+    log_error("no free descriptor for a listening socket");
     return 138;
 }
 
@@ -91,7 +91,8 @@ static enum err begin(struct process *p, struct errmsg *e)
                        cluster->alone ? "nothing of it" : role_str(cluster->role));
     err = fault_parse(&p->fault, p->flags.fault, e);
     if (!err && p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK)
-        err = err_set(e, ERR_INPUT, "--fault=%s: only a worker takes it", p->flags.fault);
+        err =
+            err_set(e, ERR_INPUT, "--fault=%s: only a worker supports this fault", p->flags.fault);
     if (!err)
         err = tls_check_cluster(tls_own(), cluster, e);
     if (!err)

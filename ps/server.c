@@ -155,7 +155,7 @@ static void hello_of_doctor(struct client *c)
     m.uuid = c->server->uuid;
     m.going = life_is[c->server->life].told;
     m.time_ms = clock_wall_ms();
-    log_debug("%s: a doctor looks", conn_peer(c->conn));
+    log_debug("%s: a check by doctor", conn_peer(c->conn));
     msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
     conn_finish(c->conn, ERR_CLOSED, "a doctor has looked");
 }
@@ -190,7 +190,7 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
     c->hello = NULL;
     enum err err = shard_thread_take(s->thread[hello->shard], fd, tls, hello);
     if (err)
-        log_warn("a worker's connection is dropped: %s", err_str(err));
+        log_warn("dropping a worker's connection: %s", err_str(err));
     /* conn_detach ends the connection without on_close */
     LIST_REMOVE(s->clients, c);
     listen_release(&s->listener);
@@ -284,7 +284,7 @@ static enum err fence(struct server *s, const Gradwire__Fence *m)
         (struct fence){msg_generation_get(m->generation), m->incarnation, s->threads};
     for (uint32_t i = 0; i < s->threads; i++)
         if (shard_thread_tell(s->thread[i], FRAME_FENCE, &m->base))
-            log_error("shard thread %u does not hear of a fence", i);
+            log_error("shard thread %u did not receive a fence", i);
     return ERR_OK;
 }
 
@@ -315,7 +315,7 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
     for (uint32_t i = 0; i < s->threads; i++) {
         enum err err = shard_thread_tell(s->thread[i], type, m);
         if (err && s->chief)
-            conn_close(s->chief->conn, err, "a shard thread cannot be told");
+            conn_close(s->chief->conn, err, "the letter to a shard thread is lost");
     }
 }
 
@@ -330,7 +330,7 @@ static void on_done(struct server *s, const Gradwire__Done *m)
     else
         log_info("the job is done");
     if (*s->config->linger_s)
-        log_info("a worker has not heard of it: staying %u s for those that ask",
+        log_info("a worker does not know it yet: staying %u s to answer workers",
                  *s->config->linger_s);
     if (rests && !life_is[s->life].entered)
         s->life = life_next(s->life, LIFE_OVER); /* it holds no parameters */
@@ -454,7 +454,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     struct server *s = client->server;
     bool pending = client->pending.of; /* conn.c has logged it from time to time */
     if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
-        log_warn("%s: closed: %s", conn_peer(c), why);
+        log_warn("%s: connection closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
@@ -517,7 +517,7 @@ static void on_snapshot(struct server *s, uint32_t thread, const struct shard_sn
                  "give it more (timeouts.grace_s, terminationGracePeriodSeconds)",
                  text);
     else if (!is_short && s->said_short)
-        log_info("%s: that is enough", text);
+        log_info("%s: it now suffices", text);
     s->said_short = is_short;
 }
 

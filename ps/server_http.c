@@ -242,7 +242,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until the last cut is published.",
                   f.going);
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
-    metrics_gauge(m, "gradwire_connections", "Connections beside those of the shards.",
+    metrics_gauge(m, "gradwire_connections", "Connections without those of the shards.",
                   f.connections);
     pending_metrics(f.pending, m);
     put_families(w, m);

@@ -169,7 +169,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
     if (copy)
         post_out(t, SHARD_TELLS, (uint64_t)type, copy, msg_free);
     else
-        log_error("shard thread %u: no memory to tell the chief", t->thread);
+        log_error("shard thread %u: no memory for a message to the chief", t->thread);
 }
 
 /* Remove a file that passed through the spool, and with the last file its directory. */
@@ -188,7 +188,7 @@ static void on_room(void *ctx)
 {
     struct shard_thread *t = ctx;
     if (post_in(t, TO_COPY, 0, NULL, NULL))
-        log_error("shard thread %u: the room for rows of a snapshot is not heard of", t->thread);
+        log_error("shard thread %u: lost the letter that a snapshot has room for rows", t->thread);
 }
 
 static void on_saved(void *ctx, struct cut_saved *take)
@@ -196,7 +196,7 @@ static void on_saved(void *ctx, struct cut_saved *take)
     struct shard_thread *t = ctx;
     enum err err = post_in(t, TO_SAVED, 0, take, mem_free);
     if (err)
-        log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
+        log_error("shard thread %u: lost the letter about the end of a snapshot: %s", t->thread,
                   err_str(err));
 }
 

@@ -55,7 +55,7 @@ static enum err move(struct store *s, bool put, const char *dir, uint64_t cut, c
     r.err = s->closed ? ERR_CLOSED : mailbox_post(s->server, &m);
     r.done = r.err != ERR_OK;
     if (r.err) {
-        err_set(e, r.err, "%s: the ps ends", file);
+        err_set(e, r.err, "%s: the ps is ending", file);
     } else { /* the server handles the letter after this thread has released the lock */
         r.next = s->requests;
         s->requests = &r;
@@ -137,7 +137,8 @@ static enum err read_piece(struct store_request *r, uint64_t bytes)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return err_set(r->e, ERR_IO, "%s: %s", r->file, n ? strerror(errno) : "it got shorter");
+            return err_set(r->e, ERR_IO, "%s: %s", r->file,
+                           n ? strerror(errno) : "the file became shorter while it was sent");
         done += (uint64_t)n;
     }
     return ERR_OK;
@@ -200,7 +201,7 @@ void store_on_letter(struct store *s, uint64_t request, struct conn *chief)
         return;
     r->begun = true;
     enum err err = chief ? checkpoint_path(path, r->dir, r->cut, r->file, r->e)
-                         : err_set(r->e, ERR_CLOSED, "%s: the chief is not there", r->file);
+                         : err_set(r->e, ERR_CLOSED, "%s: no chief is connected", r->file);
     if (!err)
         err = r->put ? begin_put(r, path, chief) : begin_get(r, path, chief);
     if (err)

@@ -112,11 +112,12 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && optimizer_is_trusted(o) && m->update != GRADWIRE__UPDATE__SYNC)
-        return err_set(e, ERR_PROTO, "the chief wants lamb in async");
+        return err_set(e, ERR_PROTO,
+                       "the chief's plan has lamb in async mode, which is not possible");
     if (!err && m->push_codec == CODEC_TOP_K &&
         (!optimizer_is_linear(o) || !mode || m->replicas_to_aggregate ||
          (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
-        return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");
+        return err_set(e, ERR_PROTO, "the chief's plan has top_k in a mode without it");
     return err;
 }
 
@@ -141,7 +142,10 @@ static enum err check_tables(const Gradwire__Settings *m, const struct optimizer
                              struct errmsg *e)
 {
     const char *what = refused_with_tables(m, o);
-    return what ? err_set(e, ERR_PROTO, "the chief wants %s in a job with tables", what) : ERR_OK;
+    return what ? err_set(e, ERR_PROTO,
+                          "the chief's plan has %s in a job with tables, which is not possible",
+                          what)
+                : ERR_OK;
 }
 
 static enum err take_plan(struct shard *s, const Gradwire__Plan *m, struct errmsg *e)
@@ -264,7 +268,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
 {
     struct optimizer optimizer;
     if (!s->entered)
-        return err_set(e, ERR_STATE, "there are no parameters to take over");
+        return err_set(e, ERR_STATE, "this shard has no parameters to take over");
     enum err err = check_settings(m->settings, &optimizer, e);
     if (!err && s->rows.on)
         err = check_tables(m->settings, &optimizer, e);
@@ -364,7 +368,7 @@ static Gradwire__Refuse refusal(struct shard *s, Gradwire__Reason reason, const 
 
 static Gradwire__Refuse other_generation(struct shard *s)
 {
-    return refusal(s, GRADWIRE__REASON__OTHER_GENERATION, "another generation is on");
+    return refusal(s, GRADWIRE__REASON__OTHER_GENERATION, "a new generation has begun");
 }
 
 static enum err let_in(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m)
@@ -415,10 +419,10 @@ static enum err codec_fits(const struct shard *s, const Gradwire__Push *m, uint6
 {
     enum codec c = (enum codec)m->codec;
     if ((uint32_t)c >= CODECS || !(s->codec.pushes >> c & 1))
-        return err_set(e, ERR_PROTO, "codec %u is not what this job's pushes have", (unsigned)c);
+        return err_set(e, ERR_PROTO, "codec %u is not allowed in this job's pushes", (unsigned)c);
     uint64_t most = codec_body_bytes(&s->codec.shape, c, m->first_chunk, m->chunks);
     if (codec_is_sized(c) ? body_bytes != most : body_bytes == 0 || body_bytes >= most)
-        return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where the plan says %s%" PRIu64,
+        return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes; the plan needs %s%" PRIu64,
                        body_bytes, codec_is_sized(c) ? "" : "less than ", most);
     return ERR_OK;
 }
@@ -433,17 +437,17 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
     uint32_t end = s->me.first_chunk + s->me.chunks;
     if (m->chunks == 0 || m->first_chunk < s->me.first_chunk || m->first_chunk >= end ||
         m->chunks > end - m->first_chunk)
-        return err_set(e, ERR_PROTO, "chunks %u + %u are not this shard's (%u + %u)",
+        return err_set(e, ERR_PROTO, "chunks %u + %u do not belong to this shard (%u + %u)",
                        m->first_chunk, m->chunks, s->me.first_chunk, s->me.chunks);
     if (m->n_sums > 1 + s->settings.metrics)
-        return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums,
+        return err_set(e, ERR_PROTO, "%zu sums; expected are %u", m->n_sums,
                        1 + s->settings.metrics);
     *elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
     enum err err = codec_fits(s, m, body_bytes, e);
     if (err)
         return err;
     if (m->remainder && !s->mode->remainders)
-        return err_set(e, ERR_PROTO, "a remainder where nothing is withheld");
+        return err_set(e, ERR_PROTO, "a push of withheld values in a job that withholds none");
     *wanted = true;
     return s->mode->push_fits ? s->mode->push_fits(s, m, wanted, e) : ERR_OK;
 }
@@ -452,12 +456,12 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
                            float *out, struct errmsg *e)
 {
     if (!shard_same_generation(s, m->generation))
-        return err_set(e, ERR_STATE, "another generation is on");
+        return err_set(e, ERR_STATE, "a new generation has begun");
     double began = s->io->now_s(s->ctx);
     enum err err = codec_decode(s->codec.coder, &s->codec.shape, (enum codec)m->codec,
                                 m->first_chunk, m->chunks, in, bytes, out);
     s->codec.push_cost.decode_s += s->io->now_s(s->ctx) - began;
-    return err ? err_set(e, err, "a %s body of chunks %u + %u does not decode",
+    return err ? err_set(e, err, "the %s body of chunks %u + %u cannot be decoded",
                          codec_str((enum codec)m->codec), m->first_chunk, m->chunks)
                : ERR_OK;
 }
@@ -515,8 +519,9 @@ static enum err on_tick(struct shard *s, struct shard_peer *peer, const Gradwire
 {
     if (is_refused(s, peer, m->generation))
         return ERR_OK;
-    return s->mode->on_tick ? s->mode->on_tick(s, peer, m, e)
-                            : err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
+    return s->mode->on_tick
+               ? s->mode->on_tick(s, peer, m, e)
+               : err_set(e, ERR_PROTO, "a message with a clock, but training.update is not ssp");
 }
 
 /* ---- the chief's decisions on steps and workers ---- */
@@ -637,7 +642,7 @@ enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_ty
     else if (type == FRAME_TICK)
         err = on_tick(s, peer, (const Gradwire__Tick *)m, e);
     else
-        err = err_set(e, ERR_PROTO, "a shard takes no %s", frame_type_str((uint16_t)type));
+        err = err_set(e, ERR_PROTO, "a shard does not accept %s", frame_type_str((uint16_t)type));
     shard_check(s);
     return err;
 }

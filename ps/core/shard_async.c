@@ -63,7 +63,7 @@ static enum err refuse_verdict(const struct shard *s, enum once_verdict v, uint6
         return err_set(e, ERR_PROTO, "batch %" PRIu64 " is beyond the window of %d above %" PRIu64,
                        name, IDS_WINDOW, s->async.once.resolved.mark);
     if (v == ONCE_NO_MEMORY)
-        return err_set(e, ERR_NOMEM, "no memory to remember batch %" PRIu64, name);
+        return err_set(e, ERR_NOMEM, "no memory to note batch %" PRIu64, name);
     return ERR_OK;
 }
 
@@ -80,7 +80,7 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                       struct buffer *body, uint32_t *applied, struct errmsg *e)
 {
     if (shard_taken_room(s, peer, m->name, m->number))
-        return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
+        return err_set(e, ERR_NOMEM, "no memory to record a push");
     const float *g = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
     for (uint32_t c = first; c < first + m->chunks; c++) {
@@ -200,7 +200,8 @@ enum err shard_async_rows_answer(struct shard *s, struct shard_peer *peer,
 static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                             struct buffer *body, struct errmsg *e)
 {
-    return m->bounded ? err_set(e, ERR_PROTO, "rows at a clock where training.update is not ssp")
+    return m->bounded ? err_set(e, ERR_PROTO,
+                                "a request for rows with a clock, but training.update is not ssp")
                       : shard_async_rows_answer(s, peer, m, body, e);
 }
 

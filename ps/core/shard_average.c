@@ -65,7 +65,7 @@ enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Grad
                             struct errmsg *e)
 {
     if (!s->average.on)
-        return err_set(e, ERR_PROTO, "averages are pulled, and none are kept");
+        return err_set(e, ERR_PROTO, "a pull of averages, but the job keeps none");
     bool before = s->average.next && m->step + 1 == s->step && s->before_there;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.generation = &s->wire_generation;

@@ -111,7 +111,8 @@ enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwir
                          struct buffer *body, struct errmsg *e)
 {
     if (m->bounded)
-        return err_set(e, ERR_PROTO, "rows at a clock where training.update is not ssp");
+        return err_set(e, ERR_PROTO,
+                       "a request for rows with a clock, but training.update is not ssp");
     if (m->any || m->step == s->step)
         return shard_rows_answer(s, peer, m, body, s->step, s->sync.parts_made > 0, e);
     if (m->step > s->step + 1)

@@ -114,7 +114,7 @@ enum err shard_rows_take_over(struct shard *s, const Gradwire__Plan *m, const st
         row_tables_take_rates(&s->rows.tables, l.rows, o);
         s->layout.rows->codecs = l.rows->codecs;
     } else
-        err = err_set(e, ERR_PROTO, "the chief that takes over has other tables");
+        err = err_set(e, ERR_PROTO, "the new chief's plan has other tables");
     layout_close(&l);
     return err;
 }
@@ -144,8 +144,8 @@ static enum err push_fits(const struct shard *s, const Gradwire__RowsPush *m, ui
                           bool *wanted, struct errmsg *e)
 {
     if (m->parts == 0 || m->first_part >= ROW_PARTS || m->parts > ROW_PARTS - m->first_part)
-        return err_set(e, ERR_PROTO, "parts %u + %u are not of a shard's %d", m->first_part,
-                       m->parts, ROW_PARTS);
+        return err_set(e, ERR_PROTO, "parts %u + %u are not within the %d of a shard",
+                       m->first_part, m->parts, ROW_PARTS);
     if (bytes == 0 || bytes > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
                        "%" PRIu64 " bytes of rows in one push: allowed are 1 to %" PRIu64, bytes,
@@ -160,13 +160,12 @@ static enum err ask_fits(const struct shard *s, const Gradwire__RowsAsk *m, uint
     const struct row_layout *l = s->layout.rows;
     uint64_t keys = 0;
     if (m->n_keys != l->lists)
-        return err_set(e, ERR_PROTO, "keys of %zu lists where the plan has %u", m->n_keys,
-                       l->lists);
+        return err_set(e, ERR_PROTO, "keys of %zu lists; the plan has %u", m->n_keys, l->lists);
     for (uint32_t i = 0; i < l->lists; i++)
         keys += m->keys[i];
     if (bytes != keys * sizeof(uint64_t))
-        return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where %" PRIu64 " keys are announced",
-                       bytes, keys);
+        return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes do not fit %" PRIu64 " keys", bytes,
+                       keys);
     if (bytes > ROWS_BODY_MAX || row_tables_answer_most(l, m->keys, m->once) > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
                        "the rows of %" PRIu64 " keys in one answer: it may have %" PRIu64 " bytes",
@@ -223,7 +222,7 @@ static enum err sections_there(const struct shard *s, const Gradwire__RowsPush *
             return err;
     }
     if (done != bytes)
-        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left behind part %u", bytes - done,
+        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left over after part %u", bytes - done,
                        m->first_part + m->parts - 1);
     buffer_ref(body);
     out->held = body;
@@ -273,8 +272,8 @@ enum err shard_rows_sections(struct shard *s, const struct shard_peer *from,
     const struct shard_ask *ask = find_ask(from, m->ask);
     if (!ask)
         return err_set(e, ERR_PROTO,
-                       "a push refers to ask %" PRIu64
-                       ", which is none of the two latest of its connection",
+                       "a push refers to request %" PRIu64
+                       ", which is not one of the two latest of its connection",
                        m->ask);
     const struct row_keys asked = keys_in(l, ask->keys, ask->mixed);
     return sections_made(s, &asked, m, body, bytes, out, e);
@@ -286,7 +285,7 @@ enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
     struct row_keys of = keys_in(s->layout.rows, m->keys, body);
     for (uint32_t i = 0; i < s->layout.rows->lists; i++) {
         if (of.keys[i] && !body)
-            return err_set(e, ERR_PROTO, "an ask without its keys");
+            return err_set(e, ERR_PROTO, "a request without keys");
         enum err err = row_keys_check(of.mixed[i], of.keys[i], i, s->rows.tables.buckets, e);
         if (err)
             return err;

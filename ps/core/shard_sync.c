@@ -205,7 +205,7 @@ static bool is_late(const struct shard *s, uint64_t step, const struct buffer *b
 static enum err check_begun(const struct shard *s, uint64_t step, struct errmsg *e)
 {
     return step > s->step
-               ? err_set(e, ERR_PROTO, "a push of step %" PRIu64 " while step %" PRIu64 " is on",
+               ? err_set(e, ERR_PROTO, "a push of step %" PRIu64 "; the running step is %" PRIu64,
                          step, s->step)
                : ERR_OK;
 }
@@ -222,7 +222,7 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
         return ERR_OK;
     }
     if (shard_taken_room(s, peer, m->name, m->number))
-        return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
+        return err_set(e, ERR_NOMEM, "no memory to record a push");
     subscribe(s, peer);
     add_leaves(&peer->sync.pushed, node);
     uint32_t first = m->first_chunk - s->me.first_chunk;
@@ -327,8 +327,8 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     peer->sync.want_step = 0;
     peer->holds = 0;
     if (!m->any && m->step > s->step + 1)
-        return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled, %" PRIu64 " is present", m->step,
-                       s->step);
+        return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled; the present step is %" PRIu64 "",
+                       m->step, s->step);
     if (!m->any && m->step == s->step + 1) { /* its chunks can be made while parts still wait */
         want_next(s, peer, true);
         return ERR_OK;

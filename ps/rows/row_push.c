@@ -55,7 +55,7 @@ static enum err check_bits(const uint64_t *bits, struct run of, uint32_t keys, u
     for (uint32_t i = 0; i < (of.keys + 63) / 64; i++)
         n += (uint64_t)__builtin_popcountll(bits[i]);
     if (of.keys % 64 && bits[of.keys / 64] >> (of.keys % 64))
-        return err_set(e, ERR_PROTO, "a bit is set behind the %u keys of list %u", of.keys, list);
+        return err_set(e, ERR_PROTO, "a bit is set beyond the %u keys of list %u", of.keys, list);
     if (n != keys)
         return err_set(e, ERR_PROTO,
                        "%" PRIu64 " bits are set for the %u keys of list %u that are announced", n,
@@ -68,7 +68,7 @@ static enum err read_bits(struct part *p, uint32_t list, struct rest *r, struct 
 {
     struct run of = p->of[list];
     if (p->keys[list] > of.keys)
-        return err_set(e, ERR_PROTO, "%u keys of list %u are pushed where %u were asked for",
+        return err_set(e, ERR_PROTO, "%u keys of list %u are pushed; %u were requested",
                        p->keys[list], list, of.keys);
     if (p->keys[list] == 0 || p->keys[list] == of.keys)
         return ERR_OK;
@@ -133,7 +133,7 @@ static enum err read_tables(struct part *p, const struct row_layout *l, struct r
     }
     uint64_t bytes = before - r->bytes, gap = whole_words(bytes) - bytes;
     if (gap > r->bytes)
-        return err_set(e, ERR_PROTO, "a part is cut off behind its gradients");
+        return err_set(e, ERR_PROTO, "a part is cut off after its gradients");
     pass(r, gap);
     return ERR_OK;
 }
@@ -170,10 +170,10 @@ enum err row_push_check(const struct row_push *p, uint64_t *sections, struct err
         bytes += row_grads_bytes(p->layout, part.keys);
     }
     if (rest.bytes)
-        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left behind part %u", rest.bytes,
+        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left over after part %u", rest.bytes,
                        p->first + p->parts - 1);
     if (bytes > ROWS_BODY_MAX)
-        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes of rows in one push: allowed are %" PRIu64,
+        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes of rows in one push; the limit is %" PRIu64,
                        bytes, ROWS_BODY_MAX);
     *sections = bytes;
     return ERR_OK;

@@ -270,7 +270,7 @@ static void a_push_that_is_not_of_its_ask_is_refused_by_name(void **state)
                              key_below(f->kept.mixed[0], f->kept.keys[0], part.first));
     assert_true(of > 32 && of % 64 != 0);
     f->body[2 + of / 64] |= UINT64_C(1) << 63;
-    (void)snprintf(text, sizeof text, "a bit is set behind the %u keys of list 0", of);
+    (void)snprintf(text, sizeof text, "a bit is set beyond the %u keys of list 0", of);
     refuse(&p, text);
     p = make(f, 0, 1);
     p.bytes = 8;
@@ -279,7 +279,7 @@ static void a_push_that_is_not_of_its_ask_is_refused_by_name(void **state)
     (void)snprintf(text, sizeof text, "0 bytes are left for the bits of %u keys", of);
     refuse(&p, text);
     p.bytes = f->bytes + 8;
-    refuse(&p, "8 bytes are left behind part 0");
+    refuse(&p, "8 bytes are left over after part 0");
     p.bytes = f->bytes - 8;
     (void)snprintf(text, sizeof text,
                    "%u bytes that are left are not gradients of %u rows of table b",
@@ -351,7 +351,7 @@ static void a_part_without_its_gap_is_refused(void **state)
         struct errmsg e = {""};
         uint64_t bytes;
         assert_int_equal(row_push_check(&p, &bytes, &e), ERR_PROTO);
-        gaps += strcmp(e.text, "a part is cut off behind its gradients") == 0;
+        gaps += strcmp(e.text, "a part is cut off after its gradients") == 0;
     }
     assert_true(gaps > 3);
     use_codecs(false);

@@ -334,7 +334,7 @@ static void an_empty_shard_cannot_be_taken_over(void **state)
     struct fixture f;
     open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
     enter(&f, 5, GRADWIRE__ENTER_MODE__TAKEOVER);
-    assert_string_equal(f.said.entered_error, "there are no parameters to take over");
+    assert_string_equal(f.said.entered_error, "this shard has no parameters to take over");
     assert_false(shard_facts(f.shard).entered);
     close_fixture(&f);
 }

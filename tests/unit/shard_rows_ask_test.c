@@ -213,9 +213,10 @@ static void may_name(struct rig *c, uint64_t ask, bool may)
     char text[120];
     enum err err = push_by_ask(c, rig_step(c, 0), (struct tree_node){0, 0}, ask, &e);
     assert_int_equal(err, may ? ERR_OK : ERR_PROTO);
-    (void)snprintf(text, sizeof text,
-                   "a push refers to ask %llu, which is none of the two latest of its connection",
-                   (unsigned long long)ask);
+    (void)snprintf(
+        text, sizeof text,
+        "a push refers to request %llu, which is not one of the two latest of its connection",
+        (unsigned long long)ask);
     assert_string_equal(e.text, may ? "" : text);
 }
 
@@ -418,7 +419,8 @@ static void an_ask_at_a_clock_is_ssps_alone(void **state)
         struct errmsg e = {""};
         struct rig *c = sync ? rig_begin(1) : rig_begin_async(1);
         assert_int_equal(ask_at(c, 0, 1, 0, &e), ERR_PROTO);
-        assert_string_equal(e.text, "rows at a clock where training.update is not ssp");
+        assert_string_equal(e.text,
+                            "a request for rows with a clock, but training.update is not ssp");
         rig_end(c);
     }
 }

@@ -27,19 +27,19 @@ static void a_push_of_rows_that_does_not_fit_is_refused_by_name(void **state)
     Gradwire__Generation g = quiet_generation(c->generation);
     Gradwire__RowsPush m = rig_push_head(&g, 0, rig_root, 1, 10, 7);
     const uint32_t empty[2] = {0, 0};
-    refuse_push(c, &m, empty, sizeof empty, "parts 10 + 7 are not of a shard's 16");
+    refuse_push(c, &m, empty, sizeof empty, "parts 10 + 7 are not within the 16 of a shard");
     m = rig_push_head(&g, 0, rig_root, 1, 3, 0);
-    refuse_push(c, &m, empty, sizeof empty, "parts 3 + 0 are not of a shard's 16");
+    refuse_push(c, &m, empty, sizeof empty, "parts 3 + 0 are not within the 16 of a shard");
     m = rig_push_head(&g, 0, (struct tree_node){0, 4}, 1, 0, 1);
     refuse_push(c, &m, empty, sizeof empty, "node (0, 4) is not in a tree of 4 leaves");
     m = rig_push_head(&g, 0, rig_root, 1, 0, 1);
-    refuse_push(c, &m, empty, 0, "0 bytes of rows in one push: allowed are 1 to 1073741824");
+    refuse_push(c, &m, empty, 0, "0 bytes of rows in one push; the limit is 1 to 1073741824");
     refuse_push(c, &m, empty, (UINT64_C(1) << 30) + 8,
-                "1073741832 bytes of rows in one push: allowed are 1 to 1073741824");
+                "1073741832 bytes of rows in one push; the limit is 1 to 1073741824");
     m = rig_push_head(&g, 1, rig_root, 1, 0, 1);
     struct errmsg e = {""};
     assert_int_equal(rig_send_push(c, 0, 0, &m, empty, sizeof empty, &e), ERR_PROTO);
-    assert_string_equal(e.text, "a push of step 1 while step 0 is on");
+    assert_string_equal(e.text, "a push of step 1; the running step is 0");
     rig_end(c);
 }
 
@@ -51,7 +51,7 @@ static void a_body_of_rows_that_does_not_parse_is_refused_by_name(void **state)
     const Gradwire__RowsPush m = rig_push_head(&g, 0, rig_root, 1, 0, 1);
     uint64_t body[16] = {0}; /* counts; keys; table a, table b: 5 floats a key of list 0 */
     refuse_push(c, &m, body, 4, "4 bytes are left for the counts of 2 lists");
-    refuse_push(c, &m, body, 16, "8 bytes are left behind part 0");
+    refuse_push(c, &m, body, 16, "8 bytes are left over after part 0");
     uint32_t counts[2] = {2, 0};
     memcpy(body, counts, sizeof counts);
     body[1] = 1;
@@ -124,9 +124,9 @@ static void an_ask_that_does_not_fit_is_refused_by_name(void **state)
     const uint64_t high = UINT64_C(1) << 63, wrong[2] = {high + 1, high}, low = 1;
     const uint32_t none[RIG_LISTS] = {0, 0}, two[RIG_LISTS] = {2, 0}, one[RIG_LISTS] = {0, 1};
     const uint32_t many[RIG_LISTS] = {UINT32_C(1) << 26, UINT32_C(1) << 26};
-    refuse_ask(c, none, 1, NULL, 0, "keys of 1 lists where the plan has 2");
-    refuse_ask(c, none, 2, wrong, 8, "8 body bytes where 0 keys are announced");
-    refuse_ask(c, two, 2, wrong, 8, "8 body bytes where 2 keys are announced");
+    refuse_ask(c, none, 1, NULL, 0, "keys of 1 lists; the plan has 2");
+    refuse_ask(c, none, 2, wrong, 8, "8 body bytes do not fit 0 keys");
+    refuse_ask(c, two, 2, wrong, 8, "8 body bytes do not fit 2 keys");
     refuse_ask(c, two, 2, wrong, 16, "keys 0 and 1 of list 0 do not ascend");
     refuse_ask(c, one, 2, &low, 8,
                "key 0 of list 1 is of bucket 0: from 2048 on, below 4096 are expected");

@@ -94,7 +94,9 @@ static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state
             c->settings.update = i == 4 ? GRADWIRE__UPDATE__GEO : GRADWIRE__UPDATE__ASYNC;
         c->settings.delay_compensation = i == 5 ? 0.5f : 0.0f;
         rig_enter(c, GRADWIRE__ENTER_MODE__INIT);
-        (void)snprintf(wanted, sizeof wanted, "the chief wants %s in a job with tables", what[i]);
+        (void)snprintf(wanted, sizeof wanted,
+                       "the chief's plan has %s in a job with tables, which is not possible",
+                       what[i]);
         assert_string_equal(c->node[0].entered_error, wanted);
         rig_end(c);
     }
@@ -107,7 +109,8 @@ static void a_takeover_brings_no_setting_that_tables_do_not_go_with(void **state
     c->settings.use_ema = true;
     c->settings.ema_momentum = 0.5f;
     rig_enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
-    assert_string_equal(c->node[0].entered_error, "the chief wants use_ema in a job with tables");
+    assert_string_equal(c->node[0].entered_error,
+                        "the chief's plan has use_ema in a job with tables, which is not possible");
     rig_end(c);
 }
 
@@ -182,7 +185,7 @@ static void a_takeover_with_other_tables_is_refused(void **state)
             l->table[2].name[0] = 'x';
         rig_plan_anew(c);
         rig_enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
-        assert_string_equal(c->node[0].entered_error, "the chief that takes over has other tables");
+        assert_string_equal(c->node[0].entered_error, "the new chief's plan has other tables");
         *l = was;
         rig_end(c);
     }

@@ -148,7 +148,7 @@ static enum err push_fits(const struct shard *s, const Gradwire__RowsPush *m, ui
                        m->first_part, m->parts, ROW_PARTS);
     if (bytes == 0 || bytes > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
-                       "%" PRIu64 " bytes of rows in one push: allowed are 1 to %" PRIu64, bytes,
+                       "%" PRIu64 " bytes of rows in one push; the limits are 1 to %" PRIu64, bytes,
                        ROWS_BODY_MAX);
     *wanted = true;
     return s->mode->rows_push_fits(s, m, wanted, e);

@@ -252,12 +252,12 @@ static void a_push_that_is_not_of_its_ask_is_refused_by_name(void **state)
     struct row_push p = make(f, 1, 1);
     uint32_t *count = (uint32_t *)f->body, all = count[0];
     count[0] = all + 1;
-    (void)snprintf(text, sizeof text, "%u keys of list 0 are pushed where %u were asked for",
-                   all + 1, all);
+    (void)snprintf(text, sizeof text, "%u keys of list 0 are pushed; %u were requested", all + 1,
+                   all);
     refuse(&p, text);
     count[0] = all;
     count[2] = 1; /* of a list without keys */
-    refuse(&p, "1 keys of list 2 are pushed where 0 were asked for");
+    refuse(&p, "1 keys of list 2 are pushed; 0 were requested");
     p = make(f, 0, 1);
     uint32_t some = count[0];
     count[0] = some - 1;

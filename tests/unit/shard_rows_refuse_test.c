@@ -33,9 +33,9 @@ static void a_push_of_rows_that_does_not_fit_is_refused_by_name(void **state)
     m = rig_push_head(&g, 0, (struct tree_node){0, 4}, 1, 0, 1);
     refuse_push(c, &m, empty, sizeof empty, "node (0, 4) is not in a tree of 4 leaves");
     m = rig_push_head(&g, 0, rig_root, 1, 0, 1);
-    refuse_push(c, &m, empty, 0, "0 bytes of rows in one push; the limit is 1 to 1073741824");
+    refuse_push(c, &m, empty, 0, "0 bytes of rows in one push; the limits are 1 to 1073741824");
     refuse_push(c, &m, empty, (UINT64_C(1) << 30) + 8,
-                "1073741832 bytes of rows in one push; the limit is 1 to 1073741824");
+                "1073741832 bytes of rows in one push; the limits are 1 to 1073741824");
     m = rig_push_head(&g, 1, rig_root, 1, 0, 1);
     struct errmsg e = {""};
     assert_int_equal(rig_send_push(c, 0, 0, &m, empty, sizeof empty, &e), ERR_PROTO);

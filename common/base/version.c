@@ -8,10 +8,9 @@ bool version_same(const char *theirs, const char *dialing, const char *dialed, c
 {
     if (strcmp(theirs, GRADWIRE_VERSION) == 0)
         return true;
-    (void)snprintf(
-        why, bytes,
-        "a %s of version %.32s dialed a %s of version %s: all processes of a job run one "
-        "release",
-        dialing, theirs, dialed, GRADWIRE_VERSION);
+    (void)snprintf(why, bytes,
+                   "a %s of version %.32s connected to a %s of version %s: all processes of a job "
+                   "must run the same release",
+                   dialing, theirs, dialed, GRADWIRE_VERSION);
     return false;
 }

@@ -56,7 +56,7 @@ enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
     uint8_t version = magic[CHECKPOINT_MAGIC_BYTES - 1];
     if (memcmp(magic, kind, CHECKPOINT_MAGIC_BYTES - 1) != 0 ||
         version < '0' + CHECKPOINT_FORMAT_FIRST)
-        return checkpoint_corrupt(e, path, "it does not begin with \"%s\" and its format", kind);
+        return checkpoint_corrupt(e, path, "it does not start with \"%s\" and a format", kind);
     if (memcmp(tail + 8, magic, CHECKPOINT_MAGIC_BYTES) != 0)
         return checkpoint_corrupt(e, path, "it ends early (no \"%s%c\" at its end)", kind, version);
     if (version > '0' + CHECKPOINT_FORMAT)

@@ -66,7 +66,7 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
     uint64_t per_block = frames_per_block(h);
     if (h->n_frame_bytes != per_block * (1 + (uint64_t)h->slots) ||
         h->n_frame_crc != h->n_frame_bytes)
-        return checkpoint_corrupt(e, f->path, "%zu frames do not make its blocks",
+        return checkpoint_corrupt(e, f->path, "its %zu frames do not match its blocks",
                                   h->n_frame_bytes);
     uint64_t sum = 0;
     for (size_t i = 0; i < h->n_frame_bytes; i++) {
@@ -101,7 +101,7 @@ static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, s
         f->head = checkpoint__shard_head__unpack(&allocator, bytes, packed);
         if (!f->head)
             err = failed ? out_of_memory(f->path, e)
-                         : checkpoint_corrupt(e, f->path, "its head is no message");
+                         : checkpoint_corrupt(e, f->path, "its head cannot be parsed");
     }
     mem_free(packed);
     return err;

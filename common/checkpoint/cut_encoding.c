@@ -29,7 +29,7 @@ enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void
         return checkpoint_corrupt(
             e, path, "it has not the %" PRIu64 " bytes that the manifest says", f->bytes);
     if ((uint32_t)crc32_z(0, data, bytes) != f->crc)
-        return checkpoint_corrupt(e, path, "its checksum differs");
+        return checkpoint_corrupt(e, path, "its checksum differs from the manifest's");
     return ERR_OK;
 }
 

@@ -73,7 +73,7 @@ static bool files_cover(const struct manifest *m, char why[128])
         const struct checkpoint_file *f = &m->file[i];
         bool empty = f->elems == 0 && f->first_elem <= m->total_elems;
         if (!store_is_shard(f->name)) { /* names become part of a path */
-            (void)snprintf(why, 128, "\"%.31s\" is no name of a file", f->name);
+            (void)snprintf(why, 128, "\"%.31s\" is not the name of a shard's file", f->name);
             return false;
         }
         if (!empty && (f->first_elem != at || f->elems > m->total_elems - at)) {
@@ -365,7 +365,7 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
         return "the run's name is too long";
     if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
-        return "the data's fingerprint has another size";
+        return "the data's fingerprint has a wrong size";
     if (h->slots > OPTIMIZER_SLOTS_MAX)
         return "too many slots";
     if (h->n_epoch > CHECKPOINT_EPOCHS)
@@ -376,17 +376,17 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (h->eval && h->eval->n_metric > METRICS_MAX)
         return "too many metrics";
     if (h->n_table > ROW_TABLES_MAX || (h->n_table && !h->tables))
-        return "it counts the rows of tables that it cannot have";
+        return "its row counts do not match its tables";
     if (h->n_begun_date != h->n_begun_clock || h->n_begun_date > BEGINNINGS_MAX ||
         (h->n_begun_date && !h->tables))
-        return "it does not say when the runs before it began";
+        return "its list of earlier runs is invalid";
     if (h->encoding && (!h->encoding->bytes || h->encoding->bytes > CHECKPOINT_ENCODING_MAX))
         return "its encoding.json has an impossible size";
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)
         if (!store_is_shard(h->file[i]->name))
-            return "a file's name is none of ours";
+            return "a file's name is not that of a shard's file";
     return NULL;
 }
 
@@ -444,7 +444,7 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     if (!h && failed)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     if (!h)
-        return checkpoint_corrupt(e, path, "its head is no message");
+        return checkpoint_corrupt(e, path, "its head cannot be parsed");
     if (h->tables != (format == CHECKPOINT_FORMAT_TABLES))
         err = checkpoint_corrupt(e, path, "tables in format %" PRIu32, format);
     else

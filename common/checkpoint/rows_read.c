@@ -13,11 +13,11 @@
 static const char *table_misfit(const Checkpoint__RowTable *t, const Checkpoint__Rows *h)
 {
     if (!t->name[0] || strlen(t->name) >= ROW_TABLE_NAME_MAX)
-        return "a table's name has no characters, or too many";
+        return "a table's name is empty or too long";
     if (t->dim == 0 || t->dim > ROW_DIM_MAX || t->slots > CHECKPOINT_ROW_SLOTS_MAX)
         return "a table's rows have too many floats, or none";
     if (t->sketch_bytes > CHECKPOINT_SKETCH_BYTES_MAX || t->sketch_bytes % 8)
-        return "a table's sketch has too many bytes, or a part of a counter";
+        return "a table's sketch has an invalid size";
     if (t->digest.len != t->n_bucket * SHA256_BYTES)
         return "a table has more buckets than digests, or fewer";
     for (size_t i = 0; i < t->n_bucket; i++)
@@ -43,12 +43,12 @@ static const char *frame_misfit(const Checkpoint__Rows *h, size_t i)
 static const char *misfit(const Checkpoint__Rows *h)
 {
     if (h->first_bucket > h->end_bucket || h->end_bucket > ROW_BUCKETS)
-        return "its buckets are none";
+        return "its range of buckets is invalid";
     if (h->n_table == 0 || h->n_table > ROW_TABLES_MAX)
         return "it has too many tables, or none";
     if (h->n_frame_crc != h->n_frame_bytes || h->n_frame_plain != h->n_frame_bytes ||
         h->n_frame_bucket != h->n_frame_bytes)
-        return "not all is said of its frames of rows";
+        return "its lists about row frames differ in length";
     const char *why = NULL;
     for (size_t i = 0; i < h->n_table && !why; i++)
         why = table_misfit(h->table[i], h);

@@ -21,10 +21,10 @@ enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HO
 {
     const char *colon = strrchr(host_port, ':');
     if (!colon)
-        return err_set(e, ERR_INPUT, "\"%.300s\" has no port; wanted is host:port", host_port);
+        return err_set(e, ERR_INPUT, "\"%.300s\" has no port; write host:port", host_port);
     uint16_t number;
     if (!address_port(colon + 1, !zero_ok, &number))
-        return err_set(e, ERR_INPUT, "\"%.300s\": the port must be %d..65535", host_port,
+        return err_set(e, ERR_INPUT, "\"%.300s\": the port must be %d to 65535", host_port,
                        zero_ok ? 0 : 1);
     const char *from = host_port;
     size_t n = (size_t)(colon - host_port);
@@ -32,7 +32,7 @@ enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HO
         from++;
         n -= 2;
     } else if (memchr(from, ':', n)) {
-        return err_set(e, ERR_INPUT, "\"%.300s\": an IPv6 address is written [address]:port",
+        return err_set(e, ERR_INPUT, "\"%.300s\": write an IPv6 address as [address]:port",
                        host_port);
     }
     if (n >= ADDRESS_HOST_MAX)

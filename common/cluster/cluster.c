@@ -70,23 +70,26 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
         return err_set(e, ERR_INPUT,
                        "--job_name is missing; allowed: chief, worker, ps, evaluator");
     if (!g->has_index && own->n > 1)
-        return err_set(e, ERR_INPUT, "--task_index is missing: which of the %u is this %s?", own->n,
-                       role_str(g->role));
+        return err_set(e, ERR_INPUT,
+                       "--task_index is missing: give the number, from 0, that says which of the "
+                       "%u %s processes this is",
+                       own->n, role_str(g->role));
     if (!g->has_index)
         g->index = 0;
     if (g->role == ROLE_CHIEF && g->index > 0)
         return err_set(e, ERR_INPUT, "the chief's task index is %u; allowed: 0", g->index);
     if (g->role == ROLE_EVALUATOR && g->index > 0)
-        return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
-                       g->index);
+        return err_set(
+            e, ERR_INPUT,
+            "the evaluator's task index is %u; allowed: 0, because a cluster has one evaluator",
+            g->index);
     /* without a chief in the list, worker 0 becomes chief, and no process connects to this one */
     if (g->role == ROLE_CHIEF && g->of[ROLE_CHIEF].n == 0 && g->of[ROLE_WORKER].n > 0 &&
         !g->part_of_workers)
-        return err_set(
-            e, ERR_INPUT,
-            "this is the chief, but the cluster lists none, and with no chief worker 0 is "
-            "it: list its address as chief (TF_CONFIG: cluster.chief; --chief_host) at all "
-            "processes, or leave this one out");
+        return err_set(e, ERR_INPUT,
+                       "this process is the chief, but the cluster lists no chief, so worker 0 is "
+                       "the chief: list the address of this process as chief (TF_CONFIG: "
+                       "cluster.chief; --chief_host) for all processes, or leave this process out");
     bool lone = g->role == ROLE_WORKER && g->index == 0 && g->of[ROLE_PS].n == 0;
     bool may_lack = g->role == ROLE_CHIEF || g->role == ROLE_EVALUATOR || lone;
     if (own->n == 0 && !may_lack && !index_is_free(g))
@@ -115,11 +118,11 @@ static enum err check_sparse(const struct cluster_given *g, struct errmsg *e)
     bool evaluator_lost = g->role == ROLE_EVALUATOR && g->of[ROLE_PS].n == 0;
     if (!g->part_of_workers || (!chief_lost && !evaluator_lost))
         return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "under dynamic workers TF_CONFIG does not name %s to this %s: leave the Chief "
-                   "replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host "
-                   "to all processes",
-                   g->of[ROLE_PS].n == 0 ? "the ps" : "the chief", role_str(g->role));
+    return err_set(
+        e, ERR_INPUT,
+        "with dynamic workers TF_CONFIG does not list %s for this %s: remove the Chief replica "
+        "(worker 0 is then the chief), or give --ps_hosts and --chief_host to all processes",
+        g->of[ROLE_PS].n == 0 ? "the ps" : "the chief", role_str(g->role));
 }
 
 static enum err check_ps(const struct cluster_given *g, struct errmsg *e)
@@ -241,7 +244,7 @@ enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, cons
     made.has_evaluator =
         g.of[ROLE_EVALUATOR].n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
     if (!err && flags->evaluators > 1)
-        err = err_set(e, ERR_INPUT, "--evaluators: %lld are too many; allowed: 0, 1",
+        err = err_set(e, ERR_INPUT, "--evaluators: %lld is not allowed; allowed: 0, 1",
                       (long long)flags->evaluators);
     cluster_given_close(&g);
     if (err)

@@ -42,15 +42,15 @@ const char *cluster_address_problem(const char *address)
         return "its host is too long";
     for (const char *p = address; p < colon; p++)
         if ((unsigned char)*p <= ' ' || strchr("/,\"'@$(){}\\", *p) || *p == 0x7f)
-            return "its host is no name and no IP address";
+            return "its host is neither a name nor an IP address";
     bool bracketed = address[0] == '[' && colon[-1] == ']';
     if (!bracketed && memchr(address, ':', host))
         return "write an IPv6 address in brackets: [::1]:2222";
     if ((bracketed && host < 3) || (!bracketed && strpbrk(address, "[]")))
         return "write it as host:port";
     if (is_no_address(address, host))
-        return "its host is no IP address";
-    return address_port(colon + 1, 1, &port) ? NULL : "its port is no number from 1 to 65535";
+        return "its host is not a valid IP address";
+    return address_port(colon + 1, 1, &port) ? NULL : "its port is not a number from 1 to 65535";
 }
 
 static void addresses_close(struct addresses *a)
@@ -132,7 +132,7 @@ static enum err refuse_role(const char *where, const char *name, struct errmsg *
 static enum err task_index(struct cluster_given *g, const json_t *index, struct errmsg *e)
 {
     if (!index)
-        return err_set(e, ERR_INPUT, "TF_CONFIG: task.index is missing: a number from 0");
+        return err_set(e, ERR_INPUT, "TF_CONFIG: task.index is missing: give a number from 0");
     g->has_index = true;
     if (json_is_integer(index)) {
         json_int_t i = json_integer_value(index);
@@ -145,11 +145,11 @@ static enum err task_index(struct cluster_given *g, const json_t *index, struct 
     if (json_is_string(index) && digits_read(json_string_value(index), 0, UINT32_MAX, &g->index))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "TF_CONFIG: task.index is %s%.*s%s, but a number from 0 is meant: the pod's "
+                   "TF_CONFIG: task.index is %s%.*s%s, but it must be a number from 0: the pod's "
                    "ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
                    "apps.kubernetes.io/pod-index of a StatefulSet, not a name",
                    json_is_string(index) ? "\"" : "", SHOWN_BYTES,
-                   json_is_string(index) ? json_string_value(index) : "no whole number",
+                   json_is_string(index) ? json_string_value(index) : "not a whole number",
                    json_is_string(index) ? "\"" : "");
 }
 
@@ -157,8 +157,9 @@ static enum err task(struct cluster_given *g, const json_t *root, struct errmsg 
 {
     const json_t *task_object = json_object_get(root, "task");
     if (!json_is_object(task_object))
-        return err_set(e, ERR_INPUT,
-                       "TF_CONFIG: \"task\" is missing: {\"type\": \"worker\", \"index\": 0}");
+        return err_set(
+            e, ERR_INPUT,
+            "TF_CONFIG: \"task\" is missing; example: {\"type\": \"worker\", \"index\": 0}");
     const json_t *type = json_object_get(task_object, "type");
     if (!json_is_string(type))
         return err_set(e, ERR_INPUT,
@@ -177,12 +178,12 @@ static enum err address_list(struct addresses *a, const char *type, const json_t
     if (json_is_null(list))
         return ERR_OK;
     if (!json_is_array(list))
-        return err_set(e, ERR_INPUT, "TF_CONFIG: cluster.%s is no list of \"host:port\"", type);
+        return err_set(e, ERR_INPUT, "TF_CONFIG: cluster.%s is not a list of \"host:port\"", type);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         (void)snprintf(where, sizeof where, "TF_CONFIG: cluster.%s[%zu]", type, i);
         if (!json_is_string(one))
-            return err_set(e, ERR_INPUT, "%s is no \"host:port\"", where);
+            return err_set(e, ERR_INPUT, "%s is not a \"host:port\"", where);
         enum err err = addresses_add(a, json_string_value(one), where, e);
         if (err)
             return err;
@@ -201,7 +202,7 @@ static enum err worker_object(struct cluster_given *g, json_t *workers, struct e
     {
         (void)snprintf(where, sizeof where, "TF_CONFIG: cluster.worker.%.32s", key);
         if (!digits_read(key, 0, UINT32_MAX, &index) || !json_is_string(value))
-            return err_set(e, ERR_INPUT, "%s is no {\"index\": \"host:port\"}", where);
+            return err_set(e, ERR_INPUT, "%s is not a {\"index\": \"host:port\"}", where);
         const char *problem = cluster_address_problem(json_string_value(value));
         if (problem)
             return err_set(e, ERR_INPUT, "%s: '%.*s': %s", where, SHOWN_BYTES,
@@ -236,7 +237,7 @@ static enum err cluster_object(struct cluster_given *g, json_t *cluster, bool sp
     }
     if (g->of[ROLE_CHIEF].n > 1)
         return err_set(e, ERR_INPUT,
-                       "TF_CONFIG: %u chiefs (or masters) in the cluster; one is allowed",
+                       "TF_CONFIG: the cluster has %u chiefs (or masters); allowed: one",
                        g->of[ROLE_CHIEF].n);
     return ERR_OK;
 }
@@ -244,7 +245,8 @@ static enum err cluster_object(struct cluster_given *g, json_t *cluster, bool sp
 static enum err tf_config_object(struct cluster_given *g, const json_t *root, struct errmsg *e)
 {
     if (!json_is_object(root))
-        return err_set(e, ERR_INPUT, "TF_CONFIG: an object with \"cluster\" and \"task\" is meant");
+        return err_set(e, ERR_INPUT,
+                       "TF_CONFIG: it must be an object with \"cluster\" and \"task\"");
     json_t *dense = json_object_get(root, "cluster"),
            *sparse = json_object_get(root, "sparseCluster");
     json_t *cluster = dense ? dense : sparse;
@@ -252,9 +254,9 @@ static enum err tf_config_object(struct cluster_given *g, const json_t *root, st
     if (err)
         return err;
     if (!json_is_object(cluster))
-        return err_set(
-            e, ERR_INPUT,
-            "TF_CONFIG: \"cluster\" is missing: {\"ps\": [\"host:port\"], \"worker\": [..]}");
+        return err_set(e, ERR_INPUT,
+                       "TF_CONFIG: \"cluster\" is missing; example: {\"ps\": [\"host:port\"], "
+                       "\"worker\": [...]}");
     return cluster_object(g, cluster, !dense, e);
 }
 
@@ -340,7 +342,7 @@ enum err cluster_given_flags(struct cluster_given *g, const struct cluster_flags
     if (!err && said(flags->chief_host))
         err = flag_hosts(&g->of[ROLE_CHIEF], "--chief_host", flags->chief_host, e);
     if (!err && g->of[ROLE_CHIEF].n > 1)
-        err = err_set(e, ERR_INPUT, "--chief_host: %u addresses; one is allowed",
+        err = err_set(e, ERR_INPUT, "--chief_host: %u addresses are given; allowed: one",
                       g->of[ROLE_CHIEF].n);
     g->any = true;
     return err;

@@ -15,7 +15,7 @@ void codec_metrics(struct metrics *m, const struct codec_cost *push, const struc
     metrics_put_count(m, push->raw_bytes, "direction", "push", NULL);
     metrics_put_count(m, reply->raw_bytes, "direction", "reply", NULL);
     metrics_family(m, "gradwire_compression_encoded_bytes_total", METRICS_COUNTER,
-                   "The same bytes as they travelled.");
+                   "The same bytes as sent.");
     metrics_put_count(m, push->bytes, "direction", "push", NULL);
     metrics_put_count(m, reply->bytes, "direction", "reply", NULL);
     metrics_family(m, "gradwire_compression_seconds_total", METRICS_COUNTER,
@@ -25,7 +25,7 @@ void codec_metrics(struct metrics *m, const struct codec_cost *push, const struc
     metrics_put(m, reply->encode_s, "direction", "reply", "work", "encode", NULL);
     metrics_put(m, reply->decode_s, "direction", "reply", "work", "decode", NULL);
     metrics_family(m, "gradwire_compression_error_ratio", METRICS_GAUGE,
-                   "What encoding here lost: norm of the error by the norm of the tensors.");
+                   "Relative error of encoding here: norm of the error / norm of the tensors.");
     put_codec_error(m, "push", push);
     put_codec_error(m, "reply", reply);
 }
@@ -33,7 +33,7 @@ void codec_metrics(struct metrics *m, const struct codec_cost *push, const struc
 void codec_metrics_family(struct metrics *m)
 {
     metrics_family(m, "gradwire_compression_codec_info", METRICS_GAUGE,
-                   "Always 1; the codec in use here, with auto the one that it has chosen.");
+                   "Always 1; the label is the codec in use here, with auto the one chosen.");
 }
 
 void codec_metrics_put(struct metrics *m, const char *direction, uint32_t shard, enum codec codec)

@@ -43,7 +43,7 @@ static const struct kernels *chosen(void)
     for (int level = 0; level < LEVELS; level++)
         if (!strcmp(name, tables[level]->name) && cpu_has((enum kernels_level)level))
             return tables[level];
-    log_warn("GRADWIRE_SIMD=%s: not base, avx2 or avx512, or this CPU lacks it; using %s", name,
+    log_warn("GRADWIRE_SIMD=%s is not base, avx2 or avx512, or this CPU lacks it; using %s", name,
              best()->name);
     return best();
 }

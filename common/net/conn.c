@@ -69,7 +69,7 @@ static void say_fault(const struct conn *c, const char *why)
     if (!log_may(&budget, clock_now_ms(), &left_out))
         return;
     if (left_out)
-        log_warn("%u more connections were closed for what was sent", left_out);
+        log_warn("%u more connections were closed for errors like the following", left_out);
     log_warn("%s: %s; closing the connection", c->peer, why);
 }
 
@@ -105,7 +105,7 @@ void conn_close_errno(struct conn *c, int error)
 void conn_look_again(struct conn *c)
 {
     if (loop_timer_once(&c->finish_timer, CONN_LOOK_MS) != ERR_OK)
-        conn_fault(c, ERR_NOMEM, "no memory to look at the peer");
+        conn_fault(c, ERR_NOMEM, "no memory for a timer");
 }
 
 /* A stopped process keeps its connection as long as its host responds; a host that does not respond counts as
@@ -119,7 +119,7 @@ static void look_at_silence(struct conn *c)
         return;
     }
     c->silent_ms = silent_ms;
-    (void)snprintf(why, sizeof why, "nothing was heard of its host for %.1f s",
+    (void)snprintf(why, sizeof why, "its host did not respond for %.1f s",
                    (double)silent_ms / 1000);
     conn_close(c, ERR_TIMEOUT, why);
 }
@@ -137,7 +137,7 @@ static void on_late(void *arg)
     else if (c->state == OPEN)
         look_at_silence(c);
     else
-        conn_close(c, ERR_TIMEOUT, "the peer did not hang up");
+        conn_close(c, ERR_TIMEOUT, "the peer did not close the connection");
 }
 
 /* The queue is empty after conn_finish: shut down our side and wait for the peer to close. */
@@ -207,7 +207,7 @@ static void open_now(struct conn *c)
     socket_tune(c->fd);
     c->state = OPEN;
     if (!c->paused && event_add(&c->read_event, NULL) != 0) {
-        conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
+        conn_fault(c, ERR_NOMEM, "no memory for a socket event");
         return;
     }
     conn_look_again(c);

@@ -212,12 +212,13 @@ void conn_eof(struct conn *c)
 {
     bool inside = c->reading != READ_HEADER || c->lo < c->hi;
     if (wanted_tls(c))
-        conn_close(c, ERR_TLS, "it speaks TLS, and this process was started without --tls_cert");
+        conn_close(c, ERR_TLS, "it uses TLS, but this process was started without --tls_cert");
     else if (c->broken)
         conn_close_errno(c, c->broken);
     else
         conn_close(c, ERR_CLOSED,
-                   inside ? "the peer hung up in the middle of a frame" : "the peer hung up");
+                   inside ? "the peer closed the connection in the middle of a frame"
+                          : "the peer closed the connection");
 }
 
 static void in_failed(struct conn *c, int error)
@@ -333,7 +334,7 @@ void conn_pause(struct conn *c, bool paused)
     if (paused)
         event_del(&c->read_event);
     else if (event_add(&c->read_event, NULL) != 0)
-        conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
+        conn_fault(c, ERR_NOMEM, "no memory for a socket event");
     else
         event_active(&c->read_event, EV_READ, 1); /* the stage may hold complete frames */
 }

@@ -52,7 +52,7 @@ void conn_want_writable(struct conn *c, bool wanted)
     if (!wanted)
         event_del(&c->write_event);
     else if (event_add(&c->write_event, NULL) != 0)
-        conn_fault(c, ERR_NOMEM, "no memory to wait for the socket");
+        conn_fault(c, ERR_NOMEM, "no memory for a socket event");
 }
 
 /* A write failed: the queue is lost, but the peer's last frames may still be readable. */
@@ -278,8 +278,8 @@ static enum err send_or_queue(struct conn *c, const struct out *o)
     enum err rc = queue_rest(c, o, sent);
     if (rc != ERR_OK) {
         conn_fault(c, rc,
-                   rc == ERR_TOOBIG ? "the peer reads too slowly: its queue is full"
-                                    : "no memory for its queue");
+                   rc == ERR_TOOBIG ? "the peer reads too slowly: the queue for it is full"
+                                    : "no memory for the queue to the peer");
         return rc;
     }
     if (c->state != OPEN)
@@ -300,7 +300,7 @@ enum err conn_send(struct conn *c, enum frame_type type, const void *head, size_
     if (conn_closed(c) || c->broken)
         return ERR_CLOSED;
     if (head_bytes > FRAME_HEAD_MAX || body_bytes > FRAME_BODY_MAX) {
-        conn_fault(c, ERR_TOOBIG, "this side made a frame over the limit");
+        conn_fault(c, ERR_TOOBIG, "this process made a frame over the size limit");
         return ERR_TOOBIG;
     }
     frame_encode(header, &(struct frame){.version = FRAME_VERSION,
@@ -389,6 +389,6 @@ size_t conn_copy_out(struct conn *c, const void *lo, size_t bytes)
         rc = segment_copy_out(c, s, (uintptr_t)lo, (uintptr_t)lo + bytes, &copied);
     check(c);
     if (rc != ERR_OK)
-        conn_fault(c, rc, "it reads too slowly: what is left for it cannot be kept");
+        conn_fault(c, rc, "the peer reads too slowly: its unsent data cannot be copied");
     return copied;
 }

@@ -66,17 +66,19 @@ static void shake_failed(struct conn *c, const char *why)
 
 static void shake_silent(struct conn *c)
 {
-    static const char why[] = "it hung up without a word of TLS: was it started without "
-                              "--tls_cert?";
+    static const char why[] =
+        "it closed the connection without starting TLS: was it started without --tls_cert?";
     tls_refused(TLS_PLAIN, c->peer, why);
     conn_close(c, ERR_TLS, why);
 }
 
 static void shake_hung_up(struct conn *c)
 {
-    static const char half[] = "it hung up in the middle of the TLS handshake";
+    static const char half[] = "it closed the connection during the TLS handshake";
     if (tls_link_dialed(c->tls) && tls_link_untouched(c->tls))
-        shake_failed(c, "it hung up instead of TLS: was it started without --tls_cert?");
+        shake_failed(
+            c,
+            "it closed the connection instead of starting TLS: was it started without --tls_cert?");
     else if (tls_link_dialed(c->tls)) /* the peer uses TLS and has ended, without refusing us */
         conn_close(c, ERR_CLOSED, half);
     else if (!tls_link_untouched(c->tls))
@@ -84,7 +86,7 @@ static void shake_hung_up(struct conn *c)
     else if (clock_now_ms() - c->shaking_ms >= TLS_SILENT_MS) /* it was waiting for bytes from us */
         shake_silent(c);
     else /* probably a port check */
-        conn_close(c, ERR_CLOSED, "the peer hung up");
+        conn_close(c, ERR_CLOSED, "the peer closed the connection");
 }
 
 void conn_shake_late(struct conn *c)
@@ -145,7 +147,7 @@ void conn_shake_begin(struct conn *c)
     c->shaking_ms = clock_now_ms();
     if (event_add(&c->read_event, NULL) != 0 ||
         loop_timer_once(&c->finish_timer, TLS_HANDSHAKE_MS) != ERR_OK) {
-        conn_close(c, ERR_NOMEM, "no memory to wait for the socket");
+        conn_close(c, ERR_NOMEM, "no memory for a socket event");
         return;
     }
     if (tls_link_dialed(c->tls))

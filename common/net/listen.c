@@ -93,7 +93,8 @@ enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct er
     int64_t until = clock_now_ms() + taken_ms;
     int got = try_bind(host_port, found);
     if (got < 0 && errno == EADDRINUSE && taken_ms > 0)
-        log_warn("port of %s is taken; trying for %lld s", host_port, (long long)taken_ms / 1000);
+        log_warn("the port of %s is in use; retrying for %lld s", host_port,
+                 (long long)taken_ms / 1000);
     while (got < 0 && errno == EADDRINUSE && clock_now_ms() < until) {
         clock_sleep_ms(TRY_EVERY_MS);
         got = try_bind(host_port, found);
@@ -101,7 +102,9 @@ enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct er
     int error = errno;
     freeaddrinfo(found);
     if (got < 0 && error == EADDRINUSE)
-        return err_set(e, ERR_IO, "listen on %.300s: the port is still taken after %lld s",
+        return err_set(e, ERR_IO,
+                       "listen on %.300s: the port is still in use after %lld s: end the process "
+                       "that uses it, or choose another port",
                        host_port, (long long)taken_ms / 1000);
     if (got < 0)
         return err_set(e, ERR_IO, "listen on %.300s: %s", host_port, strerror(error));
@@ -137,7 +140,7 @@ static void go_on(void *arg)
     if (l->open >= l->open_max)
         return; /* listen_release resumes accepting */
     if (event_add(&l->event, NULL) != 0 && loop_timer_once(&l->retry, LISTEN_PAUSE_MS) != ERR_OK)
-        log_error("port %u: no memory to accept", socket_port(l->fd));
+        log_error("port %u: no memory to accept connections", socket_port(l->fd));
 }
 
 static void pause_accepting(struct listener *l, int error)
@@ -188,7 +191,7 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
     struct listener *l = arg;
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
         if (l->open >= l->open_max) {
-            stop_accepting(l, "as many connections are open as it may have");
+            stop_accepting(l, "the limit of open connections is reached");
             return;
         }
         if (!accept_one(l))

@@ -51,7 +51,7 @@ static void ask(struct reach *r, struct attempt *a)
     else if (address_numeric(a->host, a->port, &a->address[0]))
         a->n = 1;
     else if (!(a->lookup = lookup_start(a->host, a->port)))
-        settle(r, REACH_NAMELESS, "no memory, descriptor or thread to look the name up");
+        settle(r, REACH_NAMELESS, "no memory, descriptor or thread for the name lookup");
 }
 
 static void await_name(struct reach *r, struct attempt *a, int64_t until_ms)
@@ -61,7 +61,7 @@ static void await_name(struct reach *r, struct attempt *a, int64_t until_ms)
     while (!lookup_done(a->lookup) && left_ms(until_ms))
         (void)poll(&p, 1, left_ms(until_ms));
     if (!lookup_done(a->lookup)) {
-        settle(r, REACH_NAMELESS, "the resolver does not answer");
+        settle(r, REACH_NAMELESS, "the name server does not respond");
     } else {
         a->n = lookup_addresses(a->lookup, &address);
         memcpy(a->address, address, a->n * sizeof *address);

@@ -75,17 +75,17 @@ static enum err use_certificate(const struct tls *t, SSL_CTX *ctx, struct errmsg
     char at[40];
     if (SSL_CTX_use_certificate_chain_file(ctx, t->file[TLS_CERT]) != 1)
         return wrong_file(t, TLS_CERT, e,
-                          "no certificate in it (%s); wanted is PEM, as openssl writes it",
+                          "it contains no certificate (%s); give a PEM file, as openssl writes it",
                           last_reason());
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0) {
         tls_time_text(X509_get0_notAfter(cert), at, sizeof at);
-        return wrong_file(t, TLS_CERT, e, "it expired on %s; wanted is one that is valid now", at);
+        return wrong_file(t, TLS_CERT, e, "it expired on %s; give a valid one", at);
     }
     if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0) {
         tls_time_text(X509_get0_notBefore(cert), at, sizeof at);
-        return wrong_file(t, TLS_CERT, e,
-                          "it is not valid before %s; is the clock of this host right?", at);
+        return wrong_file(t, TLS_CERT, e, "it is not valid before %s; check the clock of this host",
+                          at);
     }
     return ERR_OK;
 }
@@ -99,7 +99,7 @@ static enum err use_key(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
     (void)fclose(in);
     if (!key)
         return wrong_file(t, TLS_KEY, e,
-                          "no private key in it; wanted is PEM, without a passphrase");
+                          "it contains no private key; give a PEM file without a passphrase");
     bool fits = SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
     EVP_PKEY_free(key);
     return fits ? ERR_OK
@@ -111,7 +111,8 @@ static enum err use_ca(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
 {
     if (SSL_CTX_load_verify_file(ctx, t->file[TLS_CA]) == 1)
         return ERR_OK;
-    return wrong_file(t, TLS_CA, e, "no CA certificate in it; wanted is PEM, as openssl writes it");
+    return wrong_file(t, TLS_CA, e,
+                      "it contains no CA certificate; give a PEM file, as openssl writes it");
 }
 
 static bool set_rules(SSL_CTX *ctx)
@@ -182,7 +183,7 @@ static enum err take_files(struct tls *t, struct errmsg *e)
 static void warn_readable(const struct tls *t)
 {
     if (t->stamp[TLS_KEY].st_mode & S_IROTH)
-        log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
+        log_warn("%s=%s: every user of this host can read the key; set its mode to 0600 or 0440",
                  tls_flag(TLS_KEY), t->file[TLS_KEY]);
 }
 
@@ -240,7 +241,7 @@ static void say_kept_out(struct tls *t, const struct errmsg *e)
     if (strncmp(t->said, e->text, sizeof t->said - 1) == 0)
         return;
     (void)snprintf(t->said, sizeof t->said, "%.*s", (int)sizeof t->said - 1, e->text);
-    log_warn("TLS goes on with the certificate that it has, and looks again: %s", e->text);
+    log_warn("TLS keeps the previous certificate and will check the files again: %s", e->text);
 }
 
 bool tls_look(struct tls *t, int64_t now_ms)
@@ -260,8 +261,8 @@ bool tls_look(struct tls *t, int64_t now_ms)
         warn_readable(t);
         t->reloads++;
         t->said[0] = 0;
-        log_info("TLS: new connections use the certificate that is in %s now (%s)",
-                 t->file[TLS_CERT], t->names);
+        log_info("TLS: new connections use the new certificate in %s (%s)", t->file[TLS_CERT],
+                 t->names);
     }
     (void)pthread_mutex_unlock(&t->lock);
     return taken;
@@ -277,13 +278,13 @@ static enum err check_given(const struct tls_files *f, struct errmsg *e)
         *(*file[i] ? &given : &missing) = i;
     if (given >= 0 && missing >= 0)
         return err_set(e, ERR_INPUT,
-                       "%s is given and %s is not; TLS wants all three: --tls_cert=FILE "
+                       "%s is given, but %s is not; TLS needs all three: --tls_cert=FILE "
                        "--tls_key=FILE --tls_ca=FILE",
                        tls_flag(given), tls_flag(missing));
     if (given < 0 && *f->names)
-        return err_set(e, ERR_INPUT,
-                       "--tls_names is of no use without --tls_cert=FILE "
-                       "--tls_key=FILE --tls_ca=FILE");
+        return err_set(
+            e, ERR_INPUT,
+            "--tls_names has no effect without --tls_cert=FILE --tls_key=FILE --tls_ca=FILE");
     return ERR_OK;
 }
 
@@ -308,7 +309,7 @@ static enum err check_named(const struct tls *t, const char *address, struct err
     enum err err = address_split(address, true, host, &port, e);
     if (err || tls_names_host(SSL_CTX_get0_certificate(t->ctx), host))
         return err;
-    return wrong_file(t, TLS_CERT, e, "it names %s; expected is %s, as others dial this process",
+    return wrong_file(t, TLS_CERT, e, "it names %s; expected: %s, the host that others connect to",
                       t->names, host);
 }
 
@@ -339,11 +340,11 @@ static enum err check_own_ca(const struct tls *t, bool dialed, struct errmsg *e)
         return ERR_OK;
     if (error == X509_V_ERR_INVALID_PURPOSE)
         return wrong_file(t, TLS_CERT, e,
-                          "it is not for both sides of a connection; make it without extended key "
-                          "usage, or with server auth and client auth");
+                          "it is not valid for both sides of a connection; create it without "
+                          "extended key usage, or with server auth and client auth");
     return wrong_file(t, TLS_CERT, e,
-                      "processes with the CA of --tls_ca=%.200s would refuse it: %s; wanted is a "
-                      "certificate that this CA has signed, or the CA that has signed this one",
+                      "the CA of --tls_ca=%.200s does not verify it: %s; give a certificate that "
+                      "this CA has signed, or the CA that has signed this one",
                       t->file[TLS_CA], X509_verify_cert_error_string(error));
 }
 

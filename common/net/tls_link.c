@@ -26,17 +26,17 @@ static void explain_certificate(struct tls_link *l, int error, int depth, const 
     }
     if (error == X509_V_ERR_CERT_HAS_EXPIRED && depth > 0)
         (void)snprintf(l->why, sizeof l->why,
-                       "its certificate (%.70s, issued by %.60s) does not hold: a CA's above it "
-                       "has expired",
+                       "its certificate (%.70s, issued by %.60s) is not valid: the certificate of "
+                       "a CA above it has expired",
                        names, issuer);
     else if (error == X509_V_ERR_CERT_HAS_EXPIRED)
         (void)snprintf(l->why, sizeof l->why, "its certificate (%.100s) expired on %s", names, at);
     else if (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH)
-        (void)snprintf(l->why, sizeof l->why, "its certificate names %.100s, expected is %.100s",
+        (void)snprintf(l->why, sizeof l->why, "its certificate names %.100s; expected: %.100s",
                        names, l->host);
     else
         (void)snprintf(l->why, sizeof l->why,
-                       "its certificate (%.70s, issued by %.60s) does not hold: %.60s", names,
+                       "its certificate (%.70s, issued by %.60s) is not valid: %.60s", names,
                        issuer, X509_verify_cert_error_string(error));
 }
 
@@ -62,8 +62,7 @@ static void explain_alert(struct tls_link *l, int alert)
         (void)snprintf(l->why, sizeof l->why, "it refuses our certificate (%.140s): %s",
                        l->own_names, SSL_alert_desc_string_long(alert));
     else if (alert == SSL_AD_PROTOCOL_VERSION)
-        (void)snprintf(l->why, sizeof l->why,
-                       "it does not speak TLS 1.3, and nothing else is here");
+        (void)snprintf(l->why, sizeof l->why, "it does not support TLS 1.3, which is required");
     else
         (void)snprintf(l->why, sizeof l->why, "it ended TLS: %s",
                        SSL_alert_desc_string_long(alert));
@@ -86,14 +85,13 @@ static void explain(struct tls_link *l)
         explain_alert(l, reason - SSL_AD_REASON_OFFSET);
     } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
         l->unverified = true;
-        (void)snprintf(l->why, sizeof l->why, "it has no certificate");
+        (void)snprintf(l->why, sizeof l->why, "it sent no certificate");
     } else if (is_plain(reason) && !SSL_is_init_finished(l->ssl)) {
         l->plain = true;
         (void)snprintf(l->why, sizeof l->why,
-                       "it does not speak TLS: was it started without --tls_cert?");
+                       "it does not use TLS: was it started without --tls_cert?");
     } else if (reason == SSL_R_UNSUPPORTED_PROTOCOL) {
-        (void)snprintf(l->why, sizeof l->why,
-                       "it does not speak TLS 1.3, and nothing else is here");
+        (void)snprintf(l->why, sizeof l->why, "it does not support TLS 1.3, which is required");
     } else {
         (void)snprintf(l->why, sizeof l->why, "TLS: %s", text ? text : "broken");
     }

@@ -110,8 +110,8 @@ static bool allows(const char *pattern, const X509 *cert)
 static enum err wrong_name(const char *what, size_t n, struct errmsg *e)
 {
     return err_set(e, ERR_INPUT,
-                   "--tls_names: '%.*s' is not allowed; allowed: worker=NAME or chief=NAME, with "
-                   "commas between them, NAME as it stands in the certificate, or *.REST",
+                   "--tls_names: '%.*s' is not allowed; allowed: worker=NAME or chief=NAME, "
+                   "separated by commas; NAME as in the certificate, or *.REST",
                    (int)(n < 80 ? n : 80), what);
 }
 
@@ -190,7 +190,7 @@ static void expected(const struct tls *t, const struct cluster *c, uint32_t work
             at += snprintf(out + at, bytes - (size_t)at, "%s%.100s", at ? " or " : "",
                            t->allowed[i].name);
     if (at == 0)
-        (void)snprintf(out, bytes, "what --tls_names would say: it is not in the cluster's list");
+        (void)snprintf(out, bytes, "a name in --tls_names (the cluster does not list it)");
 }
 
 bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct cluster *c,
@@ -211,13 +211,11 @@ bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct
     expected(t, c, worker, host, want, sizeof want);
     if (worker == 0)
         (void)snprintf(why, bytes,
-                       "it says that it is the chief, and its certificate names %s; "
-                       "expected is %s",
+                       "it claims to be the chief, but its certificate names %s; expected: %s",
                        names, want);
     else
         (void)snprintf(why, bytes,
-                       "it says that it is worker %u, and its certificate names %s; "
-                       "expected is %s",
+                       "it claims to be worker %u, but its certificate names %s; expected: %s",
                        worker - c->separate_chief, names, want);
     return false;
 }
@@ -232,9 +230,9 @@ enum err tls_check_cluster(const struct tls *t, const struct cluster *c, struct 
             return ERR_OK;
     if (!c->sparse && c->chief)
         return ERR_OK; /* only the chief connects */
-    return err_set(e, ERR_INPUT,
-                   "with TLS %s wants to know its workers' names, and the cluster does not list "
-                   "them: --tls_names=worker=NAME, as in their certificates (*.REST is one free "
-                   "label)",
-                   c->role == ROLE_PS ? "a ps" : "the chief");
+    return err_set(
+        e, ERR_INPUT,
+        "with TLS %s must know its workers' names, and the cluster does not list them: give "
+        "--tls_names=worker=NAME, as in their certificates (the * of *.REST matches one label)",
+        c->role == ROLE_PS ? "a ps" : "the chief");
 }

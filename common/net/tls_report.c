@@ -27,7 +27,7 @@ void tls_refused(enum tls_refusal kind, const char *peer, const char *why)
     atomic_store(&told.untold[kind], 0);
     const char *what = kind == TLS_HANDSHAKE ? ": no TLS connection" : " is refused";
     if (untold > 1)
-        log_warn("%s%s: %s (and %llu more since last told)", peer, what, why,
+        log_warn("%s%s: %s (and %llu more since the last such line)", peer, what, why,
                  (unsigned long long)untold - 1);
     else
         log_warn("%s%s: %s", peer, what, why);
@@ -45,8 +45,8 @@ void tls_count_up(const struct tls_link *l)
     if (in_kernel)
         atomic_fetch_add(&told.in_kernel, 1);
     if (!atomic_exchange(&told.said_kernel, true))
-        log_info("TLS: %s", in_kernel ? "the kernel encrypts what is sent"
-                                      : "the kernel has none; this process encrypts");
+        log_info("TLS: %s", in_kernel ? "the kernel encrypts outgoing data"
+                                      : "this process encrypts; the kernel has no TLS");
 }
 
 void tls_metrics(struct metrics *m)
@@ -54,23 +54,24 @@ void tls_metrics(struct metrics *m)
     struct tls *t = tls_own();
     if (!t)
         return;
-    metrics_counter(m, "gradwire_tls_connections_total", "Connections that TLS was agreed on for.",
-                    atomic_load(&told.up));
+    metrics_counter(m, "gradwire_tls_connections_total",
+                    "Connections with a completed TLS handshake.", atomic_load(&told.up));
     metrics_counter(m, "gradwire_tls_kernel_connections_total",
-                    "Those of them for which the kernel encrypts what is sent.",
+                    "Connections of them for which the kernel encrypts outgoing data.",
                     atomic_load(&told.in_kernel));
     metrics_family(m, "gradwire_tls_refused_total", METRICS_COUNTER,
-                   "Peers that came and were refused, by reason.");
+                   "Connecting peers that were refused, by reason.");
     for (int i = 0; i < TLS_REFUSALS; i++)
         metrics_put_count(m, tls_refusals((enum tls_refusal)i), "reason", word[i], NULL);
     (void)pthread_mutex_lock(&t->lock);
     int64_t expires_s = t->expires_s;
     uint64_t reloads = t->reloads;
     (void)pthread_mutex_unlock(&t->lock);
-    metrics_counter(m, "gradwire_tls_reloads_total", "Times that changed files were taken.",
+    metrics_counter(m, "gradwire_tls_reloads_total", "Reloads of changed certificate files.",
                     reloads);
     metrics_gauge(m, "gradwire_tls_certificate_expires_timestamp_seconds",
-                  "When this process's certificate expires, since the epoch.", (double)expires_s);
+                  "When this process's certificate expires, in seconds since the epoch.",
+                  (double)expires_s);
 }
 
 json_t *tls_json(void)

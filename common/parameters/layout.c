@@ -16,7 +16,8 @@ static enum err count_elems(const struct tensor *t, uint64_t *elems, struct errm
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++)
         if (t->shape[i] == 0 || __builtin_mul_overflow(n, t->shape[i], &n) || n > BLOCK_ELEMS_MAX)
-            return err_set(e, ERR_INPUT, "%s: a dimension is 0, or the tensor is too large",
+            return err_set(e, ERR_INPUT,
+                           "%s: a dimension is 0, or the tensor has more than 2^40 elements",
                            t->name);
     *elems = n;
     return ERR_OK;
@@ -34,7 +35,8 @@ enum err layout_add(struct layout *l, const struct tensor *t, struct errmsg *e)
     if (code)
         return code;
     if (l->elems + round_up(elems) > BLOCK_ELEMS_MAX)
-        return err_set(e, ERR_INPUT, "%s: the model has too many parameters", t->name);
+        return err_set(e, ERR_INPUT, "%s: with this tensor the model has more than 2^40 parameters",
+                       t->name);
     struct tensor *grown = mem_resize(l->tensor, l->tensors + 1, sizeof *grown);
     if (!grown)
         return err_set(e, ERR_NOMEM, "%s: out of memory", t->name);

@@ -66,10 +66,11 @@ static enum err make(struct plan *p, uint64_t elems, const uint32_t *threads, ui
     for (uint32_t i = 0; i < ps; i++)
         all += threads[i];
     if (elems == 0 || elems > (UINT64_C(1) << 40))
-        return err_set(e, ERR_INPUT, "the model has %llu parameters: allowed are 1 to 2^40",
+        return err_set(e, ERR_INPUT, "the model has %llu parameters; allowed: 1 to 2^40",
                        (unsigned long long)elems);
     if (all == 0 || all > PLAN_SHARDS_MAX)
-        return err_set(e, ERR_INPUT, "%llu shard threads on %u ps: allowed are 1 to %d in all",
+        return err_set(e, ERR_INPUT,
+                       "%llu shard threads on %u ps; allowed: 1 to %d in total (ps.threads)",
                        (unsigned long long)all, ps, PLAN_SHARDS_MAX);
     plan.chunk_elems = chunk_elems_for(elems);
     plan.chunks = (uint32_t)((elems + plan.chunk_elems - 1) / plan.chunk_elems);

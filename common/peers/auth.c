@@ -28,9 +28,10 @@ const char *auth_word(void)
 enum err auth_check(const char *flag, struct errmsg *e)
 {
     if (strcmp(flag, "required") == 0 && !proof_held())
-        return err_set(e, ERR_INPUT, "--auth=required, and there is no token: give " MEND);
+        return err_set(e, ERR_INPUT, "--auth=required needs a token: give " MEND);
     if (strcmp(flag, "none") == 0 && proof_held())
-        return err_set(e, ERR_INPUT, "--auth=none and a token%s are both given; one is wanted",
+        return err_set(e, ERR_INPUT,
+                       "--auth=none and a token%s are both given; give only one of them",
                        tls_own() ? ", or certificates," : "");
     if (strcmp(flag, "auto") && strcmp(flag, "required") && strcmp(flag, "none"))
         return err_set(e, ERR_INPUT,
@@ -60,16 +61,17 @@ enum err auth_check_listener(const char *flag, int fd, struct errmsg *e)
         return ERR_OK;
     address_text((struct sockaddr *)&at, bytes, name, sizeof name);
     if (strcmp(flag, "none") == 0) {
-        log_info("auth: none: whoever reaches %s may speak to this process (--auth=none)", name);
+        log_info("auth: none: every process that reaches %s can use this process (--auth=none)",
+                 name);
         return ERR_OK;
     }
     if (!getenv(AUTH_POD))
         return err_set(e, ERR_INPUT,
-                       "it would listen on %s, where others reach it, and there is no token: give "
-                       "%s, or --auth=none where all who reach it may be trusted",
+                       "it would listen on %s, which other hosts can reach, without a token: give "
+                       "%s, or --auth=none if every process that can reach it is trusted",
                        name, MEND);
-    log_warn("auth: none: whoever reaches %s may speak to this process: mount a Secret with a "
-             "token at /run/secrets/gradwire, or say --auth=none",
+    log_warn("auth: none: every process that reaches %s can use this process: mount a Secret with "
+             "a token at /run/secrets/gradwire, or give --auth=none",
              name);
     return ERR_OK;
 }

@@ -73,7 +73,7 @@ static void say_why(struct dialer *d, enum err code, const char *why)
     if (strcmp(d->why, d->said) == 0)
         return;
     memcpy(d->said, d->why, sizeof(d->said));
-    log_at(refused ? LOG_WARN : LOG_INFO, "%s at %s: %s, trying on", d->what, d->host_port, why);
+    log_at(refused ? LOG_WARN : LOG_INFO, "%s at %s: %s; retrying", d->what, d->host_port, why);
 }
 
 static int64_t wait_next(struct dialer *d)
@@ -86,7 +86,7 @@ static int64_t wait_next(struct dialer *d)
 static void round_later(struct dialer *d, int64_t ms)
 {
     if (loop_timer_once(&d->timer, ms) != ERR_OK)
-        log_error("%s at %s: no memory to try on", d->what, d->host_port);
+        log_error("%s at %s: no memory to retry", d->what, d->host_port);
 }
 
 static void round_failed(struct dialer *d, enum err code, const char *why)
@@ -116,14 +116,14 @@ static void look_up(struct dialer *d)
 {
     d->lookup = lookup_start(d->host, d->port);
     if (!d->lookup) {
-        round_failed(d, ERR_NOMEM, "no memory, descriptor or thread to look the name up");
+        round_failed(d, ERR_NOMEM, "no memory, descriptor or thread for the name lookup");
         return;
     }
     event_assign(&d->looked_up, d->loop->base, lookup_fd(d->lookup), EV_READ, on_looked_up, d);
     if (event_add(&d->looked_up, NULL) == 0)
         return;
     lookup_end(d);
-    round_failed(d, ERR_NOMEM, "no memory to look the name up");
+    round_failed(d, ERR_NOMEM, "no memory for the name lookup");
 }
 
 static void round_begin(struct dialer *d)
@@ -177,8 +177,8 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return right ? ERR_OK : ERR_PROTO;
 }
 
-static const char no_token[] = "it does not ask for the job's token, and this process has "
-                               "one: was it started without?";
+static const char no_token[] =
+    "it does not request the job's token, which this process has: was it started without a token?";
 
 static enum err on_frame(struct conn *c, void *owner)
 {
@@ -233,16 +233,16 @@ static void next_address(struct dialer *d)
 }
 
 /* For a connection without TLS: a peer that expects TLS waits for our first byte, too. */
-static const char silent[] = "it does not ask for the job's token, and this process has one: was "
-                             "it started without, or with --tls_cert?";
-static const char no_tls[] = "it does not answer TLS: was it started without --tls_cert?";
+static const char silent[] = "it does not request the job's token, which this process has: was it "
+                             "started without a token, or with --tls_cert?";
+static const char no_tls[] = "it does not respond to TLS: was it started without --tls_cert?";
 
 static void on_timer(void *arg)
 {
     struct dialer *d = arg;
     if (d->conn && d->waits_challenge)
         conn_close(d->conn, ERR_TIMEOUT,
-                   conn_tls(d->conn) ? "it does not say that it takes us" : silent);
+                   conn_tls(d->conn) ? "it did not confirm the TLS handshake" : silent);
     else if (d->conn)
         conn_close(d->conn, ERR_TIMEOUT, conn_shaking(d->conn) ? no_tls : "no answer");
     else
@@ -323,7 +323,7 @@ void dial_stop(struct dialer *d)
     if (!c)
         return;
     conn_set_owner(c, &no_ops, NULL); /* the connection may end after the dialer is freed */
-    conn_close(c, ERR_STATE, "no longer wanted");
+    conn_close(c, ERR_STATE, "no longer needed");
 }
 
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m)

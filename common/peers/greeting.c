@@ -66,8 +66,8 @@ static void say_refused(const struct conn *c)
     untold++;
     if (now_ms - said_ms < GREETING_SAY_MS)
         return;
-    log_warn("%s is refused: it does not hold the job's token (%lu since last told)", conn_peer(c),
-             untold);
+    log_warn("%s is refused: it does not have the job's token (%lu since the last such line)",
+             conn_peer(c), untold);
     said_ms = now_ms;
     untold = 0;
 }
@@ -87,7 +87,7 @@ static void turn_away(struct conn *c, const struct hello_host *host,
     bool say = log_may(&budget, clock_now_ms(), &left_out);
     Gradwire__Refuse m;
     if (say && left_out)
-        log_warn("%u more were refused", left_out);
+        log_warn("%u more peers were refused", left_out);
     if (say)
         log_warn("%s is refused: %s", conn_peer(c), why->text);
     hello_refuse(&m, host, why);
@@ -109,7 +109,7 @@ static bool proved(const struct greeting *g, struct conn *c)
         return true;
     say_refused(c);
     m.reason = GRADWIRE__REASON__NO_TOKEN;
-    m.text = (char *)"the job's token is wanted: --token_file=FILE or --token_fd=N";
+    m.text = (char *)"the job's token is required: --token_file=FILE or --token_fd=N";
     greeting_refuse(c, &m);
     return false;
 }

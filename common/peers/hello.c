@@ -64,11 +64,11 @@ static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
     if (own->sparse) {
         const char *dialed = m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : NULL;
         return (m->ps_index == own->index && dialed && strcmp(dialed, own->ps[0]) == 0) ||
-               refuse(why, other, "ps %u was dialed at %s; this is ps %u at %s", m->ps_index,
+               refuse(why, other, "it connected to ps %u at %s; this is ps %u at %s", m->ps_index,
                       dialed ? dialed : "?", own->index, own->ps[0]);
     }
     if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index)
-        return refuse(why, other, "it dialed ps %u of %zu; this is ps %u of %u", m->ps_index,
+        return refuse(why, other, "it connected to ps %u of %zu; this is ps %u of %u", m->ps_index,
                       m->n_ps_hosts, own->index, own->n_ps);
     for (uint32_t i = 0; i < own->n_ps; i++)
         if (strcmp(m->ps_hosts[i], own->ps[i]) != 0)
@@ -81,19 +81,20 @@ static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
 {
     const struct job *job = host->job;
     if (strcmp(m->job, job->name) != 0)
-        return refuse(why, GRADWIRE__REASON__OTHER_JOB, "job %.64s dialed a ps of job %s", m->job,
-                      job->name);
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                      "a process of job %.64s connected to a ps of job %s", m->job, job->name);
     if (!same_identity(job, m))
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                      "job %s differs here in a key that makes its identity", job->name);
+                      "an identity key of job %s has another value here", job->name);
     if (m->uuid[0] && host->uuid[0] && strcmp(m->uuid, host->uuid) != 0)
-        return refuse(why, GRADWIRE__REASON__OTHER_JOB, "run %.36s of job %s dialed a ps of run %s",
-                      m->uuid, job->name, host->uuid);
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                      "run %.36s of job %s connected to a ps of run %s", m->uuid, job->name,
+                      host->uuid);
     if (!same_ps_list(host->cluster, m, why))
         return false;
     if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0)
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
-                      "worker %u says that it is the chief, who is worker 0", m->worker);
+                      "worker %u claims to be the chief, which is worker 0", m->worker);
     return true;
 }
 
@@ -104,20 +105,20 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
     bool other_name = strcmp(m->job, job->name) != 0;
     if (other_name || !same_identity(job, m))
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                      "a worker of job %.64s dialed the chief of job %s%s", m->job, job->name,
-                      other_name ? "" : "; a key that makes its identity differs");
+                      "a worker of job %.64s connected to the chief of job %s%s", m->job, job->name,
+                      other_name ? "" : "; an identity key differs");
     if (!same_encoding(job, m)) {
         (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                     "its rows mean something else than the chief's (words, scales or buckets): "
-                     "give it the same data and data.encoding");
+                     "its rows are encoded in another way than the chief's (vocabularies, scales "
+                     "or buckets): give it the same data and data.encoding");
         why->encoding = true;
         return false;
     }
     if (m->role == GRADWIRE__ROLE__CHIEF) /* a second chief */
-        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
-                      "worker %u dialed the chief: allowed are 1 to %d", m->worker,
+                      "worker %u connected to the chief; allowed: 1 to %d", m->worker,
                       WORKERS_MAX - 1);
     return true;
 }

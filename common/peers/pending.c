@@ -97,7 +97,7 @@ void pending_tick(struct pending *s, int64_t now_ms)
 void pending_metrics(const struct pending *s, struct metrics *m)
 {
     metrics_gauge(m, "gradwire_unproven_connections",
-                  "Connections that have not proven yet to be of the job.", s->open);
+                  "Connections that have not yet proven to belong to the job.", s->open);
     metrics_counter(m, "gradwire_shed_connections_total",
                     "Such connections, closed because there were too many.", s->shed);
 }

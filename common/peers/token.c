@@ -57,7 +57,8 @@ enum err token_load(int fd, const char *file, struct errmsg *e)
     char name[300];
     token_forget();
     if (fd >= 0 && *file)
-        return err_set(e, ERR_INPUT, "--token_fd and --token_file are both given; one is wanted");
+        return err_set(e, ERR_INPUT,
+                       "--token_fd and --token_file are both given; give only one of them");
     if (fd < 0 && !*file)
         return ERR_OK;
     (void)snprintf(name, sizeof name, *file ? "--token_file=%.250s" : "--token_fd=%.0s%d", file,

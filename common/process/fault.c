@@ -63,12 +63,11 @@ enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
     }
     if (read_nan(f, text) || read_straggle(f, text) || read_disk(f, text))
         return ERR_OK;
-    return err_set(
-        e, ERR_INPUT,
-        "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
-        "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000), sleep:SECONDS (above 0, to 60); of a "
-        "ps disk:BYTES (a second)",
-        text);
+    return err_set(e, ERR_INPUT,
+                   "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
+                   "nan:FIRST-LAST, straggle:FACTOR (above 0, up to 1000), sleep:SECONDS (above 0, "
+                   "up to 60); for a ps disk:BYTES (per second)",
+                   text);
 }
 
 bool fault_delays(const struct fault *f)

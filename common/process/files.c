@@ -113,7 +113,7 @@ enum err files_append(struct files_writer *w, const void *data, size_t bytes, st
         if (n < 0)
             return write_error(e, w->path);
         if (n == 0)
-            return err_set(e, ERR_IO, "%s: nothing more could be written", w->path);
+            return err_set(e, ERR_IO, "%s: no more bytes could be written", w->path);
         p += n;
         bytes -= (size_t)n;
         w->bytes += (uint64_t)n;
@@ -231,7 +231,7 @@ enum err files_open(const char *path, int *out, struct errmsg *e)
     if (fstat(fd, &st) != 0)
         err = io_error(e, path);
     else if (!S_ISREG(st.st_mode))
-        err = err_set(e, ERR_IO, "%s: it is no regular file", path);
+        err = err_set(e, ERR_IO, "%s: it is not a regular file", path);
     if (err)
         close(fd);
     else
@@ -292,7 +292,8 @@ void files_clean(const char *folder, bool temporary_only)
     DIR *d = opendir(folder);
     if (!d) {
         if (errno != ENOENT)
-            log_warn("%s: cannot be cleaned: %s", folder, strerror(errno));
+            log_warn("%s: the directory cannot be read to remove old files: %s", folder,
+                     strerror(errno));
         return;
     }
     struct dirent *entry;

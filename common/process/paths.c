@@ -20,7 +20,7 @@ void paths_close(struct paths *p)
 enum err paths_add(struct paths *p, const char *path, struct errmsg *e)
 {
     if (p->count == PATHS_MAX)
-        return err_set(e, ERR_INPUT, "more than %d files", PATHS_MAX);
+        return err_set(e, ERR_INPUT, "more than %d files are named", PATHS_MAX);
     char **grown = mem_resize(p->path, p->count + 1, sizeof *grown);
     if (!grown)
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -75,7 +75,7 @@ static enum err add_matches(struct paths *p, const char *path, struct errmsg *e)
     if (rc != 0) {
         globfree(&found);
         return err_set(e, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "%s: %s", pattern,
-                       rc == GLOB_NOSPACE ? "out of memory" : "cannot be searched");
+                       rc == GLOB_NOSPACE ? "out of memory" : "its directory cannot be searched");
     }
     /* the same order in every locale */
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);

@@ -12,7 +12,8 @@ const char *process_state_word(enum process_state s)
 
 void process_state_metrics(struct metrics *m, enum process_state s)
 {
-    metrics_family(m, "gradwire_state", METRICS_GAUGE, "1 for what the process does.");
+    metrics_family(m, "gradwire_state", METRICS_GAUGE,
+                   "1 for the present state of the process, 0 for the others.");
     for (unsigned i = 0; i < sizeof word / sizeof *word; i++)
         metrics_put(m, i == (unsigned)s, "state", word[i], NULL);
 }

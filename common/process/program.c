@@ -30,7 +30,7 @@ static bool built(char path[static PATH_MAX], const char *folder, const char *na
 static enum err not_there(const char *folder, const char *name, struct errmsg *e)
 {
     return err_set(e, ERR_INPUT,
-                   "%.200s has no program gradwire-%s, nor %s/%s: build or install gradwire again",
+                   "%.200s contains neither gradwire-%s nor %s/%s: build or install gradwire again",
                    folder, name, name, name);
 }
 
@@ -47,7 +47,8 @@ enum err program_beside(char path[static PATH_MAX], const char *name, struct err
     char own[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
     if (n <= 0)
-        return err_set(e, ERR_INPUT, "cannot tell where this program is");
+        return err_set(e, ERR_INPUT,
+                       "the directory of this program is unknown: /proc/self/exe cannot be read");
     own[n] = 0;
     *strrchr(own, '/') = 0;
     if (installed(path, own, name))

@@ -150,7 +150,7 @@ static void on_listen_error(struct evconnlistener *listener, void *arg)
     int error = EVUTIL_SOCKET_ERROR();
     if (clock_now_ms() - h->said_ms >= LISTEN_SAY_MS) {
         h->said_ms = clock_now_ms();
-        log_warn("http: accepting fails: %s", strerror(error));
+        log_warn("http: cannot accept connections: %s", strerror(error));
     }
     go_deaf(h);
 }
@@ -235,12 +235,13 @@ static const char *why_not_ready(const struct http *h)
 static void own_metrics(const struct http *h, struct metrics *m)
 {
     static const char *const kind[STATUS_KINDS] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.", why_not_ready(h) ? 0 : 1);
+    metrics_gauge(m, "gradwire_ready", "1 if /readyz answers 200, otherwise 0.",
+                  why_not_ready(h) ? 0 : 1);
     metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
-                   "Always 1; what who dials the job's ports has to prove: tls, token or none.");
+                   "Always 1; the proof that connecting processes must give: tls, token or none.");
     metrics_put(m, 1, "auth", auth_word(), NULL);
     metrics_family(m, "gradwire_http_responses_total", METRICS_COUNTER,
-                   "Requests that were answered, by their status.");
+                   "Answered requests, by status.");
     for (int i = 2; i < STATUS_KINDS; i++)
         metrics_put_count(m, h->answered[i], "code", kind[i], NULL);
 }
@@ -325,7 +326,7 @@ static void say_events(struct http *h, struct evhttp_request *req)
     if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
         answer(h, req, 200, type, NULL);
     } else if (!c || http_events_full(&h->events)) {
-        answer_text(h, req, 503, "as many streams are open as there may be: ask /status instead");
+        answer_text(h, req, 503, "too many event streams are open: use /status instead");
     } else {
         c->streams = true;
         add_headers(h, req, 200, type);
@@ -343,7 +344,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     const char *not_ready;
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
         add_header(req, "Allow", "GET, HEAD");
-        answer_text(h, req, 405, "GET and HEAD alone: nothing can be written here");
+        answer_text(h, req, 405, "only GET and HEAD are allowed");
     } else if (file) {
         say_file(h, req, file);
     } else if (h->ops->files && path && strcmp(path, "/events") == 0) {
@@ -360,7 +361,8 @@ static void on_request(struct evhttp_request *req, void *arg)
     } else if (strcmp(path, "/status") == 0) {
         say_status(h, req, false);
     } else {
-        answer_text(h, req, 404, "there are /healthz, /readyz, /metrics, /status and /");
+        answer_text(h, req, 404,
+                    "not found; available: /healthz, /readyz, /metrics, /status and /");
     }
 }
 

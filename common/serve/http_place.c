@@ -15,7 +15,7 @@ enum err http_place_check(const struct http_place *place, const char *bind, stru
     if (*host && *place->address && strcmp(host, place->address) != 0)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "--http_port=%d is the port where this process serves its job (%.100s): HTTP "
-                   "wants one of its own",
+                   "--http_port=%d is also the port on which this process serves its job (%.100s): "
+                   "give HTTP another port",
                    place->port, bind);
 }

@@ -70,23 +70,22 @@ void vitals_metrics(struct metrics *m)
 {
     struct vitals v;
     vitals_read(&v);
-    metrics_family(m, "gradwire_build_info", METRICS_GAUGE, "Always 1; which build this is.");
+    metrics_family(m, "gradwire_build_info", METRICS_GAUGE,
+                   "Always 1; the labels describe this build.");
     metrics_put(m, 1, "version", GRADWIRE_VERSION, "wire", METRICS_NUMBER(FRAME_VERSION),
                 "compiler", __VERSION__, NULL);
     metrics_family(m, "process_cpu_seconds_total", METRICS_COUNTER,
                    "User and system CPU time of this process.");
     metrics_put(m, v.cpu_s, NULL);
-    metrics_gauge(m, "process_resident_memory_bytes", "Memory that is resident.",
-                  (double)v.rss_bytes);
+    metrics_gauge(m, "process_resident_memory_bytes", "Resident memory.", (double)v.rss_bytes);
     metrics_gauge(m, "gradwire_process_peak_resident_memory_bytes",
-                  "The most memory that was resident.", (double)v.peak_rss_bytes);
+                  "Largest resident memory so far.", (double)v.peak_rss_bytes);
     if (limits.memory_bytes != UINT64_MAX)
         metrics_gauge(m, "gradwire_memory_limit_bytes",
-                      "What the cgroups above this process allow.", (double)limits.memory_bytes);
+                      "Memory limit of the cgroups of this process.", (double)limits.memory_bytes);
     if (limits.cores != UINT32_MAX)
         metrics_gauge(m, "gradwire_cpu_limit_cores",
-                      "What the cgroups above this process allow, a part of one as one.",
-                      limits.cores);
+                      "CPU limit of the cgroups of this process, rounded up.", limits.cores);
     metrics_gauge(m, "process_start_time_seconds",
                   "When this process started, in seconds since the epoch.", v.started_s);
     metrics_gauge(m, "process_threads", "Threads of this process.", v.threads);

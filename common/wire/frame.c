@@ -76,20 +76,21 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
     struct frame got = frame_read(in);
     const char *name = frame_type_str(got.type);
     if (frame_is_tls(in))
-        snprintf(out, size, "it speaks TLS, and this process was started without --tls_cert");
+        snprintf(out, size, "it uses TLS, but this process was started without --tls_cert");
     else if (get32(in) != FRAME_MAGIC)
         snprintf(out, size, "magic 0x%08x, not a gradwire peer", get32(in));
     else if (got.version != FRAME_VERSION)
-        snprintf(out, size, "frame version %u, this side speaks %d", got.version, FRAME_VERSION);
+        snprintf(out, size, "frame version %u; this release uses version %d", got.version,
+                 FRAME_VERSION);
     else if (!name)
         snprintf(out, size, "frame type %u is unknown", got.type);
     else if (got.flags != 0)
-        snprintf(out, size, "flags 0x%x of a %s frame were not agreed on", got.flags, name);
+        snprintf(out, size, "flags 0x%x of a %s frame were not negotiated", got.flags, name);
     else if (got.head_bytes > head_max)
-        snprintf(out, size, "the head of a %s frame has %u bytes, allowed are %u", name,
+        snprintf(out, size, "the head of a %s frame has %u bytes; allowed: up to %u", name,
                  got.head_bytes, head_max);
     else
-        snprintf(out, size, "the body of a %s frame has %llu bytes, allowed are %llu", name,
+        snprintf(out, size, "the body of a %s frame has %llu bytes; allowed: up to %llu", name,
                  (unsigned long long)got.body_bytes, (unsigned long long)body_max);
 }
 

@@ -175,21 +175,21 @@ static enum err tables_get(const Gradwire__Plan *p, struct row_layout **rows, st
     if (p->n_tables == 0)
         return ERR_OK;
     if (p->n_tables > ROW_TABLES_MAX)
-        return err_set(e, ERR_PROTO, "the plan has %zu tables: allowed are %d", p->n_tables,
-                       ROW_TABLES_MAX);
+        return err_set(e, ERR_PROTO, "the chief's plan has %zu tables; allowed: up to %d",
+                       p->n_tables, ROW_TABLES_MAX);
     struct row_layout *out = mem_zalloc(1, sizeof *out);
     if (!out)
         return err_set(e, ERR_NOMEM, "no memory for %zu tables", p->n_tables);
     for (size_t i = 0; i < p->n_tables; i++) {
         if (table_get(p->tables[i], i ? &out->table[i - 1] : NULL, &out->table[i])) {
             mem_free(out);
-            return err_set(e, ERR_PROTO, "table %zu of the plan is not one", i);
+            return err_set(e, ERR_PROTO, "table %zu of the chief's plan is invalid", i);
         }
         out->tables++;
     }
     if (msg_row_codecs_get(p, &out->codecs)) {
         mem_free(out);
-        return err_set(e, ERR_PROTO, "a table's rows travel in a way that there is not");
+        return err_set(e, ERR_PROTO, "a table of the chief's plan has an unknown codec");
     }
     out->lists = out->table[out->tables - 1].list + 1;
     *rows = out;
@@ -207,7 +207,8 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
         struct tensor *t = &out.tensor[out.tensors++];
         if (tensor_get(p->tensors[i], end, p->elems, t) || (i == 0 && t->offset_elems != 0)) {
             mem_free(out.tensor);
-            return err_set(e, ERR_PROTO, "tensor %zu of the plan does not fit the flat block", i);
+            return err_set(e, ERR_PROTO,
+                           "tensor %zu of the chief's plan does not fit the flat block", i);
         }
         end = t->offset_elems + t->elems;
     }

@@ -53,7 +53,9 @@ static bool in_range(const struct optimizer *o)
 static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, struct errmsg *e)
 {
     if (m->schedule >= SCHEDULE_KINDS)
-        return err_set(e, ERR_PROTO, "the chief's schedule, number %u, is not known here",
+        return err_set(e, ERR_PROTO,
+                       "the chief's learning-rate schedule, number %u, is unknown here: all "
+                       "processes must run the same release",
                        m->schedule);
     bool piecewise = m->schedule == SCHEDULE_PIECEWISE_CONSTANT_DECAY;
     bool decays = m->schedule != SCHEDULE_CONSTANT && !piecewise;
@@ -61,7 +63,8 @@ static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, st
         m->n_values > SCHEDULE_LIST_MAX || (decays && m->decay_steps == 0) ||
         !is_amount(m->decay_rate) || !is_amount(m->alpha) || !is_amount(m->warmup_target) ||
         !is_amount(m->end_learning_rate) || !is_amount(m->power))
-        return err_set(e, ERR_PROTO, "a number of the chief's schedule is out of range");
+        return err_set(e, ERR_PROTO,
+                       "a value of the chief's learning-rate schedule is out of range");
     *s = (struct schedule){
         .kind = (enum schedule_kind)m->schedule,
         .warmup_steps = m->warmup_steps,
@@ -82,7 +85,8 @@ static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, st
     for (uint32_t i = 0; i < s->values.n; i++) {
         s->values.value[i] = m->values[i];
         if (!is_amount(m->values[i]))
-            return err_set(e, ERR_PROTO, "a rate of the chief's schedule is out of range");
+            return err_set(e, ERR_PROTO,
+                           "a rate of the chief's learning-rate schedule is out of range");
     }
     return ERR_OK;
 }
@@ -91,12 +95,14 @@ static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, st
 enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o, struct errmsg *e)
 {
     if (m->optimizer >= OPTIMIZER_KINDS)
-        return err_set(e, ERR_PROTO, "the chief's optimizer, number %u, is not known here",
+        return err_set(e, ERR_PROTO,
+                       "the chief's optimizer, number %u, is unknown here: all processes must run "
+                       "the same release",
                        m->optimizer);
     struct optimizer made = {.kind = (enum optimizer_kind)m->optimizer,
                              OPTIMIZER_NUMBERS(GET, GET, GET)};
     if (!in_range(&made))
-        return err_set(e, ERR_PROTO, "a number of the chief's optimizer is out of range");
+        return err_set(e, ERR_PROTO, "a value of the chief's optimizer is out of range");
     enum err err = schedule_get(m, &made.schedule, e);
     if (err)
         return err;

@@ -18,7 +18,7 @@ from watch import get, metrics  # noqa: E402
 
 ENTRYPOINT = BUILD / "k8s/entrypoint"
 SECRET = "a-secret-0123456789-of-the-test-abcdef"
-MEND = "where others reach it, and there is no token: give --token_file=FILE"
+MEND = "which other hosts can reach, without a token: give --token_file=FILE"
 
 
 class AuthCase(TrainCase):
@@ -83,7 +83,7 @@ class AuthTest(AuthCase):
         for p in worker, ps:
             p.wait(143)
             self.assertEqual(p.log().count("auth: none"), 1, p.log())
-            self.assertRegex(p.log(), r"warn \w+ 0: auth: none: whoever reaches 0.0.0.0:")
+            self.assertRegex(p.log(), r"warn \w+ 0: auth: none: every process that reaches 0.0.0.0:")
 
     def test_the_image_without_tf_config_is_no_pod(self):
         got = self.start(ENTRYPOINT, "ps", "--job_name=ps", *self.of, env={"GRADWIRE_POD": "1"}).wait(2)
@@ -93,7 +93,7 @@ class AuthTest(AuthCase):
         for program, role in ((PS, "ps"), (WORKER, "worker"), (WORKER, "evaluator"), (WORKER, None)):
             flags = [f"--job_name={role}", *self.of] if role else []
             got = self.start(program, role or "alone", "--auth=required", "--set=data.train=/nowhere", *flags).wait(2)
-            self.assertIn("--auth=required, and there is no token: give --token_file=FILE", got.last_line())
+            self.assertIn("--auth=required needs a token: give --token_file=FILE", got.last_line())
 
     def test_what_contradicts_itself_is_refused(self):
         (self.tmp / "secret").write_text(SECRET)

@@ -206,8 +206,8 @@ class DoctorTest(TrainCase):
         worker = self.cluster("worker", 1)
         self.says(self.doctor(*worker, "--set=training.seed=7", code=2), "peers", "FAIL", "ps 0 at", "training.seed",
                   "same job file")
-        self.says(self.doctor(*worker, "--set=name=other", code=2), "peers", "FAIL", "job other dialed a ps of job patient")
-        self.says(self.doctor(*worker, f"--token_file={self.token}", code=2), "peers", "FAIL", "does not ask for the job's token")
+        self.says(self.doctor(*worker, "--set=name=other", code=2), "peers", "FAIL", "a process of job other connected to a ps of job patient")
+        self.says(self.doctor(*worker, f"--token_file={self.token}", code=2), "peers", "FAIL", "does not request the job's token")
 
     def test_a_ps_with_a_token_refuses_who_has_none_or_another(self):
         self.start_ps(f"--token_file={self.token}")
@@ -231,10 +231,10 @@ class DoctorTest(TrainCase):
         self.says(lines, "token", "warn", "none: who reaches a port may speak to the job", "--token_file")
 
     def test_an_auth_with_which_it_would_not_start(self):
-        self.says(self.doctor("--auth=required", code=2), "certificates", "FAIL", "--auth=required, and there is no token")
+        self.says(self.doctor("--auth=required", code=2), "certificates", "FAIL", "--auth=required needs a token")
         self.doctor("--auth=required", f"--token_file={self.token}")
         out = self.cluster("ps", 0, [f"0.0.0.0:{self.ports[0]}"])
-        self.says(self.doctor(*out, code=2), "port", "FAIL", "where others reach it, and there is no token")
+        self.says(self.doctor(*out, code=2), "port", "FAIL", "which other hosts can reach, without a token")
         self.says(self.doctor(*out, "--auth=none"), "port", "ok", "can be bound")
         self.says(self.doctor(*out, "--auth=none", f"--token_file={self.token}", code=2), "certificates", "FAIL",
                   "--auth=none and a token are both given")
@@ -302,7 +302,7 @@ class DoctorTest(TrainCase):
             certs.make(self.tmp, name, names, **options)
         good, ps, worker = certs.flags(self.tmp, "good"), self.cluster("ps", 0), self.cluster("worker", 1)
         elsewhere = certs.flags(self.tmp, "elsewhere")
-        expected = "elsewhere.crt: it names DNS:elsewhere.example; expected is 127.0.0.1"
+        expected = "elsewhere.crt: it names DNS:elsewhere.example; expected: 127.0.0.1"
         for flags, verdict, texts in (
                 ([*ps, *good], "ok", ["good.crt, of good, is good until"]),
                 ([*ps, *good, "--auth=required"], "ok", ["good.crt"]),
@@ -318,7 +318,7 @@ class DoctorTest(TrainCase):
                  ["soon.key: it is not the key of the certificate in", "good.crt"]),
                 ([*ps, *certs.flags(self.tmp, "none")], "FAIL", ["--tls_cert", "none.crt: No such file"]),
                 ([*ps, good[0], good[1], f"--tls_ca={self.tmp}/none"], "FAIL", ["--tls_ca", "none: No such file"]),
-                ([*ps, *good[:2]], "FAIL", ["--tls_ca is not; TLS wants all three"])):
+                ([*ps, *good[:2]], "FAIL", ["--tls_ca is not; TLS needs all three"])):
             with self.subTest(flags=flags):
                 self.says(self.doctor(*flags, code=2 if verdict == "FAIL" else 0), "certificates", verdict, *texts)
 
@@ -333,10 +333,10 @@ class DoctorTest(TrainCase):
         self.says(lines, "token", "ok", "none is wanted beside TLS")
         self.says(lines, "versions", "ok", "1 of 2 peers told theirs")
         strange = certs.flags(self.tmp, "strange", ca="other")
-        self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "ps 0 at", "issued by CN=ca) does not hold")
+        self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "ps 0 at", "issued by CN=ca) is not valid")
         strange[2] = certs.flags(self.tmp, "good")[2]
         self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "it refuses our certificate (IP:127.0.0.1)")
-        self.says(self.doctor(*worker, code=2), "peers", "FAIL", "it speaks TLS, and this process was started without")
+        self.says(self.doctor(*worker, code=2), "peers", "FAIL", "it uses TLS, but this process was started without")
 
     def test_the_folder_of_checkpoints(self):
         subprocess.run([LAUNCH, "train", self.job, f"--output={self.out}", "--ps=1", "--workers=1"], check=True,

@@ -208,7 +208,7 @@ class DoneTest(TrainCase):
         keys = [f"--set=timeouts.worker_rejoin_s={stays}", "--set=timeouts.evaluator_s=3", "--evaluators=1"]
         patience = 60 if SANITIZED else 4  # of a ps, for a chief, which one that stays does not await
         chief = self.start("worker", 0, *keys)
-        chief.until_said("trying on")  # it dials them
+        chief.until_said("retrying")  # it dials them
         ps = [self.start("ps", i, *keys, f"--set=timeouts.start_s={patience}", f"--set=timeouts.ps_rejoin_s={patience}")
               for i in (0, 1)]
         worker = self.start("worker", 1, *keys, out=self.tmp / "own")

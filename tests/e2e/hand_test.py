@@ -150,7 +150,7 @@ class HandTest(HandCase):
                                f"--worker_hosts={address}")
             for p in (ps, chief):
                 p.wait(1)
-                self.assertIn(f"{address}: the port is still taken after 10 s", p.last_line())
+                self.assertIn(f"{address}: the port is still in use after 10 s", p.last_line())
 
     def test_a_ps_that_cannot_be_reached_ends_workers_with_its_name_and_why(self):
         keys = {"timeouts.start_s": 2}
@@ -206,7 +206,7 @@ class HandTest(HandCase):
         of = [f"--ps_hosts={ps}", f"--worker_hosts={chief}", "--task_index=0"]
         first = self.start(PS, "first", "--job_name=ps", *of)
         for keys, texts in (({"training.seed": 4}, ("training.seed was 1, is 4",)),
-                            ({"name": "other"}, ("job other dialed a ps of job mnist-mlp",))):
+                            ({"name": "other"}, ("a process of job other connected to a ps of job mnist-mlp",))):
             got = self.start(WORKER, "second", "--job_name=worker", *of, keys={**keys, "timeouts.start_s": 2},
                              out=self.tmp / "second").wait(1)
             for text in ("ps 0 is another job's", *texts):
@@ -225,14 +225,14 @@ class HandTest(HandCase):
         keys = {"timeouts.start_s": 7}
         with_token = self.start(PS, "ps", "--job_name=ps", f"--token_file={secret}", *of)
         got = self.start(WORKER, "bare", "--job_name=worker", *of, keys=keys, out=self.tmp / "bare").wait(1)
-        self.assertIn("the job's token is wanted: --token_file=FILE or --token_fd=N", got.last_line())
+        self.assertIn("the job's token is required: --token_file=FILE or --token_fd=N", got.last_line())
         self.start(WORKER, "worker", "--job_name=worker", f"--token_file={secret}", *of).wait(0)
         with_token.wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
         bare = self.start(PS, "bare-ps", "--job_name=ps", *of)
         got = self.start(WORKER, "other", "--job_name=worker", f"--token_file={secret}", *of, keys=keys,
                          out=self.tmp / "other").wait(1)
-        self.assertIn("it does not ask for the job's token", got.last_line())
+        self.assertIn("it does not request the job's token", got.last_line())
         bare.stop()
 
     def test_a_lone_worker_needs_no_token_and_takes_one(self):

@@ -302,7 +302,7 @@ class TrainTest(HostsCase):
             s.sendall(hello)
             kind, said, body = self.frame(s)
             self.assertEqual((kind, body), (self.REFUSE, b""))
-            self.assertIn(b"the job's token is wanted", said)
+            self.assertIn(b"the job's token is required", said)
             self.assertNotIn(b"mnist", said)
             self.assertIsNone(self.frame(s))
         return nonce
@@ -333,7 +333,7 @@ class TrainTest(HostsCase):
         got.wait(0)
         s = self.summary()
         self.assertEqual((s["digest"], s["restarts"]), (self.undisturbed(keys=LONG), 0))
-        self.assertIn("is refused: it does not hold the job's token", got.log("ps-0"))
+        self.assertIn("is refused: it does not have the job's token", got.log("ps-0"))
 
     def test_the_token_stands_in_no_command_line_environment_or_file(self):
         secret = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")

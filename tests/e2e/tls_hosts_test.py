@@ -72,7 +72,7 @@ class TlsHostsTest(TrainCase):
         said = self.on_hosts().wait(2).stderr().splitlines()
         for i, text in enumerate((f"--tls_key={self.folders[0]}/tls/own.key: No such file or directory",
                                   f"--tls_cert={self.folders[1]}/tls/own.crt: it names IP:{self.hosts.address(2)}; "
-                                  f"expected is {self.hosts.address(1)}, as others dial this process",
+                                  f"expected: {self.hosts.address(1)}, the host that others connect to",
                                   f"--tls_cert={self.folders[2]}/tls/own.crt: it expired on ")):
             self.assertTrue([line for line in said if f":{i + 1}: {self.hosts.address(i)}: {text}" in line], said)
         self.assertFalse((self.out / "processes/ps-0.log").exists())
@@ -91,8 +91,8 @@ class TlsHostsTest(TrainCase):
         self.assertEqual(self.summary()["status"], "done")
         self.certificate(1, "DNS:nobody.example")
         said = self.on_hosts("--evaluator", roles=roles, out=self.tmp / "other").wait(2).stderr()
-        self.assertEqual(said.count("it names DNS:nobody.example; expected is"), 1, said)
-        self.assertIn(f"expected is {self.hosts.address(1)}", said)
+        self.assertEqual(said.count("it names DNS:nobody.example; expected:"), 1, said)
+        self.assertIn(f"expected: {self.hosts.address(1)}", said)
 
     def rank(self, i, size=3, keys={}):
         env = {**kernels(), "PATH": "/usr/bin:/bin", "SLURM_PROCID": str(i), "SLURM_NTASKS": str(size), "SLURM_JOB_ID": "17"}
@@ -108,13 +108,13 @@ class TlsHostsTest(TrainCase):
         for r in ranks:
             r.wait(0)
             self.assertIn("TLS: ", r.log())
-        self.assertEqual([r.log().count("everybody on this host may read the key") for r in ranks], [0, 1, 0])
+        self.assertEqual([r.log().count("every user of this host can read the key") for r in ranks], [0, 1, 0])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
     def test_a_rank_whose_certificate_has_another_name_says_so_at_once(self):
         self.certificate(1, "DNS:elsewhere.example")
         r = self.rank(1).wait(2)
-        self.assertIn(f"--tls_cert=tls/own.crt: it names DNS:elsewhere.example; expected is {self.hosts.address(1)}",
+        self.assertIn(f"--tls_cert=tls/own.crt: it names DNS:elsewhere.example; expected: {self.hosts.address(1)}",
                       r.last_line())
 
 

@@ -57,14 +57,14 @@ class TlsTest(Certificates, TrainCase):
         ps = self.start(PS, "ps", *of, "--job_name=ps", "--task_index=0", *self.tls("all"))
         role = [*of, "--job_name=worker", "--task_index=0"]
         for flags, at_ps, at_worker in (
-                (self.tls("address"), ["it says that it is the chief", "names IP:127.0.0.1; expected is localhost"],
-                 ["names IP:127.0.0.1; expected is localhost"]),
-                (self.tls("stranger"), ["issued by CN=other) does not hold"],
+                (self.tls("address"), ["it claims to be the chief", "names IP:127.0.0.1; expected: localhost"],
+                 ["names IP:127.0.0.1; expected: localhost"]),
+                (self.tls("stranger"), ["issued by CN=other) is not valid"],
                  ["it refuses our certificate (IP:127.0.0.1, DNS:localhost): unknown CA"]),
                 (self.tls("stranger", ca="other"), ["it refuses our certificate (IP:127.0.0.1, DNS:localhost): unknown CA"],
-                 ["issued by CN=ca) does not hold"]),
-                ([], ["it does not speak TLS: was it started without --tls_cert?"],
-                 ["it speaks TLS, and this process was started without --tls_cert"])):
+                 ["issued by CN=ca) is not valid"]),
+                ([], ["it does not use TLS: was it started without --tls_cert?"],
+                 ["it uses TLS, but this process was started without --tls_cert"])):
             with self.subTest(flags=flags):
                 worker = self.start(WORKER, "worker", *role, *flags, keys=keys).wait(1)
                 for text in ["ps 0 was not there for 2 s", *at_worker] if flags != self.tls("address") else at_worker:
@@ -100,11 +100,11 @@ class TlsTest(Certificates, TrainCase):
         ps = self.start(PS, "ps", *of, "--job_name=ps", "--task_index=0")
         role = [*of, "--job_name=worker", "--task_index=0"]
         worker = self.start(WORKER, "worker", *role, *self.tls("all"), keys={"timeouts.start_s": 2}).wait(1)
-        self.assertIn("it hung up instead of TLS: was it started without --tls_cert?", worker.last_line())
-        self.assertIn("it speaks TLS, and this process was started without --tls_cert", ps.log())
+        self.assertIn("it closed the connection instead of starting TLS: was it started without --tls_cert?", worker.last_line())
+        self.assertIn("it uses TLS, but this process was started without --tls_cert", ps.log())
         ps.stop()
         self.make("next", "IP:127.0.0.1")
-        for flags, says in ((self.tls("all")[:2], "--tls_ca is not; TLS wants all three"),
+        for flags, says in ((self.tls("all")[:2], "--tls_ca is not; TLS needs all three"),
                             ([self.tls("all")[0], self.tls("next")[1], self.tls("all")[2]],
                              f"--tls_key={self.tmp}/next.key: it is not the key of the certificate in {self.tmp}/all.crt"),
                             (self.tls("nobody"), "nobody.crt: No such file or directory")):
@@ -116,8 +116,8 @@ class TlsTest(Certificates, TrainCase):
     def test_a_ca_that_has_not_signed_the_certificate_ends_train_before_anything_starts(self):
         self.make_ca("other")
         self.make("client", "IP:127.0.0.1", usage="clientAuth")
-        for flags, why in ((self.tls("all", ca="other"), "would refuse it: unable to get local issuer certificate; wanted is"),
-                           (self.tls("client"), "make it without extended key usage, or with server auth and client auth")):
+        for flags, why in ((self.tls("all", ca="other"), "does not verify it: unable to get local issuer certificate; give"),
+                           (self.tls("client"), "create it without extended key usage, or with server auth and client auth")):
             said = self.launch(*flags).wait(2).stderr()
             self.assertIn(why, said)
         self.assertFalse((self.out / "processes/ps-0.log").exists())

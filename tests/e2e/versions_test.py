@@ -11,7 +11,7 @@ from cluster import PS, ROOT, WORKER, Process, TrainCase, free_ports  # noqa: E4
 
 OURS = re.search(r'GRADWIRE_VERSION "(.*)"', (ROOT / "common/base/version.h").read_text())[1]
 OTHER = "9" + OURS[1:]
-RULE = "all processes of a job run one release"
+RULE = "all processes of a job must run the same release"
 
 
 class VersionsTest(TrainCase):
@@ -39,7 +39,7 @@ class VersionsTest(TrainCase):
     def test_a_ps_refuses_a_worker_of_another_release(self):
         ps = self.start(PS, "ps", 0, "ps")
         worker = self.start(self.other(WORKER), "worker", 1, "worker", **{"timeouts.start_s": 2})
-        said = f"a worker of version {OTHER} dialed a ps of version {OURS}: {RULE}"
+        said = f"a worker of version {OTHER} connected to a ps of version {OURS}: {RULE}"
         ps.until_said(f"is refused: {said}")
         worker.until_said(f"ps 0 refused: {said}")
         worker.wait(1)
@@ -48,7 +48,7 @@ class VersionsTest(TrainCase):
     def test_a_ps_of_another_release_refuses_the_chief(self):
         ps = self.start(self.other(PS), "ps", 0, "ps")
         chief = self.start(WORKER, "worker", 0, "chief")
-        said = f"a chief of version {OURS} dialed a ps of version {OTHER}: {RULE}"
+        said = f"a chief of version {OURS} connected to a ps of version {OTHER}: {RULE}"
         ps.until_said(f"is refused: {said}")
         chief.until_said(said)
 
@@ -71,7 +71,7 @@ class VersionsTest(TrainCase):
         threading.Thread(target=names_the_chief, daemon=True).start()
         self.ports[0] = server.getsockname()[1]
         worker = self.start(self.other(WORKER), "worker", 1, "worker")
-        said = f"a worker of version {OTHER} dialed a chief of version {OURS}: {RULE}"
+        said = f"a worker of version {OTHER} connected to a chief of version {OURS}: {RULE}"
         chief.until_said(f"is refused: {said}")
         worker.until_said(f"the chief refused: {said}")
 
@@ -80,7 +80,7 @@ class VersionsTest(TrainCase):
         ps.until_said("")
         self.until("the ps listens", lambda: not self.closed(self.ports[0]))
         got = self.start_doctor()
-        self.assertIn(f"a doctor of version {OURS} dialed a ps of version {OTHER}", got)
+        self.assertIn(f"a doctor of version {OURS} connected to a ps of version {OTHER}", got)
         self.assertIn("give all pods the same image", got)
 
     @staticmethod

@@ -51,7 +51,7 @@ class ContainersTest(PodCase):
             "dense master (legacy chief)", "custom ports per replica type", "custom cluster domain",
             "dynamic worker (operator 1.1 - 1.6)"}
     REFUSES = {"single PS: no TF_CONFIG": (r"PS 0 exited with 2", "this is ps, and the cluster says nothing of it"),
-               "dynamic worker (operator >= 1.7)": (r"(Chief|Evaluator) 0 exited with 2", "leave the Chief replica out"),
+               "dynamic worker (operator >= 1.7)": (r"(Chief|Evaluator) 0 exited with 2", "remove the Chief replica"),
                "dynamic worker without PS": (r"Worker \d exited with 2", "the cluster has no ps")}
 
     def golden(self, case, args=SMALL):

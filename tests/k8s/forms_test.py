@@ -144,7 +144,7 @@ class FormsTest(PodCase):
         cluster.start_all()
         self.assertRegex(cluster.run(300), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
         cluster.wait_all(300)
-        self.assertRegex(cluster.all_logs(), r"its certificate names DNS:\*\.other\.svc, expected is mnist-ps-\d\.team\.svc")
+        self.assertRegex(cluster.all_logs(), r"its certificate names DNS:\*\.other\.svc; expected: mnist-ps-\d\.team\.svc")
 
     def test_a_stateful_set_and_a_job_train_with_tls(self):
         self.trains_with_tls("plain/overlays/tls")

@@ -15,10 +15,10 @@ import facts  # noqa: E402
 
 NO_JOB = "/no/such/job.yaml"
 ENDS = f"job file {NO_JOB}: No such file or directory"
-SPARSE = ("error worker: under dynamic workers TF_CONFIG does not name the ps to this {}: leave the Chief replica out (worker 0 "
-          "is the chief then), or give --ps_hosts and --chief_host to all processes")
+SPARSE = ("error worker: with dynamic workers TF_CONFIG does not list the ps for this {}: remove the Chief replica (worker 0 "
+          "is then the chief), or give --ps_hosts and --chief_host to all processes")
 NO_PS = "error worker: the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)"
-ORDINAL = ("a number from 0 is meant: the pod's ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
+ORDINAL = ("it must be a number from 0: the pod's ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
            "apps.kubernetes.io/pod-index of a StatefulSet, not a name")
 TYPES = "allowed: chief (or master), worker, ps, evaluator"
 
@@ -93,10 +93,10 @@ class TfConfigTest(unittest.TestCase):
         self.refused('{"cluster":{},\n}', "not JSON: line 2, column 1: string or '}' expected near '}'")
 
     def test_json_that_is_no_tf_config_is_refused(self):
-        self.refused("[]", 'an object with "cluster" and "task" is meant')
-        self.refused('{"cluster":{}}', '"task" is missing: {"type": "worker", "index": 0}')
-        self.refused('{"task":{"type":"worker","index":0}}', '"cluster" is missing: {"ps": ["host:port"], "worker": [..]}')
-        self.refused(dense({"type": "ps"}), "task.index is missing: a number from 0")
+        self.refused("[]", 'it must be an object with "cluster" and "task"')
+        self.refused('{"cluster":{}}', '"task" is missing; example: {"type": "worker", "index": 0}')
+        self.refused('{"task":{"type":"worker","index":0}}', '"cluster" is missing; example: {"ps": ["host:port"], "worker": [...]}')
+        self.refused(dense({"type": "ps"}), "task.index is missing: give a number from 0")
         self.refused(dense({"index": 0}), f"task.type is missing; {TYPES}")
 
     def test_an_index_is_a_number_quoted_or_not(self):
@@ -105,7 +105,7 @@ class TfConfigTest(unittest.TestCase):
         for name in ("$(HOSTNAME)", "1x", "-1", ""):
             self.refused(dense({"type": "worker", "index": name}), f'task.index is "{name}", but {ORDINAL}')
         for value in (1.5, True, None):
-            self.refused(dense({"type": "worker", "index": value}), f"task.index is no whole number, but {ORDINAL}")
+            self.refused(dense({"type": "worker", "index": value}), f"task.index is not a whole number, but {ORDINAL}")
         self.refused(dense({"type": "worker", "index": -1}), "task.index is -1; allowed: a number from 0")
 
     def test_an_index_beyond_the_cluster_is_refused(self):
@@ -128,7 +128,7 @@ class TfConfigTest(unittest.TestCase):
                         f"error worker: cluster: {kind} 0 and {kind} 1 have the same address, A.n.svc:2222", "worker")
 
     def test_a_second_chief_is_refused(self):
-        says = "2 chiefs (or masters) in the cluster; one is allowed"
+        says = "the cluster has 2 chiefs (or masters); allowed: one"
         self.refused(dense({"type": "worker", "index": 0}, chief=["a:1", "b:1"]), says)
         self.refused(dense({"type": "chief", "index": 0}, chief=["a:1"], master=["b:1"]), says)
 
@@ -205,7 +205,7 @@ class EntrypointTest(unittest.TestCase):
         self.refused("--current_ip=10.0.0. is not in", ips, port, "--current_ip=10.0.0.")
         self.refused("'10.0.0.1' stands twice", "--worker_ips=10.0.0.1,10.0.0.2,10.0.0.1", port, "--current_ip=10.0.0.2")
         self.refused("'::1' stands twice", "--worker_ips=::1,0:0:0:0:0:0:0:1", port, "--current_ip=0::1")
-        self.refused("'10.0.0.300': its host is no IP address", "--worker_ips=10.0.0.1,10.0.0.300", port, "--current_ip=10.0.0.1")
+        self.refused("'10.0.0.300': its host is not a valid IP address", "--worker_ips=10.0.0.1,10.0.0.300", port, "--current_ip=10.0.0.1")
         self.refused("--worker_ips wants --current_ip=IP as well", ips, port)
         self.refused("--port: '65535' is not allowed; allowed: 1 to 65534", ips, "--port=65535", "--current_ip=10.0.0.1")
         self.refused("--role and --worker_ips both say", ips, port, "--current_ip=10.0.0.1", "--role=ps", *self.ORDINALS)

@@ -11,7 +11,7 @@ from certificates import Certificates  # noqa: E402
 from cluster import BUILD, TrainCase  # noqa: E402
 
 STAT = pathlib.Path("/proc/net/tls_stat")
-TAKEN = "TLS: the kernel encrypts what is sent"
+TAKEN = "TLS: the kernel encrypts outgoing data"
 KEYS = {"data.synthetic_train_rows": 640, "data.synthetic_eval_rows": 64, "training.epochs": 2,
         "checkpoint.every_steps": 4, "checkpoint.every_seconds": 0}
 

@@ -51,9 +51,8 @@ static void required_without_a_token_is_refused_with_what_to_do(void **state)
     assert_int_equal(auth_check("auto", &e), ERR_OK);
     assert_int_equal(auth_check("none", &e), ERR_OK);
     assert_int_equal(auth_check("required", &e), ERR_INPUT);
-    assert_string_equal(e.text,
-                        "--auth=required, and there is no token: give --token_file=FILE for "
-                        "all processes ('openssl rand -hex 32' makes one)");
+    assert_string_equal(e.text, "--auth=required needs a token: give --token_file=FILE for "
+                                "all processes ('openssl rand -hex 32' makes one)");
     assert_string_equal(auth_word(), "none");
     hold_a_token();
     assert_int_equal(auth_check("required", &e), ERR_OK);
@@ -69,7 +68,7 @@ static void none_beside_a_token_and_other_words_are_refused(void **state)
     assert_int_equal(auth_check("", &e), ERR_INPUT);
     hold_a_token();
     assert_int_equal(auth_check("none", &e), ERR_INPUT);
-    assert_string_equal(e.text, "--auth=none and a token are both given; one is wanted");
+    assert_string_equal(e.text, "--auth=none and a token are both given; give only one of them");
 }
 
 static void without_a_token_only_loopback_is_served(void **state)
@@ -79,7 +78,7 @@ static void without_a_token_only_loopback_is_served(void **state)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         assert_int_equal(served("auto", own[i]), ERR_OK);
     assert_int_equal(served("auto", ":0"), ERR_INPUT);
-    assert_non_null(strstr(e.text, "where others reach it, and there is no token: give "
+    assert_non_null(strstr(e.text, "which other hosts can reach, without a token: give "
                                    "--token_file=FILE"));
     assert_non_null(strstr(e.text, "or --auth=none"));
     assert_int_equal(served("auto", "0.0.0.0:0"), ERR_INPUT);

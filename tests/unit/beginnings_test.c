@@ -88,7 +88,7 @@ static void read_back(const struct manifest *m, enum err want, struct manifest *
     assert_int_equal(checkpoint_publish(folder, m, &e), ERR_OK);
     assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), want);
     if (want)
-        assert_non_null(strstr(e.text, "it does not say when the runs before it began"));
+        assert_non_null(strstr(e.text, "its list of earlier runs is invalid"));
     assert_int_equal(folder_remove(folder), 0);
 }
 

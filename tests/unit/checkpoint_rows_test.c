@@ -815,10 +815,10 @@ static void a_head_that_does_not_add_up_is_corrupt(void **state)
     assert_head_refused(a_bucket_beyond, "a table's buckets are out of order");
     assert_head_refused(other_rows, "its number of rows is 61, the manifest says 60");
     assert_head_refused(other_first_bucket, "its first bucket is 1, the manifest says 0");
-    assert_head_refused(buckets_beyond, "its buckets are none");
-    assert_head_refused(buckets_backwards, "its buckets are none");
-    assert_head_refused(fewer_crcs, "not all is said");
-    assert_head_refused(no_frame_bucket, "not all is said");
+    assert_head_refused(buckets_beyond, "its range of buckets is invalid");
+    assert_head_refused(buckets_backwards, "its range of buckets is invalid");
+    assert_head_refused(fewer_crcs, "its lists about row frames");
+    assert_head_refused(no_frame_bucket, "its lists about row frames");
     assert_head_refused(a_huge_frame, "is empty, or too large");
     assert_head_refused(an_empty_frame, "is empty, or too large");
     assert_head_refused(a_frame_too_long, "is larger than its rows");

@@ -1042,7 +1042,7 @@ static void a_head_that_does_not_add_up_is_corrupt(void **state)
     assert_head_refused(a_frame_too_large, "frame 0 of 18446744073709551615 bytes");
     assert_head_refused(a_frame_cut_elsewhere, "the checksum of frame 0");
     assert_head_refused(a_last_frame_too_short, "its frames have");
-    assert_head_refused(fewer_crcs, "do not make its blocks");
+    assert_head_refused(fewer_crcs, "do not match its blocks");
 }
 
 /* ---- calls that do not fit ---- */

@@ -141,10 +141,11 @@ static void who_is_told_of_an_evaluator_knows_it(void **state)
     assert_true(c.has_evaluator);
     cluster_close(&c);
     flags.evaluators = 2;
-    refused(DENSE(TASK("worker", "0")), &flags, "--evaluators: 2 are too many; allowed: 0, 1");
+    refused(DENSE(TASK("worker", "0")), &flags, "--evaluators: 2 is not allowed; allowed: 0, 1");
     refused("{\"cluster\":{\"ps\":[\"p:1\"],\"worker\":[\"w:1\"],\"evaluator\":[\"v:1\",\"u:1\"]},"
             "\"task\":{\"type\":\"evaluator\",\"index\":1}}",
-            NULL, "the evaluator's task index is 1; allowed: 0, one is enough");
+            NULL,
+            "the evaluator's task index is 1; allowed: 0, because a cluster has one evaluator");
 }
 
 static void a_sparse_process_knows_its_part(void **state)
@@ -191,9 +192,9 @@ static void a_chief_beside_workers_is_listed_or_worker_0_is_one_too(void **state
 {
     (void)state;
     static const char why[] =
-        "this is the chief, but the cluster lists none, and with no chief worker 0 is it: list its "
-        "address as chief (TF_CONFIG: cluster.chief; --chief_host) at all processes, or leave this "
-        "one out";
+        "this process is the chief, but the cluster lists no chief, so worker 0 is the chief: list "
+        "the address of this process as chief (TF_CONFIG: cluster.chief; --chief_host) for all "
+        "processes, or leave this process out";
     refused(DENSE(TASK("chief", "0")), NULL, why);
     refused(DENSE(TASK("master", "0")), NULL, why);
     struct cluster_flags flags = {"chief", "p:1", "w:1", "", -1, 0};
@@ -212,19 +213,19 @@ static void a_sparse_chief_names_both_ways_out(void **state)
 {
     (void)state;
     refused(SPARSE("cluster", "{}", "[]", TASK("chief", "0")), NULL,
-            "under dynamic workers TF_CONFIG does not name the ps to this chief: leave the Chief "
-            "replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host to all "
+            "with dynamic workers TF_CONFIG does not list the ps for this chief: remove the Chief "
+            "replica (worker 0 is then the chief), or give --ps_hosts and --chief_host to all "
             "processes");
     refused(SPARSE("cluster", "{}", "[]", TASK("evaluator", "0")), NULL,
-            "under dynamic workers TF_CONFIG does not name the ps to this evaluator: leave the "
-            "Chief replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host "
-            "to all processes");
+            "with dynamic workers TF_CONFIG does not list the ps for this evaluator: remove the "
+            "Chief replica (worker 0 is then the chief), or give --ps_hosts and --chief_host to "
+            "all processes");
     struct cluster_flags flags = no_flags;
     flags.ps_hosts = "p:1,q:1";
     refused(SPARSE("cluster", "{}", "[]", TASK("chief", "0")), &flags,
-            "under dynamic workers TF_CONFIG does not name the chief to this chief: leave the "
-            "Chief replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host "
-            "to all processes");
+            "with dynamic workers TF_CONFIG does not list the chief for this chief: remove the "
+            "Chief replica (worker 0 is then the chief), or give --ps_hosts and --chief_host to "
+            "all processes");
     flags.chief_host = "c:1";
     struct cluster c = known(SPARSE("cluster", "{}", "[]", TASK("chief", "0")), &flags);
     assert_true(c.is_chief && c.separate_chief && c.sparse);
@@ -298,7 +299,7 @@ static void an_index_may_be_a_number_in_quotes(void **state)
     assert_int_equal(c.index, 1);
     cluster_close(&c);
     refused(DENSE(TASK("worker", "\"$(HOSTNAME)\"")), NULL,
-            "TF_CONFIG: task.index is \"$(HOSTNAME)\", but a number from 0 is meant: the pod's "
+            "TF_CONFIG: task.index is \"$(HOSTNAME)\", but it must be a number from 0: the pod's "
             "ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
             "apps.kubernetes.io/pod-index of a StatefulSet, not a name");
     refused(DENSE(TASK("worker", "-1")), NULL,
@@ -307,7 +308,8 @@ static void an_index_may_be_a_number_in_quotes(void **state)
             "this is worker 2, but the cluster lists 2 of them; allowed: 0 to 1");
     refused(WITH_CHIEF("chief", TASK("chief", "1")), NULL,
             "the chief's task index is 1; allowed: 0");
-    refused(DENSE("{\"type\":\"ps\"}"), NULL, "TF_CONFIG: task.index is missing: a number from 0");
+    refused(DENSE("{\"type\":\"ps\"}"), NULL,
+            "TF_CONFIG: task.index is missing: give a number from 0");
 }
 
 static void broken_tf_configs_say_what_would_be_right(void **state)
@@ -315,11 +317,12 @@ static void broken_tf_configs_say_what_would_be_right(void **state)
     (void)state;
     refused("{\"cluster\":\n ,}", NULL,
             "TF_CONFIG: not JSON: line 2, column 2: unexpected token near ','");
-    refused("[]", NULL, "TF_CONFIG: an object with \"cluster\" and \"task\" is meant");
+    refused("[]", NULL, "TF_CONFIG: it must be an object with \"cluster\" and \"task\"");
     refused("{\"cluster\":{}}", NULL,
-            "TF_CONFIG: \"task\" is missing: {\"type\": \"worker\", \"index\": 0}");
-    refused("{\"task\":" TASK("ps", "0") "}", NULL,
-            "TF_CONFIG: \"cluster\" is missing: {\"ps\": [\"host:port\"], \"worker\": [..]}");
+            "TF_CONFIG: \"task\" is missing; example: {\"type\": \"worker\", \"index\": 0}");
+    refused(
+        "{\"task\":" TASK("ps", "0") "}", NULL,
+        "TF_CONFIG: \"cluster\" is missing; example: {\"ps\": [\"host:port\"], \"worker\": [...]}");
     refused("{\"task\":{\"index\":0}}", NULL,
             "TF_CONFIG: task.type is missing; allowed: chief (or master), worker, ps, evaluator");
     refused(DENSE(TASK("PS", "0")), NULL,
@@ -331,14 +334,14 @@ static void broken_tf_configs_say_what_would_be_right(void **state)
     refused(DENSE(TASK("chief", "0") ",\"task\":1"), NULL,
             "TF_CONFIG: not JSON: line 1, column 175: duplicate object key near '\"task\"'");
     refused("{\"cluster\":{\"ps\":{\"0\":\"a:1\"}},\"task\":" TASK("ps", "0") "}", NULL,
-            "TF_CONFIG: cluster.ps is no list of \"host:port\"");
+            "TF_CONFIG: cluster.ps is not a list of \"host:port\"");
     refused("{\"cluster\":{\"ps\":[7]},\"task\":" TASK("ps", "0") "}", NULL,
-            "TF_CONFIG: cluster.ps[0] is no \"host:port\"");
+            "TF_CONFIG: cluster.ps[0] is not a \"host:port\"");
     refused("{\"cluster\":{\"worker\":{\"x\":\"a:1\"}},\"task\":" TASK("ps", "0") "}", NULL,
-            "TF_CONFIG: cluster.worker.x is no {\"index\": \"host:port\"}");
+            "TF_CONFIG: cluster.worker.x is not a {\"index\": \"host:port\"}");
     refused("{\"cluster\":{\"chief\":[\"a:1\"],\"master\":[\"b:1\"],\"ps\":[\"c:1\"]},"
             "\"task\":" TASK("ps", "0") "}",
-            NULL, "TF_CONFIG: 2 chiefs (or masters) in the cluster; one is allowed");
+            NULL, "TF_CONFIG: the cluster has 2 chiefs (or masters); allowed: one");
     refused("{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":" TASK("ps", "0") "}", NULL,
             "this is ps 0, but the cluster lists no ps");
 }
@@ -358,17 +361,17 @@ static void addresses_are_host_and_port(void **state)
     } bad[] = {
         {"a", "write it as host:port"},
         {":1", "write it as host:port"},
-        {"a:", "its port is no number from 1 to 65535"},
-        {"a:0", "its port is no number from 1 to 65535"},
-        {"a:65536", "its port is no number from 1 to 65535"},
-        {"a:-1", "its port is no number from 1 to 65535"},
-        {"a:22x", "its port is no number from 1 to 65535"},
-        {"a b:1", "its host is no name and no IP address"},
-        {"http://a:1", "its host is no name and no IP address"},
-        {"$(POD):1", "its host is no name and no IP address"},
+        {"a:", "its port is not a number from 1 to 65535"},
+        {"a:0", "its port is not a number from 1 to 65535"},
+        {"a:65536", "its port is not a number from 1 to 65535"},
+        {"a:-1", "its port is not a number from 1 to 65535"},
+        {"a:22x", "its port is not a number from 1 to 65535"},
+        {"a b:1", "its host is neither a name nor an IP address"},
+        {"http://a:1", "its host is neither a name nor an IP address"},
+        {"$(POD):1", "its host is neither a name nor an IP address"},
         {"::1:2222", "write an IPv6 address in brackets: [::1]:2222"},
-        {"10.0.0.256:2222", "its host is no IP address"},
-        {"[::g]:2222", "its host is no IP address"},
+        {"10.0.0.256:2222", "its host is not a valid IP address"},
+        {"[::g]:2222", "its host is not a valid IP address"},
         {"[]:1", "write it as host:port"},
         {"[a:1", "write it as host:port"},
     };
@@ -424,7 +427,9 @@ static void flags_that_lack_something_name_it(void **state)
     struct cluster_flags flags = {"", "p:1", "", "", -1, 0};
     refused(NULL, &flags, "--job_name is missing; allowed: chief, worker, ps, evaluator");
     flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", -1, 0};
-    refused(NULL, &flags, "--task_index is missing: which of the 2 is this ps?");
+    refused(NULL, &flags,
+            "--task_index is missing: give the number, from 0, that says which of the 2 ps "
+            "processes this is");
     flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", 2, 0};
     refused(NULL, &flags, "this is ps 2, but the cluster lists 2 of them; allowed: 0 to 1");
     flags = (struct cluster_flags){"wroker", "p:1", "", "", 0, 0};
@@ -434,7 +439,7 @@ static void flags_that_lack_something_name_it(void **state)
     flags = (struct cluster_flags){"ps", "p:1", "", "", -7, 0};
     refused(NULL, &flags, "--task_index: -7 is not allowed; allowed: a number from 0");
     flags = (struct cluster_flags){"chief", "p:1", "", "c:1,d:1", -1, 0};
-    refused(NULL, &flags, "--chief_host: 2 addresses; one is allowed");
+    refused(NULL, &flags, "--chief_host: 2 addresses are given; allowed: one");
 }
 
 static void flags_win_over_tf_config(void **state)
@@ -452,7 +457,8 @@ static void flags_win_over_tf_config(void **state)
     flags = no_flags;
     flags.job_name = "ps"; /* the index of TF_CONFIG was a worker's */
     refused(DENSE(TASK("worker", "0")), &flags,
-            "--task_index is missing: which of the 2 is this ps?");
+            "--task_index is missing: give the number, from 0, that says which of the 2 ps "
+            "processes this is");
 }
 
 /* Every case of a file of [{"pods": {"NAME-TYPE-I": TF_CONFIG or null}}] gives the role of its pod.

@@ -213,15 +213,15 @@ static void a_wrong_header_is_refused_with_its_reason(void **state)
     expect_refused((const uint8_t *)"GET / HTTP/1.1\r\nHost: ps", ERR_PROTO,
                    "magic 0x20544547, not a gradwire peer");
     f.version = 2;
-    refuse(f, ERR_PROTO, "frame version 2, this side speaks 1");
+    refuse(f, ERR_PROTO, "frame version 2; this release uses version 1");
     f = ok, f.type = 0;
     refuse(f, ERR_PROTO, "frame type 0 is unknown");
     f = ok, f.type = 26; /* reserved for rows by key */
     refuse(f, ERR_PROTO, "frame type 26 is unknown");
     f = ok, f.flags = FRAME_FLAG_CRC;
-    refuse(f, ERR_PROTO, "flags 0x1 of a PULL frame were not agreed on");
+    refuse(f, ERR_PROTO, "flags 0x1 of a PULL frame were not negotiated");
     f = ok, f.flags = UINT32_C(1) << 31;
-    refuse(f, ERR_PROTO, "flags 0x80000000 of a PULL frame were not agreed on");
+    refuse(f, ERR_PROTO, "flags 0x80000000 of a PULL frame were not negotiated");
 }
 
 static void one_byte_over_a_limit_is_refused(void **state)
@@ -234,9 +234,9 @@ static void one_byte_over_a_limit_is_refused(void **state)
     frame_encode(wire, &f);
     assert_int_equal(frame_decode(&got, wire, 100, 1000), ERR_OK);
     f.head_bytes = 101;
-    refuse(f, ERR_TOOBIG, "the head of a PULL frame has 101 bytes, allowed are 100");
+    refuse(f, ERR_TOOBIG, "the head of a PULL frame has 101 bytes; allowed: up to 100");
     f.head_bytes = 100, f.body_bytes = 1001;
-    refuse(f, ERR_TOOBIG, "the body of a PULL frame has 1001 bytes, allowed are 1000");
+    refuse(f, ERR_TOOBIG, "the body of a PULL frame has 1001 bytes; allowed: up to 1000");
 }
 
 int main(void)

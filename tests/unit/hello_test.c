@@ -81,18 +81,18 @@ static void who_is_of_the_job_is_taken(void **state)
 static void another_release_is_named_by_both_sides(void **state)
 {
     (void)state;
-#define RULE ": all processes of a job run one release"
+#define RULE ": all processes of a job must run the same release"
     Gradwire__Hello m = hello(&worker), of_chief = hello(&chief);
     m.version = of_chief.version = (char *)"9.9";
     refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_VERSION,
-            "a worker of version 9.9 dialed a ps of version " GRADWIRE_VERSION RULE);
+            "a worker of version 9.9 connected to a ps of version " GRADWIRE_VERSION RULE);
     refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
-            "a chief of version 9.9 dialed a ps of version " GRADWIRE_VERSION RULE);
+            "a chief of version 9.9 connected to a ps of version " GRADWIRE_VERSION RULE);
     refuses(&chief, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
-            "a worker of version 9.9 dialed a chief of version " GRADWIRE_VERSION RULE);
+            "a worker of version 9.9 connected to a chief of version " GRADWIRE_VERSION RULE);
     m.role = GRADWIRE__ROLE__DOCTOR;
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_VERSION,
-            "a doctor of version 9.9 dialed a chief of version " GRADWIRE_VERSION RULE);
+            "a doctor of version 9.9 connected to a chief of version " GRADWIRE_VERSION RULE);
 #undef RULE
 }
 
@@ -101,21 +101,21 @@ static void another_job_is_refused(void **state)
     (void)state;
     Gradwire__Hello m = hello(&worker);
     m.job = (char *)"theirs";
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "job theirs dialed a ps of job ours");
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "a process of job theirs connected to a ps of job ours");
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "a worker of job theirs dialed the chief of job ours");
+            "a worker of job theirs connected to the chief of job ours");
     uint8_t identity[sizeof job.identity] = {1, 2, 4};
     m = hello(&worker);
     m.identity.data = identity;
     refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "job ours differs here in a key that makes its identity");
+            "an identity key of job ours has another value here");
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "a worker of job ours dialed the chief of job ours; a key that makes its identity "
-            "differs");
+            "a worker of job ours connected to the chief of job ours; an identity key differs");
     m.identity.data = job.identity;
     m.identity.len--;
     refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "job ours differs here in a key that makes its identity");
+            "an identity key of job ours has another value here");
 }
 
 static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
@@ -133,7 +133,8 @@ static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
     m.encoding.data = other;
     takes(&ps, "", &m);
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "its rows mean something else than the chief's (words, scales or buckets): give it the "
+            "its rows are encoded in another way than the chief's (vocabularies, scales or "
+            "buckets): give it the "
             "same data and data.encoding");
     job.encoded = false;
 }
@@ -167,7 +168,7 @@ static void another_run_is_refused_by_a_ps(void **state)
     Gradwire__Hello m = hello(&worker);
     m.uuid = (char *)"run 1";
     refuses(&ps, "run 2", &m, GRADWIRE__REASON__OTHER_JOB,
-            "run run 1 of job ours dialed a ps of run run 2");
+            "run run 1 of job ours connected to a ps of run run 2");
 }
 
 static void another_ps_list_is_refused(void **state)
@@ -176,36 +177,38 @@ static void another_ps_list_is_refused(void **state)
     char *others[] = {(char *)"a:1", (char *)"c:3", (char *)"d:4"};
     Gradwire__Hello m = hello(&worker);
     m.ps_index = 0;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "it dialed ps 0 of 2; this is ps 1 of 2");
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "it connected to ps 0 of 2; this is ps 1 of 2");
     refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "ps 0 was dialed at a:1; this is ps 1 at b:2");
+            "it connected to ps 0 at a:1; this is ps 1 at b:2");
     m.ps_index = 7;
     refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "ps 7 was dialed at ?; this is ps 1 at b:2");
+            "it connected to ps 7 at ?; this is ps 1 at b:2");
     m.ps_index = 1;
     m.ps_hosts = others;
     refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "its ps 1 is c:3, ours is b:2");
     refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "ps 1 was dialed at c:3; this is ps 1 at b:2");
+            "it connected to ps 1 at c:3; this is ps 1 at b:2");
     m.n_ps_hosts = 3;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "it dialed ps 1 of 3; this is ps 1 of 2");
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "it connected to ps 1 of 3; this is ps 1 of 2");
 }
 
 static void who_cannot_be_is_refused(void **state)
 {
     (void)state;
     Gradwire__Hello m = hello(&chief);
-    refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+    refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
     m.worker = 4;
     refuses(&ps, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
-            "worker 4 says that it is the chief, who is worker 0");
+            "worker 4 claims to be the chief, which is worker 0");
     m = hello(&worker);
     m.worker = 0;
     refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
-            "worker 0 dialed the chief: allowed are 1 to 1023");
+            "worker 0 connected to the chief; allowed: 1 to 1023");
     m.worker = 1024;
     refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
-            "worker 1024 dialed the chief: allowed are 1 to 1023");
+            "worker 1024 connected to the chief; allowed: 1 to 1023");
     m.worker = 1023;
     takes(&chief, "", &m);
 }

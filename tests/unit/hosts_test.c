@@ -93,7 +93,7 @@ static void each_wrong_line_has_a_message_of_its_own(void **state)
         {"slots=2", "'slots=2': a line begins with the host"},
         {"-oProxyCommand=x", "does not begin with '-'"},
         {"a:22", "'a:22': ports are given by ports=LO-HI"},
-        {"a/b", "'a/b': its host is no name and no IP address"},
+        {"a/b", "'a/b': its host is neither a name nor an IP address"},
         {"@a", "'@a': write it as user@host"},
         {"me@", "'me@': its host is missing"},
         {"m$(e)@a", "write it as user@host"},

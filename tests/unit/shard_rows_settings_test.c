@@ -203,7 +203,7 @@ static void an_optimizer_of_a_table_that_has_no_lazy_form_is_refused(void **stat
         o->accumulation_steps = i == 3 ? 2 : 0;
         rig_plan_anew(c);
         rig_enter(c, GRADWIRE__ENTER_MODE__INIT);
-        assert_string_equal(c->node[0].entered_error, "table 1 of the plan is not one");
+        assert_string_equal(c->node[0].entered_error, "table 1 of the chief's plan is invalid");
         rig_end(c);
     }
 }

@@ -409,7 +409,7 @@ static void shard_refuses_an_optimizer_that_it_does_not_know(void **state)
     open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
     f.settings.optimizer = OPTIMIZER_KINDS;
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
-    assert_non_null(strstr(f.entered_error, "is not known here"));
+    assert_non_null(strstr(f.entered_error, "is unknown here"));
     assert_false(shard_facts(f.shard).entered);
     f.settings.optimizer = OPT_ADAM;
     f.settings.beta_2 = 1.0f;
@@ -419,7 +419,7 @@ static void shard_refuses_an_optimizer_that_it_does_not_know(void **state)
     f.settings.beta_2 = 0.5f;
     f.settings.schedule = SCHEDULE_KINDS;
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
-    assert_non_null(strstr(f.entered_error, "is not known here"));
+    assert_non_null(strstr(f.entered_error, "is unknown here"));
     f.settings.schedule = SCHEDULE_COSINE_DECAY; /* of 0 steps */
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
     assert_non_null(strstr(f.entered_error, "out of range"));

@@ -24,8 +24,8 @@ static void another_release_is_refused_naming_both(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char why[200] = "", want[200] = "a worker of version ";
         (void)strncat(want, others[i], 32);
-        (void)strcat(want, " dialed a ps of version " GRADWIRE_VERSION
-                           ": all processes of a job run one release");
+        (void)strcat(want, " connected to a ps of version " GRADWIRE_VERSION
+                           ": all processes of a job must run the same release");
         assert_false(version_same(others[i], "worker", "ps", why, sizeof why));
         assert_string_equal(why, want);
     }

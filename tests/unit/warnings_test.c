@@ -76,7 +76,7 @@ static void numbers_that_tell_things_apart_make_another_warning(void **state)
               {"cut 7 cannot be used", "cut 8 cannot be used", false},
               {"step 7: the loss is nan", "step 8: the loss is nan", true},
               {"a.csv:14: bad", "a.csv:15: bad", false},
-              {"4 more were refused", "9 more were refused", true},
+              {"4 more peers were refused", "9 more peers were refused", true},
               {"3 bad rows", "4 bad rows", false}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if ((warnings_key(of[i].a) == warnings_key(of[i].b)) != of[i].same)

@@ -260,11 +260,11 @@ static void a_wrong_header_closes_the_connection_and_says_why(void **state)
     struct frame ok = {.version = FRAME_VERSION, .type = FRAME_PUSH};
     struct frame f = ok;
     f.version = 2;
-    refuse_one(f, ERR_PROTO, "frame version 2, this side speaks 1");
+    refuse_one(f, ERR_PROTO, "frame version 2; this release uses version 1");
     f = ok, f.type = 999;
     refuse_one(f, ERR_PROTO, "frame type 999 is unknown");
     f = ok, f.flags = FRAME_FLAG_CRC;
-    refuse_one(f, ERR_PROTO, "flags 0x1 of a PUSH frame were not agreed on");
+    refuse_one(f, ERR_PROTO, "flags 0x1 of a PUSH frame were not negotiated");
     expect_refused((const uint8_t *)"GET / HTTP/1.1\r\nHost: x\r\n", ERR_PROTO,
                    "magic 0x20544547, not a gradwire peer");
 }
@@ -278,7 +278,7 @@ static void an_oversized_head_or_body_is_refused_before_anything_is_allocated(vo
     frame_encode(header, &head);
     mem_fail_at(0);
     expect_refused(header, ERR_TOOBIG,
-                   "the head of a PUSH frame has 4294967295 bytes, allowed are 4194304");
+                   "the head of a PUSH frame has 4294967295 bytes; allowed: up to 4194304");
     assert_false(mem_fail_fired());
     mem_fail_at(-1);
     teardown(NULL);
@@ -287,7 +287,7 @@ static void an_oversized_head_or_body_is_refused_before_anything_is_allocated(vo
     mem_fail_at(0);
     expect_refused(
         header, ERR_TOOBIG,
-        "the body of a PUSH frame has 18446744073709551615 bytes, allowed are 68719476736");
+        "the body of a PUSH frame has 18446744073709551615 bytes; allowed: up to 68719476736");
     assert_false(mem_fail_fired());
     mem_fail_at(-1);
 }
@@ -338,8 +338,9 @@ static void a_peer_that_dies_inside_a_frame_ends_it_at_every_offset(void **state
         peer_wait_int(&loop, &p.closed, 1);
         assert_int_equal(p.n_over, 0);
         assert_int_equal(p.code, ERR_CLOSED);
-        assert_string_equal(p.why, cut == 0 ? "the peer hung up"
-                                            : "the peer hung up in the middle of a frame");
+        assert_string_equal(p.why, cut == 0
+                                       ? "the peer closed the connection"
+                                       : "the peer closed the connection in the middle of a frame");
         teardown(NULL);
         setup(NULL);
     }

@@ -123,7 +123,7 @@ static void a_taken_port_is_named_when_the_time_is_up(void **state)
     assert_int_equal(listen_bind(&fd, at, 0, &e), ERR_IO);
     assert_int_equal(fd, -1);
     assert_non_null(strstr(e.text, at));
-    assert_non_null(strstr(e.text, "the port is still taken"));
+    assert_non_null(strstr(e.text, "the port is still in use"));
     close(taken);
 }
 
@@ -336,7 +336,7 @@ static void a_dialer_is_hopeless_by_its_tries_and_not_by_the_time_since(void **s
     assert_false(dial_hopeless(d)); /* no try has seen the files of now */
     dial_lost(d, ERR_TLS, "the certificate is refused");
     assert_true(dial_hopeless(d));
-    dial_lost(d, ERR_CLOSED, "the peer hung up");
+    dial_lost(d, ERR_CLOSED, "the peer closed the connection");
     assert_false(dial_hopeless(d));
     dial_free(d);
 }
@@ -374,7 +374,7 @@ static void a_dialer_refuses_what_is_no_address(void **state)
     (void)state;
     struct dialer *d = NULL;
     assert_int_equal(dial_new(&d, &loop, "ps 0", "nowhere", &peer_ops, &p, &e), ERR_INPUT);
-    assert_string_equal(e.text, "ps 0: \"nowhere\" has no port; wanted is host:port");
+    assert_string_equal(e.text, "ps 0: \"nowhere\" has no port; write host:port");
     assert_int_equal(dial_new(&d, &loop, "ps 0", ":80", &peer_ops, &p, &e), ERR_INPUT);
     assert_null(d);
 }

@@ -199,7 +199,7 @@ static void a_hello_of_another_job_is_told_what_this_one_is(void **state)
     Gradwire__Refuse *m =
         (Gradwire__Refuse *)msg_unpack(FRAME_REFUSE, p.got[0].head, p.got[0].frame.head_bytes);
     assert_int_equal(m->reason, GRADWIRE__REASON__OTHER_JOB);
-    assert_string_equal(m->text, "job a job differs here in a key that makes its identity");
+    assert_string_equal(m->text, "an identity key of job a job has another value here");
     assert_string_equal(m->identity_text, "name = a job\n");
     msg_free(&m->base);
     assert_int_equal(h.heard, 1);
@@ -276,8 +276,8 @@ static void come_with_a_certificate(void)
     Gradwire__Refuse *m =
         (Gradwire__Refuse *)msg_unpack(FRAME_REFUSE, p.got[0].head, p.got[0].frame.head_bytes);
     assert_int_equal(m->reason, GRADWIRE__REASON__OTHER_NAME);
-    assert_non_null(strstr(m->text, "it says that it is worker 7, and its certificate names "
-                                    "DNS:w-0.a.svc; expected is what --tls_names would say"));
+    assert_non_null(strstr(m->text, "it claims to be worker 7, but its certificate names "
+                                    "DNS:w-0.a.svc; expected: a name in --tls_names"));
     assert_null(strstr(m->text, "a job"));
     msg_free(&m->base);
     peer_wait_int(&h.loop, &h.closed, 1);
@@ -335,7 +335,7 @@ static void under_tls_too_the_token_is_asked_for_or_the_dialer_says_so(void **st
     dial(&p);
     while (!*dial_why(dialer))
         assert_int_equal(loop_tick(&h.loop, NULL), ERR_OK);
-    assert_non_null(strstr(dial_why(dialer), "it does not ask for the job's token"));
+    assert_non_null(strstr(dial_why(dialer), "it does not request the job's token"));
     assert_int_equal(p.opened, 0);
     dial_free(dialer);
     peer_wait_int(&h.loop, &h.closed, 1);

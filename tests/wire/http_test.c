@@ -407,7 +407,7 @@ static void streams_have_a_bound_and_a_free_place_is_taken_again(void **state)
     for (int i = 0; i < HTTP_STREAMS_MAX; i++)
         listen_to(&s, &stream[i]);
     assert_starts(ask(&s, &c, "GET /events HTTP/1.1\r\n\r\n"), "HTTP/1.1 503 ");
-    assert_non_null(strstr(c.text, "ask /status instead"));
+    assert_non_null(strstr(c.text, "use /status instead"));
     struct client idle[HTTP_OPEN_MAX];
     for (int i = 0; i < HTTP_OPEN_MAX; i++) /* of these the oldest go, and no stream */
         dial(&s, &idle[i]);
@@ -457,8 +457,8 @@ static void a_place_is_not_where_the_job_is_served(void **state)
     const struct http_place all = {2222, "", -1}, one = {2222, "127.0.0.1", -1},
                             given = {2222, "", 5}, none = {0, "", -1};
     assert_int_equal(http_place_check(&all, "10.0.0.1:2222", &e), ERR_INPUT);
-    assert_string_equal(e.text, "--http_port=2222 is the port where this process serves its job "
-                                "(10.0.0.1:2222): HTTP wants one of its own");
+    assert_string_equal(e.text, "--http_port=2222 is also the port on which this process serves "
+                                "its job (10.0.0.1:2222): give HTTP another port");
     assert_int_equal(http_place_check(&one, ":2222", &e), ERR_INPUT);
     assert_int_equal(http_place_check(&one, "127.0.0.1:2222", &e), ERR_INPUT);
     assert_int_equal(http_place_check(&one, "10.0.0.1:2222", &e), ERR_OK);

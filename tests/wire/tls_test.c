@@ -435,7 +435,7 @@ static void a_last_word_arrives(void **state)
     peer_wait_int(&loop, &guest.closed, 1);
     assert_int_equal(guest.n_over, 2);
     assert_int_equal(guest.code, ERR_CLOSED);
-    assert_string_equal(guest.why, "the peer hung up");
+    assert_string_equal(guest.why, "the peer closed the connection");
 }
 
 /* It encrypts what is sent where OpenSSL was built for it; where it is missing nobody misses it. */
@@ -480,11 +480,11 @@ static void a_certificate_of_another_host_is_refused_by_name_on_both_sides(void 
     (void)state;
     meet(host_tls, guest_tls, "elsewhere.example");
     parted("it refuses our certificate (DNS:host.example, IP:127.0.0.1)",
-           "its certificate names DNS:host.example, IP:127.0.0.1, expected is elsewhere.example");
+           "its certificate names DNS:host.example, IP:127.0.0.1; expected: elsewhere.example");
     teardown(NULL);
     setup(NULL);
     meet(host_tls, guest_tls, "127.0.0.2");
-    parted("it refuses our certificate", "expected is 127.0.0.2");
+    parted("it refuses our certificate", "expected: 127.0.0.2");
 }
 
 static void a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate(void **state)
@@ -510,8 +510,8 @@ static void a_ca_that_has_expired_is_told_as_such(void **state)
     assert_int_equal(tls_new(&with_old, &f, &e), ERR_OK);
     struct tls *of_old = identity("of-old");
     meet(with_old, of_old, "host.example");
-    parted("its certificate (DNS:guest.example, issued by CN=an old CA) does not hold: a CA's "
-           "above it has expired",
+    parted("its certificate (DNS:guest.example, issued by CN=an old CA) is not valid: the "
+           "certificate of a CA above it has expired",
            "it refuses our certificate (DNS:guest.example): certificate expired");
     tls_free(of_old);
     tls_free(with_old);
@@ -531,13 +531,13 @@ static void a_certificate_of_another_ca_is_refused_by_name_on_both_sides(void **
     (void)state;
     struct tls *stranger = identity("stranger");
     meet(host_tls, stranger, "host.example");
-    parted("issued by CN=another CA) does not hold: unable to get local issuer certificate",
+    parted("issued by CN=another CA) is not valid: unable to get local issuer certificate",
            "it refuses our certificate (DNS:host.example, IP:127.0.0.1): unknown CA");
     teardown(NULL);
     setup(NULL);
     meet(stranger, guest_tls, "host.example");
     parted("it refuses our certificate (DNS:host.example, IP:127.0.0.1): unknown CA",
-           "issued by CN=another CA) does not hold: unable to get local issuer certificate");
+           "issued by CN=another CA) is not valid: unable to get local issuer certificate");
     tls_free(stranger);
 }
 
@@ -547,22 +547,24 @@ static void who_speaks_no_tls_is_told_so_and_tells(void **state)
     uint64_t before = tls_refusals(TLS_PLAIN);
     meet(host_tls, NULL, NULL);
     assert_int_equal(conn_send(guest.conn, FRAME_HELLO, "hello", 5, "a body", 6), ERR_OK);
-    parted("it does not speak TLS: was it started without --tls_cert?",
-           "it speaks TLS, and this process was started without --tls_cert");
+    parted("it does not use TLS: was it started without --tls_cert?",
+           "it uses TLS, but this process was started without --tls_cert");
     assert_int_equal(tls_refusals(TLS_PLAIN), before + 1);
     teardown(NULL);
     setup(NULL);
     meet(NULL, guest_tls, "host.example");
     peer_wait_int(&loop, &host.closed, 1);
     peer_wait_int(&loop, &guest.closed, 1);
-    assert_string_equal(host.why, "it speaks TLS, and this process was started without --tls_cert");
-    assert_string_equal(guest.why, "it hung up instead of TLS: was it started without --tls_cert?");
+    assert_string_equal(host.why, "it uses TLS, but this process was started without --tls_cert");
+    assert_string_equal(
+        guest.why,
+        "it closed the connection instead of starting TLS: was it started without --tls_cert?");
     teardown(NULL);
     setup(NULL);
     meet(NULL, guest_tls, "host.example"); /* one that speaks first, as with a token */
     assert_int_equal(conn_send(host.conn, FRAME_CHALLENGE, "12345678", 8, NULL, 0), ERR_OK);
     peer_wait_int(&loop, &guest.closed, 1);
-    assert_string_equal(guest.why, "it does not speak TLS: was it started without --tls_cert?");
+    assert_string_equal(guest.why, "it does not use TLS: was it started without --tls_cert?");
 }
 
 /* ---- unauthenticated peers ---- */
@@ -610,7 +612,7 @@ static void a_stranger_without_a_certificate_learns_nothing(void **state)
     assert_true(handshake(ctx, fd) <= 0);
     close(fd);
     peer_wait_int(&loop, &host.closed, 1);
-    assert_string_equal(host.why, "it has no certificate");
+    assert_string_equal(host.why, "it sent no certificate");
     assert_int_equal(host.n_got, 0);
     SSL_CTX_free(ctx);
 }
@@ -627,7 +629,7 @@ static void an_older_tls_is_refused(void **state)
     assert_true(handshake(ctx, fd) <= 0);
     close(fd);
     peer_wait_int(&loop, &host.closed, 1);
-    assert_string_equal(host.why, "it does not speak TLS 1.3, and nothing else is here");
+    assert_string_equal(host.why, "it does not support TLS 1.3, which is required");
     SSL_CTX_free(ctx);
 }
 
@@ -669,8 +671,9 @@ static void who_says_nothing_for_seconds_and_hangs_up_is_told_of(void **state)
     close(fd);
     peer_wait_int(&loop, &host.closed, 1);
     assert_int_equal(host.code, ERR_TLS);
-    assert_string_equal(host.why, "it hung up without a word of TLS: was it started without "
-                                  "--tls_cert?");
+    assert_string_equal(host.why,
+                        "it closed the connection without starting TLS: was it started without "
+                        "--tls_cert?");
     assert_int_equal(tls_refusals(TLS_PLAIN), before + 1);
 }
 
@@ -683,7 +686,7 @@ static void who_hangs_up_in_the_handshake_is_counted(void **state)
     peer_write(fd, begin, sizeof begin);
     close(fd);
     peer_wait_int(&loop, &host.closed, 1);
-    assert_string_equal(host.why, "it hung up in the middle of the TLS handshake");
+    assert_string_equal(host.why, "it closed the connection during the TLS handshake");
     assert_int_equal(tls_refusals(TLS_HANDSHAKE), before + 1);
 }
 
@@ -709,7 +712,7 @@ static void who_is_dialed_and_hangs_up_in_the_handshake_has_not_refused(void **s
     (void)shutdown(fd, SHUT_WR);
     peer_wait_int(&loop, &guest.closed, 1);
     assert_int_equal(guest.code, ERR_CLOSED);
-    assert_string_equal(guest.why, "it hung up in the middle of the TLS handshake");
+    assert_string_equal(guest.why, "it closed the connection during the TLS handshake");
     close(fd);
     close(listener);
 }
@@ -974,11 +977,11 @@ static void wrong_files_are_named_with_what_would_be_right(void **state)
     f = held, f.ca = folder;
     refused_at_start(f, "Is a directory");
     f = held, f.cert = path("junk");
-    refused_at_start(f, "no certificate in it");
+    refused_at_start(f, "it contains no certificate");
     f = held, f.key = path("junk");
-    refused_at_start(f, "no private key in it; wanted is PEM, without a passphrase");
+    refused_at_start(f, "it contains no private key; give a PEM file without a passphrase");
     f = held, f.ca = path("junk");
-    refused_at_start(f, "no CA certificate in it");
+    refused_at_start(f, "it contains no CA certificate");
     f = held, f.key = path("guest.key");
     refused_at_start(f, "it is not the key of the certificate in ");
     refused_at_start(files("old"), "it expired on ");
@@ -1002,10 +1005,10 @@ static void all_three_files_are_wanted_or_none(void **state)
     assert_null(tls_own());
     f.ca = "";
     assert_int_equal(tls_load(&f, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "--tls_ca is not; TLS wants all three"));
+    assert_non_null(strstr(e.text, "--tls_ca is not; TLS needs all three"));
     none.names = "worker=a";
     assert_int_equal(tls_load(&none, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "--tls_names is of no use without"));
+    assert_non_null(strstr(e.text, "--tls_names has no effect without"));
     f = files("host");
     assert_int_equal(tls_load(&f, &e), ERR_OK);
     assert_non_null(tls_own());
@@ -1022,9 +1025,9 @@ static void who_starts_others_looks_whether_the_certificate_names_them(void **st
         {"host.example:2222", NULL},
         {"127.0.0.1:0", NULL},
         {NULL, NULL},
-        {"other.example:1", "host.crt: it names DNS:host.example, IP:127.0.0.1; expected is "
-                            "other.example, as others dial this process"},
-        {"[::1]:0", "expected is ::1"},
+        {"other.example:1", "host.crt: it names DNS:host.example, IP:127.0.0.1; expected: "
+                            "other.example, the host that others connect to"},
+        {"[::1]:0", "expected: ::1"},
     };
     struct tls_files none = {"", "", "", ""}, f = files("host"), half = f;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -1051,7 +1054,7 @@ static void a_key_that_others_may_read_is_told_by_who_uses_it_alone(void **state
     assert_string_equal(said, "before");
     assert_int_equal(tls_load(&f, &e), ERR_OK);
     log_last_words(false, said, sizeof said);
-    assert_non_null(strstr(said, "everybody on this host may read the key"));
+    assert_non_null(strstr(said, "every user of this host can read the key"));
     tls_forget();
     assert_int_equal(chmod(f.key, 0600), 0);
 }
@@ -1099,32 +1102,30 @@ static void a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed(void **sta
         {"IP:127.0.0.1", "", &dense, 2, NULL},
         {"DNS:w-0.a.svc", "", &dense, 0, NULL},
         {"DNS:w-1.a.svc", "", &dense, 0,
-         "it says that it is the chief, and its certificate names DNS:w-1.a.svc; expected is "
-         "w-0.a.svc"},
+         "it claims to be the chief, but its certificate names DNS:w-1.a.svc; expected: w-0.a.svc"},
         {"DNS:w-2.a.svc", "", &dense, 1,
-         "it says that it is worker 1, and its certificate names DNS:w-2.a.svc; expected is "
-         "w-1.a.svc"},
-        {"DNS:*.w-1.a.svc", "", &dense, 1, "expected is w-1.a.svc"},
+         "it claims to be worker 1, but its certificate names DNS:w-2.a.svc; expected: w-1.a.svc"},
+        {"DNS:*.w-1.a.svc", "", &dense, 1, "expected: w-1.a.svc"},
         {"", "", &dense, 1, "its certificate names no name"},
-        {"DNS:w-0.a.svc", "", &dense, 3, "expected is what --tls_names would say"},
+        {"DNS:w-0.a.svc", "", &dense, 3, "expected: a name in --tls_names"},
         {"DNS:w-0.a.svc", "", &apart, 1, NULL},
-        {"DNS:w-0.a.svc", "", &apart, 0, "expected is the-chief.example"},
+        {"DNS:w-0.a.svc", "", &apart, 0, "expected: the-chief.example"},
         {"DNS:the-chief.example", "", &apart, 0, NULL},
         {"DNS:a.pods.example", "worker=*.pods.example", &sparse, 7, NULL},
         {"DNS:*.pods.example", "worker=*.pods.example", &sparse, 7, NULL},
-        {"DNS:a.b.pods.example", "worker=*.pods.example", &sparse, 7, "expected is *.pods.example"},
-        {"DNS:pods.example", "worker=*.pods.example", &sparse, 7, "expected is *.pods.example"},
-        {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 7, "--tls_names would say"},
+        {"DNS:a.b.pods.example", "worker=*.pods.example", &sparse, 7, "expected: *.pods.example"},
+        {"DNS:pods.example", "worker=*.pods.example", &sparse, 7, "expected: *.pods.example"},
+        {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 7, "a name in --tls_names"},
         {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 0, NULL},
-        {"DNS:a.pods.example", "worker=*.pods.example", &apart, 0, "expected is the-chief.example"},
-        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 0, "expected is boss.x"},
+        {"DNS:a.pods.example", "worker=*.pods.example", &apart, 0, "expected: the-chief.example"},
+        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 0, "expected: boss.x"},
         {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 1, NULL},
         {"DNS:a.pods", "worker=*.pods", &sparse, 0, NULL},
         {"DNS:w-1.a.svc", "", &absolute, 1, NULL},
-        {"DNS:w-2.a.svc", "", &absolute, 1, "expected is w-1.a.svc"},
+        {"DNS:w-2.a.svc", "", &absolute, 1, "expected: w-1.a.svc"},
         {"IP:10.0.0.7", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1, NULL},
         {"IP:10.0.0.9", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1,
-         "expected is 10.0.0.7 or 10.0.0.8"},
+         "expected: 10.0.0.7 or 10.0.0.8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char why[600] = "";

@@ -123,7 +123,7 @@ class OperatorTest(Case):
         who = {"chief": "chief", "master": "chief", "evaluator": "evaluator"}.get(kind, f"{kind} {index}")
         says = f"error {who}: job file {NO_JOB}: No such file"
         if dynamic and kind in ("chief", "evaluator"):
-            says = f"under dynamic workers TF_CONFIG does not name the ps to this {kind}: leave the Chief replica out"
+            says = f"with dynamic workers TF_CONFIG does not list the ps for this {kind}: remove the Chief replica"
         elif lone:
             says = f"error worker 0: job file {NO_JOB}: No such file"
         self.assertEqual((got.returncode, says in line), (2, True), f"{line}: {says} is wanted")

@@ -1,8 +1,9 @@
-/* PID 1 of the container image: finds out which process this is and becomes it.
+/* PID 1 of the container image: it finds out which process of the job this is, and becomes that process.
  *
- * Happy path: TF_CONFIG (an operator's, or made here from the pod's ordinal) -> role -> exec of gradwire-ps or
- * gradwire-worker, which handle the signals themselves. Only the hosts form, two processes in one container, keeps this
- * one as their parent. Failure modes: what says nothing, or two things at once, is one line on stderr and exit 2. */
+ * Happy path: TF_CONFIG (from an operator, or made here from the pod's ordinal) -> role -> exec of gradwire-ps or
+ * gradwire-worker, which handle signals themselves. Only in the hosts form, with two processes in one container, this
+ * process stays as their parent. Failure modes: input that names no process, or two, gives one line on stderr and
+ * exit 2. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -24,8 +25,8 @@
 #define JOB_FILE "/etc/gradwire/job.yaml"
 #define EXAMPLE_FILE "/usr/share/gradwire/examples/mnist/mlp.yaml"
 #define TOKEN_FILE "/run/secrets/gradwire/token"
-#define TLS_DIR "/run/secrets/gradwire-tls" /* a Secret as cert-manager makes it */
-/* Kubernetes makes it, and reads it when the container has ended. */
+#define TLS_DIR "/run/secrets/gradwire-tls" /* a Secret in cert-manager's form */
+/* Kubernetes creates this file, and reads it when the container has ended. */
 #define TERMINATION_FILE "/dev/termination-log"
 #define OUTPUT_DIR "/output"
 
@@ -37,7 +38,7 @@ struct command {
     size_t n;
 };
 
-/* What the files of the container say; flags that follow win. */
+/* Add flags for the files of the container. Flags that come later override them. */
 static void add_defaults(struct command *c)
 {
     bool job = flags_given("job"), job_file = access(JOB_FILE, R_OK) == 0;
@@ -51,7 +52,7 @@ static void add_defaults(struct command *c)
     if (!token && proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
     if (!flags_given("tls_cert") && proof &&
-        access(TLS_DIR, F_OK) == 0) { /* one that is missing there is told by the program */
+        access(TLS_DIR, F_OK) == 0) { /* the program reports a file that is missing there */
         c->words[c->n++] = "--tls_cert=" TLS_DIR "/tls.crt";
         c->words[c->n++] = "--tls_key=" TLS_DIR "/tls.key";
         c->words[c->n++] = "--tls_ca=" TLS_DIR "/ca.crt";
@@ -80,7 +81,7 @@ static enum err command_init(struct command *c, enum role role, struct errmsg *e
         c->words[c->n++] = "--doctor";
     if (doctor && role == ROLE_PS && !by_hosts() && !flags_given("job_name") &&
         !getenv("TF_CONFIG"))
-        c->words[c->n++] = "--job_name=ps"; /* which a ps would know by itself */
+        c->words[c->n++] = "--job_name=ps"; /* the program ps knows this itself */
     add_defaults(c);
     for (size_t i = 0; i < n; i++)
         c->words[c->n++] = rest[i];
@@ -101,7 +102,8 @@ static int command_exec(struct command *c)
     return 1;
 }
 
-/* A pod NAME-ps-I, to whom an operator tells nothing when it is the job's only one: as ps it says what is missing. */
+/* Is this a pod NAME-ps-I? If it is the job's only pod, an operator sets no TF_CONFIG. As a ps it then reports what is
+ * missing. */
 static bool named_ps(const char *pod)
 {
     uint32_t ordinal;
@@ -134,7 +136,7 @@ static bool by_tf_config(void)
     return config && config[strspn(config, " \t\r\n")];
 }
 
-/* Who says which process this is? One of them. */
+/* Exactly one source may say which process this is. */
 static enum err check_one(struct errmsg *e)
 {
     const char *form = by_hosts() ? "--worker_ips" : "--role";
@@ -161,7 +163,8 @@ static enum err make_tf_config(const char *pod, struct errmsg *e)
     return err;
 }
 
-/* Outside a pod, and in one that nobody told which process it is, a job without a token stays on loopback. */
+/* A job without a token stays on loopback outside of a pod, and in a pod whose process is not named by TF_CONFIG or
+ * flags. */
 static enum err say_pod(struct errmsg *e)
 {
     int failed = by_hosts() || by_tf_config() ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
@@ -212,7 +215,7 @@ static enum err run_pair(int *code, struct errmsg *e)
     worker.words[worker.n++] = "--job_name=worker";
     (void)snprintf(http, sizeof http, "--http_port=%u", hosts.worker_http);
     if (hosts.worker_http)
-        worker.words[worker.n++] = http; /* the last one wins */
+        worker.words[worker.n++] = http; /* the last flag overrides earlier ones */
     if (flags_on("print")) {
         command_print(&ps);
         command_print(&worker);
@@ -227,7 +230,7 @@ int main(int argc, char **argv)
 {
     struct errmsg e = {""};
     char pod[HOST_NAME_MAX + 1] = "";
-    signals_block(); /* until the program that takes this one's place handles them */
+    signals_block(); /* until the program that replaces this one handles them */
     log_init("entrypoint", log_level_of("info"));
     (void)gethostname(pod, sizeof pod - 1);
     int code = 0;

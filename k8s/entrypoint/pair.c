@@ -30,7 +30,7 @@ static void tell(const pid_t *pids)
             (void)kill(pids[i], SIGTERM);
 }
 
-/* Take up all that have ended; who is no child of ours was left to PID 1. */
+/* Reap all processes that have ended. PID 1 also gets orphans that it did not start. */
 static void reap(pid_t *pids, int *code)
 {
     int status;
@@ -59,7 +59,7 @@ int pair_run(char *const *first, char *const *second)
     pids[0] = start(first, &before);
     pids[1] = pids[0] > 0 ? start(second, &before) : -1;
     if (pids[1] < 0) {
-        code = 138; /* no memory, or too many processes: a fresh start may mend it */
+        code = 138; /* no memory, or too many processes: a restart may help */
         tell(pids);
     }
     while (pids[0] > 0 || pids[1] > 0) {

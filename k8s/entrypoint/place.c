@@ -24,7 +24,7 @@ enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
 
 /* ---- from ordinals ---- */
 
-/* The pattern with the ordinal in the place of its '%'. */
+/* Write the pattern with the ordinal instead of its '%'. */
 static enum err fill(const char *flag, const char *pattern, uint32_t i, char *out, size_t bytes,
                      struct errmsg *e)
 {
@@ -108,7 +108,7 @@ static enum err append(char *out, const char *ip, size_t n, uint32_t port, struc
     return ERR_OK;
 }
 
-/* ::1 has other spellings. */
+/* Compare addresses, because ::1 has several spellings. */
 static bool same_host(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
     char host[2][ADDRESS_HOST_MAX];
@@ -121,7 +121,7 @@ static bool same_host(const char *a, size_t a_bytes, const char *b, size_t b_byt
            at[0].bytes == at[1].bytes && memcmp(&at[0].addr, &at[1].addr, at[0].bytes) == 0;
 }
 
-/* How often `ip` stands in the list; *index: where first. */
+/* How many times `ip` is in the list; *index: its first position. */
 static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint32_t *index)
 {
     uint32_t times = 0, i = 0;

@@ -32,7 +32,7 @@ C_LIKE, HASH_LIKE = (".c", ".h", ".cc", ".proto", ".go", ".js"), (".sh", ".yaml"
 HASH_NAMES = ("CMakeLists.txt", "Dockerfile")
 
 HEADLESS = re.compile(r"""(?:^|[.!?:;]["')*\]]*\s+|^["'(*_]+|\s[("*]+)(?=(Who|Whom|Whose|What|Whoever|Whomever|Whatever)\b)""")
-FIRST = re.compile(r"(who|whom|whose|what|whoever|whomever|whatever)\b(?!')", re.I)  # of a comment: small letters, too
+FIRST = re.compile(r"(who|whom|whose|what|whoever|whomever|whatever)\b(?![:'])", re.I)  # of a comment: small letters, too
 SENTENCE_END = re.compile(r"[.!?](?=[\"')*\]]*(\s|$))")
 HEADLESS_ADVICE = "begin with a noun: the process that .., the data that .., the reason why .."
 

@@ -10,7 +10,7 @@
 # DIR      the output directory, on storage that the hosts share
 # PS       host:port of every ps, separated by commas: the same on all hosts, in the same order
 # WORKERS  the same for the workers; the first one is the chief
-# FLAG     a flag for every process; build/ps/ps --help and build/worker/worker --help list the flags
+# FLAG     a flag of ps and worker (their --help lists the flags), for every process
 #
 # Give --token_file=FILE with the same secret on all hosts. With --auth=none instead, everybody who reaches a port can connect.
 #

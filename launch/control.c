@@ -47,7 +47,7 @@ static void control_wait(int pidfd, const char *dir)
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     for (int n; (n = poll(&p, 1, CONTROL_SAY_EVERY_MS)) <= 0;)
         if (n == 0)
-            (void)fprintf(stderr, "gradwire: %s is still ending\n", dir);
+            (void)fprintf(stderr, "gradwire: %s: the job is still ending\n", dir);
 }
 
 /* True: a job without a launcher runs in DIR, so whatever started its processes must end them. */
@@ -60,15 +60,16 @@ static bool control_is_others(const char *dir)
         return false;
     if (d.by == JOB_DIR_HAND)
         (void)fprintf(stderr,
-                      "gradwire: the job of %s has no launcher: end its processes where they were "
-                      "started (SIGTERM to each)\n",
+                      "gradwire: %s: the job has no launcher; send SIGTERM to each process where "
+                      "you started it\n",
                       dir);
     else if (sscanf(job_dir_attempt(&d), "slurm-%lu-%lu", &job, &step) == 2)
-        (void)fprintf(stderr, "gradwire: srun has started the job of %s: scancel %lu.%lu ends it\n",
+        (void)fprintf(stderr, "gradwire: %s: srun started this job; end it with: scancel %lu.%lu\n",
                       dir, job, step);
     else
-        (void)fprintf(stderr, "gradwire: %s has ranks (%s): end it where they were started\n", dir,
-                      job_dir_attempt(&d));
+        (void)fprintf(stderr,
+                      "gradwire: %s: the job runs as ranks (%s); end it where you started them\n",
+                      dir, job_dir_attempt(&d));
     return true;
 }
 
@@ -82,7 +83,7 @@ int control_stop(int argc, char **argv)
     pid_t pid;
     int fd = control_launcher(dir, &pid);
     if (fd < 0) {
-        (void)printf("%s: nothing to stop, no launcher runs\n", dir);
+        (void)printf("%s: nothing to stop: no launcher runs\n", dir);
         return 0;
     }
     if (pidfd_send_signal(fd, SIGTERM, NULL, 0) != 0) {
@@ -91,7 +92,8 @@ int control_stop(int argc, char **argv)
         (void)close(fd);
         return EXIT_FAILED;
     }
-    (void)fprintf(stderr, "gradwire: %s: pid %ld is told to end\n", dir, (long)pid);
+    (void)fprintf(stderr, "gradwire: %s: asked the launcher, pid %ld, to end; waiting for it\n",
+                  dir, (long)pid);
     control_wait(fd, dir);
     (void)close(fd);
     summary_print(stdout, dir);
@@ -148,8 +150,7 @@ static void control_no_log(const char *dir, const char *const *wanted)
     job_dir_look(&d, dir);
     if (d.by == JOB_DIR_RANK) {
         (void)fprintf(stderr,
-                      "gradwire: %s has no logs: what its ranks write goes to the output of srun "
-                      "or mpirun\n",
+                      "gradwire: %s has no logs: its ranks write to the output of srun or mpirun\n",
                       dir);
         return;
     }
@@ -159,10 +160,10 @@ static void control_no_log(const char *dir, const char *const *wanted)
     size_t n = control_find_logs(dir, &any, found, CONTROL_LOGS_NAMED);
     for (size_t i = 0; i < n; i++) {
         const char *name = strrchr(found[i], '/') + 1;
-        (void)fprintf(stderr, "%s%.*s", i ? ", " : "; there are ", (int)strlen(name) - 4, name);
+        (void)fprintf(stderr, "%s%.*s", i ? ", " : "; it has ", (int)strlen(name) - 4, name);
         free(found[i]);
     }
-    (void)fprintf(stderr, "%s\n", n == CONTROL_LOGS_NAMED ? ", .." : "");
+    (void)fprintf(stderr, "%s\n", n == CONTROL_LOGS_NAMED ? ", ..." : "");
 }
 
 int control_logs(int argc, char **argv)

@@ -11,7 +11,7 @@
 #include "common/process/dirlock.h"
 #include "launch/base/rundir.h"
 
-#define WANTED "DIR is that of --output, without it runs/NAME with the job's name"
+#define WANTED "DIR is the directory given as --output, or runs/NAME if none was given"
 
 static bool has(const char *dir, const char *name, mode_t kind)
 {
@@ -37,7 +37,8 @@ const char *job_dir_given(const char *command, int argc, char **argv)
     else if (S_ISREG(s.st_mode))
         (void)fprintf(stderr, "gradwire: %s is a file; " WANTED "\n", dir);
     else if (!job_dir_is(dir))
-        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job; " WANTED "\n", dir);
+        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job; " WANTED "\n",
+                      dir);
     else
         return dir;
     return NULL;

@@ -94,11 +94,11 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     struct stat s;
     const char *other = NULL;
     if (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
-        (void)snprintf(why, OLD_WHY_BYTES, "it is no folder");
+        (void)snprintf(why, OLD_WHY_BYTES, "it is not a directory");
         return false;
     }
     if (!job_dir_is(path) && !has_only_lock(path) && !old_is_aside(path)) {
-        (void)snprintf(why, OLD_WHY_BYTES, "it is not the output folder of a job");
+        (void)snprintf(why, OLD_WHY_BYTES, "it is not the output directory of a job");
         return false;
     }
     DIR *d = opendir(path);
@@ -109,10 +109,9 @@ static bool old_is_ours(const char *path, char why[OLD_WHY_BYTES])
     if (!d)
         (void)snprintf(why, OLD_WHY_BYTES, "%s", strerror(errno));
     else if (other)
-        (void)snprintf(why, OLD_WHY_BYTES,
-                       "it has %.255s, which gradwire did not write: move "
-                       "that elsewhere first",
-                       other);
+        (void)snprintf(
+            why, OLD_WHY_BYTES,
+            "it contains %.255s, which gradwire did not write; move that elsewhere first", other);
     bool ours = d && !other;
     if (d)
         (void)closedir(d);
@@ -128,8 +127,8 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
     if (!d.holder && job_dir_meets(&d, path)) {
         (void)snprintf(
             why, OLD_WHY_BYTES,
-            "ranks meet in it, and none has begun (if they are gone, remove its " RENDEZVOUS_FOLDER
-            " first)");
+            "ranks are meeting in it and have not begun; if they are gone, remove its " RENDEZVOUS_FOLDER
+            " first");
         return false;
     }
     *fd = rundir_file(path, "lock", lock, NULL) ? -1 : open(lock, O_RDWR | O_CLOEXEC);
@@ -137,7 +136,7 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
     if (!error || (*fd < 0 && error == ENOENT))
         return true;
     if (error == EWOULDBLOCK)
-        (void)snprintf(why, OLD_WHY_BYTES, "a job runs in it");
+        (void)snprintf(why, OLD_WHY_BYTES, "a job is running in it");
     else
         (void)snprintf(why, OLD_WHY_BYTES, "its lock: %s", strerror(error));
     if (*fd >= 0)
@@ -287,7 +286,7 @@ static bool old_is_of_dir(const char *path, uint32_t number, char why[OLD_WHY_BY
     if (old_is_aside(path))
         return true;
     (void)snprintf(why, OLD_WHY_BYTES,
-                   "nothing shows that train --fresh moved it here, it may be a job of its own; "
+                   "it has no mark of train --fresh, so it may be the output of another job; "
                    "--remove %u removes it",
                    number);
     return false;
@@ -299,7 +298,7 @@ static void old_print(const struct old *o)
     for (size_t i = 0; i < o->n; i++) {
         old_path(o, o->number[i], path);
         if (!old_is_of_dir(path, o->number[i], why)) {
-            (void)printf("%s  left alone: %s\n", path, why);
+            (void)printf("%s  kept: %s\n", path, why);
             continue;
         }
         size_text(size, sizeof size, old_bytes(path));
@@ -325,7 +324,7 @@ static bool old_remove(const struct old *o, uint32_t number)
     if (gone)
         (void)printf("%s: removed, %s\n", path, size);
     else
-        (void)fprintf(stderr, "gradwire: %s is left: %s\n", path, why);
+        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", path, why);
     return gone;
 }
 
@@ -350,9 +349,9 @@ static bool old_check(const struct old *o, const char *const *which, size_t n)
         }
         if (old_has(o, number))
             continue;
-        (void)fprintf(stderr, "gradwire: --remove: there is no %s.%u", o->dir, number);
+        (void)fprintf(stderr, "gradwire: --remove: %s.%u does not exist", o->dir, number);
         for (size_t k = 0; k < o->n; k++)
-            (void)fprintf(stderr, "%s%s.%u", k ? ", " : "; there are ", o->dir, o->number[k]);
+            (void)fprintf(stderr, "%s%s.%u", k ? ", " : "; these exist: ", o->dir, o->number[k]);
         (void)fprintf(stderr, "\n");
         return false;
     }
@@ -384,7 +383,7 @@ static bool old_remove_one_of_all(const struct old *o, uint32_t number)
     if (old_is_aside(path))
         return old_remove(o, number);
     if (!old_is_of_dir(path, number, why))
-        (void)fprintf(stderr, "gradwire: %s is left: %s\n", path, why);
+        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", path, why);
     return true;
 }
 
@@ -412,12 +411,12 @@ static int old_none(const struct old *o)
     if (stat(o->dir, &s) != 0)
         (void)fprintf(stderr, "gradwire: %s: %s\n", o->dir, strerror(errno));
     else if (!job_dir_is(o->dir))
-        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", o->dir);
+        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job\n", o->dir);
     else if (aside)
-        (void)fprintf(stderr, "gradwire: %s has no older runs; did you mean %.*s?\n", o->dir,
+        (void)fprintf(stderr, "gradwire: %s has no earlier runs; did you mean %.*s?\n", o->dir,
                       (int)(dot - o->dir), o->dir);
     else {
-        (void)printf("%s has no older runs: train --fresh keeps them as %s.1, %s.2\n", o->dir,
+        (void)printf("%s has no earlier runs; train --fresh keeps them as %s.1, %s.2\n", o->dir,
                      o->dir, o->dir);
         return 0;
     }
@@ -444,7 +443,7 @@ int old_main(int argc, char **argv)
         bytes--;
     if (!o || bytes + 16 >= sizeof o->dir) {
         (void)fprintf(stderr, "gradwire: %.200s: %s\n", dir,
-                      o ? "it is too long" : "out of memory");
+                      o ? "the path is too long" : "out of memory");
         mem_free(o);
         return o ? EXIT_INPUT : EXIT_FAILED;
     }

@@ -34,7 +34,7 @@ void page_open(const char *url)
         (void)execlp(browser, browser, url, (char *)NULL);
     (void)execlp("xdg-open", "xdg-open", url, (char *)NULL);
     (void)fprintf(stderr,
-                  "gradwire: no browser could be started (BROWSER is not set to one, and there is "
-                  "no xdg-open): open %s\n",
+                  "gradwire: cannot start a browser (BROWSER names none, and xdg-open is not "
+                  "installed): open %s\n",
                   url);
 }

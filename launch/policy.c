@@ -97,7 +97,7 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
     }
     if (v->action == POLICY_END && i == p->spare) {
         v->action = POLICY_GONE;
-        policy_add_why(v, "; the job goes on without it");
+        policy_add_why(v, "; the job continues without it");
     }
 }
 

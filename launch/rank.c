@@ -68,12 +68,12 @@ enum err rank_find(uint32_t *rank, uint32_t *size, char *(*lookup)(const char *n
         if (n && digits_read(n, 1, RANKS_MAX, size) &&
             digits_read(lookup(by[i].rank), 0, *size - 1, rank))
             return ERR_OK;
-        return err_set(e, ERR_INPUT, "%s=%.40s and %s=%.40s: a rank and how many there are, wanted",
+        return err_set(e, ERR_INPUT, "%s=%.40s and %s=%.40s are not a rank and the number of ranks",
                        by[i].rank, lookup(by[i].rank), by[i].other_size, n ? n : "");
     }
     return err_set(e, ERR_INPUT,
-                   "no rank: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is set; this is "
-                   "for srun and mpirun, and gradwire train for one host or a hosts file");
+                   "no rank: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is set; start "
+                   "rank with srun or mpirun, or use gradwire train for one host or a hosts file");
 }
 
 static const char *or_zero(const char *text)
@@ -97,10 +97,10 @@ enum err rank_attempt(char out[RANK_ATTEMPT_BYTES], const char *given,
                      or_zero(lookup("SLURM_STEP_ID")), or_zero(lookup("SLURM_RESTART_COUNT")));
     else
         return err_set(e, ERR_INPUT,
-                       "nothing tells this start from the last one: give --attempt ID, the same to "
-                       "all ranks, such as --attempt $(date +%%s)");
+                       "nothing distinguishes this start from the last one: give all ranks the "
+                       "same new --attempt ID, such as --attempt $(date +%%s)");
     if (n >= RANK_ATTEMPT_BYTES)
-        return err_set(e, ERR_INPUT, "--attempt: it is too long");
+        return err_set(e, ERR_INPUT, "--attempt: the ID is too long");
     for (char *p = out; *p; p++)
         if (!strchr(plain, *p))
             *p = '_';
@@ -126,7 +126,9 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (!err)
         err = rank_attempt(r->attempt, flags_given("attempt"), getenv, e);
     if (!err && r->options.ps >= r->size)
-        err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
+        err = err_set(e, ERR_INPUT,
+                      "--ps %u leaves none of the %u ranks to train: start more ranks, or give a "
+                      "smaller --ps",
                       r->options.ps, r->size);
     if (!err) /* the program that this process becomes reads it again */
         err = token_load(-1, r->token_file ? r->token_file : "", e);
@@ -162,9 +164,9 @@ static enum err rank_bind(struct rank *r, struct errmsg *e)
         err = listen_bind(&r->listen_fd, at, 0, e);
     }
     if (err)
-        return r->port_low
-                   ? err_set(e, ERR_IO, "no port of %u-%u is free", r->port_low, r->port_high)
-                   : err;
+        return r->port_low ? err_set(e, ERR_IO, "--ports: no port from %u to %u is free",
+                                     r->port_low, r->port_high)
+                           : err;
     return fcntl(r->listen_fd, F_SETFD, 0) == 0 ? ERR_OK
                                                 : err_set(e, ERR_IO, "%s", strerror(errno));
 }
@@ -200,7 +202,7 @@ static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
 {
     char token[TOKEN_HEX_BYTES];
     if (!token_make(token))
-        return err_set(e, ERR_IO, "no random bytes for a token");
+        return err_set(e, ERR_IO, "cannot create a token: the kernel returned no random bytes");
     enum err err = files_mkdirs(r->folder, e);
     mode_t was = umask(S_IRWXG | S_IRWXO);
     if (!err)
@@ -265,9 +267,10 @@ static enum err rank_await(struct rank *r,
     while (missing(r, names, sizeof names)) {
         int64_t now_ms = clock_now_ms();
         if (now_ms - began_ms > (int64_t)r->job.timeouts.start_s * 1000)
-            return err_set(e, ERR_TIMEOUT,
-                           "of %u ranks these did not %s %.200s within %u s (timeouts.start_s): %s",
-                           r->size, did_not, r->folder, r->job.timeouts.start_s, names);
+            return err_set(
+                e, ERR_TIMEOUT,
+                "these of the %u ranks did not %s %.200s within %u s (timeouts.start_s): %s",
+                r->size, did_not, r->folder, r->job.timeouts.start_s, names);
         if (now_ms - said_ms >= RANK_SAY_EVERY_MS) {
             said_ms = now_ms;
             log_info("waiting %lld s for ranks %s of %u in %s",
@@ -370,7 +373,7 @@ static enum err rank_judge(struct rank *r, struct errmsg *e)
         err = rendezvous_leave_verdict(r->folder, r->rank, found ? why.text : "", e);
     }
     if (!err)
-        err = rank_await(r, rank_unjudged, "look at their hosts for", e);
+        err = rank_await(r, rank_unjudged, "report the check of their hosts in", e);
     if (!err && r->bad < r->size)
         err = err_set(e, ERR_INPUT, "%s", r->bad_why);
     return err;
@@ -448,7 +451,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     if (!err)
         err = rank_leave_address(r, address, e);
     if (!err)
-        err = rank_await(r, rank_missing, "come to", e);
+        err = rank_await(r, rank_missing, "arrive in", e);
     if (!err)
         err = rank_judge(r, e);
     if (!err && r->rank == 0)

@@ -161,7 +161,7 @@ static int status_no_summary(const struct job_dir *d, const char *dir, bool befo
     const char *by = d->by == JOB_DIR_TRAIN ? "launcher" : "chief";
     (void)printf("%s: not running; the last run left no summary (its %s was killed%s): %s to "
                  "resume\n",
-                 dir, by, d->by == JOB_DIR_TRAIN ? "" : ", or refused to start; its log says",
+                 dir, by, d->by == JOB_DIR_TRAIN ? "" : ", or refused to start: read its log",
                  d->by == JOB_DIR_TRAIN ? "run train again" : "start it again");
     if (before) {
         (void)printf("  the run before it:\n");
@@ -190,9 +190,9 @@ static int status_no_chief(const struct job_dir *d, const char *dir)
 {
     bool alive;
     uint32_t n = status_count_ranks(d, &alive);
-    (void)printf("%s: %u rank%s of %s %s come, and the chief has not begun%s\n", dir, n,
+    (void)printf("%s: %u rank%s of %s %s arrived, and the chief has not begun%s\n", dir, n,
                  n == 1 ? "" : "s", job_dir_attempt(d), n == 1 ? "has" : "have",
-                 alive ? "" : ": they wait on other hosts, or are gone");
+                 alive ? "" : "; the ranks are on other hosts, or gone");
     return alive ? STATUS_RUNS : STATUS_TO_RESUME;
 }
 
@@ -227,8 +227,9 @@ static void status_print_page(const char *url, const char *host)
     if (!*host)
         (void)printf("  page: %s\n", url);
     else
-        (void)printf("  page: %s on %s alone; from here: ssh -L %u:127.0.0.1:%u %s\n", url, host,
-                     port, port, host);
+        (void)printf(
+            "  page: %s, only on host %s; to reach it from here: ssh -L %u:127.0.0.1:%u %s\n", url,
+            host, port, port, host);
 }
 
 /* --open: show the page, by exec. Returns `exit_code` if the page cannot be shown. `url` NULL: the job has no page. */
@@ -243,11 +244,11 @@ static int status_open(const char *dir, const char *url, const char *host, int e
     }
     if (url)
         (void)fprintf(stderr,
-                      "gradwire: the page is on %s alone: run the ssh line above, then "
-                      "open %s; or start the ranks with --http-address\n",
+                      "gradwire: the page is only on host %s: run the ssh command above, then open "
+                      "%s; or start the ranks with --http-address\n",
                       host, url);
     else
-        (void)fprintf(stderr, "gradwire: %s has no page now: a job has one while it runs\n", dir);
+        (void)fprintf(stderr, "gradwire: %s has no page: a job has one only while it runs\n", dir);
     return url ? EXIT_FAILED : exit_code;
 }
 
@@ -262,7 +263,7 @@ static void status_print_running(const struct job_dir *d, const char *dir)
         status_print_launched(dir);
         status_print_progress(dir);
     } else if (d->by == JOB_DIR_RANK && !d->began) {
-        (void)printf("%s: running, chief pid %ld; ranks of %s have come since\n", dir, pid,
+        (void)printf("%s: running, chief pid %ld; ranks of %s have arrived since then\n", dir, pid,
                      job_dir_attempt(d));
         status_print_cut(dir);
     } else if (d->by == JOB_DIR_RANK) {

@@ -156,12 +156,13 @@ static void on_kill(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct supervisor *s = arg;
     if (!s->policy.ending) {
-        say_warn("the chief is done, but others still run after %d s: ending them",
+        say_warn("the chief is done, but other processes still run after %d s; ending them",
                  SUPERVISOR_LINGER_S);
         supervisor_end(s);
         return;
     }
-    say_warn("the grace of %u s is over: killing what still runs", s->plan->job->timeouts.grace_s);
+    say_warn("some processes still run after %u s (timeouts.grace_s); killing them",
+             s->plan->job->timeouts.grace_s);
     supervisor_signal_all(s, SIGKILL);
 }
 
@@ -170,8 +171,9 @@ static void supervisor_interrupt(struct supervisor *s, int exit_code, const char
     if (s->policy.ending)
         return;
     say_status("");
-    say_info("%s: ending after a checkpoint, within %u s%s", what, s->plan->job->timeouts.grace_s,
-             exit_code == SUPERVISOR_EXIT_INT ? " (Ctrl-C again kills)" : "");
+    say_info("%s: the job ends after a checkpoint, within %u s%s", what,
+             s->plan->job->timeouts.grace_s,
+             exit_code == SUPERVISOR_EXIT_INT ? " (press Ctrl-C again to kill it)" : "");
     if (!s->policy.chief_done) {
         s->result->exit_code = exit_code;
         (void)snprintf(s->result->error, sizeof s->result->error, "interrupted by %s", what);
@@ -331,7 +333,9 @@ static void supervisor_renew_guardian(struct supervisor *s)
     if (!err)
         err = supervisor_guard_all(s, &e);
     if (err)
-        say_warn("no guardian: %s; if the launcher is killed, its processes may stay", e.text);
+        say_warn("cannot start a guardian: %s; if the launcher is killed, its processes may keep "
+                 "running",
+                 e.text);
 }
 
 static void supervisor_reaped(struct supervisor *s, pid_t pid, int status, const struct rusage *use)
@@ -551,7 +555,7 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 static void supervisor_watch_logs(struct supervisor *s)
 {
     if (log_watch_init(&s->watch, s->plan->base, s->plan->crew)) {
-        say_warn("out of memory: warnings of the processes are in their logs alone");
+        say_warn("out of memory: warnings of the processes are only in their logs");
         log_watch_close(&s->watch);
     }
 }

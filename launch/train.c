@@ -215,7 +215,7 @@ static enum err train_open_fleet(struct train *t, struct errmsg *e)
     (void)snprintf(t->shared_text, sizeof t->shared_text, "%ld %lld\n", (long)getpid(),
                    (long long)time(NULL));
     if (!token_make(t->token))
-        return err_set(e, ERR_IO, "the kernel gives no random bytes for a token");
+        return err_set(e, ERR_IO, "cannot create a token: the kernel returned no random bytes");
     enum err err = fleet_new(&t->fleet, &config, e);
     if (!err)
         err = fleet_check(t->fleet, &t->problems, e);

@@ -12,8 +12,8 @@ static enum err options_no_process(const struct options *o, const char *fault, s
     char workers[48] = "";
     if (o->workers > 0)
         (void)snprintf(workers, sizeof workers,
-                       o->workers > 1 ? "worker-0 .. worker-%u" : "worker-%u", o->workers - 1);
-    return err_set(e, ERR_INPUT, "--fault: '%s': there is no such process; there are %s%s%s", fault,
+                       o->workers > 1 ? "worker-0 to worker-%u" : "worker-%u", o->workers - 1);
+    return err_set(e, ERR_INPUT, "--fault: '%s': no such process; this job has %s%s%s", fault,
                    o->chief ? "chief-0" : "", o->chief && o->workers > 0 ? ", " : "", workers);
 }
 
@@ -37,7 +37,7 @@ static enum err options_fault(const struct options *o, const char *value, struct
 enum err options_check(const struct options *o, struct errmsg *e)
 {
     if (options_trainers(o) == 0)
-        return err_set(e, ERR_INPUT, "--workers 0 leaves nobody to train; give --chief as well");
+        return err_set(e, ERR_INPUT, "--workers 0 leaves no process that trains; add --chief");
     enum err err = ERR_OK;
     for (size_t i = 0; i < o->n_faults && !err; i++)
         err = options_fault(o, o->faults[i], e);

@@ -42,7 +42,7 @@ enum err rundir_put(const char *dir, const char *name, const void *data, size_t 
 
 static void rundir_on_wait(const char *dir, pid_t holder)
 {
-    say_warn("%s is locked by pid %ld; waiting for up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
+    say_warn("%s is locked by pid %ld; waiting up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
 }
 
 /* Write the mark by which `gradwire old --remove all` recognizes the directory. Without the mark it is kept unless the user
@@ -68,12 +68,13 @@ static enum err rundir_move_aside(const char *path, struct errmsg *e)
         if (lstat(aside, &there) == 0)
             continue;
         if (rename(path, aside) != 0)
-            return err_set(e, ERR_IO, "%s to %s: %s", path, aside, strerror(errno));
+            return err_set(e, ERR_IO, "cannot rename %s to %s: %s", path, aside, strerror(errno));
         rundir_mark_aside(path, aside);
-        say_info("%s is moved aside to %s", path, aside);
+        say_info("moved %s to %s", path, aside);
         return ERR_OK;
     }
-    return err_set(e, ERR_IO, "%s: %s.1 to .%d are all taken", path, path, RUNDIR_ASIDE_MAX - 1);
+    return err_set(e, ERR_IO, "--fresh: %s.1 to %s.%d all exist; remove some of them", path, path,
+                   RUNDIR_ASIDE_MAX - 1);
 }
 
 /* True: the directory has other files than the lock. A directory that cannot be read counts as one with files. */
@@ -146,7 +147,7 @@ enum err rundir_make(const char *path, struct errmsg *e)
     struct errmsg why = {""};
     if (!files_mkdirs(path, &why))
         return ERR_OK;
-    return err_set(e, ERR_INPUT, "--output %.200s: such a folder cannot be made: %s", path,
+    return err_set(e, ERR_INPUT, "--output %.200s: cannot create this directory: %s", path,
                    why.text);
 }
 

@@ -68,7 +68,9 @@ static void check_programs(json_t *answer, const json_t *programs)
         const char *path = json_string_value(one);
         if (path && access(path, X_OK) != 0)
             check_problem(
-                answer, "%s is not there or not executable: build or install gradwire there", path);
+                answer,
+                "%s does not exist there, or is not executable: build or install gradwire there",
+                path);
     }
 }
 
@@ -179,9 +181,9 @@ json_t *check_job(const json_t *ask)
     if (!set || !path || !wanted)
         check_problem(answer, "out of memory");
     else if (!check_hash_file(path, hex))
-        check_problem(answer, "the job file %s is not there, or cannot be read", path);
+        check_problem(answer, "the job file %s does not exist there, or cannot be read", path);
     else if (strcmp(hex, wanted) != 0)
-        check_problem(answer, "the job file %s is not the one here: its contents differ", path);
+        check_problem(answer, "the job file %s differs from the one on the launcher's host", path);
     else if (job_load(&job, path, set, n, &e))
         check_problem(answer, "%s", e.text);
     else {
@@ -210,7 +212,7 @@ json_t *check_reach(const json_t *ask)
         check_problem(answer, "out of memory");
     for (size_t i = 0; r && i < n; i++)
         if (r[i].is != REACH_OPEN)
-            check_problem(answer, "it does not reach %s: %s", r[i].address, r[i].why);
+            check_problem(answer, "cannot connect to %s: %s", r[i].address, r[i].why);
     mem_free(r);
     return answer;
 }
@@ -226,8 +228,8 @@ json_t *check_shared(const json_t *ask)
                 strcmp((const char *)found, text) == 0;
     if (!same)
         check_problem(answer,
-                      "%s is not the folder of that name here: give an --output on storage that "
-                      "this host shares with it",
+                      "%s is not the same directory as on the launcher's host: give an --output on "
+                      "storage that both hosts share",
                       path ? path : "?");
     mem_free(found);
     return answer;

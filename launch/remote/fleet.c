@@ -179,8 +179,8 @@ enum err remote_open(struct remote *c, struct errmsg *e)
     struct fleet *f = c->fleet;
     enum err err = link_open(&c->link, f->rsh, c->line->name, c->command, e);
     if (!err && f->guardian && guardian_register(f->guardian, c->link.pid, WARD_LINK, e))
-        say_warn("host %s: %s; if the launcher is killed, its remote shell may stay", c->line->name,
-                 e->text);
+        say_warn("host %s: %s; if the launcher is killed, its remote shell may keep running",
+                 c->line->name, e->text);
     return err;
 }
 
@@ -197,7 +197,7 @@ static void remote_say_away(struct remote *c, const char *why)
     if (strcmp(c->said, why) == 0)
         return;
     (void)snprintf(c->said, sizeof c->said, "%s", why);
-    say_warn("host %s is not there: %s; trying on", c->line->name, why);
+    say_warn("host %s is not reachable: %s; still trying", c->line->name, why);
 }
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
@@ -323,8 +323,10 @@ static void on_ready(void *arg, const json_t *about)
     json_int_t memory = json_integer_value(json_object_get(about, "memory_bytes"));
     c->site.memory_bytes = memory > 0 ? (uint64_t)memory : 0;
     bool same = version && strcmp(version, GRADWIRE_VERSION) == 0;
-    (void)snprintf(why, sizeof why, "version %.32s is there, %s here: build the same on all hosts",
-                   version ? version : "?", GRADWIRE_VERSION);
+    (void)snprintf(
+        why, sizeof why,
+        "it has version %.32s, and this host has %s: install the same version on all hosts",
+        version ? version : "?", GRADWIRE_VERSION);
     if (!same && !c->fleet->running) {
         remote_problem(c, "%s", why);
         c->failed = true;
@@ -362,10 +364,10 @@ static bool remote_says_missing(const struct remote *c)
          folder = strstr(words, "cd") && strstr(words, workdir);
     if (program)
         remote_problem(c, "%s does not run there (%s): build it there%s", c->program, words,
-                       c->line->workdir ? "" : ", or say with workdir= where it is");
+                       c->line->workdir ? "" : ", or give its location with workdir=");
     else if (folder)
-        remote_problem(c, "the folder %s cannot be entered there (%s)%s", workdir, words,
-                       c->line->workdir ? "" : ": say with workdir= which stands for it");
+        remote_problem(c, "cannot change to the directory %s there (%s)%s", workdir, words,
+                       c->line->workdir ? "" : ": give the corresponding directory with workdir=");
     return program || folder;
 }
 
@@ -517,7 +519,7 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
     if (!f->remote || !f->place)
         return err_set(e, ERR_NOMEM, "out of memory");
     if (n <= 0 || !getcwd(f->cwd, sizeof f->cwd))
-        return err_set(e, ERR_IO, "the present folder: %s", strerror(errno));
+        return err_set(e, ERR_IO, "the current directory: %s", strerror(errno));
     launcher[n] = 0;
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->hosts->n; i++)
@@ -596,8 +598,9 @@ void fleet_close(struct fleet *f)
         if (c->again)
             (void)event_del(c->again);
         if (c->n && f->running && !c->settled)
-            say_warn("host %s is still away; what runs there ends by itself %d s after it lost us",
-                     c->line->name, (TALK_SILENCE_MS + GUARDIAN_GRACE_MS) / 1000);
+            say_warn(
+                "host %s is still unreachable; its processes end %d s after they lose the launcher",
+                c->line->name, (TALK_SILENCE_MS + GUARDIAN_GRACE_MS) / 1000);
     }
     for (uint32_t i = 0; i < f->config.hosts->n; i++)
         if (f->remote[i].link.tick)

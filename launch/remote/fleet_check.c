@@ -47,7 +47,7 @@ static void remote_take_problems(struct remote *c)
     size_t i;
     json_t *one, *list = json_object_get(c->answer, "problems");
     if (!json_is_array(list))
-        remote_problem(c, "its answer makes no sense");
+        remote_problem(c, "its answer is invalid");
     json_array_foreach(list, i, one) if (json_is_string(one))
         remote_problem(c, "%s", json_string_value(one));
 }
@@ -96,8 +96,9 @@ static void judge_clock(struct remote *c)
     if (!skew_is_large(&skew))
         return;
     skew_text(&skew, off, sizeof off);
-    remote_problem(c, "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
-                   SKEW_MAX_MS / 1000);
+    remote_problem(
+        c, "its clock is %s; at most %d s are allowed: synchronize both clocks with chrony or ntpd",
+        off, SKEW_MAX_MS / 1000);
 }
 
 /* ---- the job file and the data ---- */
@@ -187,9 +188,9 @@ static void judge_check(struct remote *c)
         if (!other->data_hash[0])
             continue;
         if (strcmp(other->data_hash, mine) != 0)
-            remote_problem(c,
-                           "its data are not those of %.200s: names or sizes of the files differ",
-                           other->line->name);
+            remote_problem(
+                c, "its data differ from the data on %.200s: file names or sizes are not the same",
+                other->line->name);
         break;
     }
     if (mine)
@@ -211,7 +212,7 @@ static void judge_bind(struct remote *c)
         (void)snprintf(p->address, sizeof p->address, "%s:%u", c->line->address,
                        c->fleet->place[i].port);
         if (c->fleet->place[i].port == 0)
-            remote_problem(c, "its answer makes no sense");
+            remote_problem(c, "its answer is invalid");
     }
     c->settled = true;
 }

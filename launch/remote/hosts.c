@@ -56,11 +56,12 @@ static const struct setting {
                      const char *value); /* ERR_INPUT: the value is not as `wanted` says */
     const char *wanted;
 } settings[] = {
-    {"slots", take_slots, "a number from 1 to 1024 is wanted"},
-    {"role", take_role, "ps, worker, chief or evaluator is wanted"},
-    {"ports", take_ports, "a range of ports is wanted, such as 20000-20099"},
+    {"slots", take_slots, "must be a number from 1 to 1024"},
+    {"role", take_role, "must be ps, worker, chief or evaluator"},
+    {"ports", take_ports, "must be a range of ports, such as 20000-20099"},
     {"workdir", take_workdir,
-     "a path from / is wanted: the folder on that host which stands for the present one here"},
+     "must be an absolute path: the directory on that host that corresponds to the current one "
+     "here"},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(HOSTS_SLOTS_MAX == 1024, "the text of slots says so");
@@ -108,15 +109,15 @@ static const char *name_problem(const char *name)
     const char *sign = strrchr(name, '@'), *address = sign ? sign + 1 : name;
     char dialed[SHOWN_BYTES + 300];
     if (name[0] == '-')
-        return "a host's name does not begin with '-'";
+        return "a host name must not begin with '-'";
     if (sign && (sign == name || strspn(name, plain) != (size_t)(sign - name)))
         return "write it as user@host";
     if (strchr(name, '='))
-        return "a line begins with the host; settings follow it";
+        return "a line must begin with the host; settings follow it";
     (void)snprintf(dialed, sizeof dialed, "%.300s:1", address);
-    const char *problem = *address ? cluster_address_problem(dialed) : "its host is missing";
+    const char *problem = *address ? cluster_address_problem(dialed) : "the host is missing";
     if (problem && address[0] != '[' && strchr(address, ':'))
-        return "ports are given by ports=LO-HI, and an IPv6 address in brackets";
+        return "give ports as ports=LO-HI, and write an IPv6 address in brackets";
     return problem;
 }
 
@@ -177,8 +178,8 @@ static void check_twins(const struct hosts *h, struct problems *p)
         for (uint32_t j = 0; j < i; j++)
             if (same_place(&h->host[i], &h->host[j])) {
                 problems_add(p,
-                             "%s:%u: %s is there already, in line %u%s%s; slots=N says how many "
-                             "processes it takes",
+                             "%s:%u: %s is already in line %u%s%s; for several processes on a host "
+                             "give slots=N",
                              h->file, h->host[i].line, h->host[i].address, h->host[j].line,
                              h->host[i].has_role ? " for role=" : "",
                              h->host[i].has_role ? role_words[h->host[i].role] : "");
@@ -201,8 +202,8 @@ enum err hosts_parse(struct hosts *h, char *text, const char *file, struct probl
     check_twins(h, p);
     if (h->n == 0)
         problems_add(p,
-                     "%s: it names no host; a line is HOST [slots=N] [role=ps|worker|chief|"
-                     "evaluator] [ports=LO-HI] [workdir=PATH]",
+                     "%s: the file names no host; a line is HOST [slots=N] "
+                     "[role=ps|worker|chief|evaluator] [ports=LO-HI] [workdir=PATH]",
                      file);
     return p->n ? ERR_INPUT : ERR_OK;
 }
@@ -217,9 +218,9 @@ enum err hosts_load(struct hosts *h, const char *path, struct problems *p)
     if (err == ERR_NOMEM)
         return err;
     if (!err && memchr(text, 0, bytes))
-        err = err_set(&e, ERR_INPUT, "%s: it is no text", path);
+        err = err_set(&e, ERR_INPUT, "%s: not a text file", path);
     if (err) {
-        problems_add(p, "--hosts %s; it names a file with a line for each host", e.text);
+        problems_add(p, "--hosts %s; give a file with one line for each host", e.text);
         mem_free(text);
         return ERR_INPUT;
     }
@@ -273,13 +274,13 @@ static void say_no_place(const struct hosts *h, enum role role, bool own_lines, 
         for (uint32_t i = 0; i < h->n; i++)
             any = any || !h->host[i].has_role;
         if (!any) {
-            problems_add(p, "%s: no line takes a %s: each has another role", h->file,
+            problems_add(p, "%s: no line accepts a %s: every line has another role", h->file,
                          role_words[role]);
             return;
         }
     }
-    problems_add(p, "%s: %u of %u %s processes have a slot; give more slots or hosts%s", h->file,
-                 placed, wanted, role_words[role], own_lines ? " to that role" : "");
+    problems_add(p, "%s: only %u of %u %s processes have a slot; add slots or hosts%s", h->file,
+                 placed, wanted, role_words[role], own_lines ? " for that role" : "");
 }
 
 static void check_unwanted(const struct hosts *h, const struct roles *r, struct problems *p)

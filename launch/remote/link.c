@@ -134,7 +134,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         (void)snprintf(why, sizeof why, "no answer for %d s", LINK_READY_MS / 1000);
         link_lose(l, why);
     } else if (l->state == LINK_READY && !l->busy && now_ms - l->talk.heard_ms > TALK_SILENCE_MS) {
-        (void)snprintf(why, sizeof why, "no word for %d s", TALK_SILENCE_MS / 1000);
+        (void)snprintf(why, sizeof why, "nothing received for %d s", TALK_SILENCE_MS / 1000);
         link_lose(l, why);
     } else if (l->state == LINK_READY && now_ms - l->pinged_ms >= TALK_PING_MS) {
         l->pinged_ms = now_ms;

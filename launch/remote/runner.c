@@ -138,7 +138,8 @@ static void outlet_send(struct outlet *o, const char *bytes, size_t n)
         return;
     }
     if (o->left_out > 0 && o->type == TALK_OUT) {
-        int m = snprintf(said, sizeof said, "\n(%llu bytes are left out: the link is too slow)\n",
+        int m = snprintf(said, sizeof said,
+                         "\n(%llu bytes are missing here: the connection is too slow)\n",
                          (unsigned long long)o->left_out);
         talk_send_raw(&r->talk, o->type, o->process, said, (size_t)m);
     }
@@ -212,7 +213,8 @@ static void runner_renew_guardian(struct runner *r)
         if (r->ward[i].pid)
             err = guardian_register(&r->guardian, r->ward[i].pid, WARD_PROCESS, NULL);
     if (err)
-        log_warn("no guardian: if this runner is killed, what it started may stay");
+        log_warn(
+            "cannot start a guardian: if this runner is killed, its processes may keep running");
 }
 
 static void on_child(evutil_socket_t fd, short what, void *arg)
@@ -297,7 +299,7 @@ static void runner_start(struct runner *r, uint32_t i, const json_t *m)
     struct errmsg e = {""};
     r->grace_ms = json_integer_value(json_object_get(m, "grace_ms"));
     enum err err =
-        r->ward[i].pid ? err_set(&e, ERR_STATE, "it runs already") : ward_start(r, i, m, &e);
+        r->ward[i].pid ? err_set(&e, ERR_STATE, "it is already running") : ward_start(r, i, m, &e);
     if (err)
         talk_send(&r->talk, TALK_FAILED, i, json_pack("{s:s}", "why", e.text));
     else
@@ -345,9 +347,10 @@ static json_t *runner_bind(struct runner *r, const json_t *ask)
         (void)json_array_append_new(ports, json_integer(got));
         first = got && got < high ? (uint16_t)(got + 1) : low;
         if (got == 0 && port)
-            check_problem(answer, "port %u is taken", port);
+            check_problem(answer, "port %u is in use", port);
         else if (got == 0)
-            check_problem(answer, "no port of %u-%u is free for one of its processes", low, high);
+            check_problem(answer, "no port from %u to %u is free for one of its processes", low,
+                          high);
     }
     (void)json_object_set_new(answer, "ports", ports);
     return answer;
@@ -408,7 +411,7 @@ static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
     struct stat s;
     int fd; /* the lock is held until the last process that inherits it has ended */
     if (strspn(key, "0123456789abcdef-") != strlen(key) || !*key || strlen(key) > 100)
-        return err_set(e, ERR_INPUT, "runner: a key is wanted");
+        return err_set(e, ERR_INPUT, "runner: the key is missing or invalid");
     (void)snprintf(folder, sizeof folder, "%s/gradwire-%u", tmp && *tmp ? tmp : "/tmp", getuid());
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));

@@ -31,8 +31,8 @@ static bool talk_greet(struct talk *t, struct evbuffer *in)
         free(line);
     }
     if (!t->greeted && t->greetings + evbuffer_get_length(in) > TALK_GREETINGS_MAX)
-        return talk_fail(
-            t, "it says much, and nothing of it is a runner's: what does a shell print there?");
+        return talk_fail(t, "it sends much text, and none of it comes from the runner: check what "
+                            "a shell prints there");
     return t->greeted;
 }
 
@@ -44,7 +44,7 @@ static bool talk_serve_one(struct talk *t, struct evbuffer *in)
         return false;
     uint32_t bytes = le32toh(header[0]), type = le32toh(header[1]);
     if (bytes > TALK_PAYLOAD_MAX || type >= TALK_TYPES)
-        return talk_fail(t, "it sends what is no message of a runner");
+        return talk_fail(t, "it sends data that is not a message of the runner");
     if (evbuffer_get_length(in) < sizeof header + bytes)
         return false;
     char *data = malloc((size_t)bytes + 1);
@@ -60,7 +60,7 @@ static bool talk_serve_one(struct talk *t, struct evbuffer *in)
     if (gone)
         return false;
     t->gone = NULL;
-    return right || talk_fail(t, "it sends a message that makes no sense");
+    return right || talk_fail(t, "it sends an invalid message");
 }
 
 static void on_read(struct bufferevent *bev, void *arg)

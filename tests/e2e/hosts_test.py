@@ -74,7 +74,7 @@ class ChecksTest(HostsCase):
     def test_each_wrong_line_of_the_file_is_told(self):
         file = self.file("a slots=0", "b", "c role=cook", "d port=1-2", "b", "e:22")
         said = self.refused(f"{file}:1: slots=0", f"{file}:3: role=cook", f"{file}:4: 'port=1-2': did you mean ports=?",
-                            f"{file}:5: b is there already, in line 2", f"{file}:6: 'e:22'", file=file)
+                            f"{file}:5: b is already in line 2", f"{file}:6: 'e:22'", file=file)
         self.assertEqual(len(said.splitlines()), 5, said)
         self.assertFalse(self.out.exists())
 
@@ -104,8 +104,8 @@ class ChecksTest(HostsCase):
         keys["data.train"] = "data/*"
         (self.tmp / "less/data/b").unlink()
         file = self.all_hosts("", f"workdir={self.tmp}/other", f"workdir={self.tmp}/less")
-        said = self.refused(f"{file}:2: {self.hosts.address(1)}: the job file", "its contents differ",
-                            f"{file}:3: {self.hosts.address(2)}: its data are not those of {self.hosts.address(0)}",
+        said = self.refused(f"{file}:2: {self.hosts.address(1)}: the job file", "differs from the one on the launcher's host",
+                            f"{file}:3: {self.hosts.address(2)}: its data differ from the data on {self.hosts.address(0)}",
                             file=file, job=here / "mnist/mlp.yaml", keys=keys, cwd=here)
         self.assertEqual(len(said.splitlines()), 2, said)
         shutil.rmtree(self.tmp / "less/data")
@@ -117,7 +117,7 @@ class ChecksTest(HostsCase):
 
     def test_a_workdir_that_is_not_there_is_told(self):
         file = self.all_hosts("", "workdir=/nowhere/at/all")
-        self.refused(f"{file}:2: {self.hosts.address(1)}: the folder /nowhere/at/all cannot be entered there", file=file)
+        self.refused(f"{file}:2: {self.hosts.address(1)}: cannot change to the directory /nowhere/at/all there", file=file)
 
     def test_a_workdir_without_gradwire_is_told(self):
         file = self.all_hosts("", f"workdir={self.tmp}")
@@ -127,7 +127,7 @@ class ChecksTest(HostsCase):
     def test_ports_that_are_taken_are_told(self):
         file = self.all_hosts("", "ports=5000-5000 slots=1")
         listening = self.listening(1, 5000)
-        self.refused(f"{file}:2: {self.hosts.address(1)}: no port of 5000-5000 is free", file=file)
+        self.refused(f"{file}:2: {self.hosts.address(1)}: no port from 5000 to 5000 is free", file=file)
         listening.kill()
         listening.wait()
         self.on_hosts("--ps=2", "--workers=3", file=file).wait(0)
@@ -147,8 +147,8 @@ with socket.create_server(("", {port})):
     def test_hosts_that_do_not_reach_each_other_are_told(self):
         self.hosts.cut(2)  # the shell does not go over the network
         file = self.all_hosts()
-        self.refused(f"{file}:1: {self.hosts.address(0)}: it does not reach {self.hosts.address(2)}:",
-                     f"{file}:3: {self.hosts.address(2)}: it does not reach {self.hosts.address(0)}:", file=file)
+        self.refused(f"{file}:1: {self.hosts.address(0)}: cannot connect to {self.hosts.address(2)}:",
+                     f"{file}:3: {self.hosts.address(2)}: cannot connect to {self.hosts.address(0)}:", file=file)
 
     def between(self, old, new):
         """A shell whose first READY and ANSWER messages have `old` replaced by `new`, on the second host."""
@@ -180,10 +180,10 @@ esac
 """)
 
     def test_another_version_is_told(self):
-        self.refused(":2: ", "version 0.0 is there, ", rsh=self.between(r'"version":"[^"]*"', '"version":"0.0"'))
+        self.refused(":2: ", "it has version 0.0, and this host has ", rsh=self.between(r'"version":"[^"]*"', '"version":"0.0"'))
 
     def test_a_clock_that_is_wrong_is_told(self):
-        self.refused(":2: ", "s behind this host's; up to 5 s are allowed",
+        self.refused(":2: ", "s behind this host's; at most 5 s are allowed",
                      rsh=self.between(r'"time_ms":1([0-9]+)', r'"time_ms":\1'))
 
     def test_a_shell_that_greets_is_no_trouble_and_one_that_only_talks_is_told(self):
@@ -191,10 +191,10 @@ esac
         self.refused("cannot be reached: it says much", rsh=self.hosts.rsh("rsh2", before="exec yes"), out=self.tmp / "b")
 
     def test_an_output_folder_that_has_to_be_shared_and_is_not_is_told(self):
-        self.refused(":2: ", "is not the folder of that name here", rsh=self.unshared(2),
+        self.refused(":2: ", "is not the same directory as on the launcher's host", rsh=self.unshared(2),
                      keys={"checkpoint.store": "shared"})
         shutil.rmtree(self.out)
-        self.refused(":3: ", "is not the folder of that name here", rsh=self.unshared(3))  # the chief's
+        self.refused(":3: ", "is not the same directory as on the launcher's host", rsh=self.unshared(3))  # the chief's
         self.on_hosts("--ps=2", "--workers=3", rsh=self.unshared(2)).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
@@ -373,7 +373,7 @@ class TrainTest(HostsCase):
         got.until_cut(1)
         before = self.pids()
         self.hosts.cut(1)
-        got.until_said("launcher", f"host {self.hosts.address(1)} is lost with ps 1, worker 2: no word for 10 s")
+        got.until_said("launcher", f"host {self.hosts.address(1)} is lost with ps 1, worker 2: nothing received for 10 s")
         self.until("what ran there is gone", lambda: not [n for n in ("ps-1", "worker-2") if alive(before[n])])
         self.assertNotIn("ps-1", self.pids())
         self.hosts.mend(1)

@@ -442,7 +442,7 @@ class LaunchTest(Case):
             self.until("it ends", lambda: launcher.send_signal(signal.SIGINT) or launcher.poll() is not None)
             self.assertEqual(launcher.returncode, 130, self.stderr())
         self.assertIn("Ctrl-C: killing all processes", self.stderr())
-        self.assertNotIn("the grace of", self.stderr())
+        self.assertNotIn("(timeouts.grace_s); killing", self.stderr())
 
     def test_two_interrupts_at_once_are_one_ctrl_c(self):
         self.scripts(ps_0=[["ignore"]])
@@ -457,7 +457,7 @@ class LaunchTest(Case):
                 self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
             if "killing all processes" not in self.stderr():
                 break
-        self.assertIn("the grace of 1 s is over", self.stderr())
+        self.assertIn("some processes still run after 1 s", self.stderr())
         self.assertNotIn("killing all processes", self.stderr())
 
     def test_who_ignores_sigterm_is_killed_after_the_grace(self):
@@ -466,7 +466,7 @@ class LaunchTest(Case):
             self.ready()
             launcher.send_signal(signal.SIGTERM)
             self.assertEqual(launcher.wait(DEADLINE_S), 143, self.stderr())
-        self.assertIn("the grace of 1 s is over", self.stderr())
+        self.assertIn("some processes still run after 1 s", self.stderr())
 
     def test_a_launcher_killed_with_sigkill_leaves_nobody_behind(self):
         self.scripts(ps_0=[["ignore"]])
@@ -565,7 +565,7 @@ class LaunchTest(Case):
         self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
         self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.04"])
         none = self.control("old", str(self.out))
-        self.assertEqual((none.returncode, "no older runs" in none.stdout), (0, True))
+        self.assertEqual((none.returncode, "no earlier runs" in none.stdout), (0, True))
 
     def test_nothing_but_old_folders_of_jobs_is_removed(self):
         self.job_folder("out")
@@ -582,18 +582,18 @@ class LaunchTest(Case):
             fcntl.flock(lock, fcntl.LOCK_EX)
             listed = self.control("old", str(self.out)).stdout.splitlines()
             self.assertEqual([line.split()[0][len(str(self.out)):] for line in listed], [".1", ".2", ".3", ".4", ".10"])
-            for line, text in zip(listed, ("  failed  ", "has notes.txt, which gradwire did not write", "it is no folder",
-                                           "not the output folder of a job", "  running  ")):
+            for line, text in zip(listed, ("  failed  ", "contains notes.txt, which gradwire did not write", "it is not a directory",
+                                           "not the output directory of a job", "  running  ")):
                 self.assertIn(text, line)
             got = self.control("old", str(self.out), "--remove=all")
             self.assertEqual(got.returncode, 1)
             self.assertEqual(len(got.stderr.splitlines()), 4, got.stderr)
-            self.assertIn("out.10 is left: a job runs in it", got.stderr)
+            self.assertIn("out.10 is kept: a job is running in it", got.stderr)
         self.assertEqual(got.stdout.split(":")[0], f"{self.out}.1")
         self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.10", "out.2", "out.3", "out.4"])
         self.assertTrue((elsewhere / "processes").is_dir() and (noted / "processes").is_dir())
         for words, text in ((["old", str(self.out), "--remove=x"], "'x' is not allowed; allowed: all, or a number N of"),
-                            (["old", str(self.out), "--remove=7"], "there is no"), (["old", str(self.out / "nowhere")], "No such"),
+                            (["old", str(self.out), "--remove=7"], ".7 does not exist"), (["old", str(self.out / "nowhere")], "No such"),
                             (["old", f"{self.out}.2"], f"did you mean {self.out}?"), (["old", f"{self.out}.4"], "not the output"),
                             (["old"], "DIR"), (["old", str(self.out), "--rm=1"], "unknown flag --rm"), (["olds"], "did you mean old?")):
             got = self.control(*words)
@@ -609,7 +609,7 @@ class LaunchTest(Case):
             with self.subTest(mine):
                 (old / mine).mkdir() if mine == "model~" else (old / mine).write_text("mine")
                 got = self.control("old", str(self.out), "--remove=all")
-                self.assertEqual((got.returncode, f"it has {mine}, which" in got.stderr, (old / mine).exists()), (1, True, True))
+                self.assertEqual((got.returncode, f"it contains {mine}, which" in got.stderr, (old / mine).exists()), (1, True, True))
                 (old / mine).rmdir() if mine == "model~" else (old / mine).unlink()
         self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
         self.assertFalse(old.exists())
@@ -627,11 +627,11 @@ class LaunchTest(Case):
         (meet / "lock").unlink()
         (meet / "rendezvous/slurm-17-0-0").mkdir(parents=True)
         listed = self.control("old", str(self.out)).stdout.splitlines()
-        self.assertIn("left alone: nothing shows that train --fresh moved it here", listed[1])
+        self.assertIn("kept: it has no mark of train --fresh", listed[1])
         got = self.control("old", str(self.out), "--remove=all")
         self.assertEqual(sorted(p.name for p in self.tmp.glob("out*")), ["out", "out.5", "out.6", "out.7", "out.8"])
         self.assertEqual(got.returncode, 1)
-        self.assertIn("out.7 is left: ranks meet in it", got.stderr)
+        self.assertIn("out.7 is kept: ranks are meeting in it", got.stderr)
         (meet / "rendezvous/slurm-17-0-0").rmdir()
         self.assertEqual(self.control("old", str(self.out), "--remove=all").returncode, 0)
         self.assertEqual(self.control("old", str(self.out), "--remove=5", "--remove=6", "--remove=8").returncode, 0)
@@ -679,7 +679,7 @@ class LaunchTest(Case):
                             (["--ps", "0"], "--ps: '0' is not allowed; allowed: 1 to 256"),
                             (["--workers", "two"], "--workers: 'two' is not allowed"),
                             (["--nonsense"], "unknown flag --nonsense"),
-                            (["--fault", "worker-9=nan:7"], "no such process; there are worker-0 .. worker-1"),
+                            (["--fault", "worker-9=nan:7"], "no such process; this job has worker-0 to worker-1"),
                             (["--fault", "worker-0=x"], "'x' is not allowed; allowed, for tests"),
                             (["--fault", "worker-0="], "'worker-0=' is not allowed; allowed: worker-N=FAULT"),
                             (["--set"], "--set needs a value"),
@@ -725,7 +725,7 @@ class LaunchTest(Case):
                 self.out = path
                 got = self.train()
                 self.assertEqual(got.returncode, 2, got.stderr)
-                self.assertIn(f"--output {path}: such a folder cannot be made: ", got.stderr)
+                self.assertIn(f"--output {path}: cannot create this directory: ", got.stderr)
 
     # ---- the command lines ----
 
@@ -799,7 +799,7 @@ class LaunchTest(Case):
         self.assertNotIn("hello there", self.control("logs", str(self.out), "ps-0").stdout)
         missing = self.control("logs", str(self.out), "ps", "worker-7")
         self.assertEqual(missing.returncode, 2)
-        self.assertIn("no log of ps, worker-7; there are launcher, ps-0, ps-1, worker-0, worker-1", missing.stderr)
+        self.assertIn("no log of ps, worker-7; it has launcher, ps-0, ps-1, worker-0, worker-1", missing.stderr)
         follow = subprocess.Popen([str(LAUNCH), "logs", str(self.out), "-f", "worker-0"], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True)
         self.addCleanup(follow.kill)

@@ -198,7 +198,7 @@ class JobTest(TrainCase):
         self.assertEqual(self.event_of(stream, lambda s: s.get("end"))["end"]["exit_code"], 143)
         job.wait(143)
         said = subprocess.run([LAUNCH, "status", self.out, "--open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        self.assertIn("has no page now", said.stderr)
+        self.assertIn("has no page", said.stderr)
         self.assertIsNone(get(at, "/"))
 
     def test_with_hosts_the_printed_address_leads_to_the_chief_there(self):
@@ -258,13 +258,13 @@ class JobTest(TrainCase):
                 self.assertIn(line, said.stdout)
             self.assertNotIn("gone", said.stdout)
             stop = subprocess.run([LAUNCH, "stop", out], stderr=subprocess.PIPE, text=True)
-            self.assertEqual((stop.returncode, "scancel 5.0 ends it" in stop.stderr), (1, True))
+            self.assertEqual((stop.returncode, "end it with: scancel 5.0" in stop.stderr), (1, True))
             for r in ranks:
                 r.process.terminate()
             for r in ranks:
                 r.wait(143)
             said = self.status(out, "--open")
-            self.assertEqual((said.returncode, "has no page now" in said.stderr), (4, True))
+            self.assertEqual((said.returncode, "has no page" in said.stderr), (4, True))
             self.assertIn("not running, start it again to resume; the last run:", said.stdout)
         self.ranks_elsewhere(out)
 
@@ -278,7 +278,7 @@ class JobTest(TrainCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             said = self.status(out, "--open", browser=True)
             self.assertEqual(said.returncode, 1)
-            self.assertIn("page: http://127.0.0.1:4711/ on node7 alone; from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
+            self.assertIn("page: http://127.0.0.1:4711/ only on host node7; to reach it from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
             self.assertIn("the page is on node7 alone", said.stderr)
             lock.write(lock.read())  # as a chief does that takes it
             lock.flush()
@@ -291,11 +291,11 @@ class JobTest(TrainCase):
         again.mkdir()
         (again / "0").write_text(f"127.0.0.1:1\nps 0 {os.getpid()} {socket.gethostname()}\n")
         said = self.status(out)
-        self.assertEqual((said.returncode, "1 rank of slurm-6-0-0 has come, and the chief has not begun\n" in said.stdout), (0, True))
+        self.assertEqual((said.returncode, "1 rank of slurm-6-0-0 has arrived, and the chief has not begun\n" in said.stdout), (0, True))
         with open(out / "lock") as lock:  # the chief of the start before has not ended
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self.assertRegex(self.status(out).stdout, r"running, chief pid \d+; ranks of slurm-6-0-0 have come since\n  last checkpoint")
-        self.assertIn("its ranks write goes to the output of srun", subprocess.run(
+            self.assertRegex(self.status(out).stdout, r"running, chief pid \d+; ranks of slurm-6-0-0 have arrived since then\n  last checkpoint")
+        self.assertIn("its ranks write to the output of srun", subprocess.run(
             [LAUNCH, "logs", out], stderr=subprocess.PIPE, text=True).stderr)
 
     def status(self, out, *flags, browser=False):

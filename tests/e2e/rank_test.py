@@ -95,7 +95,7 @@ class RankTest(Certificates, TrainCase):
             if all(line.endswith(": 2, 3, 5") for line in said):
                 break
         for line in said:
-            self.assertIn("of 6 ranks these did not come", line)
+            self.assertIn("these of the 6 ranks did not arrive", line)
             self.assertTrue(line.endswith(f"within {bound} s (timeouts.start_s): 2, 3, 5"), line)
 
     def test_what_each_host_said_is_read_once_and_all_that_said_nothing_are_named(self):
@@ -121,9 +121,9 @@ class RankTest(Certificates, TrainCase):
     def test_wrong_input_is_2(self):
         for flags, env, text in (
                 ([], environment(), "no rank: none of OMPI_COMM_WORLD_RANK"),
-                (["--ps=2"], slurm(0, 2), "--ps 2 of 2 ranks leave nobody to train"),
+                (["--ps=2"], slurm(0, 2), "--ps 2 leaves none of the 2 ranks to train"),
                 (["--ps=0"], slurm(0, 2), "--ps: '0' is not allowed; allowed: 1 to 256"),
-                ([], environment(PMI_RANK=0, PMI_SIZE=2), "give --attempt ID"),
+                ([], environment(PMI_RANK=0, PMI_SIZE=2), "the same new --attempt ID"),
                 (["--ports=9-3"], slurm(0, 2), "--ports: '9-3' is not allowed; allowed: a range"),
                 (["--workers=3"], slurm(0, 2), "unknown flag --workers"),
                 (["--token-file=/nowhere/t"], slurm(0, 2), "--token_file=/nowhere/t: No such file"),

@@ -77,25 +77,25 @@ static void each_wrong_line_has_a_message_of_its_own(void **state)
     static const struct {
         const char *line, *said;
     } wrong[] = {
-        {"a slots=0", "hosts:1: slots=0: a number from 1 to 1024 is wanted"},
+        {"a slots=0", "hosts:1: slots=0: must be a number from 1 to 1024"},
         {"a slots=2x", "slots=2x: a number"},
         {"a slots=", "slots=: a number"},
         {"a slots=2 slots=3", "slots= is given twice"},
-        {"a role=PS", "role=PS: ps, worker, chief or evaluator is wanted"},
-        {"a ports=5000", "ports=5000: a range of ports is wanted"},
+        {"a role=PS", "role=PS: must be ps, worker, chief or evaluator"},
+        {"a ports=5000", "ports=5000: must be a range of ports"},
         {"a ports=5009-5000", "ports=5009-5000: a range"},
         {"a ports=0-10", "ports=0-10: a range"},
         {"a ports=1-65536", "ports=1-65536: a range"},
         {"a ports=1-2-3", "ports=1-2-3: a range"},
-        {"a workdir=here", "workdir=here: a path from / is wanted"},
+        {"a workdir=here", "workdir=here: must be an absolute path"},
         {"a slot=2", "'slot=2': did you mean slots=?"},
         {"a nonsense", "'nonsense': allowed: slots=N"},
         {"slots=2", "'slots=2': a line begins with the host"},
-        {"-oProxyCommand=x", "does not begin with '-'"},
+        {"-oProxyCommand=x", "must not begin with '-'"},
         {"a:22", "'a:22': ports are given by ports=LO-HI"},
         {"a/b", "'a/b': its host is neither a name nor an IP address"},
         {"@a", "'@a': write it as user@host"},
-        {"me@", "'me@': its host is missing"},
+        {"me@", "'me@': the host is missing"},
         {"m$(e)@a", "write it as user@host"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -113,10 +113,10 @@ static void all_wrong_lines_are_told_at_once(void **state)
     assert_int_equal(problems.n, 3);
     assert_problem(0, "hosts:1: slots=0");
     assert_problem(1, "hosts:3: role=x");
-    assert_problem(2, "hosts:5: b is there already, in line 2");
+    assert_problem(2, "hosts:5: b is already in line 2");
     assert_int_equal(parse("b role=ps\nb role=worker\nb role=ps"), ERR_INPUT);
     assert_int_equal(problems.n, 1);
-    assert_problem(0, "hosts:3: b is there already, in line 1 for role=ps");
+    assert_problem(0, "hosts:3: b is already in line 1 for role=ps");
 }
 
 static void a_file_without_hosts_is_refused(void **state)
@@ -179,9 +179,9 @@ static void who_finds_no_place_is_named(void **state)
 {
     (void)state;
     refused("a slots=1\nb slots=2", roles(2, 0, 2),
-            "hosts: 1 of 2 worker processes have a slot; give more slots or hosts");
+            "hosts: only 1 of 2 worker processes have a slot; add slots or hosts");
     refused("a role=ps slots=1\nb", roles(2, 0, 1), "hosts: 1 of 2 ps processes have a slot");
-    refused("a role=ps", roles(1, 0, 1), "hosts: no line takes a worker: each has another role");
+    refused("a role=ps", roles(1, 0, 1), "hosts: no line accepts a worker: every line has another role");
     refused("a\nb role=chief", roles(1, 0, 1),
             "hosts:2: role=chief, but the job has no chief of its own; give --chief");
 }

@@ -57,7 +57,7 @@ static void policy_ends_nothing_by_the_deaths_of_a_spare_process(void **state)
         assert_int_equal(policy_exit(p, 2, killed(SIGKILL)).action, POLICY_RESTART);
     struct policy_verdict v = policy_exit(p, 2, killed(SIGKILL));
     assert_int_equal(v.action, POLICY_GONE);
-    assert_non_null(strstr(v.why, "the job goes on without it"));
+    assert_non_null(strstr(v.why, "the job continues without it"));
     assert_false(p->ending);
     assert_int_equal(policy_exit(p, 0, killed(SIGKILL)).action, POLICY_RESTART);
     assert_int_equal(policy_exit(p, 2, exited(2)).action, POLICY_END); /* its input is wrong */

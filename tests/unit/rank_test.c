@@ -113,11 +113,11 @@ static void without_a_name_for_the_start_one_is_asked_for(void **state)
     char out[RANK_ATTEMPT_BYTES], longest[2 * RANK_ATTEMPT_BYTES];
     SET("PMI_RANK", "0", "PMI_SIZE", "2");
     assert_int_equal(rank_attempt(out, NULL, lookup, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "give --attempt ID"));
+    assert_non_null(strstr(e.text, "the same new --attempt ID"));
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = 0;
     assert_int_equal(rank_attempt(out, longest, lookup, &e), ERR_INPUT);
-    assert_string_equal(e.text, "--attempt: it is too long");
+    assert_string_equal(e.text, "--attempt: the ID is too long");
 }
 
 int main(void)

@@ -18,13 +18,13 @@ fuzz() {
         case $1 in
         --seconds=*) seconds=${1#*=} ;;
         --seconds)
-            [[ $# -gt 1 ]] || die 2 "--seconds wants a whole number from 1"
+            [[ $# -gt 1 ]] || die 2 "--seconds needs a whole number from 1"
             seconds=$2
             shift
             ;;
         --seed=*) seed=${1#*=} ;;
         --seed)
-            [[ $# -gt 1 ]] || die 2 "--seed wants a whole number"
+            [[ $# -gt 1 ]] || die 2 "--seed needs a whole number"
             seed=$2
             shift
             ;;
@@ -32,16 +32,16 @@ fuzz() {
         esac
         shift
     done
-    [[ $seconds =~ ^[1-9][0-9]*$ ]] || die 2 "--seconds wants a whole number from 1"
-    [[ $seed =~ ^[0-9]+$ ]] || die 2 "--seed wants a whole number"
-    compgen -G "$ROOT/tests/fuzz/*_fuzz.c" >/dev/null || die 2 "fuzz: there are no targets in tests/fuzz yet"
+    [[ $seconds =~ ^[1-9][0-9]*$ ]] || die 2 "--seconds needs a whole number from 1"
+    [[ $seed =~ ^[0-9]+$ ]] || die 2 "--seed needs a whole number"
+    compgen -G "$ROOT/tests/fuzz/*_fuzz.c" >/dev/null || die 2 "fuzz: tests/fuzz has no targets"
     if [[ ${#names[@]} -eq 0 ]]; then
         for file in "$ROOT"/tests/fuzz/*_fuzz.c; do
             names+=("$(basename "$file" _fuzz.c)")
         done
     fi
     for name in "${names[@]}"; do
-        [[ -f $ROOT/tests/fuzz/${name}_fuzz.c ]] || die 2 "fuzz $name: there is no tests/fuzz/${name}_fuzz.c"
+        [[ -f $ROOT/tests/fuzz/${name}_fuzz.c ]] || die 2 "fuzz $name: tests/fuzz/${name}_fuzz.c does not exist"
     done
     packages_need build fuzz
     CC=clang CXX=clang++ quietly "$ROOT/build/fuzz/log/cmake.log" cmake -S "$ROOT" -B "$ROOT/build/fuzz" -G Ninja \

@@ -5,12 +5,15 @@ install_help() {
     cat <<'HELP'
 ./gradwire install [--prefix DIR]
 
-  --prefix DIR   where to (/usr/local): DIR/bin has the programs, DIR/share/gradwire examples and documentation;
-                 both are replaced
+Installs the programs in DIR/bin, and examples and documentation in DIR/share/gradwire. It replaces what an earlier
+version installed there.
 
-DESTDIR=ROOT in the environment puts all of it below ROOT, for makers of packages. Nothing else is written, and an installed
-gradwire writes nothing there, so other users may run it. As root, the program is built as the user who has the source tree.
-To remove it: rm -r DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire
+  --prefix DIR   where to install (default /usr/local)
+
+For packages: DESTDIR=ROOT in the environment installs everything below ROOT. The command writes nothing else. An installed
+gradwire writes nothing to these directories, so all users can run it. If you are root, the programs are built as the owner
+of the source tree.
+To uninstall: rm -r DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire
 HELP
 }
 
@@ -23,7 +26,7 @@ install_parse() { # sets prefix
             ;;
         --prefix=*) prefix=${1#*=} ;;
         --prefix)
-            [[ $# -gt 1 ]] || die 2 "--prefix wants a folder"
+            [[ $# -gt 1 ]] || die 2 "--prefix needs a directory"
             prefix=$2
             shift
             ;;
@@ -32,7 +35,7 @@ install_parse() { # sets prefix
         shift
     done
     prefix=${prefix/#\~\//$HOME/} # the shell leaves it in --prefix=~/.local
-    [[ -n $prefix ]] || die 2 "--prefix wants a folder"
+    [[ -n $prefix ]] || die 2 "--prefix needs a directory"
     prefix=$(realpath -ms "$prefix")
 }
 
@@ -41,7 +44,7 @@ install_may_write() { # FOLDER
     local at=$1
     while [[ ! -e $at ]]; do at=$(dirname "$at"); done
     if ! [[ -d $at && -w $at && -x $at ]] || ! (umask 022 && mkdir -p "$1" 2>/dev/null); then
-        die 1 "install: $at is no folder that $(id -un) may write to; run it with sudo, or give another --prefix, such as ~/.local"
+        die 1 "install: $at is not a directory that $(id -un) can write to; run this with sudo, or give another --prefix, such as ~/.local"
     fi
 }
 
@@ -68,7 +71,7 @@ install_all() {
     umask 022 # of the folders; files have modes of their own
     said=$(cmake --install "$ROOT/build" --prefix "$prefix" 2>&1) || die 1 "install: $(tail -n 3 <<<"$said")"
     rm -f "$ROOT"/build/install_manifest*.txt # root's would be in the way of the next one
-    say "installed $below/bin/gradwire, with gradwire-launch, gradwire-ps and gradwire-worker beside it"
+    say "installed $below/bin/gradwire, and gradwire-launch, gradwire-ps and gradwire-worker in the same directory"
     say "examples and documentation are in $below/share/gradwire"
     [[ :$PATH: == *:$prefix/bin:* ]] || say "$prefix/bin is not in PATH: add it, or run $prefix/bin/gradwire"
 }

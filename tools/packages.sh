@@ -55,7 +55,7 @@ packages_of() { # GROUP...
     local group
     for group in "$@"; do
         case $(packages_manager) in
-        dnf) packages_fedora "$group" || die 1 "$group is for Debian's packages alone" ;;
+        dnf) packages_fedora "$group" || die 1 "$group needs Debian's packages" ;;
         *) packages_debian "$group" ;;
         esac
     done
@@ -112,7 +112,7 @@ packages_install() { # WANTED...
         if name=$(package_first "$wanted" package_exists); then
             names+=("$name")
         else
-            say "$manager knows no package ${wanted//|/, nor }; install by hand what it holds"
+            say "$manager has no package ${wanted//|/ or }; install its contents yourself"
         fi
     done
     [[ ${#names[@]} -gt 0 ]] || return 0
@@ -132,7 +132,7 @@ packages_need() { # GROUP...
     names=$(packages_of "$@") || exit
     mapfile -t wanted < <(sort -u <<<"$names")
     if [[ $manager == none ]]; then
-        say "neither apt-get nor dnf is here; install what Debian's packages of these names hold: ${wanted[*]}"
+        say "this system has neither apt-get nor dnf; install the contents of these Debian packages: ${wanted[*]}"
     else
         mapfile -t missing < <(packages_missing "${wanted[@]}")
         [[ ${#missing[@]} -eq 0 ]] || packages_install "${missing[@]}"

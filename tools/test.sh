@@ -10,7 +10,7 @@ test_parse() {
         case $1 in
         --build=*) TEST_BUILD=${1#*=} ;;
         --build)
-            [[ $# -gt 1 ]] || die 2 "--build wants release, debug, asan or tsan"
+            [[ $# -gt 1 ]] || die 2 "--build needs release, debug, asan or tsan"
             TEST_BUILD=$2
             shift
             ;;
@@ -53,7 +53,7 @@ test_wrapper() {
 # The operator's code: by Go, some minutes for the first time; it says what it does. Without Go its tests skip.
 test_operator_build() { # DIR
     GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/operator/build.py" ||
-        die 1 "test operator: its code does not build"
+        die 1 "test operator: the operator's code does not build"
 }
 
 # The group wants an image: GRADWIRE_IMAGE_STORAGE's, or one of this build's programs. It is left out where none can be had.
@@ -69,7 +69,7 @@ test_containers() { # DIR
         export GRADWIRE_IMAGE_STORAGE=$1/image
     fi
     [[ $code -ne 0 ]] || return 0
-    [[ $code -eq 3 ]] || die 1 "the image for containers was not made"
+    [[ $code -eq 3 ]] || die 1 "the image for containers was not built"
     for group in "${TEST_GROUPS[@]}"; do
         [[ $group == containers ]] || others+=("$group")
     done
@@ -110,7 +110,7 @@ test_all() {
 }
 
 bench() {
-    [[ -f $ROOT/benchmarks/run.py ]] || die 2 "bench: benchmarks/run.py is not there"
+    [[ -f $ROOT/benchmarks/run.py ]] || die 2 "bench: benchmarks/run.py does not exist"
     [[ ${1:-} != instructions ]] || packages_need instructions
     build release
     export GRADWIRE_BUILD=$ROOT/build GRADWIRE_ROOT=$ROOT

@@ -79,7 +79,7 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
 
     def test_a_flag_of_the_tree_without_its_value_says_what_it_wants(self):
-        for flag, says in (("--seconds", "--seconds wants a whole number from 1"), ("--seed", "--seed wants a whole number")):
+        for flag, says in (("--seconds", "--seconds needs a whole number from 1"), ("--seed", "--seed needs a whole number")):
             got = subprocess.run([ROOT / "gradwire", "fuzz", flag], capture_output=True, text=True, timeout=60)
             self.refused((got.returncode, got.stdout, got.stderr), says)
 

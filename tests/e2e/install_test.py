@@ -101,7 +101,7 @@ class InstallTest(Case):
         for command in OF_THE_TREE:
             said = gradwire(command, code=2)
             self.assertEqual(said.count("\n"), 1, said)
-            self.assertIn(f"in a source tree of gradwire, as ./gradwire {command}\n", said)
+            self.assertIn(f"needs a source tree of gradwire: run ./gradwire {command} there\n", said)
         self.assertNotIn("./gradwire", gradwire("help"))
 
     def test_a_newer_version_takes_away_pages_that_it_does_not_have(self):
@@ -123,12 +123,12 @@ class InstallTest(Case):
         file.write_text("")
         said = self.install(f"--prefix={file}/below", code=1)
         self.assertEqual(said.count("\n"), 1, said)
-        self.assertIn(f"{file} is no folder that", said)
+        self.assertIn(f"{file} is not a directory that", said)
         said = self.install("--prefix=/proc/below", code=1)  # root may write there, by its mode
         self.assertEqual(said.count("\n"), 1, said)
         if os.geteuid() != 0:
             stage.chmod(0o555)
-            self.assertIn(f"{stage} is no folder that", self.install(f"--prefix={stage}/new", code=1))
+            self.assertIn(f"{stage} is not a directory that", self.install(f"--prefix={stage}/new", code=1))
             stage.chmod(0o755)
 
 
@@ -190,7 +190,7 @@ class PackagesTest(Case):
                                     apt_get="", dpkg_query="exit 1",
                                     apt_cache="[[ $3 == gcc || $3 == libclang-rt-14-dev ]]")
         self.assertIn("apt_get install -y --no-install-recommends libclang-rt-14-dev gcc", asked)
-        self.assertIn("apt knows no package sesame", said)
+        self.assertIn("apt has no package sesame", said)
 
     def test_without_root_the_command_that_installs_is_printed(self):
         who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}

@@ -193,7 +193,7 @@ err refuse_unknown(const Reader &r, const std::string &name)
     if (takes("fresh") && (name == "resume" || name == "continue"))
         return err_set(r.e, ERR_INPUT,
                        "%sunknown flag --%s; train resumes by itself: run it again with the same "
-                       "--output (--fresh begins anew)",
+                       "--output (--fresh trains from scratch)",
                        r.where.c_str(), name.c_str());
     if (flag_meant(name))
         return err_set(r.e, ERR_INPUT, "%sunknown flag --%s, did you mean --%s?", r.where.c_str(),

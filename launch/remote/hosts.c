@@ -64,7 +64,7 @@ static const struct setting {
      "here"},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
-_Static_assert(HOSTS_SLOTS_MAX == 1024, "the text of slots says so");
+_Static_assert(HOSTS_SLOTS_MAX == 1024, "the text of slots has this number");
 
 static void refuse_key(const char *word, const struct at *at)
 {

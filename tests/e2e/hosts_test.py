@@ -79,7 +79,7 @@ class ChecksTest(HostsCase):
         self.assertFalse(self.out.exists())
 
     def test_too_few_slots_are_told(self):
-        self.refused("hosts: 1 of 3 worker processes have a slot", file=self.all_hosts("slots=1", "slots=1", "slots=1"))
+        self.refused("hosts: only 1 of 3 worker processes have a slot", file=self.all_hosts("slots=1", "slots=1", "slots=1"))
 
     def test_a_host_that_is_not_there_is_named_with_its_line_and_what_the_shell_said(self):
         file = self.file(self.hosts.address(0), self.hosts.address(1), f"{self.hosts.net}.77")
@@ -110,7 +110,7 @@ class ChecksTest(HostsCase):
         self.assertEqual(len(said.splitlines()), 2, said)
         shutil.rmtree(self.tmp / "less/data")
         shutil.rmtree(self.tmp / "other/mnist")
-        said = self.refused(f"{file}:2: {self.hosts.address(1)}: the job file {self.tmp}/other/mnist/mlp.yaml is not there",
+        said = self.refused(f"{file}:2: {self.hosts.address(1)}: the job file {self.tmp}/other/mnist/mlp.yaml does not exist there",
                             f"{file}:3: {self.hosts.address(2)}: data.train: ", "no file matches",
                             file=file, job=here / "mnist/mlp.yaml", keys=keys, cwd=here)
         self.assertEqual(len(said.splitlines()), 2, said)
@@ -188,7 +188,7 @@ esac
 
     def test_a_shell_that_greets_is_no_trouble_and_one_that_only_talks_is_told(self):
         self.on_hosts("--ps=2", "--workers=3", rsh=self.hosts.rsh(before='echo "Welcome to $1"')).wait(0)
-        self.refused("cannot be reached: it says much", rsh=self.hosts.rsh("rsh2", before="exec yes"), out=self.tmp / "b")
+        self.refused("cannot be reached: it sends much text", rsh=self.hosts.rsh("rsh2", before="exec yes"), out=self.tmp / "b")
 
     def test_an_output_folder_that_has_to_be_shared_and_is_not_is_told(self):
         self.refused(":2: ", "is not the same directory as on the launcher's host", rsh=self.unshared(2),

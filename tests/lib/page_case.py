@@ -15,7 +15,7 @@ import pages
 from cluster import BUILD, DEADLINE_S, LAUNCH, ROOT, WORKER, Case, kernels
 
 PACKAGES = "numpy", "safetensors", "keras", "jax", "pandas", "tensorboard"  # of commands that say so: # needs NAME and NAME
-SLOW_S = 30
+SLOW_S, SLOW_DEADLINE_S = 30, 3600
 
 # ./gradwire, when all is built: the programs of this build.
 FRONT_DOOR = f"""#!/bin/sh
@@ -92,7 +92,7 @@ class Shell:
                 del self.environment[name]
         self.kept = []
 
-    def run(self, text):
+    def run(self, text, deadline_s):
         """(exit status, stdout, stdout and stderr as they came)"""
         script = f"trap '{{ echo \"cd $(printf %q \"$PWD\")\"; export -p; }} > {self.state}' EXIT\n{text}"
         if self.state.exists():
@@ -102,7 +102,7 @@ class Shell:
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         pidfd, out, both = os.pidfd_open(process.pid), b"", b""
         self.kept.append(process)  # a job in the background may write on
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + deadline_s
         with selectors.DefaultSelector() as selector:
             for stream in process.stdout, process.stderr:
                 os.set_blocking(stream.fileno(), False)
@@ -113,7 +113,7 @@ class Shell:
                 ready = selector.select(0 if ended else max(0, end - time.monotonic()))
                 if not ready and not ended:
                     os.kill(process.pid, signal.SIGKILL)
-                    raise AssertionError(f"still running after {DEADLINE_S} s: {text}{both.decode(errors='replace')}")
+                    raise AssertionError(f"still running after {deadline_s} s: {text}{both.decode(errors='replace')}")
                 if not ready:  # only a job in the background still writes
                     break
                 for key, _ in ready:
@@ -197,7 +197,7 @@ class PageCase(Case):
     def run_block(self, page, block):
         expected = re.search(r"# exits (\d+)\s*$", block.text)
         begin = time.monotonic()
-        code, out, both = self.shell.run(block.text)
+        code, out, both = self.shell.run(block.text, SLOW_DEADLINE_S if self.SLOW else DEADLINE_S)
         took = time.monotonic() - begin
         self.assertEqual(code, int(expected[1]) if expected else 0, f"{page}:{block.line}:\n{block.text}{both}")
         if took > SLOW_S / 2:

@@ -228,7 +228,7 @@ static void status_print_page(const char *url, const char *host)
         (void)printf("  page: %s\n", url);
     else
         (void)printf(
-            "  page: %s, only on host %s; to reach it from here: ssh -L %u:127.0.0.1:%u %s\n", url,
+            "  page: %s on host %s only; to reach it from here: ssh -L %u:127.0.0.1:%u %s\n", url,
             host, port, port, host);
 }
 

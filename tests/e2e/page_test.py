@@ -278,7 +278,7 @@ class JobTest(TrainCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             said = self.status(out, "--open", browser=True)
             self.assertEqual(said.returncode, 1)
-            self.assertIn("page: http://127.0.0.1:4711/ only on host node7; to reach it from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
+            self.assertIn("page: http://127.0.0.1:4711/ on host node7 only; to reach it from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
             self.assertIn("the page is on node7 alone", said.stderr)
             lock.write(lock.read())  # as a chief does that takes it
             lock.flush()

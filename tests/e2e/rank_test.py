@@ -168,7 +168,7 @@ class HostsTest(TrainCase):
         env = dict(os.environ, GRADWIRE_BUILD=str(LAUNCH.parents[1]))
         got = Process(self, [SCRIPT, self.JOB, self.out, "elsewhere:1", "elsewhere:2"], "script", env).wait(2)
         self.assertIn("no address of elsewhere:1,elsewhere:2 is this host", got.last_line())
-        self.assertIn("run the same line on every host", Process(self, [SCRIPT], "script", env).wait(2).log())
+        self.assertIn("Run the same line on every host", Process(self, [SCRIPT], "script", env).wait(2).log())
 
 
 if __name__ == "__main__":

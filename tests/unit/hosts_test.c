@@ -78,21 +78,21 @@ static void each_wrong_line_has_a_message_of_its_own(void **state)
         const char *line, *said;
     } wrong[] = {
         {"a slots=0", "hosts:1: slots=0: must be a number from 1 to 1024"},
-        {"a slots=2x", "slots=2x: a number"},
-        {"a slots=", "slots=: a number"},
+        {"a slots=2x", "slots=2x: must be a number"},
+        {"a slots=", "slots=: must be a number"},
         {"a slots=2 slots=3", "slots= is given twice"},
         {"a role=PS", "role=PS: must be ps, worker, chief or evaluator"},
         {"a ports=5000", "ports=5000: must be a range of ports"},
-        {"a ports=5009-5000", "ports=5009-5000: a range"},
-        {"a ports=0-10", "ports=0-10: a range"},
-        {"a ports=1-65536", "ports=1-65536: a range"},
-        {"a ports=1-2-3", "ports=1-2-3: a range"},
+        {"a ports=5009-5000", "ports=5009-5000: must be a range"},
+        {"a ports=0-10", "ports=0-10: must be a range"},
+        {"a ports=1-65536", "ports=1-65536: must be a range"},
+        {"a ports=1-2-3", "ports=1-2-3: must be a range"},
         {"a workdir=here", "workdir=here: must be an absolute path"},
         {"a slot=2", "'slot=2': did you mean slots=?"},
         {"a nonsense", "'nonsense': allowed: slots=N"},
-        {"slots=2", "'slots=2': a line begins with the host"},
+        {"slots=2", "'slots=2': a line must begin with the host"},
         {"-oProxyCommand=x", "must not begin with '-'"},
-        {"a:22", "'a:22': ports are given by ports=LO-HI"},
+        {"a:22", "'a:22': give ports as ports=LO-HI"},
         {"a/b", "'a/b': its host is neither a name nor an IP address"},
         {"@a", "'@a': write it as user@host"},
         {"me@", "'me@': the host is missing"},
@@ -123,7 +123,7 @@ static void a_file_without_hosts_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(parse("# none\n  \n"), ERR_INPUT);
-    assert_problem(0, "hosts: it names no host");
+    assert_problem(0, "hosts: the file names no host");
     (void)teardown(NULL);
     assert_int_equal(hosts_load(&hosts, "/nowhere/hosts", &problems), ERR_INPUT);
     assert_problem(0, "/nowhere/hosts");
@@ -180,8 +180,9 @@ static void who_finds_no_place_is_named(void **state)
     (void)state;
     refused("a slots=1\nb slots=2", roles(2, 0, 2),
             "hosts: only 1 of 2 worker processes have a slot; add slots or hosts");
-    refused("a role=ps slots=1\nb", roles(2, 0, 1), "hosts: 1 of 2 ps processes have a slot");
-    refused("a role=ps", roles(1, 0, 1), "hosts: no line accepts a worker: every line has another role");
+    refused("a role=ps slots=1\nb", roles(2, 0, 1), "hosts: only 1 of 2 ps processes have a slot");
+    refused("a role=ps", roles(1, 0, 1),
+            "hosts: no line accepts a worker: every line has another role");
     refused("a\nb role=chief", roles(1, 0, 1),
             "hosts:2: role=chief, but the job has no chief of its own; give --chief");
 }

@@ -1,4 +1,4 @@
-/* The supervisor's rules; they are those of a TFJob's ExitCode policy. Pure: exits and steps come in, verdicts go out.
+/* The supervisor's rules, the same as in a TFJob's ExitCode policy. Pure: exits and steps come in, verdicts go out.
  *
  *   exit 0                     the process is done. After the chief is done, no process is restarted.
  *   exit 1 to 127              the job ends with this code (the first one counts).

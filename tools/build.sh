@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: the builds, each in a folder of its own.
+# Part of ./gradwire: the builds, each in a folder of its own.
 
 build_dir() { # BUILD
     case $1 in
@@ -19,7 +19,7 @@ build_configure() { # BUILD DIR
     quietly "$2/log/cmake.log" cmake -S "$ROOT" -B "$2" -G Ninja "${flags[@]}"
 }
 
-# One build of a folder at a time; the second finds everything done.
+# Only one build of a directory runs at a time; a second one waits, and then finds everything built.
 build() { # BUILD [TARGET]...
     local kind=$1 dir
     dir=$(build_dir "$kind")

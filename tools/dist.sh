@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: dist.
+# Part of ./gradwire: dist.
 
-# A tarball of the last commit. The same commit gives the same bytes, whoever makes it, and when.
+# Make a tarball of the last commit. The same commit gives the same bytes for every user and at any time.
 dist() {
     local version name file
     [[ $# -eq 0 ]] || die 2 "dist: '$1' is not known; it takes no arguments"

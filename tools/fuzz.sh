@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: fuzz.
+# Part of ./gradwire: fuzz.
 
 fuzz_run() { # NAME SECONDS SEED; seed 0: libFuzzer draws one
     local dir=$ROOT/build/fuzz corpus=$ROOT/build/fuzz/corpus/$1

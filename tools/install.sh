@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: install.
+# Part of ./gradwire: install.
 
 install_help() {
     cat <<'HELP'
@@ -39,7 +39,7 @@ install_parse() { # sets prefix
     prefix=$(realpath -ms "$prefix")
 }
 
-# A folder that is there and may be written to, or can be made.
+# Succeeds if the directory exists and is writable, or can be created.
 install_may_write() { # FOLDER
     local at=$1
     while [[ ! -e $at ]]; do at=$(dirname "$at"); done
@@ -48,7 +48,7 @@ install_may_write() { # FOLDER
     fi
 }
 
-# As root for the user who has the build, or else the source tree: it can be built without sudo afterwards.
+# As root, build as the owner of the build directory, or else of the source tree, who can then build again without sudo.
 install_build() {
     local owner group
     read -r owner group < <(stat -c '%u %g' "$ROOT/build" 2>/dev/null || stat -c '%u %g' "$ROOT")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: lint.
+# Part of ./gradwire: lint.
 
 lint_format() {
     in_git ls-files -z -- '*.c' '*.h' '*.cc' | (cd "$ROOT" && xargs -0r clang-format --dry-run -Werror)
@@ -19,7 +19,7 @@ lint_shell() {
     shell_files 2>/dev/null | (cd "$ROOT" && xargs -0r shellcheck)
 }
 
-# gcc warns of some things only where it optimizes. A release build with GRADWIRE_WERROR=ON, as CI makes it, has done that.
+# gcc gives some warnings only when it optimizes. A release build with GRADWIRE_WERROR=ON, as in CI, has done that.
 lint_gcc() {
     local dir=$ROOT/build
     if ! grep -qs '^GRADWIRE_WERROR:BOOL=ON' "$dir/CMakeCache.txt"; then
@@ -29,7 +29,8 @@ lint_gcc() {
     ninja -C "$dir" --quiet
 }
 
-# Its warnings alone: nothing is made. Assertions are off, so that it sees what is used by them alone; gcc has them on.
+# clang compiles for its warnings only, without output files. Assertions are off, so that it warns of variables that only
+# assertions use; gcc has assertions on.
 lint_clang() {
     local dir=$ROOT/build/lint-clang
     CC=clang CXX=clang++ cmake -S "$ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DGRADWIRE_WERROR=ON -DGRADWIRE_ASSERTIONS=OFF \
@@ -39,13 +40,13 @@ lint_clang() {
         ninja -C "$dir" --quiet
 }
 
-# No path of the machine where somebody wrote it: such a file works there only.
+# No file contains a path of the machine on which it was written: the file would work only there.
 lint_paths() {
     local homes='(^|[^[:alnum:]_./-])/(home|root|Users|work|workspace)/[[:alnum:]]'
     ! in_git grep -nIE "$homes" -- . && ! in_git grep -nIF "$ROOT/" -- .
 }
 
-# The rules of the house, and a look that each of them can still be broken.
+# The rules of the house, and a test that each rule still finds violations.
 lint_house() {
     python3 "$ROOT/tests/lint/house_test.py" && python3 "$ROOT/tests/lint/house.py" &&
         python3 "$ROOT/tests/lint/adding.py" && python3 "$ROOT/tests/lint/same_objects_test.py"

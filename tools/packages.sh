@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: the packages that the build and its checks want, as the machine's package manager names them.
+# Part of ./gradwire: the packages that the build and its checks need, by the names of the machine's package manager.
 #
 # Tried on Debian 12 and 13. Not tried: Ubuntu, which has Debian's names, and Fedora.
 
@@ -13,7 +13,7 @@ packages_manager() {
     fi
 }
 
-# The names of a group, one a line. Of A|B one is enough; the first that the package manager has is installed.
+# Print the names of a group, one per line. A|B means that one of them suffices; the first available one is installed.
 packages_debian() { # GROUP
     local -a names=()
     case $1 in
@@ -75,7 +75,7 @@ package_exists() { # NAME
     esac
 }
 
-# The first of A|B for which the command holds; 1: for none.
+# Print the first of A|B for which the command succeeds. Returns 1 if there is none.
 package_first() { # A|B COMMAND
     local name
     local -a names
@@ -96,7 +96,7 @@ packages_missing() { # WANTED...
     done
 }
 
-# Install what the package manager has of these; name the rest.
+# Install those packages that the package manager has, and print the names of the others.
 packages_install() { # WANTED...
     local wanted name manager update=
     local -a as_root=() names=() install=(apt-get install -y --no-install-recommends)
@@ -120,7 +120,7 @@ packages_install() { # WANTED...
     quietly "$ROOT/build/log/$manager-install.log" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "${names[@]}"
 }
 
-# Packages that are there are found in no time: a stamp newer than the package manager's own list.
+# If all packages were installed before, return immediately: a stamp file is then newer than the package manager's list.
 packages_need() { # GROUP...
     local stamp=$ROOT/build/log/packages-$*.ok list=/var/lib/dpkg/status manager
     local names

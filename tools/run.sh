@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: how the others run commands.
+# Part of ./gradwire: functions that run commands.
 
-# Run a command with its output in a log, which is shown only if it fails.
+# Run a command and write its output to a log, which is printed only if the command fails.
 quietly() { # LOG COMMAND...
     local log=$1
     shift

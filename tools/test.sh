@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One of ./gradwire's files: test, bench, mutate.
+# Part of ./gradwire: test, bench, mutate.
 
 GROUPS_ALL=(unit sim wire train e2e k8s)
 GROUPS_MORE=(operator containers kernel_tls pages) # only when asked for by name
@@ -43,20 +43,21 @@ test_labels() {
     )
 }
 
-# Sanitizers place their shadow memory where some kernels' address randomization puts libraries.
+# Sanitizers need fixed addresses for their shadow memory; with some kernels address randomization puts libraries there.
 test_wrapper() {
     if [[ $TEST_BUILD == [at]san ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
         printf '%s\n' setarch "$(uname -m)" -R
     fi
 }
 
-# The operator's code: by Go, some minutes for the first time; it says what it does. Without Go its tests skip.
+# Build the training operator's code with Go. The first time takes some minutes, with messages. Without Go its tests skip.
 test_operator_build() { # DIR
     GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/operator/build.py" ||
         die 1 "test operator: the operator's code does not build"
 }
 
-# The group wants an image: GRADWIRE_IMAGE_STORAGE's, or one of this build's programs. It is left out where none can be had.
+# The group needs an image: that of GRADWIRE_IMAGE_STORAGE, or one made from this build's programs. Without an image the group
+# is skipped.
 test_containers() { # DIR
     local code=0 group
     local -a others=()

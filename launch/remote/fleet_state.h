@@ -46,7 +46,7 @@ struct remote_place {
     struct remote *remote;
     uint32_t index; /* index in the crew */
     uint16_t port;  /* 0: not bound yet */
-    bool sent;      /* the runner was told to start it */
+    bool sent;      /* the start request was sent to the runner */
     int log_fd;     /* -1: closed */
 };
 

@@ -62,7 +62,7 @@ struct runner {
     struct ward *ward; /* RUNNER_PROCESSES_MAX of them */
     uint32_t n;        /* 1 + the highest process number so far */
     struct event *child, *term, *check;
-    int64_t grace_ms, ending_ms; /* ending_ms 0: no process was told to end */
+    int64_t grace_ms, ending_ms; /* ending_ms 0: SIGTERM was not sent yet */
     bool killed;
     char lock[PATH_MAX];
 };

@@ -54,7 +54,7 @@ void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, siz
     }
 }
 
-/* Add a withheld gradient e to the last update, which used g alone. With momentum the results are those of
+/* Add a withheld gradient e to the last update, which used g alone. With momentum the result equals
  * v = m v - lr (g + e) and w + v; with nesterov w + m v - lr (g + e). */
 static void add_remainder(float *w, float *v, const float *mean, float lr, float momentum,
                           bool nesterov, size_t n)

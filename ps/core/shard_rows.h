@@ -14,8 +14,7 @@ struct shard_beside {
 
 struct shard_rows {
     bool on;
-    bool
-        before_there; /* steps: the rows set aside are those of step - 1, and no row of step + 1 is made */
+    bool before_there; /* steps: rows of step - 1 are set aside, and no row of step + 1 is made */
     struct row_tables tables;
     struct row_load *load; /* while a cut is being read */
     struct shard_beside beside;
@@ -46,7 +45,7 @@ void shard_rows_advance(struct shard *s); /* a step is made, or a batch resolved
 
 /* A push's sections, one per part. */
 struct shard_sections {
-    const float *at[ROW_PARTS]; /* at[i] is that of part first_part + i */
+    const float *at[ROW_PARTS]; /* at[i]: the section of part first_part + i */
     struct buffer *held;        /* owns their memory; the caller holds a reference */
 };
 /* Errors: ERR_PROTO the body does not fit its head; ERR_NOMEM. On error *out owns nothing. */

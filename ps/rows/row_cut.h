@@ -1,5 +1,5 @@
-/* Copies the rows of a cut, piece by piece, while training continues. Each row is copied as it was when the cut began. The
- * order is that of a checkpoint: (bucket, table, mixed key). Pure.
+/* Copies the rows of a cut, piece by piece, while training continues. Each row is copied as it was when the cut began, in
+ * the order of a checkpoint: (bucket, table, mixed key). Pure.
  *
  * A row's stamp tells if the row has changed since: a row with a stamp up to the cut's clock has not. Before a row changes or
  * is removed, a copy of it is kept if the cut has not copied it yet (row_kept.h). A row with a later stamp is not copied from

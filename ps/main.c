@@ -133,7 +133,7 @@ static int run(struct process *p)
         return wrong(err, &e);
     int exit_code = live(p, look_back(p));
     while (exit_code == SERVER_RESTS) {
-        signals_last_words(p->flags.termination_message, "told to go: the job is done");
+        signals_last_words(p->flags.termination_message, "asked to stop: the job is done");
         if (p->flags.waits)
             err = load_job_again(p, &e);
         if (err)
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     signals_init();
     flags_parse("ps", argc, argv);
     flags_process(&process.flags);
-    signals_last_words(process.flags.termination_message, "told to go before training began");
+    signals_last_words(process.flags.termination_message, "asked to stop before training began");
     cgroup_set_root(process.flags.cgroup_root);
     if (process.flags.log_json)
         log_json();

@@ -347,7 +347,7 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
         s->leases = 0;
     (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
-        log_info("generation %" PRIu64 ": going on from cut %" PRIu64, s->generation.number,
+        log_info("generation %" PRIu64 ": resuming from checkpoint %" PRIu64, s->generation.number,
                  (uint64_t)m->cut);
     else
         log_info("generation %" PRIu64 ": %s", s->generation.number,
@@ -364,7 +364,7 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
         on_enter(s, (const Gradwire__Enter *)m);
         return ERR_OK;
     case FRAME_LEAVE:
-        log_info("told to go: a cut with all that was learned is published");
+        log_info("asked to stop: a checkpoint with everything learned is published");
         end(s, 143);
         return ERR_OK;
     case FRAME_FENCE:
@@ -513,8 +513,8 @@ static void on_snapshot(struct server *s, uint32_t thread, const struct shard_sn
     grace_say(&s->grace, text, sizeof text);
     bool is_short = !grace_suffices(&s->grace);
     if (is_short && !s->said_short)
-        log_warn("%s: on SIGTERM it will not begin one, and the last published checkpoint stands; "
-                 "give it more (timeouts.grace_s, terminationGracePeriodSeconds)",
+        log_warn("%s: on SIGTERM it would not begin one, and the last published checkpoint would "
+                 "remain; allow more time (timeouts.grace_s, terminationGracePeriodSeconds)",
                  text);
     else if (!is_short && s->said_short)
         log_info("%s: it now suffices", text);
@@ -551,7 +551,7 @@ static void on_signal(int number, void *arg)
     if (life_is[before].stopping) /* the exit code is already decided */
         return;
     if (life_is[before].told) {
-        log_warn("told to go twice: leaving at once");
+        log_warn("asked to stop twice: exiting immediately");
         end(s, 143);
         return;
     }
@@ -559,18 +559,20 @@ static void on_signal(int number, void *arg)
     if (!life_is[before].entered) {
         /* a job that stopped early can be continued, and needs this ps then */
         bool over = life_is[before].done && (s->config->waits || s->config->ending == ENDING_DONE);
-        log_info(over ? "told to go: the job is done" : "told to go before training began");
+        log_info(over ? "asked to stop: the job is done" : "asked to stop before training began");
         end(s, over ? 0 : 143);
         return;
     }
     if (!grace_suffices(&s->grace)) {
         char text[240];
         grace_say(&s->grace, text, sizeof text);
-        log_warn("told to go: %s: none is begun, and the last published checkpoint stands", text);
+        log_warn(
+            "asked to stop: %s: no snapshot is begun, and the last published checkpoint remains",
+            text);
         end(s, 143);
         return;
     }
-    log_info("told to go: asking the chief for a cut");
+    log_info("asked to stop: requesting a checkpoint from the chief");
     if (s->chief) {
         Gradwire__Going m = GRADWIRE__GOING__INIT;
         msg_send(s->chief->conn, FRAME_GOING, &m.base, NULL, 0);
@@ -580,10 +582,10 @@ static void on_signal(int number, void *arg)
 static void check_going(struct server *s, int64_t now)
 {
     if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS && now - s->told_ms > GOING_ALONE_MS) {
-        log_warn("told to go, and the chief is not there: what stands is the last published cut");
+        log_warn("asked to stop, but no chief is connected: the last published checkpoint remains");
         end(s, 143);
     } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
-        log_warn("the grace of %u s ended before a cut was published", s->grace.allowed_s);
+        log_warn("the grace of %u s ended before a checkpoint was published", s->grace.allowed_s);
         end(s, 143);
     }
 }
@@ -616,11 +618,11 @@ static void check_rest(struct server *s, int64_t now)
     if (s->config->waits && life_is[s->life].rests)
         return;
     if (s->config->waits && away_ms > start_ms) {
-        log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
+        log_info("no chief for %u s (timeouts.start_s): idle until one connects (--when_done=wait)",
                  s->config->job->timeouts.start_s);
         s->life = life_next(s->life, LIFE_ALONE);
     } else if (life_is[s->life].done && away_ms > bound_ms) {
-        log_info("the job is done, and no chief has come to train on");
+        log_info("the job is done, and no chief has connected to continue training");
         end(s, 0);
     } else if (!life_is[s->life].done ||
                !*s->config->linger_s) { /* otherwise it stays for linger_s */
@@ -769,7 +771,7 @@ int server_run(const struct server_config *config)
         return 138; /* out of memory, threads or descriptors: a restart can help */
     }
     if (life_is[s->life].done)
-        log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
+        log_info(config->waits ? "idle until a chief connects (--when_done=wait)"
                                : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
     if (err) {

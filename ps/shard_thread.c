@@ -561,7 +561,7 @@ static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
     t->remote = m->store == STORE_CHIEF ||
                 (m->store == STORE_AUTO && m->store_token[0] && access(path, F_OK) != 0);
     if (t->remote && !was && t->thread == 0)
-        log_info("checkpoints are the chief's to write: %s is not its storage%s", t->checkpoints,
+        log_info("the chief writes the checkpoints: %s is not on its storage%s", t->checkpoints,
                  m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
 }
 

@@ -331,7 +331,7 @@ static void look_again(struct process *p)
     manifest_close(&m);
 }
 
-/* Wait, holding nothing, until a chief calls, which *calls says, or until it is told to go. */
+/* Wait, holding nothing, until a chief calls, which *calls says, or until it is asked to stop. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
     interim_end(&p->interim);
@@ -344,7 +344,7 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     if (*calls)
         log_info("a chief is there, with generation %" PRIu64, p->over.generation);
     else
-        log_info("told to go: %s",
+        log_info("asked to stop: %s",
                  p->rests == STATE_DONE ? "the job is done" : "no chief has come");
     if (!*calls && p->rests == STATE_IDLE)
         p->result.exit_code = 143;
@@ -471,9 +471,9 @@ static int work(struct process *p)
         return wrong(err, &e);
     int exit_code = attend(p);
     while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING) {
-        signals_last_words(p->flags.termination_message, p->rests == STATE_DONE
-                                                             ? "told to go: the job is done"
-                                                             : "told to go: no chief has come");
+        signals_last_words(p->flags.termination_message,
+                           p->rests == STATE_DONE ? "asked to stop: the job is done"
+                                                  : "asked to stop: no chief has connected");
         exit_code = attend(p);
     }
     cluster_close(&p->cluster);

@@ -22,7 +22,7 @@
 #include "worker/model/model.h"
 #include "worker/taught/taught.h"
 
-#define PROCESS_BEFORE_TRAINING "told to go before training began"
+#define PROCESS_BEFORE_TRAINING "asked to stop before training began"
 
 struct process {
     struct flags flags;

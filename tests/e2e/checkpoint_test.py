@@ -44,7 +44,7 @@ class CheckpointTest(TrainCase):
 
     def goes_on_from(self, number, want, said=None):
         job = self.launch("--ps=1", "--workers=3", keys=KEYS).wait()
-        self.assertIn(f"going on from cut {number} ", job.log("worker-0"))
+        self.assertIn(f"resuming from checkpoint {number} ", job.log("worker-0"))
         if said:
             self.assertIn(said, job.log("worker-0"))
         self.assertEqual(job.summary()["digest"], want, job.logs())
@@ -123,7 +123,7 @@ class CheckpointTest(TrainCase):
         _, cuts = self.stopped()
         job = self.launch(keys=KEYS).wait()
         per_epoch = job.summary()["steps"] // 4
-        said = re.search(r"going on from checkpoint (\d+): epoch (\d)/4, after step (\d+)/(\d+) \(step (\d+) in all\)",
+        said = re.search(r"resuming from checkpoint (\d+): epoch (\d)/4, after step (\d+)/(\d+) \(step (\d+) in all\)",
                          job.stderr())
         self.assertTrue(said, job.stderr())
         cut, epoch, at, of, step = map(int, said.groups())
@@ -152,7 +152,7 @@ class CheckpointTest(TrainCase):
         job.wait(143)
         job = self.launch(keys={**KEYS, "training.epochs": 1}).wait()
         self.assertIn("nothing was trained: training.epochs asks for 1, and checkpoint ", job.stderr())
-        self.assertNotIn("going on from checkpoint", job.stderr())
+        self.assertNotIn("resuming from checkpoint", job.stderr())
 
     def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
         job = self.launch(*slow(0.4), keys={"training.epochs": 100000})  # 500 steps take 200 s
@@ -162,8 +162,8 @@ class CheckpointTest(TrainCase):
         job.until_cut(3)
         job.kill("ps-0")
         lived = job.cuts()
-        job.until_said("worker-0", "generation 2: going on from cut ")
-        cut, step = map(int, re.search(r"going on from cut (\d+) \(step (\d+)\)", job.log("worker-0")).groups())
+        job.until_said("worker-0", "generation 2: resuming from checkpoint ")
+        cut, step = map(int, re.search(r"resuming from checkpoint (\d+) \(step (\d+)\)", job.log("worker-0")).groups())
         self.assertGreaterEqual(cut, lived[-1])
         self.assertTrue(0 < step < 500, step)
         job.until_cut(cut + 2)
@@ -173,7 +173,7 @@ class CheckpointTest(TrainCase):
         for cut in job.cuts()[1:]:
             self.cut(cut).rename(self.tmp / str(cut))
         job = self.launch(keys={"training.epochs": 1}).wait()
-        self.assertIn("going on from cut 0 ", job.log("worker-0"))
+        self.assertIn("resuming from checkpoint 0 ", job.log("worker-0"))
 
     def test_fresh_starts_anew(self):
         self.stopped()

@@ -139,7 +139,7 @@ class NanTest(TrainCase):
         s = job.summary()
         self.assertEqual(s["digest"], want, job.logs())
         self.assertEqual((s["batches"]["recoveries"], s["batches"]["rejected"], s["restarts"]), (1, 1, 0))
-        self.assertIn("going on from cut", job.log("worker-0"))
+        self.assertRegex(job.log("worker-0"), r"generation \d+: resuming from checkpoint \d+")
         self.assertEqual(len(self.journal()), 1)
         self.assertIn(f"recovered batch {at} ", self.journal()[0])
 

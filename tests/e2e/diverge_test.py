@@ -147,7 +147,7 @@ training: {epochs: 1, batch_size: 8, microbatches: 2}
                 self.assertIsNotNone(s["train"]["loss"])
                 self.assertFalse((out / "model").exists())
                 again = self.train("--ps=2", "--workers=1", job=self.job, out=out, keys={"training.update": update})
-                self.assertIn("going on from cut 0", again.log("worker-0"))
+                self.assertIn("resuming from checkpoint 0", again.log("worker-0"))
                 self.assertTrue((out / "model/weights.safetensors").exists())
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")

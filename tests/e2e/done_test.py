@@ -97,7 +97,7 @@ class DoneTest(TrainCase):
         for p in stay:
             self.until_state(p, "done")
             self.end(p, 0)
-            self.assertIn("told to go: the job is done", p.log())
+            self.assertIn("asked to stop: the job is done", p.log())
 
     def test_who_is_started_again_does_not_train_again(self):
         for p in [self.start("ps", 0), self.start("ps", 1), self.start("worker", 1), self.start("worker", 0)][::-1]:
@@ -164,11 +164,11 @@ class DoneTest(TrainCase):
         worker = self.start("worker", 1, WAIT, out=own)
         self.until_state(worker, "done")
         self.assertIn("ps 0 says that the job is done", worker.log())
-        worker.until_said("idle until a chief comes")  # and takes signals again
+        worker.until_said("idle until a chief connects")  # and takes signals again
         self.end(worker, 0)
         # One that would not stay leaves as a ps does, and with 0: nothing failed.
         worker = self.start("worker", 1, "--set=timeouts.start_s=1", out=own).wait(0)
-        self.assertIn("the job is done, and no chief has come to train on", worker.last_line())
+        self.assertIn("the job is done, and no chief has connected to continue training", worker.last_line())
         # Told to go meanwhile it does not wait the rest, and nothing failed either.
         worker = self.start("worker", 1, out=own)
         worker.until_said("ps 0 says that the job is done")
@@ -290,7 +290,7 @@ class DoneTest(TrainCase):
         for p, job, said in stay.values():
             self.until(lambda p=p: f"it reads its job again\n{p.log()}", lambda job=job: reads(job))
             self.end(p, 143)
-            self.assertEqual(said.read_text(), "told to go: the job is done")
+            self.assertEqual(said.read_text(), "asked to stop: the job is done")
 
     def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]
@@ -304,8 +304,8 @@ class DoneTest(TrainCase):
         cuts = self.out / "checkpoints"
         self.until("cut 0 is published", lambda: (cuts / "cut-0000000000/manifest.gw").exists())
         self.end(slow, 143)
-        self.assertIn(f"told to go: a snapshot of its 0.6 MiB takes about {took[1]} s", slow.last_line())  # so the pod says it
-        self.assertIn("the last published checkpoint stands", slow.last_line())
+        self.assertIn(f"asked to stop: a snapshot of its 0.6 MiB takes about {took[1]} s", slow.last_line())  # so the pod says it
+        self.assertIn("the last published checkpoint remains", slow.last_line())
         self.end(chief, 143)
         self.assertEqual([cut.name for cut in cuts.iterdir() if cut.is_dir()], ["cut-0000000000"])
         self.assertNotIn("a snapshot of", fast.log())
@@ -337,10 +337,10 @@ class ToldToGoTest(ToldToGoCase):
     def test_without_a_cut_it_leaves_before_it_is_killed(self):
         self.ps.wait(143)
         said = self.ps.log()
-        self.assertIn("the grace of 3 s ended before a cut was published", said)
+        self.assertIn("the grace of 3 s ended before a checkpoint was published", said)
         # By its own clock a second is left (unit/grace_test), of which a loaded machine may take more; the job's grace is longer.
         told, left = (datetime.datetime.fromisoformat(next(line for line in said.splitlines() if words in line).split()[0].rstrip("Z"))
-                      for words in ("told to go", "the grace of 3 s ended"))
+                      for words in ("asked to stop", "the grace of 3 s ended"))
         self.assertLess((left - told).total_seconds(), 20, said)
 
 

@@ -276,9 +276,9 @@ class ApartTest(NightsCase, HandCase):
                       "model.input.shape is [9]", worker.log())
         self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
         late = self.worker(1, {"timeouts.start_s": 5}).wait(0)
-        self.assertIn("the job is done, and no chief has come to train on", late.last_line())
+        self.assertIn("the job is done, and no chief has connected to continue training", late.last_line())
         stays = self.worker(1, {}, "--when_done=wait")
-        stays.until_said("idle until a chief comes")
+        stays.until_said("idle until a chief connects")
         stays.process.terminate()
         stays.wait(0)
         early = self.worker(1, {"training.epochs": 2})  # it waits for the chief that trains on

@@ -304,7 +304,7 @@ class HandTest(HandCase):
         for p in (*ps, *workers):
             p.wait(143)
             self.assertNotIn("the grace of", p.log())
-        self.assertIn("a cut with all that was learned is published", ps[0].log())
+        self.assertIn("a checkpoint with everything learned is published", ps[0].log())
         ps, workers, _, _ = self.cluster(1, 3, keys=keys)
         self.assertEqual(self.all_done(*workers, *ps)["digest"], self.undisturbed(keys=keys))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
-"""Processes that share no storage, each with a folder of its own: checkpoints are the chief's to write and to serve."""
+"""Processes that share no storage, each with a folder of its own: the chief writes and serves the checkpoints."""
 import pathlib
 import shutil
 import signal
@@ -49,7 +49,7 @@ class StoreTest(HandCase):
         ps, workers, _ = self.apart(2, 2)
         s = self.all_done(*workers, *ps)
         self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
-        self.assertIn("checkpoints are the chief's to write", ps[0].log())
+        self.assertIn("the chief writes the checkpoints", ps[0].log())
         self.nothing_stays(2)
         resumed = self.train("--ps=3", keys={**KEYS, "training.epochs": 7})  # on the chief's host alone
         self.assertEqual(resumed.summary()["digest"], self.undisturbed(keys={**KEYS, "training.epochs": 7}))
@@ -63,7 +63,7 @@ class StoreTest(HandCase):
         ps[1] = start_ps(1)
         s = self.all_done(*workers, *ps)
         self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
-        self.assertIn("going on from cut", ps[1].log())
+        self.assertIn("resuming from checkpoint", ps[1].log())
         self.nothing_stays(2)
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")

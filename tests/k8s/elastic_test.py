@@ -66,10 +66,10 @@ class ElasticTest(Case):
         """The chief ends the job, and everybody with it."""
         self.ends("chief-0", 0)
         for pod in [pod for pod, process in self.running.items() if process.poll() is None]:
-            self.until(lambda: f"{pod} stays\n{self.log(pod)}", lambda: "idle until a chief comes" in self.log(pod))
+            self.until(lambda: f"{pod} stays\n{self.log(pod)}", lambda: "idle until a chief connects" in self.log(pod))
             self.running[pod].send_signal(signal.SIGTERM)
             self.ends(pod, 0)
-            self.assertIn("told to go: the job is done", self.log(pod))
+            self.assertIn("asked to stop: the job is done", self.log(pod))
         summary = self.summary()
         self.assertEqual((summary["status"], summary["exact"]), ("done", True))
         self.assertEqual(summary["batches"]["applied_min"], summary["batches"]["dealt"])

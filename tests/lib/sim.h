@@ -466,7 +466,7 @@ struct sim_seen {
     uint64_t joins;             /* ssp: first entries where others are beyond the first clock */
     uint64_t gone;              /* ssp: live clocks that a shard dropped */
     uint64_t freed;             /* and gated reads that went on by that */
-    uint64_t deaths, leaves;    /* workers: killed, told to go */
+    uint64_t deaths, leaves;    /* workers: killed, asked to stop */
     uint64_t old;               /* pushes of a generation that was over, each refused */
     uint64_t recomputed;        /* chunks: with delay compensation or a rate by staleness */
     uint64_t stale;             /* of these with others' updates since the worker's read */

@@ -22,14 +22,14 @@ static void a_job_that_goes_on_is_told_from_where(void **state)
     struct manifest m = {.cut = 5, .step = 90};
     assert_true(resume_words(text, &m, &job, 40));
     assert_string_equal(text,
-                        "going on from checkpoint 5: epoch 3/4, after step 10/40 (step 90 in all)");
+                        "resuming from checkpoint 5: epoch 3/4, after step 10/40 (step 90 in all)");
     m.redo.there =
         true; /* three extra steps: the epoch began later than by the count of its batches */
     m.redo.epoch = 2;
     m.redo.begin = 83;
     assert_true(resume_words(text, &m, &job, 40));
     assert_string_equal(text,
-                        "going on from checkpoint 5: epoch 3/4, after step 7/40 (step 90 in all)");
+                        "resuming from checkpoint 5: epoch 3/4, after step 7/40 (step 90 in all)");
 }
 
 static void a_job_that_has_its_epochs_is_told_why_nothing_was_trained_and_what_to_do(void **state)

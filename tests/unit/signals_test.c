@@ -57,10 +57,10 @@ static void who_leaves_at_once_says_why(void **state)
     const char *before = "what a life before has left, which is longer";
     assert_int_equal(write(fd, before, strlen(before)), (ssize_t)strlen(before));
     signals_last_words(path, "of the start");
-    signals_last_words(path, "told to go");
+    signals_last_words(path, "asked to stop");
     assert_int_equal(end_of(SIGTERM, false), 143);
-    assert_int_equal(pread(fd, said, sizeof said - 1, 0), strlen("told to go"));
-    assert_string_equal(said, "told to go");
+    assert_int_equal(pread(fd, said, sizeof said - 1, 0), strlen("asked to stop"));
+    assert_string_equal(said, "asked to stop");
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(end_of(SIGTERM, true), 7);
     assert_int_equal(pread(fd, said, sizeof said, 0), 0);

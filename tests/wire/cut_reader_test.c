@@ -303,7 +303,7 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {WELCOMES, ERR_PROTO, "the chief does not serve what cuts say of rows"},
         {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
         {PS_0_REFUSES, ERR_REFUSED, "refuses for 3 s: of another house"},
-        {IS_OVER, ERR_STATE, "the job is done, and no chief has come to train on"},
+        {IS_OVER, ERR_STATE, "the job is done, and no chief has connected to continue training"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
         {CHANGES_ITS_SIZE, ERR_PROTO, "a piece of manifest.gw that was not asked for"},
         {SENDS_MORE, ERR_PROTO, "a piece of encoding.json that was not asked for"},

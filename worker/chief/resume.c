@@ -42,7 +42,7 @@ bool resume_words(char out[RESUME_WORDS_BYTES], const struct manifest *m, const 
     }
     uint64_t begin = m->redo.there ? m->redo.begin : epochs * per_epoch;
     (void)snprintf(out, RESUME_WORDS_BYTES,
-                   "going on from checkpoint %" PRIu64 ": epoch %" PRIu64 "/%" PRIu32
+                   "resuming from checkpoint %" PRIu64 ": epoch %" PRIu64 "/%" PRIu32
                    ", after step %" PRIu64 "/%" PRIu64 " (step %" PRIu64 " in all)",
                    m->cut, epochs + 1, job->training.epochs, m->step - begin, per_epoch, m->step);
     return true;

@@ -37,7 +37,8 @@ enum {
 
 enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: the final manifest is there */
 
-static const char NOBODY_TRAINS_ON[] = "the job is done, and no chief has come to train on";
+static const char NOBODY_TRAINS_ON[] =
+    "the job is done, and no chief has connected to continue training";
 
 struct chief_link {
     struct control *control;
@@ -458,7 +459,7 @@ static void chief_link_on_tick(void *role, int64_t now)
         leave_done(l, NOBODY_TRAINS_ON);
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
-        control_stop_train(l->control, 143, "told to go, and the chief is not there");
+        control_stop_train(l->control, 143, "asked to stop, but no chief is connected");
     } else if (in_vain) {
         end_hopeless(l, in_vain);
     } else if (l->parked) {

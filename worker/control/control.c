@@ -126,12 +126,12 @@ static void on_signal(int number, void *arg)
     (void)number;
     struct control *c = arg;
     if (c->going) {
-        control_stop_train(c, 143, "told to go twice: leaving at once");
+        control_stop_train(c, 143, "asked to stop twice: exiting immediately");
         return;
     }
     c->going = true;
     c->going_ms = clock_now_ms();
-    log_info("told to go");
+    log_info("asked to stop");
     c->ops->on_go(c->role, c->going_ms);
 }
 
@@ -146,7 +146,8 @@ static void on_tick(void *arg)
         (void)tls_look(tls_own(), now);
     uint32_t grace_s = c->config.job->timeouts.grace_s;
     if (c->going && !c->ended && now - c->going_ms > (int64_t)grace_s * 1000)
-        control_stop_train(c, 143, "the grace of %u s ended before a cut was published", grace_s);
+        control_stop_train(c, 143, "the grace of %u s ended before a checkpoint was published",
+                           grace_s);
 }
 
 static void *run(void *arg)

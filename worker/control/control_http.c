@@ -11,12 +11,12 @@
 #include "worker/control/meter.h"
 #include "worker/control/job_page.h"
 
-/* It listens, and it needs nobody for that. A worker that is not the chief, and that was told to go, is dialed by nobody
+/* It listens, and it needs nobody for that. A worker that is not the chief, and that was asked to stop, is dialed by nobody
  * any more; the chief is reached to its end. */
 static const char *on_not_ready(void *ctx)
 {
     const struct control *c = ctx;
-    return c->going && !c->config.cluster->is_chief ? "told to go: it leaves" : NULL;
+    return c->going && !c->config.cluster->is_chief ? "asked to stop" : NULL;
 }
 
 static enum process_state state_of(const char *waits_for)

@@ -170,7 +170,8 @@ static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
 
 static void end_done(struct fetch *f)
 {
-    end(f, err_set(f->e, ERR_STATE, "the job is done, and no chief has come to train on"));
+    end(f, err_set(f->e, ERR_STATE,
+                   "the job is done, and no chief has connected to continue training"));
 }
 
 static void end_without_ps(struct fetch *f)

@@ -163,7 +163,7 @@ enum err idle_wait(const struct job *job, const struct cluster *cluster, struct 
         return err_set(e, err, "no event loop: %s", err_str(err));
     err = start(&i, e);
     if (!err)
-        log_info("idle until a chief comes (--when_done=wait)");
+        log_info("idle until a chief connects (--when_done=wait)");
     if (!err && (err = loop_run(&i.loop)))
         (void)err_set(e, err, "the event loop failed: %s", err_str(err));
     stop(&i);

@@ -2,7 +2,7 @@
  *
  * Happy path: a lease -> pull -> compute a batch, the optimizer runs here -> after training.geo_every batches a round:
  * a part of what the parameters have moved goes to every shard, their newest come back and take the place of ours ->
- * compute ... Before a hold, when told to go, and when no lease is left a round is due, too.
+ * compute ... Before a hold, when asked to stop, and when no lease is left a round is due, too.
  * Paddle's rule keeps what a round leaves, and pushes a part of it with the next one, and all before a hold ("whole").
  * Failure modes: a connection breaks (the round is pushed again, it is added once), a new generation (what was not
  * pushed is lost; its batches are dealt again). */

@@ -238,7 +238,7 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
     if (type == FRAME_DONE)
         on_done(d, (const Gradwire__Done *)m);
     else if (session_may_leave(d->session))
-        driver_stop(d, 143, "told to go: the chief has taken back what was ours to do");
+        driver_stop(d, 143, "asked to stop: the chief has taken back this worker's batches");
 }
 
 static void say_hello(struct driver *d)
@@ -287,7 +287,7 @@ static void on_letter(void *arg, struct mail *m)
     case TRAIN_GO:
         session_go(d->session);
         if (session_phase(d->session) == SESSION_NEW)
-            driver_stop(d, 143, "told to go before training began");
+            driver_stop(d, 143, "asked to stop before training began");
         break;
     case TRAIN_STOP:
         driver_stop(d, (int)m->number, m->data ? m->data : "");
@@ -585,7 +585,7 @@ bool driver_next(struct driver *d, struct session_task *task)
         else
             wait_for_news(d);
     }
-    if (!d->accounted) /* told to go in the middle of it */
+    if (!d->accounted) /* asked to stop in the middle of it */
         close_account(d);
     return false;
 }

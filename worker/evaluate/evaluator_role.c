@@ -205,7 +205,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     return ERR_OK;
 }
 
-/* ERR_CLOSED: told to go in the middle of it. */
+/* ERR_CLOSED: asked to stop in the middle of it. */
 static enum err evaluate(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     double began_s = clock_now_s();
@@ -419,7 +419,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
     }
     *end = (struct evaluator_end){.told = atomic_load(&told) > 0, .encoding = v.other_encoding};
     if (end->told)
-        log_info("told to go");
+        log_info("asked to stop");
     http_thread_free(v.http.thread);
     events_free(v.events);
     disk_thread_close(&v.logs_disk);

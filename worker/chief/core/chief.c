@@ -162,7 +162,7 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
         generation_on_entered(c, (const Gradwire__Entered *)m);
     } else if (type == FRAME_GOING) {
         c->ps[ps].going = true;
-        chief_say(c, 0, "ps %u was told to go: taking a cut", ps);
+        chief_say(c, 0, "ps %u was asked to stop: writing a checkpoint", ps);
         cut_start(c, false);
     } else if (type == FRAME_STEP_REPORT) {
         if (c->mode->on_report)
@@ -329,7 +329,7 @@ void chief_go(struct chief *c, int64_t now_ms)
         return;
     c->going = true;
     if (c->phase < CHIEF_RUN && !c->entered)
-        chief_end(c, 143, "told to go before training began");
+        chief_end(c, 143, "asked to stop before training began");
     else if (c->phase == CHIEF_RUN)
         cut_start(c, false);
     check(c);
@@ -353,10 +353,11 @@ static void check_going_alone(struct chief *c)
 {
     for (uint32_t i = 0; c->going && i < c->config.ps; i++) {
         if (!c->ps[i].up && c->now_ms - c->ps[i].lost_ms > CHIEF_GOING_ALONE_MS) {
-            chief_say(c, 1,
-                      "told to go, and ps %u is not there: what stands is the last published cut",
-                      i);
-            chief_end(c, 143, "told to go: the last published cut stands");
+            chief_say(
+                c, 1,
+                "asked to stop, but ps %u is not connected: the last published checkpoint remains",
+                i);
+            chief_end(c, 143, "asked to stop: the last published checkpoint remains");
             return;
         }
     }

@@ -67,7 +67,7 @@ struct chief_io {
     void (*finish)(void *ctx);
     /* The final cut is published: model/ can be written. NULL: not needed. */
     void (*final)(void *ctx);
-    /* The job is over for this process: 0 done, 1 failed, 143 told to go. `text`: the reason of a failure. */
+    /* The job is over for this process: 0 done, 1 failed, 143 stopped on request. `text`: the reason of a failure. */
     void (*ended)(void *ctx, int exit_code, const char *text);
     /* A log line. */
     void (*say)(void *ctx, int is_warning, const char *text);

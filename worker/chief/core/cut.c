@@ -168,7 +168,7 @@ static void cut_failed(struct chief *c, const char *why)
     c->io->discard(c->ctx, c->cut.number);
     c->retry_ms = c->now_ms + CHIEF_CUT_RETRY_MS;
     if (c->going)
-        chief_end(c, 143, "told to go; the cut failed, the last published one stands");
+        chief_end(c, 143, "asked to stop; the checkpoint failed, the last published one remains");
     else if (final && ++c->cut.tries >= CHIEF_FINAL_CUT_TRIES)
         chief_fail(c, "the final checkpoint failed: %s", why);
     else if (final)

@@ -41,7 +41,7 @@ void finish_tick(struct chief *c)
     int64_t ms = c->now_ms - c->final_ms;
     if (c->going) {
         chief_end(c, 143,
-                  "told to go: the final checkpoint is published, the evaluator has not "
+                  "asked to stop: the final checkpoint is published, the evaluator has not "
                   "looked at it");
     } else if (ms > (int64_t)c->config.timeouts.evaluator_s * 1000) {
         chief_say(c, 1,
@@ -127,7 +127,7 @@ void finish_evaluated(struct chief *c)
         cut_start(c, true);
 }
 
-/* A cut is published that has all that was learned when they were told to go. */
+/* The published cut contains everything that was learned when the processes were asked to stop. */
 static void let_go(struct chief *c)
 {
     Gradwire__Leave m = GRADWIRE__LEAVE__INIT;

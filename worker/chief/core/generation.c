@@ -150,7 +150,8 @@ void generation_start(struct chief *c)
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].welcomed = c->worker[i].given = false;
     if (c->begins == BEGINS_RESTORE)
-        chief_say(c, 0, "generation %" PRIu64 ": going on from cut %" PRIu64 " (step %" PRIu64 ")",
+        chief_say(c, 0,
+                  "generation %" PRIu64 ": resuming from checkpoint %" PRIu64 " (step %" PRIu64 ")",
                   c->generation.number, c->base.cut, c->base.step);
     else
         chief_say(c, 0, "generation %" PRIu64 ": %s", c->generation.number,

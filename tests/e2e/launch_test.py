@@ -674,7 +674,7 @@ class LaunchTest(Case):
         self.assertEqual((self.out / "processes/ps-1.log").read_text().count("hello"), 2)
 
     def test_wrong_input_is_2_and_touches_nothing(self):
-        for flags, text in ((["--hosts", "x"], "--hosts x: No such file or directory; it names a file with a line for each host"),
+        for flags, text in ((["--hosts", "x"], "--hosts x: No such file or directory; give a file with one line for each host"),
                             (["--rsh", "x"], "--rsh wants --hosts=FILE as well"),
                             (["--ps", "0"], "--ps: '0' is not allowed; allowed: 1 to 256"),
                             (["--workers", "two"], "--workers: 'two' is not allowed"),

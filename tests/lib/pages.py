@@ -8,7 +8,7 @@
     ```console     the same, with all numbers, digests, dates and addresses masked
     ```LANG FILE   a file to write
     ```usage       a synopsis: not run; it has a placeholder, as DIR, [FLAG] or ...
-    ```log         lines of a log that this page's commands do not write: not compared
+    ```log         lines of a log that this page's commands do not write: not compared, but the words must be the programs'
     ```LANG        a fragment, of one of FRAGMENTS: not run
 
 A page with a line "<!-- continues: PAGE -->" runs in the directory in which PAGE, of the same directory of pages, has run.
@@ -141,6 +141,40 @@ def data(root=ROOT):
     return table(DATA, "page | file of the reader | file below $GRADWIRE_DATA", root)
 
 
+LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+JOINT = re.compile(r'"\s*(?:PRI[a-zA-Z0-9]+\s*)?"')
+CONVERSION = re.compile(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+WORDS = re.compile(r"[A-Za-z_.']*[A-Za-z]")
+PAIRS_MIN, ALIKE = 5, 0.5  # a line also has names of hosts and jobs, and is made of several texts
+
+
+def pairs(text):
+    """Each two adjacent words of a text. Words with digits do not count."""
+    words = WORDS.findall(re.sub(r"\S*\d\S*", " ", text))
+    return list(zip(words, words[1:]))
+
+
+def messages(root=ROOT):
+    """Each two adjacent words in the string literals of the programs."""
+    found = set()
+    for top in "common", "ps", "worker", "launch", "k8s":
+        for path in sorted((pathlib.Path(root) / top).rglob("*.c")):
+            for literal in LITERAL.findall(JOINT.sub("", path.read_text(errors="replace"))):
+                found.update(pairs(CONVERSION.sub(" ", literal.replace("\\n", " "))))
+    return found
+
+
+def stale_logs(found, root=ROOT):
+    """Lines of log blocks most of whose words no program writes: the message was changed."""
+    lines = [(f"{page}:{number}", pairs(line)) for page, (blocks, _) in found.items() for block in blocks if block.language == "log"
+             for number, line in enumerate(block.text.splitlines(), block.line + 1)]
+    known = messages(root) if lines else set()
+    for where, mine in lines:
+        missing = [pair for pair in mine if pair not in known]
+        if len(mine) >= PAIRS_MIN and len(missing) > ALIKE * len(mine):
+            yield f"{where}: no program writes this line: {', '.join(' '.join(pair) for pair in missing[:4])}"
+
+
 def check(root=ROOT):
     """The errors in the form of the pages and in the two tables, a line for each."""
     errors = []
@@ -151,6 +185,7 @@ def check(root=ROOT):
         errors += [f"{page}:{line}: {text}" for line, text in sorted([*bad, *form(blocks)])]
         errors += [f"{page}: it continues {before}, and no such page has commands" for before in continues(page, root)
                    if not any(block.is_run() for block in found.get(before, ([], []))[0])]
+    errors += stale_logs(found, root)
     for entry in left_out:
         blocks = [block for block in found.get(entry.page, ([], []))[0] if block.is_run()]
         if not any(entry.matches(block) for block in blocks):

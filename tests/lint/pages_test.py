@@ -91,6 +91,13 @@ class FormTest(unittest.TestCase):
         self.add("```usage\nls dir\n```\n```usage\nls dir [FLAG]\n```\n```usage\nls file...\n```\n")
         self.red("README.md:28: a usage block has a placeholder")
 
+    def test_a_line_of_a_log_that_no_program_writes(self):
+        self.write("worker/a.c", 'f("waiting %d s for %s, which is "\n  "connected" PRIu64 ", and does not answer\\n");\n')
+        self.add("```log\nstep 3: waiting 4 s for worker 1, which is connected, and does not answer\nshort\n```\n")
+        self.red()
+        self.add("```log\nshort\nit waits 4 s for worker 1, which has a connection, and is silent\n```\n")
+        self.red("README.md:30: no program writes this line: it waits, ")
+
     def test_a_file_elsewhere(self):
         self.add("```yaml /etc/x\n```\n```yaml ../x\n```\n```yaml a b\n```\n")
         self.red(*(f"README.md:{line}: {file}: a file's name" for line, file in ((28, "/etc/x"), (30, "../x"), (32, "a b"))))

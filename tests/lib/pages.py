@@ -145,7 +145,7 @@ LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 JOINT = re.compile(r'"\s*(?:PRI[a-zA-Z0-9]+\s*)?"')
 CONVERSION = re.compile(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 WORDS = re.compile(r"[A-Za-z_.']*[A-Za-z]")
-PAIRS_MIN, ALIKE = 5, 0.5  # a line also has names of hosts and jobs, and is made of several texts
+PAIRS_MIN, ALIKE = 6, 0.5  # a line also has names of hosts and jobs, and is made of several texts
 
 
 def pairs(text):

@@ -6,7 +6,8 @@ docstrings and of C's message strings (outside of tests, where they quote the pr
 
     headless   a sentence that begins with Who, Whom, Whose, What, Whoever or Whatever and is no question: a relative clause without
                a noun before it. A heading or a table's cell of a page may begin so ("What it costs").
-    phrases    the expressions of phrases.txt, which also says what to write instead
+    phrases    the expressions of phrases.txt, and in the user's pages those of phrases_pages.txt, which also say what to write
+               instead
 
     words.py [PATH]...   check these files and folders; without PATH, those of words_clean.txt
     words.py --all       check every file that git tracks
@@ -25,9 +26,10 @@ import tokenize
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PHRASES, CLEAN = "tests/lint/phrases.txt", "tests/lint/words_clean.txt"
-EXEMPT = (PHRASES, "tests/lint/words.py", "tests/lint/words_test.py",
+PHRASES, PAGE_PHRASES, CLEAN = "tests/lint/phrases.txt", "tests/lint/phrases_pages.txt", "tests/lint/words_clean.txt"
+EXEMPT = (PHRASES, PAGE_PHRASES, "tests/lint/words.py", "tests/lint/words_test.py",
           "docs/reference/glossary.md")  # they quote the words
+USER_PAGES = re.compile(r"(README|docs/(README|guides/(?!extend-gradwire).*|reference/.*)|examples/.*README|k8s/README)\.md")
 C_LIKE, HASH_LIKE = (".c", ".h", ".cc", ".proto", ".go", ".js"), (".sh", ".yaml", ".yml", ".cmake", ".tpl")
 HASH_NAMES = ("CMakeLists.txt", "Dockerfile")
 
@@ -236,10 +238,10 @@ def headless(paragraph):
         yield start, " ".join(text[start:].split()[:5])
 
 
-def read_phrases(root):
+def read_phrases(root, name=PHRASES):
     """(expression, what to write instead) of each line "regex | instead", and errors."""
     phrases, errors = [], []
-    with open(os.path.join(root, PHRASES), encoding="utf-8") as file:
+    with open(os.path.join(root, name), encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip() or line.startswith("#"):
                 continue
@@ -247,9 +249,9 @@ def read_phrases(root):
             try:
                 phrases.append((re.compile(expression.strip(), re.I), instead.strip()))
             except re.error as e:
-                errors.append(f"{PHRASES}:{number}: {e}")
+                errors.append(f"{name}:{number}: {e}")
             if not expression or not instead.strip():
-                errors.append(f"{PHRASES}:{number}: a line is: regex | what to write instead")
+                errors.append(f"{name}:{number}: a line is: regex | what to write instead")
     return phrases, errors
 
 
@@ -277,7 +279,8 @@ def clean_paths(root):
 
 
 def check(root, paths):
-    phrases, errors = read_phrases(root)
+    (phrases, errors), (of_pages, wrong) = read_phrases(root), read_phrases(root, PAGE_PHRASES)
+    errors += wrong
     hits = []
     for path in tracked(root, paths):
         full = os.path.join(root, path)
@@ -286,7 +289,8 @@ def check(root, paths):
                 text = file.read()
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
             continue
-        hits += [(path, *hit) for hit in sorted(check_text(path, text, phrases))]
+        known = phrases + of_pages if USER_PAGES.fullmatch(path) else phrases
+        hits += [(path, *hit) for hit in sorted(check_text(path, text, known))]
     return hits, errors
 
 

@@ -17,6 +17,7 @@ class WordsTest(unittest.TestCase):
         self.root = pathlib.Path(folder.name)
         subprocess.run(["git", "init", "-q", self.root], check=True)
         self.write(words.PHRASES, PHRASES)
+        self.write(words.PAGE_PHRASES, "\\bfolders?\\b | directory\n")
 
     def write(self, path, text):
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,12 @@ class WordsTest(unittest.TestCase):
         self.red("a.c", '#include "for good.h"\nf("for", " goods", "what is lost");\n')
         self.red("a.proto", '// Gone for good\noption x = "for good";\n', (1, "for good"))
 
+    def test_a_word_that_only_users_pages_avoid(self):
+        for page in "README.md", "docs/guides/a.md", "docs/reference/a.md", "examples/a/README.md":
+            self.red(page, "A `folder`. Its folders.\n", (1, "folders"))
+        for page in "a.c", "docs/explanation/a.md", "docs/reference/glossary.md":
+            self.red(page, "/* A folder. */\nA folder.\n")
+
     def test_python(self):
         self.red("a.py", '"""What it is."""\nx = "for good"  # What x is\n\n\ndef f():\n    """A fact.\n\n    Who asks."""\n'
                          "    # gone for\n    # good\n",
@@ -76,9 +83,10 @@ class WordsTest(unittest.TestCase):
                          [f"{words.PHRASES}:1", f"{words.PHRASES}:2"])
 
     def test_the_phrases_of_the_tree_are_read(self):
-        phrases, errors = words.read_phrases(words.ROOT)
-        self.assertEqual(errors, [])
-        self.assertGreater(len(phrases), 15)
+        for name, at_least in (words.PHRASES, 15), (words.PAGE_PHRASES, 5):
+            phrases, errors = words.read_phrases(words.ROOT, name)
+            self.assertEqual(errors, [])
+            self.assertGreaterEqual(len(phrases), at_least)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resol
 NOT_RUN, DATA = "tests/e2e/pages_not_run.txt", "tests/e2e/pages_data.txt"
 GLOBS = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/reference/*.md", "examples/README.md",
          "examples/*/README.md", "k8s/README.md")
+FORM_GLOBS = ("*.md", "docs/explanation/*.md", "proto/*.md", "benchmarks/*.md")  # pages whose blocks are not run
 FRAGMENTS = ("yaml", "json", "python", "c", "log", "usage")
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\b(PS|N)\b|\[|\.\.\.")
 FENCE = re.compile(r"^( *)(```+)(.*)$")
@@ -59,9 +60,9 @@ class Entry:
         return block.text.lstrip().startswith(self.begins)
 
 
-def pages(root=ROOT):
-    """All pages with commands, relative to `root`, in order."""
-    found = {str(path.relative_to(root)) for glob in GLOBS for path in pathlib.Path(root).glob(glob)}
+def pages(root=ROOT, globs=GLOBS):
+    """All pages that the globs find, relative to `root`, in order: those with commands unless others are given."""
+    found = {str(path.relative_to(root)) for glob in globs for path in pathlib.Path(root).glob(glob)}
     return sorted(found)
 
 
@@ -186,6 +187,11 @@ def check(root=ROOT):
         errors += [f"{page}: it continues {before}, and no such page has commands" for before in continues(page, root)
                    if not any(block.is_run() for block in found.get(before, ([], []))[0])]
     errors += stale_logs(found, root)
+    for page in pages(root, FORM_GLOBS):
+        if page not in found:
+            blocks, bad = split((pathlib.Path(root) / page).read_text())
+            unnamed = [(block.line, "a block names its language, as text") for block in blocks if not block.language]
+            errors += [f"{page}:{line}: {text}" for line, text in sorted(bad + unnamed)]
     for entry in left_out:
         blocks = [block for block in found.get(entry.page, ([], []))[0] if block.is_run()]
         if not any(entry.matches(block) for block in blocks):

@@ -75,6 +75,12 @@ class FormTest(unittest.TestCase):
         self.red(*(f"{page}:1: a block of code is fenced" for page in ("docs/a.md", "docs/reference/a.md", "examples/a/README.md",
                                                                        "k8s/README.md")))
 
+    def test_a_page_whose_blocks_are_not_run(self):
+        for page in "CONTRIBUTING.md", "docs/explanation/a.md", "proto/README.md":
+            self.write(page, "```text\na - b\n```\n\n    code\n\n```\n```\n")
+            self.red(f"{page}:5: a block of code is fenced", f"{page}:7: a block names its language")
+            self.write(page, "")
+
     def test_indented_code(self):
         self.add("\n# Heading\n    code\n\n    more code\n\n- An item.\n  Its text.\n\n      code\n\n    no code: the item's text\n")
         self.red("README.md:30: a block of code is fenced", "README.md:37: a block of code is fenced")

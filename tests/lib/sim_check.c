@@ -577,8 +577,8 @@ static void check_redone(struct sim *sim, const struct manifest *m, uint64_t dro
                  dropped - (uint64_t)p->left);
 }
 
-/* The weights have moved by the sum of the mean gradients of all batches in the cut, except for gradients that died with their
- * worker, in whatever order and by whichever worker they were sent. */
+/* The weights have moved by the rate times the sum of the mean gradients of all batches in the cut, except for gradients that
+ * died with their worker, in whatever order and by whichever worker they were sent. */
 static void check_known(struct sim *sim, const struct manifest *m, const float *w)
 {
     const struct sim_config *c = &sim->config;

@@ -1,4 +1,4 @@
-/* How fast the optimizers go through memory, beside memcpy of the same traffic: optimizer_apply as
+/* How fast the optimizers go through memory, compared with memcpy of the same traffic: optimizer_apply as
  * a shard calls it, from one weight block to the other, one thread. Traffic is what must be read
  * and written once: w, g and w_out, and each slot both ways. memcpy goes through blocks of the same
  * size in all, so that both meet the same cache.

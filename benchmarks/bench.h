@@ -1,4 +1,4 @@
-/* What the yardsticks share: blocking sockets on loopback, the clock's use, a way out. They print
+/* Shared code of the yardsticks: blocking sockets on loopback, the clock, an exit. They print
  * one JSON line on stdout and exit 0; anything that goes wrong is one line on stderr and exit 1. */
 #ifndef GRADWIRE_BENCHMARKS_BENCH_H
 #define GRADWIRE_BENCHMARKS_BENCH_H
@@ -37,7 +37,7 @@ int bench_dial(uint16_t port, int buffer_bytes);
  * byte. */
 void bench_write(int fd, struct iovec *parts, int n_parts);
 int bench_read(int fd, void *p, size_t bytes);
-/* What is there, at least a byte, at most `bytes`. */
+/* Reads the bytes that are available: at least one, at most `bytes`. */
 size_t bench_read_some(int fd, void *p, size_t bytes);
 
 /* Fork a child that dies with this process; returns 0 in the child. */

@@ -21,8 +21,8 @@ from lib.report import configuration, number, print_configuration, write_json
 
 LINKS = {"100mbit": "100mbit", "1gbit": "1gbit", "unlimited": None}
 CODECS = ["none", "fp16", "bf16", "int8", "int8_zstd", "zstd", "auto", "top_k"]
-OF_AUTO = ["none", "fp16", "bf16", "int8", "int8_zstd", "zstd"]  # what it is compared with, where measured
-STEPS = {"100mbit": 160, "1gbit": 2000, "unlimited": 3000}  # a few seconds of the faster ones: what `auto` tries is paid once a job
+OF_AUTO = ["none", "fp16", "bf16", "int8", "int8_zstd", "zstd"]  # the codecs that `auto` is compared with, if measured
+STEPS = {"100mbit": 160, "1gbit": 2000, "unlimited": 3000}  # a few seconds of the faster ones: `auto` tries once a job
 QUICK_STEPS = {"100mbit": 60, "1gbit": 150, "unlimited": 300}
 ROUNDS_MOST = {"100mbit": 3}  # there the link alone decides: the quartiles are 1 % apart
 BATCH = 64

@@ -1,11 +1,11 @@
-/* How fast csv text becomes a data set, beside going through the same bytes: dataset_load of a file
+/* How fast csv text becomes a data set, compared with reading the same bytes: dataset_load of a file
  * in the page cache, on `threads` threads, and a loop that reads the file in pieces and counts its
  * newlines, on one, as wc -l does.
  *
  * csv --threads N [--quoted] [--bytes B] [--rounds R] [--spilled|--gather]
  *
- * --spilled: all rows go to a file (data.memory_mb), beside the same with all in memory. --gather: random
- * rows in batches, of such a data set beside one in memory; one thread.
+ * --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather: random
+ * rows in batches, of such a data set compared with one in memory; one thread.
  *
  * The file looks like network logs: 38 numbers, 3 categories and a label a row; with --quoted its
  * categories are in quotes. The check: rows, features and a sum over a column against what was

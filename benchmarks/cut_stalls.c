@@ -1,12 +1,12 @@
-/* What a cut costs a shard whose tables are large: a shard's thread in earnest, with its writer, and one worker on a socket
+/* The cost of a cut for a shard with large tables: a real shard's thread, with its writer, and one worker on a socket
  * that pushes rows as fast as they are answered (async, adagrad, rows of 16 floats).
  *
  * cut_stalls [--mib N] [--seconds S] [--skew K] [--rows N] --output DIR
  *
  * The table is filled to N MiB; S seconds are trained; then a cut is taken and trained on until it is on disk. Key of a row:
- * its number is rows * u^K, u uniform: with K = 1 all rows are as likely, which no log of clicks is. Told are the longest time
- * that the shard's thread copied in one go, the longest time from a push to its answer, before the cut and during it, the rate
- * of rows in both, and the memory that the process took beside what it had. The check: the file has all of the rows. */
+ * its number is rows * u^K, u uniform: with K = 1 all rows are equally likely, unlike in any log of clicks. It prints the
+ * longest time that the shard's thread copied in one go, the longest time from a push to its answer, before the cut and during
+ * it, the rate of rows in both, and the additional memory of the process. The check: the file has all of the rows. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
@@ -63,7 +63,7 @@ struct bench {
 
 /* ---- memory ---- */
 
-/* VmHWM begins anew. */
+/* VmHWM starts again from the present size. */
 static void forget_peak(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -71,7 +71,7 @@ static void forget_peak(void)
         bench_die("the peak of memory cannot be set anew: /proc/self/clear_refs");
 }
 
-/* The table while it grows, what a cut may take beside it, and the rest. */
+/* The table while it grows, the additional memory that a cut may take, and the rest. */
 static void demand_memory(const struct bench *b)
 {
     uint64_t needed = b->rows * ROW_BYTES / 4 * 6 + (UINT64_C(1) << 30);

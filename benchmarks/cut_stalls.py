@@ -1,8 +1,8 @@
-"""gradwire bench cut-stalls: what a checkpoint of a large table costs the shard that trains on (`cut_stalls.c`). A table is
-filled, trained, cut and trained on until the cut is on disk. Told are the longest time that the shard's thread copied rows
-between two frames (as the clock has it, and as CPU time: on a busy machine others have the core in between), how long
-answers took, the rate of rows before and during the cut, and the memory beside the table. MISSED: more than 20 ms of CPU
-time in one go, or more memory than 15 % of the table (64 MiB for a small one), and an allowance of 16 MiB for the buffers.
+"""gradwire bench cut-stalls: the cost of a checkpoint of a large table for the shard, which trains on (`cut_stalls.c`). A table
+is filled, trained, cut and trained on until the cut is on disk. It prints the longest time that the shard's thread copied rows
+between two frames (by the clock, and as CPU time: on a busy machine others have the core in between), how long answers took,
+the rate of rows before and during the cut, and the memory in addition to the table. MISSED: more than 20 ms of CPU time in one
+go, or more memory than 15 % of the table (64 MiB for a small one), and an allowance of 16 MiB for the buffers.
 """
 import argparse
 import shutil

@@ -1,4 +1,4 @@
-/* Our exchange, beside raw_exchange: push, pull and push-pull against a real ps process with one
+/* Our exchange, compared with raw_exchange: push, pull and push-pull against a real ps process with one
  * shard thread, over loopback (one_ps.h), and pushes one at a time. The plan is one flat block, async, sgd.
  *
  * exchange --ps PATH --job FILE --mode push|pull|pushpull|roundtrip --bytes N [--window W]

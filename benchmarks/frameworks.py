@@ -1,6 +1,6 @@
-"""gradwire bench frameworks: examples/mnist/cnn.yaml in sync with 2 ps and 2 workers beside TensorFlow (Keras's fit, 50
-steps per call) and PyTorch, each in one process on the same cores. The pythons that have them are named, such as those of
-virtual environments; what is not named is left out. INVALID: a yardstick's quartiles are more than 20 % apart.
+"""gradwire bench frameworks: examples/mnist/cnn.yaml in sync with 2 ps and 2 workers, compared with TensorFlow (Keras's fit, 50
+steps per call) and PyTorch, each in one process on the same cores. Flags name the pythons that have them, such as those of
+virtual environments; a framework without a flag is left out. INVALID: a yardstick's quartiles are more than 20 % apart.
 """
 import argparse
 import json

@@ -13,7 +13,7 @@ CLASSES, EPOCHS = 10, 3  # the first one warms up
 
 
 def images(rows):
-    """A pattern for each class under noise: learned at once; what matters here is the time."""
+    """A pattern for each class under noise. It is learned quickly; only the time matters here."""
     random = np.random.default_rng(1)
     y = random.integers(0, CLASSES, rows)
     patterns = random.random((CLASSES, 28, 28, 1), dtype=np.float32)

@@ -1,11 +1,11 @@
-/* What a step costs a ps (ps/rows) as its table grows: the table has --rows rows of 16 floats with adagrad, and a step
- * reads BATCH_ROWS distinct ones, drawn uniformly from all of them, and updates them, part by part and with what they were
- * set aside. Beside it the same lookups and updates by the yardstick of rows.c.
+/* The cost of a step for a ps (ps/rows) as its table grows: the table has --rows rows of 16 floats with adagrad, and a step
+ * reads BATCH_ROWS distinct ones, drawn uniformly from all of them, sets their old values aside, and updates them part by
+ * part. The yardstick of rows.c does the same lookups and updates.
  *
  * full_table [--rows N] [--rounds R]
  *
- * Times are the thread's processor time, which others on the machine disturb less. `asked`, `touched` and their bytes are
- * what the ps's own counters say of a step. The check: they are BATCH_ROWS a step. */
+ * Times are the thread's processor time, which others on the machine disturb less. `asked`, `touched` and their bytes come
+ * from the ps's own counters for a step. The check: they are BATCH_ROWS a step. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>

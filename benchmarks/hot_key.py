@@ -1,5 +1,5 @@
-"""gradwire bench hot-key: one word of a key column in 30 % of all rows, beside the same log as it is drawn (Zipf's law in each
-column). Whole jobs with 2 ps and 2 workers, a table of 16 floats and no wide layers, so that the shards have much of the work:
+"""gradwire bench hot-key: one word of a key column in 30 % of all rows, compared with the same log as it is drawn (Zipf's law in
+each column). Whole jobs with 2 ps and 2 workers, a table of 16 floats and no wide layers, so that the shards have much of the work:
 the rate of the last epoch, and the CPU time of each ps for as many steps. MISSED: a ps takes more than 1.3 x the CPU time
 that it takes of the log as drawn, or the job's rate is below 1 / 1.3 of it. INVALID: the rates of the log as drawn have
 quartiles that are more than 20 % apart, or a result is wrong; then the rate is not judged.

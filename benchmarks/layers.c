@@ -1,7 +1,7 @@
 /* How fast each layer goes forward and backward, one thread, on 32 examples (a leaf of a batch of
- * 64), as a worker computes it. Beside it: for layers with a kernel OpenBLAS's product of matrices
- * of the same shapes (forward one, backward one for the kernel and one for the input where that is
- * wanted), ready in memory, without whatever makes them; for all others memcpy of the bytes that
+ * 64), as a worker computes it. The yardstick: for layers with a kernel OpenBLAS's product of matrices
+ * of the same shapes (forward one, backward one for the kernel and one for the input if that is
+ * needed), ready in memory, without the work that makes them; for all others memcpy of the bytes that
  * the layer must read and write.
  *
  * layers --case NAME [--rounds R] [--milliseconds T]; layers --list
@@ -168,7 +168,7 @@ static struct product product_of(const struct op *op)
                             (int)(w->y.size * w->x.size * w->channels)};
 }
 
-/* What it reads and writes of an example. */
+/* The elements that it reads and writes for an example. */
 static size_t moved_elems(const struct op *op)
 {
     size_t in = (size_t)op->outer * op->in, out = op_out_elems(op);
@@ -222,7 +222,7 @@ static void yardstick_backward(struct layers *l)
                     0, l->a, p.k);
 }
 
-/* What one pass does, in 1e9 operations or bytes. */
+/* The work of one pass, in 1e9 operations or bytes. */
 static double work_of(const struct layers *l, bool backward)
 {
     if (!has_product(l->op))

@@ -1,4 +1,4 @@
-"""LightGBM on UCI's Adult, to stand beside examples/adult: PYTHON benchmarks/lightgbm_adult.py adult.data adult.test
+"""LightGBM on UCI's Adult, to compare with examples/adult: PYTHON benchmarks/lightgbm_adult.py adult.data adult.test
 PYTHON has lightgbm and numpy, in a virtual environment for example. Both files are plain text or .gz.
 """
 import argparse

@@ -31,7 +31,7 @@ struct mlp {
     const uint8_t *pixels; /* (MLP_ROWS, MLP_IN), shared */
 };
 
-/* Pixels of MLP_ROWS rows, 7 of 8 black but for a bright band that tells the class (row % 10). Free
+/* Pixels of MLP_ROWS rows, 7 of 8 black except for a bright band that shows the class (row % 10). Free
  * with free(). */
 uint8_t *mlp_pixels_new(void);
 

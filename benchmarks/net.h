@@ -1,4 +1,4 @@
-/* What the yardsticks that train compute: the MLP of mlp.h, written for them alone, or the model of
+/* The model of the yardsticks that train: the MLP of mlp.h, written for them alone, or the model of
  * a job file by the product's own layers, so that a ratio to it is about everything else. Rows are
  * mlp.h's either way; Adam is. */
 #ifndef GRADWIRE_BENCHMARKS_NET_H

@@ -13,7 +13,7 @@
 
 enum { HEAD_MAX = 4096, PAGE_MAX = 1 << 20, INCARNATION = 1 };
 #define UUID "00000000-0000-4000-8000-000000000001"
-/* What the job file is loaded with, here and in the ps. */
+/* The --set of the job file, here and in the ps. */
 static const char *const SETS[] = {"training.update=async", "ps.threads=1"};
 enum { N_SETS = sizeof SETS / sizeof *SETS };
 

@@ -27,7 +27,7 @@ struct one_ps_options {
     uint32_t deadline_s;
 };
 
-/* What the worker's connection is for; `owner` is one_ps's. */
+/* Callbacks of the worker's connection; `owner` is one_ps's. */
 struct one_ps_ops {
     void (*joined)(void *owner);
     /* Does the frame's body fit to its head? */
@@ -71,11 +71,11 @@ void one_ps_done(struct one_ps *x);
 /* Of the worker's connection. The body stays until it is out. */
 void one_ps_send(struct one_ps *x, enum frame_type type, const ProtobufCMessage *m,
                  const void *body, uint64_t body_bytes);
-/* What heads name; valid as long as the program runs. */
+/* The generation for heads; valid as long as the program runs. */
 Gradwire__Generation one_ps_generation(void);
 /* Seconds of processor time that the ps has had. */
 double one_ps_cpu_s(const struct one_ps *x);
-/* What its /metrics say now of a series: NAME{LABELS} and a space. Blocks until they are read. */
+/* The present value of a series of its /metrics: NAME{LABELS} and a space. Blocks until they are read. */
 uint64_t one_ps_metric(const struct one_ps *x, const char *series);
 
 #endif

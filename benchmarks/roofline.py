@@ -1,7 +1,7 @@
-"""gradwire bench roofline: a click job in Criteo's shape (26 keys and 13 numbers an example), sync, 1 ps and 2 workers, beside
-what its parts cost alone on this machine: matrix products, gathering of rows, the wire, the rows' update. Text is written by
-code, and every process reads all of it first; rates are of the job behind that. A part's cost is in core-microseconds an example:
-what is left of the job's is its own. INVALID: a yardstick's quartiles are more than 20 % apart.
+"""gradwire bench roofline: a click job in Criteo's shape (26 keys and 13 numbers an example), sync, 1 ps and 2 workers. It is
+compared with the cost of its parts alone on this machine: matrix products, gathering of rows, the wire, the rows' update. Code
+writes the text, and every process reads all of it first; rates count from there. A part's cost is in core-microseconds an
+example; the rest of the job's cost is its own. INVALID: a yardstick's quartiles are more than 20 % apart.
 """
 import os
 

@@ -1,11 +1,11 @@
-/* A ps's table of rows (ps/rows) beside the least that memory asks for: lookups, which copy the weights out, and adagrad
- * updates of rows of 16 floats, by random keys that are there, on one thread. The yardstick is raw_rows.c.
+/* A ps's table of rows (ps/rows) compared with the least work that memory allows: lookups, which copy the weights out, and
+ * adagrad updates of rows of 16 floats, by random keys that exist, on one thread. The yardstick is raw_rows.c.
  *
  * rows [--rows N] [--rounds R] [--alone]
  *
- * `peak_bytes` is what the process took most while the table grew (VmHWM), without what it had before;
- * `longest_add_us` the longest time that one row took to be added. --alone: no yardstick, no rounds; it is refused
- * without the memory for it. The check: what is looked up, and what both tables hold behind the same updates. */
+ * `peak_bytes` is the most memory that the process took while the table grew (VmHWM), without its memory before;
+ * `longest_add_us` the longest time that it took to add a row. --alone: no yardstick, no rounds; it is refused
+ * without the memory for it. The check: the looked-up weights, and the contents of both tables after the same updates. */
 #include <getopt.h>
 #include <math.h>
 #include <stdbool.h>

@@ -1,14 +1,14 @@
-/* Rows over loopback against a real ps process with one shard thread (one_ps.h), beside the least that memory asks for
- * (raw_rows.c) in this process: pulls of BATCH_ROWS distinct rows of 16 floats, drawn uniformly from all of the table, and
+/* Rows over loopback against a real ps process with one shard thread (one_ps.h), compared with the least work that memory
+ * allows (raw_rows.c) in this process: pulls of BATCH_ROWS distinct rows of 16 floats, drawn uniformly from all of the table, and
  * adagrad pushes of as many, `window` batches in flight. Async; a batch's push is a frame of rows with their keys, and one of
  * the block that the plan must have.
  *
  * rows_tcp --ps PATH --job FILE [--rows N] [--rounds R] [--window W]
  *
  * The table is filled by pushes of zeros. A round is STEPS batches of pulls, as many of pushes, as many steps, and the same by
- * the yardstick, whose time is processor time. A step is what a worker exchanges for a batch: its push, and the ask for the
- * rows of a later batch in the same write; `a_step` is what the ps's /metrics count of it. Told beside the rate are rows a
- * second of the ps's own processor time, which is what the clock would show if nothing else wanted its core. The check:
+ * the yardstick, whose time is processor time. A step is a worker's exchange for a batch: its push, and the request for the
+ * rows of a later batch in the same write; `a_step` has the ps's /metrics of it. Printed with the rate are rows a
+ * second of the ps's own processor time, the rate that the clock would show if nothing else wanted its core. The check:
  * every row is there in every answer, a step has BATCH_ROWS rows by the ps, and both tables hold the same. */
 #include <getopt.h>
 #include <math.h>
@@ -75,7 +75,7 @@ struct rows_tcp {
     uint64_t pushes, asks;            /* all that were sent */
     double start, cpu_start;
     struct rates pull, update, step;
-    struct ps_rows before, a_step; /* what the ps counts, of the steps of a round */
+    struct ps_rows before, a_step; /* the ps's counters, of the steps of a round */
     bool valid;
 };
 

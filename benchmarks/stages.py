@@ -1,4 +1,4 @@
-"""gradwire bench: measures each stage beside its yardstick, in the same run.
+"""gradwire bench: measures each stage and its yardstick in the same run.
 
 A case runs ours and its yardsticks in turn for some rounds (9), the order changing from round to round, and
 reports the ratio of the medians. INVALID: the yardstick's quartiles are more than 20 % of its median apart (the
@@ -77,7 +77,7 @@ def bench_roundtrip(options):
         yield f"push {size} B", partial(roundtrip_case, options, size)
 
 
-# ---- what TLS costs: push-pull with it, beside the same without ----
+# ---- the cost of TLS: push-pull with it, compared with the same without ----
 
 def make_certificate(folder):
     """A CA and one certificate for 127.0.0.1, as docs/guides/tls.md makes them."""
@@ -197,7 +197,7 @@ def in_turns(sizes, rounds, once):
 
 
 def full_table_case(once, smallest):
-    """Beside the yardstick, and beside the smallest table's steps: rows and bytes a step must be the same."""
+    """Compared with the yardstick, and with the smallest table's steps: rows and bytes a step must be the same."""
     case = {"unit": "steps/s"}
     try:
         result, base = once(), smallest()
@@ -264,7 +264,7 @@ def bench_rows(options):
 # ---- csv ----
 
 def csv_case(options, threads, quoted):
-    """Beside a loop that only counts the newlines of the same file, on one thread."""
+    """Compared with a loop that only counts the newlines of the same file, on one thread."""
     case = {"unit": "GB/s", "threads": threads}
     flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
     try:
@@ -275,7 +275,7 @@ def csv_case(options, threads, quoted):
 
 
 def spilled_case(options, threads, gather):
-    """All rows in a file, beside all in memory."""
+    """All rows in a file, compared with all in memory."""
     case = {"unit": "Mrows/s" if gather else "GB/s", "threads": threads}
     flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
     values = "mrows_per_s" if gather else "gb_per_s"
@@ -456,11 +456,11 @@ def print_case(case):
     print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)
 
 
-SLOWER = 0.9  # a ratio below this part of what it was is told
+SLOWER = 0.9  # a ratio that falls below this part of the old one is reported
 
 
 def load(path):
-    """What --json wrote before. ValueError: it is none."""
+    """The report that --json wrote before. ValueError: the file is no such report."""
     with open(path, encoding="utf-8") as file:
         old = json.load(file)
     try:
@@ -474,7 +474,7 @@ def load(path):
 
 
 def compare(path, old, report):
-    """What got slower since the report `old`: by the ratios to the yardsticks, which travel between machines."""
+    """Prints the cases that got slower since the report `old`, by the ratios to the yardsticks: these hold on other machines."""
     was = {(case["bench"], case["case"]): case for case in old["cases"] if not case["invalid"]}
     known, slower = 0, 0
     for case in report["cases"]:

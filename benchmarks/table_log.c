@@ -4,7 +4,7 @@
  *
  * A table has as many rows as --table-steps steps touch, and an epoch has --steps of them, a multiple of that, whatever the
  * table's size. The lines stand so that in the second epoch of a job with the default seed each step has --batch different
- * examples, and each --table-steps steps have all of the table, in an order that is drawn anew. */
+ * examples, and each --table-steps steps have all of the table, in an order that is drawn again. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

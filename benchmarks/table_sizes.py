@@ -1,7 +1,7 @@
 """gradwire bench table-sizes: whole jobs (1 ps, 2 workers) with full tables of 20,000 to 10 million rows of 16 floats, adagrad; in
 sync, and in async. Each key is in one place of one example, and a step, in async a batch, has 256 different examples in random
-order: 6,656 distinct rows whatever the size. An epoch has 1,500 steps whatever the size, too. The rate is that of the second one, as
-the first one makes the rows; jobs of all sizes run in turn. MISSED: the rate of the largest table is below 0.6 of that of the
+order: 6,656 distinct rows whatever the size. An epoch has 1,500 steps whatever the size, too. The rate is measured in the second
+one, as the first one makes the rows; jobs of all sizes run in turn. MISSED: the rate of the largest table is below 0.6 of that of the
 smallest. INVALID: the ps counted other rows or bytes for a step than for the smallest table, the rates of the smallest have quartiles
 that are more than 20 % apart, or a result is wrong.
 """
@@ -47,7 +47,7 @@ training: {{batch_size: {examples}, microbatches: 2}}
 
 
 class PsRows(Looks):
-    """What the ps of a running job counted for a step of the second epoch, by looks at its /metrics."""
+    """The counts of the ps of a running job for a step of the second epoch, from its /metrics."""
 
     def __init__(self, folder):
         super().__init__(every_s=0.2)

@@ -7,8 +7,8 @@ workers on the same link: the same slow machine in all modes. The limited link i
 a network namespace of its own, shaped by tc tbf.
 
 Each run is checked (its end, its counts, its loss, in sync its digest against the same run on another link or with a
-slow worker) and is INVALID where a check fails. What is measured is kept as it comes: started again with the same
---output, it goes on where it was interrupted.
+slow worker) and is INVALID if a check fails. Results are kept as they come: started again with the same --output, it
+continues at the point of the interruption.
 """
 import argparse
 import hashlib
@@ -77,7 +77,7 @@ def undisturbed(options, case):
 
 
 def runs_to_do(options, cases, known):
-    """What is not known yet, each behind what it depends on."""
+    """The runs without a result, each after the runs that it depends on."""
     todo = {}
     for case in cases:
         for wanted in [undisturbed(options, case)] * (case["straggler"] != "none") + [case]:
@@ -99,7 +99,7 @@ def sleep_s(options, case, known):
 
 # ---- one run ----
 
-# What makes a mode, and what a flag of the harness says: a --set of these would measure something else under its name.
+# Keys that make a mode, and keys with a flag of the harness: a --set of these would measure something else under its name.
 SET_BY = {"training": "the modes", "training.update": "--modes", "training.batch_size": "--batch",
           "training.microbatches": "--batch", "training.staleness": "--modes", "training.geo_every": "--modes",
           "sync": "the modes", "sync.replicas_to_aggregate": "--modes", "training.epochs": "--epochs",
@@ -107,7 +107,7 @@ SET_BY = {"training": "the modes", "training.update": "--modes", "training.batch
 
 
 class Refused(Exception):
-    """What was asked for cannot be measured: no other run would go better."""
+    """The requested comparison cannot be measured: no other run would go better."""
 
 
 def train(options, case, pause_s):
@@ -225,7 +225,7 @@ def check_examples(results):
             result["invalid"] = f"{result['examples']:.0f} examples; {most['key']} has {most['examples']:.0f}"
 
 
-# ---- going on where it was interrupted ----
+# ---- continuing after an interruption ----
 
 def build_hash():
     """Names what is measured, committed or not."""
@@ -289,7 +289,7 @@ def bound(options):
 
 
 def disturbed(options, bounds):
-    """What the yardstick before and after says of the machine; empty: it was quiet, or there is no yardstick."""
+    """A warning about the machine, by the yardstick before and after; empty: it was quiet, or there is no yardstick."""
     if options.job == JOB and len(bounds) < 2:
         return "the yardstick could not be measured: it is not known whether the machine was quiet"
     apart = (max(bounds) - min(bounds)) / statistics.median(bounds) if bounds else 0

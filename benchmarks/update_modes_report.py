@@ -129,7 +129,7 @@ NO_BAR = "x"  # stands where a bar is missing
 
 
 def value_of(result, field):
-    """What a bar shows; None: there is none. A share is a percentage; nothing keeps more than all."""
+    """The height of a bar; None: no bar. A share is a percentage, at most 100."""
     value = None if result.get("invalid") else result.get(field)
     if value is not None and field in PERCENT:
         value = 100 * min(value, 1)
@@ -146,7 +146,7 @@ def block(results, field):
 
 
 def missing_words(results, field, why):
-    """What a part of a plot has no bars for; "": for nothing."""
+    """The cases for which a part of a plot has no bars, in words; "": it has all."""
     modes, workers, values = block(results, field)
     words = []
     runs = {(r["mode"], r["workers"]) for r in results}
@@ -233,7 +233,7 @@ def write(done, folder):
 
 
 def load(path):
-    """An update-modes.json of before. ValueError: it is none."""
+    """An earlier update-modes.json. ValueError: the file is no such report."""
     with open(path, encoding="utf-8") as file:
         old = json.load(file)
     try:
@@ -247,7 +247,7 @@ def load(path):
 
 
 def compare(old_path, old, done):
-    """What got slower since the report `old`, by examples/s of the same run; both yardsticks are named."""
+    """The cases that got slower since the report `old`, by examples/s of the same run; both yardsticks are named."""
     was = {case["key"]: case for case in old["cases"] if not case.get("invalid")}
     both = [(was[case["key"]], case) for case in done["cases"] if case["key"] in was and not case.get("invalid")]
     lines = [f"compared with {old_path}: {len(both)} runs are in both"]

@@ -1,4 +1,4 @@
-"""What the benchmarks of click jobs share: the written log, its columns, the flags, and the report."""
+"""Shared code of the benchmarks of click jobs: the written log, its columns, the flags, and the report."""
 import argparse
 import os
 import shutil

@@ -13,8 +13,8 @@ SEED = 1
 
 
 def summary_of(job, ps, workers, keys, deadline_s, more=(), prefix=(), beside=nullcontext):
-    """Train in a folder of its own; the summary. `more` flags, and what stands before the command: `prefix`. `beside` is a
-    context around the run, made of its folder."""
+    """Train in a folder of its own; returns the summary. `more`: flags. `prefix`: words before the command. `beside`: makes, of
+    the folder, a context around the run."""
     folder = tempfile.mkdtemp(prefix="gradwire-bench-")
     command = [*prefix, os.path.join(BUILD, "launch", "launch"), "train", job, "--ps", str(ps), "--workers", str(workers),
                "--output", os.path.join(folder, "job")]

@@ -1,4 +1,4 @@
-"""What a running job shows, looked at while it runs."""
+"""Values that a job shows while it runs."""
 import threading
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 ROOT = os.environ.get("GRADWIRE_ROOT") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("GRADWIRE_BUILD") or os.path.join(ROOT, "build")
-EXIT_INPUT = 2  # what was asked for is wrong
+EXIT_INPUT = 2  # the request is wrong
 EXIT_INTERRUPTED = 130  # Ctrl-C
 
 
@@ -33,7 +33,7 @@ def end(child):
 
 
 def run(command, deadline_s):
-    """What it wrote to stdout."""
+    """Runs it; returns its stdout."""
     name = os.path.basename(command[0])
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What is printed and written: the machine, figures, files."""
+"""The output: the machine, figures, files."""
 import json
 import os
 import platform

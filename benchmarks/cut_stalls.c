@@ -68,7 +68,7 @@ static void forget_peak(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (!file || fputs("5", file) < 0 || fclose(file))
-        bench_die("the peak of memory cannot be set anew: /proc/self/clear_refs");
+        bench_die("the peak of memory cannot be reset: /proc/self/clear_refs");
 }
 
 /* The table while it grows, the additional memory that a cut may take, and the rest. */

@@ -60,6 +60,8 @@ class Prose:
                 texts.append(text)
                 at += len(text) + 1
         self.text = " ".join(texts)
+        if kind in ("comment", "docstring"):  # names in backticks are no words
+            self.text = CODE_SPAN.sub(lambda found: "`" + "x" * (len(found[0]) - 2) + "`", self.text)
 
     def line(self, at):
         return self.numbers[bisect.bisect_right(self.starts, at) - 1]

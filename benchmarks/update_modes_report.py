@@ -80,8 +80,8 @@ def straggler_cost(results):
         return ""
     lines = ["## What a slow worker costs", "",
              "Examples/s with one slow worker, of those without. It sleeps after each compute, 4 x the undisturbed step "
-             "time of sync with as many workers on that link; that leaves 20 % to who waits for it, and (workers - 1) / "
-             "workers, or a little more, to who does not. `not slower`: the run with the slow worker was faster than the "
+             "time of sync with as many workers on that link. A mode that waits for it keeps 20 %, a mode that does not "
+             "keeps (workers - 1) / workers, or a little more. `not slower`: the run with the slow worker was faster than the "
              "one without; its bar in the plot ends at 100 %.", "",
              "| workers | link | sleep, ms | " + " | ".join(modes) + " |", "|" + "---|" * (3 + len(modes))]
     for workers, link in dict.fromkeys((r["workers"], r["link"]) for r in slow):

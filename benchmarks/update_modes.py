@@ -392,7 +392,7 @@ def main(arguments):
         print(f"gradwire bench update-modes: {refused}", file=sys.stderr)
         return EXIT_INPUT
     except KeyboardInterrupt:
-        print("gradwire bench update-modes: interrupted; the same line goes on with what is left", file=sys.stderr)
+        print("gradwire bench update-modes: interrupted; run the same line again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 

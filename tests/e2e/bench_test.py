@@ -220,7 +220,7 @@ class HarnessTest(unittest.TestCase):
         self.play = ended
         code, said = self.bench(*narrow)
         self.assertEqual(code, 130)
-        self.assertIn("interrupted; the same line goes on", said)
+        self.assertIn("interrupted; run the same line again to continue", said)
         self.play = play
         self.assertIn("1 of 2 runs are known", self.bench(*narrow)[1])
 

@@ -279,7 +279,7 @@ class JobTest(TrainCase):
             said = self.status(out, "--open", browser=True)
             self.assertEqual(said.returncode, 1)
             self.assertIn("page: http://127.0.0.1:4711/ on host node7 only; to reach it from here: ssh -L 4711:127.0.0.1:4711 node7", said.stdout)
-            self.assertIn("the page is on node7 alone", said.stderr)
+            self.assertIn("the page is only on host node7", said.stderr)
             lock.write(lock.read())  # as a chief does that takes it
             lock.flush()
             os.utime(out / "lock")

@@ -84,7 +84,7 @@ static uint64_t epochs_made(const struct summarize *what, const struct chief_fac
     return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
 }
 
-/* Steps with a batch of their own, but for the microbatches that they dropped and no other step has made up for. */
+/* Steps with a batch of their own, without the microbatches that they dropped and no other step has made up for. */
 static double learned_batches(const struct summarize *what, const struct chief_facts *f)
 {
     uint64_t steps = f->steps;
@@ -117,7 +117,7 @@ static struct chief_facts facts(const struct summarize *what)
     if (what->base && (what->finished || !f.running))
         facts_from_base(what->base, &f);
     if (what->result->exit_code == 143 && f.running)
-        f.steps = f.cut_step; /* what was learned behind it is learned again */
+        f.steps = f.cut_step; /* the steps after it are learned again */
     if (!f.running) {
         f.rejected = journal_rejected(what->journal);
         f.recoveries = journal_all_recoveries(what->journal);
@@ -208,7 +208,7 @@ static json_t *batches(const struct chief_facts *f)
                      count(f->recoveries));
 }
 
-/* What the evaluator found stands where the chief's own evaluations would. Epochs behind f->steps will be learned again. */
+/* The evaluator's results take the place of the chief's own evaluations. Epochs after f->steps will be learned again. */
 static json_t *history(const struct summarize *what, const struct chief_facts *f, bool *ok)
 {
     json_t *all = json_array();
@@ -330,7 +330,7 @@ static json_t *planted(const struct planted *p)
     return json_pack("{s:o, s:o}", "auc", json_number(p->auc), "logloss", json_number(p->logloss));
 }
 
-/* What has become of each table's rows; null: the job has none. */
+/* The counts of each table's rows; null: the job has no tables. */
 static json_t *tables(const struct job *job, const struct chief_facts *f, bool *ok)
 {
     json_t *all = job->model.tables ? json_object() : json_null();

@@ -4,7 +4,7 @@
  * Happy path: an epoch ends -> epoch_log_add -> its line is appended -> the next cut makes the file durable.
  * Failure modes: after a rollback to before an epoch's end, the lines from that epoch on are removed and the file is
  * written again from scratch; a line that is torn or cannot be parsed is skipped; if the file cannot be written, a
- * warning says so, and the next process lacks the lines that were not written. */
+ * warning reports it, and the next process lacks the lines that were not written. */
 #ifndef GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 #define GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 

@@ -131,7 +131,7 @@ static void io_ended(void *ctx, int exit_code, const char *text)
     struct host *h = ctx;
     h->facts = chief_facts(h->chief);
     if (h->config.finished)
-        exit_code = 0; /* who was still there has been told; the others had gone */
+        exit_code = 0; /* the present processes have the message; the others had gone */
     const char *why = exit_code == 1 ? ps_links_why_away(h) : "";
     control_stop_train(h->control, exit_code, "%s%s%s", text, why[0] ? ": " : "", why);
 }

@@ -76,7 +76,7 @@ static double mean(double sum, double n)
 }
 
 /* The mean of an epoch's first batches jumps: the curves begin where a twentieth of it is learned. The first epoch has no
- * curve before it, and begins at once. */
+ * curve before it, and begins immediately. */
 static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
 {
     return epoch > 1 && step < steps / 20;

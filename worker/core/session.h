@@ -138,7 +138,7 @@ struct session_task {
     bool whole; /* error feedback: the push withholds nothing */
 };
 
-/* What to do now. Call after every event. If it returns TASK_COMPUTE, the phase is then SESSION_COMPUTING. */
+/* The session's next task. Call after every event. If it returns TASK_COMPUTE, the phase is then SESSION_COMPUTING. */
 struct session_task session_task(struct session *s);
 /* Tables: predict, while a task is computed, the batch and leaves of the next one. False: unknown. */
 bool session_guess(const struct session *s, struct session_task *next);
@@ -176,7 +176,7 @@ const struct session_ranges *session_round(const struct session *s);
 /* The step that the last exchange made. Each step is returned once. False: none to return. */
 struct session_made {
     uint64_t id; /* sync: the step; other modes: the batch */
-    bool own;    /* not in sync: the sums are those of the task that was computed here */
+    bool own;    /* not in sync: the sums belong to the task that was computed here */
     /* sync: over all workers; 0 if the others made the step without this worker */
     struct sums sums;
 };

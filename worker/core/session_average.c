@@ -3,7 +3,7 @@
  * Happy path: READY with parameters of `step` -> a pull of its averages to every shard -> all are here -> READY again.
  * Failure modes: a link breaks (asked again when it is up), something else is to be done in between, as a redo or a new
  * deal (given up: whoever wants them asks again), in sync a shard that is beyond `step` and has them no more (the
- * parameters are pulled anew, of whatever step there is). */
+ * parameters are pulled again, of the step that it has then). */
 #include "worker/core/session_inner.h"
 
 static void ask(struct session *s, uint32_t shard)

@@ -1,4 +1,4 @@
-/* What holds between two events of a session. Nothing here depends on what a peer said. */
+/* Invariants of a session between two events. Nothing here depends on a peer's messages. */
 #include <assert.h>
 
 #include "worker/core/session_inner.h"

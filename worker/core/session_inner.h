@@ -63,7 +63,7 @@ struct lease_state {
 };
 
 struct geo_state {
-    /* What is left to push of the parameters' moves; LEAVES: the running push carries all of it. */
+    /* The part of the parameters' moves that is still to be pushed; LEAVES: the running push carries all of it. */
     enum { GEO_CLEAN, GEO_MOVED, GEO_LEAVES } left;
     uint64_t round;
     uint32_t members; /* workers that train, as the chief reported last */

@@ -55,7 +55,7 @@ void lease_report(struct session *s)
     if (!l->asked && !holds && !session_is_going(s) && s->final == FINAL_NONE &&
         session_ranges_count(&l->list) <= LOW)
         report_done(s, WANT);
-    /* What is done must not wait for the next lease when there may be none. */
+    /* Finished ids must not wait for the next lease, which may not come. */
     if (l->done.n && l->list.n == 0 && !session_running(s) && !holds && session_is_clean(s))
         report_done(s, 0);
 }
@@ -89,7 +89,7 @@ void lease_on_lease(struct session *s, const Gradwire__Lease *m)
     struct lease_state *l = &s->lease;
     l->none_left = m->n_ranges == 0 && !m->redo;
     if (l->none_left)
-        return; /* what was asked for comes when there is some */
+        return; /* the chief answers when it has some */
     if (!m->redo)
         l->asked = false;
     struct session_ranges former = l->list;

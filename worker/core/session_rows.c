@@ -2,8 +2,8 @@
  *
  * Happy path: while a task is computed, session_guess names the next one -> its rows are asked for behind the push -> the
  * replies, and the rows -> the task begins. One exchange a step. In ssp the ask names the clock of the pull behind it.
- * Failure modes: the task is another one than was guessed (asked anew: one more exchange), a connection breaks (asked
- * again when it is up), sync: the step is gone (the newest parameters are pulled, and the task is taken anew). */
+ * Failure modes: the task is another one than was guessed (asked again: one more exchange), a connection breaks (asked
+ * again when it is up), sync: the step is gone (the newest parameters are pulled, and the task is taken again). */
 #include <assert.h>
 #include <string.h>
 

@@ -160,7 +160,7 @@ static void batch_done(struct session *s)
 static void pushed(struct session *s)
 {
     if (s->ssp.outside) {
-        /* nobody is told of a clock */
+        /* nobody hears of a clock */
     } else if (s->lease.list.n > 0 && !session_is_going(s)) {
         ask(s, true, s->ssp.clock + 1);
     } else {

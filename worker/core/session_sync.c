@@ -153,7 +153,7 @@ static void take_sums(struct sync_state *y, const Gradwire__Reply *m)
         y->sums.metric[i] = m->sums->metric[i];
 }
 
-/* What does not fit is left alone, as if it had not come: then nothing is computed. */
+/* Work that does not fit is ignored, as if it had not come: then nothing is computed. */
 static void take_work(struct session *s, const Gradwire__Reply *m)
 {
     struct sync_state *y = &s->sync;

@@ -22,7 +22,7 @@ struct array_file {
     bool little;               /* little-endian */
     size_t header_bytes;       /* size of the part before the elements */
     uint64_t row_bytes, bytes; /* row_bytes: of one row; bytes: of all rows, without the header */
-    /* what the data's fingerprint has of the array before its elements */
+    /* the bytes that the data's fingerprint has for the array before its elements */
     uint8_t tag[ARRAY_TAG_MAX];
     size_t tag_bytes;
 };

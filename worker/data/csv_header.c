@@ -148,7 +148,7 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     return name ? refuse_names(name, f, text, bytes, e) : err;
 }
 
-/* Where the first row that is none of empty and comment ends; `bytes`: nowhere. Moves *begin to it. */
+/* The end of the first row that is neither empty nor a comment; `bytes`: no such row. Moves *begin to the row. */
 static size_t find_header(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
 {
     size_t n = csv_scan(p->mark, p->text, p->bytes, '\n', f->job->quotes);

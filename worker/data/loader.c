@@ -4,10 +4,10 @@
  * full or the wanted range ends, and sleeps. loader_get lends out the slot that holds what is asked
  * for; loader_release takes it back, and wakes the thread once half of the ring is empty.
  *
- * Failure modes: what is asked for is being filled: the caller waits for it. It is not there: the
+ * Failure modes: the wanted microbatch is being filled: the caller waits for it. It is not there: the
  * caller gathers it in a spare slot, and the thread leaves it out. A wrong guess: slots that are no
  * longer wanted, or of batches that were passed by, are emptied. All spares lent: ERR_STATE (a bug:
- * a compute thread holds one microbatch or two). Rows cannot be read: who asks for them is told. */
+ * a compute thread holds one microbatch or two). Rows cannot be read: the caller that asks for them gets the error. */
 #include "worker/data/dataset.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 
-/* Who has a slot. Only the loader thread writes into a FILLING one, only its borrower uses a LENT
+/* The owner of a slot. Only the loader thread writes into a FILLING one, only its borrower uses a LENT
  * one. */
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 
@@ -30,7 +30,7 @@ struct slot {
     struct microbatch m;
     uint64_t *rows;         /* (microbatch) */
     struct leaf_room *room; /* of keys; NULL: the set has none */
-    enum err err;           /* it could not be gathered, which who asks for it is told */
+    enum err err;           /* it could not be gathered; the caller that asks for it gets this */
     struct errmsg e;
 };
 
@@ -52,7 +52,7 @@ struct loader {
     pthread_cond_t filled;
     int quit, asleep;
     uint64_t base_id; /* wanted or asked for last: prefetch stays within `depth` ids of it */
-    uint64_t next_id, end_id; /* what is to be filled next, and where it ends */
+    uint64_t next_id, end_id; /* the batch to fill next, and the end */
     uint32_t next_leaf, first_leaf, leaves;
     struct taken taken[2]; /* by id % 2 */
     struct loader_stats stats;
@@ -123,7 +123,7 @@ static uint32_t count_empty(const struct loader *l)
     return n;
 }
 
-/* What comes next is one of the wanted leaves; each microbatch that was lent was gathered, by either. With the lock. */
+/* The next one is one of the wanted leaves; each microbatch that was lent was gathered, by either. With the lock. */
 static void check(const struct loader *l)
 {
     assert(l->leaves == 0 ||

@@ -298,7 +298,7 @@ struct learning {
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs): those with an n are learned */
 
-    atomic_bool failed; /* who sets it says why */
+    atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
 };

@@ -132,7 +132,7 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
  * ERR_DISK. Thread: any. */
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e) MUST_CHECK;
-/* True if a look at the row would wait for the disk. Thread: any; does not wait. */
+/* True if a read of the row would wait for the disk. Thread: any; does not wait. */
 bool table_waits(const struct table *t, uint64_t row);
 /* The row will be needed soon. Thread: any; does not wait. */
 void table_want(const struct table *t, uint64_t row);

@@ -126,7 +126,7 @@ const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t 
     return v->text + v->word[number].at;
 }
 
-/* Whatever was put before it was put without probing over its slot. */
+/* The words before it were put without probing over its slot. */
 void vocabulary_drop_last(struct vocabulary *v)
 {
     const struct vocabulary_word *w = &v->word[v->count - 1];

@@ -78,7 +78,7 @@ static size_t keys_in(struct span span)
     return span.end - span.first;
 }
 
-/* What says which keys of a list a part has: bits over those that were asked for, or the keys themselves. */
+/* Bytes of the marks, which show the keys of a list that a part has: bits over the requested keys, or the keys themselves. */
 static size_t marks_bytes(const struct row_sums *s, const struct row_values *asked, uint32_t list,
                           struct bucket_range part)
 {
@@ -211,7 +211,7 @@ size_t row_frames_rows_most(const struct row_values *v, const enum row_codec *co
     return bytes;
 }
 
-/* What is left of a body. */
+/* The rest of a body. */
 struct rest {
     const uint8_t *at;
     size_t bytes;

@@ -110,7 +110,7 @@ static void gather_blocks(void *ctx, uint32_t thread)
     }
 }
 
-/* r->rows gets the keys of blocks [first, end), at most ROOMS, beside those that it has. */
+/* r->rows gets the keys of blocks [first, end), at most ROOMS, in addition to its own. */
 static enum err add_keys(struct eval_rows *r, uint64_t first, uint64_t end, struct errmsg *e)
 {
     struct key_list list[ROW_TABLES_MAX];

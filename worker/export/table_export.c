@@ -138,7 +138,7 @@ static enum err write_piece(struct table_export *x, uint64_t at, struct errmsg *
     return err ? err : spill_write(x->spill, at, block, used, e);
 }
 
-/* What is in memory becomes a piece. */
+/* The rows in memory become a piece. */
 static enum err end_piece(struct table_export *x, struct errmsg *e)
 {
     if (x->n == 0)
@@ -224,7 +224,7 @@ static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
     return err;
 }
 
-/* Every piece goes on with row from[piece]. */
+/* Every piece continues with row from[piece]. */
 static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg *e)
 {
     x->heap_n = 0;

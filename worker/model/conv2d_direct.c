@@ -255,7 +255,7 @@ void conv2d_direct_backward(const struct op *op, const struct op_pass *p)
     memset(dkernel, 0, conv.taps * op->channels * sizeof *dkernel);
     if (dx)
         turn(&d, op, p->w + op->kernel_offset);
-    /* What no window covers stays 0: the border, and gaps between windows. */
+    /* Elements that no window covers stay 0: the border, and gaps between windows. */
     if (dx)
         memset(d.z, 0, d.border_y * d.border_x * op->channels * sizeof *d.z);
     else if (op->pooled)

@@ -15,7 +15,7 @@ struct flow {
     struct model *m;
     bool busy[SLOTS_MAX];
     bool wanted[OPS_MAX + 1];   /* a gradient by the value */
-    bool kept[OPS_MAX + 1];     /* backward looks at what stands there */
+    bool kept[OPS_MAX + 1];     /* backward reads this value */
     uint32_t uses[OPS_MAX + 1]; /* by inputs of ops */
     uint32_t last[OPS_MAX + 1]; /* the last op that reads it */
     uint32_t gradient[OPS_MAX + 1];
@@ -91,7 +91,7 @@ static bool may_overwrite(const struct flow *f, uint32_t i)
     return !f->kept[u] || (op->drops && relu);
 }
 
-/* The value whose slot value v stands in from the beginning. */
+/* The value whose slot value v has from the beginning. */
 static uint32_t root_of(const struct model *m, uint32_t v)
 {
     while (v > 0 && m->op[v - 1].in_place)
@@ -188,5 +188,5 @@ void flow_plan(struct model *m)
     plan_forward(&f);
     plan_backward(&f);
     for (uint32_t s = 0; s < m->slots; s++)
-        assert(!f.busy[s]); /* whoever took one gave it back */
+        assert(!f.busy[s]); /* each one that was taken was given back */
 }

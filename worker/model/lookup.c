@@ -55,7 +55,7 @@ struct bag {
     float norm;          /* by which weights are divided */
 };
 
-/* What the row at place i counts; false: it does not. */
+/* The weight of the row at position i; false: it does not count. */
 static bool weight_of(const struct bag *b, uint32_t i, float *weight)
 {
     *weight = b->weight ? b->weight[i] : 1.0f;
@@ -104,7 +104,7 @@ static void begin_output(const struct op *op, const struct op_pass *p)
         memcpy(p->y + r * op->out, p->w + op->bias_offset, op->out * sizeof *p->y);
 }
 
-/* Where lookup k's vector stands in a row of the output: linear has one for all. */
+/* The position of lookup k's vector in a row of the output: linear has one for all. */
 static size_t place_of(const struct op *op, uint32_t k)
 {
     return (size_t)k * op->in % op->out;

@@ -13,7 +13,7 @@ struct model_run {
     const struct model *m;
     uint32_t rows_max;
     float *slot[SLOTS_MAX];          /* values and gradients, as flow.c says */
-    void *state[OPS_MAX];            /* what an op's forward leaves to its backward */
+    void *state[OPS_MAX];            /* the state that an op's forward leaves to its backward */
     float *work;                     /* an op's own room while it runs; NULL: none needs any */
     float *scratch;                  /* (2, rows_max), the loss's */
     float *weight;                   /* (rows_max): of examples, by their classes too */
@@ -105,7 +105,7 @@ const float *model_run_outputs(const struct model_run *r)
 
 /* ---- forward ---- */
 
-/* Of op i, but for the gradient by an input: *p has what is the same for all ops. */
+/* Of op i, except the gradient by an input: *p has the members that are the same for all ops. */
 static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct op_pass *p)
 {
     const struct op *op = &r->m->op[i];

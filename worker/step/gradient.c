@@ -17,7 +17,7 @@ struct piece {
     _Atomic uint64_t ready_from;                /* elements from here on are final */
 };
 
-/* What one thread is at. */
+/* The state of one thread. */
 struct worker_thread {
     struct gradient *g;
     struct model_run *run;
@@ -44,7 +44,7 @@ struct gradient {
 
     /* the task */
     uint64_t batch;
-    const struct epochs_work *work; /* NULL: its leaves are those of `batch` */
+    const struct epochs_work *work; /* NULL: its leaves belong to `batch` */
     const float *w;
     const struct batch *held; /* tables: its microbatches; NULL: the loader has them */
     uint32_t pieces, nodes;
@@ -445,7 +445,7 @@ static bool others_work(const struct gradient *g)
     return false;
 }
 
-/* Whatever failed, in words. */
+/* The failure, in words. */
 static enum err failure(const struct gradient *g, struct errmsg *e)
 {
     enum err err = (enum err)atomic_load(&g->failed);

@@ -18,8 +18,8 @@ struct train {
     struct loader *loader;
     uint64_t task_name;
     bool tables;
-    struct batch batch[2]; /* tables: the task at hand, and the next one */
-    struct {               /* what the loader was told to expect */
+    struct batch batch[2]; /* tables: the present task, and the next one */
+    struct {               /* the loader's expectation */
         struct generation generation;
         uint64_t batch, end;
         uint32_t first, leaves;
@@ -201,7 +201,7 @@ void train_free(struct train *t)
 {
     if (!t)
         return;
-    driver_free(t->is.driver); /* what it has not sent yet stands in the gradient's blocks */
+    driver_free(t->is.driver); /* bytes that it has not sent yet are in the gradient's blocks */
     gradient_free(t->is.gradient);
     for (int i = 0; t->loader && i < 2; i++)
         batch_release(&t->batch[i], t->loader);

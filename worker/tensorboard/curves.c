@@ -15,8 +15,8 @@ static void forget(struct curves *c, uint64_t step, double now_s)
     c->paused_s = 0;
 }
 
-/* From `step` on all is told anew. Which step this run goes on from shows at its first one: a chief that takes over goes
- * on where the shards are, not at its last cut. */
+/* From `step` on all points are written again. The first step of a run shows where it resumes: a chief that takes over
+ * continues at the shards' step, not at its last cut. */
 static void begin(struct curves *c, uint64_t step, double now_s)
 {
     forget(c, step - 1, now_s);
@@ -108,7 +108,7 @@ static void put_histograms(const struct curves *c, struct events_note *n, const 
     if (gradient->blocks)
         events_histograms(h, l, gradient, pool);
     for (uint32_t i = 0; gradient->blocks && i < l->tensors; i++)
-        if (l->tensor[i].role == TENSOR_WEIGHT) /* what is pushed for a statistic is no gradient */
+        if (l->tensor[i].role == TENSOR_WEIGHT) /* a push for a statistic is no gradient */
             events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
     mem_free(h);
 }

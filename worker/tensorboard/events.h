@@ -2,7 +2,7 @@
  * or a slow disk.
  *
  * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> a job -> the file of its run.
- * Failure modes: an event that cannot be written is dropped, and logged once; so is one if too many jobs wait.
+ * Failure modes: an event that cannot be written is dropped, and logged once; an event is also dropped if too many jobs wait.
  * Nothing here ends training: a struct events that could not be made is NULL, and all calls accept that. */
 #ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
 #define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H

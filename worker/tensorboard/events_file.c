@@ -40,7 +40,7 @@ static enum err write_all(struct events_file *f, const uint8_t *data, size_t byt
             enum err err = err_set(e, ERR_IO, "%s: %s", f->path, strerror(n < 0 ? errno : ENOSPC));
             if (done > 0 && (ftruncate(f->fd, (off_t)f->bytes) != 0 ||
                              lseek(f->fd, (off_t)f->bytes, SEEK_SET) < 0))
-                events_file_close(f); /* what came behind half a record could not be read */
+                events_file_close(f); /* records after a torn one could not be read */
             return err;
         }
         done += (size_t)n;

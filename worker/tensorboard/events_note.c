@@ -165,7 +165,7 @@ void events_text(struct events_note *n, const char *name, const char *text)
 
 /* ---- the session of hyperparameters ---- */
 
-/* The plugin reads its content; it wants a tensor beside it, of nothing. */
+/* The plugin reads its content; it also needs an empty tensor. */
 static void append_hparams(struct events_note *n, const char *tag, Tensorboard__HparamsData *data)
 {
     Tensorboard__Tensor tensor = TENSORBOARD__TENSOR__INIT;

@@ -8,8 +8,8 @@
  *
  * Extra steps (sync.dropped: redo) wait for all leaves, so that nothing is dropped twice.
  *
- * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
- * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
+ * The first step of an epoch is closed when the chief's own session has reached it and has evaluated: that session may be the
+ * slow one, and the decisions of an epoch's end (the best epoch, early stopping) must come before the next step. */
 #include <assert.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -145,7 +145,7 @@ void accept_progress(struct chief *c)
 
 /* ---- what comes in ---- */
 
-/* What a shard was told by a former chief holds for all. */
+/* A decision that a former chief sent to one shard holds for all shards. */
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
     struct tree_leaves leaves = {{0}};

@@ -186,7 +186,7 @@ struct chief_peer {
 uint32_t chief_workers(const struct chief *c);
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
-/* What a worker reported at the end. False: no report (it is gone, or the job is not over). */
+/* A worker's report at the end. False: no report (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out);
 /* Backup workers: the number of this worker's microbatches that were dropped by this chief's decisions. */
 uint64_t chief_dropped(const struct chief *c, uint32_t worker);

@@ -125,7 +125,7 @@ struct chief_worker {
         } sync;
         struct {
             uint32_t want;  /* ids that it asked for and has not got */
-            bool told_none; /* feedback: it was told that no ids are available now */
+            bool told_none; /* feedback: it has the answer that no ids are available now */
             /* every shard refuses the incarnations below gone_below, and all shards know it */
             bool gone;
             uint64_t gone_below; /* ssp, geo: incarnations below this one must go; 0: none */

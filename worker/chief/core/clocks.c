@@ -1,7 +1,7 @@
-/* Who is gone for good, where that matters: in bounded staleness for the least clock, in geo for the batches that die
- * with a worker. A worker is gone only when every shard refuses its incarnation:
- * FENCE to all ps -> FENCED from all -> GONE to all. Failure modes: a ps's connection is lost in between (said again
- * when it is back; a ps that comes back empty is a new generation, which begins without clocks). */
+/* The workers that are gone permanently. This matters in bounded staleness for the least clock, and in geo for the batches that
+ * die with a worker. A worker is gone only when every shard refuses its incarnation:
+ * FENCE to all ps -> FENCED from all -> GONE to all. Failure modes: a ps's connection is lost in between (the message is sent
+ * again when it is back; a ps that comes back empty means a new generation, which begins without clocks). */
 #include <assert.h>
 #include <string.h>
 

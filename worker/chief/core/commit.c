@@ -138,7 +138,7 @@ static float scale_of(const struct chief *c)
     return norm_scale(squares, k->divisor, c->config.settings.clip_norm);
 }
 
-/* Every shard has reported. What is rejected is told when the journal has it, so that it counts whoever dies. */
+/* Every shard has reported. The chief sends a rejection when the journal has it, so that it holds whichever process dies. */
 static void decide(struct chief *c)
 {
     struct chief_commit *k = &c->sync.commit;
@@ -180,7 +180,7 @@ void commit_on_journaled(struct chief *c)
     tell_all(c, due);
 }
 
-/* What a shard was told by a former chief holds for all. */
+/* A decision that a former chief sent to one shard holds for all shards. */
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
     const struct chief_decision *last = &c->sync.commit.last;

@@ -54,10 +54,10 @@ static void geo_on_fenced(struct chief *c, const Gradwire__Fenced *m)
 {
     if (clocks_on_fenced(c, m))
         leases_lose(c, m->worker);
-    (void)async_fenced_by_all(c, m); /* what it held has died with it */
+    (void)async_fenced_by_all(c, m); /* the batches that it held have died with it */
 }
 
-/* What some shard has resolved, or a dead worker held, is resolved; what no shard has is lost. */
+/* A batch that some shard has resolved, or a dead worker held, is resolved; a batch that no shard has is lost. */
 static bool geo_stopped(struct chief *c)
 {
     struct chief_leases *l = &c->async.leases;

@@ -11,7 +11,7 @@ static uint32_t or_auto(uint32_t given, uint32_t otherwise)
     return given == CHECKPOINT_AUTO ? otherwise : given;
 }
 
-/* The keys, or as often as ever, whatever a cut costs. */
+/* By the keys or their defaults, whatever a cut costs. */
 static bool passed(const struct chief *c, uint64_t since)
 {
     uint32_t steps = or_auto(c->config.checkpoint.every_steps, CHIEF_CUT_STEPS),

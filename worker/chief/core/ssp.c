@@ -1,4 +1,5 @@
-/* Bounded staleness: async, and the shards keep clocks. A worker that is gone for good must leave the least clock (clocks.c). */
+/* Bounded staleness: async, and the shards keep clocks. The least clock must not wait for a worker that is gone permanently
+ * (clocks.c). */
 #include "worker/chief/core/chief_state.h"
 
 static void ssp_came(struct chief *c, uint32_t worker, struct chief_came how)

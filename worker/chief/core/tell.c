@@ -88,7 +88,7 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
     va_end(args);
-    int told = c->config.finished ? 0 : 1; /* who is there is to know that the job is done */
+    int told = c->config.finished ? 0 : 1; /* present processes must know that the job is done */
     chief_send_done(c, told, c->failed, false);
     chief_send_done(c, told, c->failed, true);
     chief_end(c, 1, c->failed);

@@ -109,7 +109,7 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
     enum err err = open_file(&fd, &bytes, path, e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
-    (void)!pread(fd, head, sizeof head, 0); /* what fails here fails again when it is read */
+    (void)!pread(fd, head, sizeof head, 0); /* an error here comes again when the file is read */
     err = refuse_others(head, e);
     if (err) {
         close(fd);

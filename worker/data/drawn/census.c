@@ -1,7 +1,7 @@
-/* Integer arithmetic alone: the same bytes on every machine. What a person earns depends on age (most
- * in the middle of life), years of school, hours, marriage, occupation and on gains of capital, with
- * two effects that go together (school counts more in some occupations, hours more with marriage),
- * and on luck. All other columns are there to be seen through. */
+/* Integer arithmetic alone: the same bytes on every machine. A person's income depends on age (highest
+ * in the middle of life), years of school, hours, marriage, occupation and gains of capital, on
+ * two interactions (school counts more in some occupations, hours more with marriage),
+ * and on luck. All other columns have no effect: a model should ignore them. */
 #include "worker/data/drawn/census.h"
 
 #include <stdio.h>

@@ -35,7 +35,7 @@ static const char *read_digits(struct decimal *d, const char *p, const char *end
     return p;
 }
 
-/* Behind an 'e'; NULL: no exponent stands there. */
+/* After an 'e'; NULL: no exponent follows. */
 static const char *read_exponent(struct decimal *d, const char *p, const char *end)
 {
     bool negative = p < end && *p == '-';

@@ -125,8 +125,8 @@ bool ahead_count(uint32_t workers, uint32_t cores, const char *flag, char text[A
     if (fit)
         (void)snprintf(
             text, AHEAD_TEXT_BYTES,
-            "%" PRIu32 " workers share %" PRIu32 " core%s: more than one a core train no "
-            "faster, and each takes memory; %s%s%" PRIu32 " %s enough",
+            "%" PRIu32 " workers share %" PRIu32 " core%s: more than one worker a core does "
+            "not train faster, and each needs memory; %s%s%" PRIu32 " %s enough",
             workers, cores, s, flag, *flag ? " " : "", cores, *flag || cores == 1 ? "is" : "are");
     else
         (void)snprintf(text, AHEAD_TEXT_BYTES,

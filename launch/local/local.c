@@ -46,7 +46,8 @@ static enum err local_listen(const struct process *p, int *out, char address[PRO
         return err_set(e, ERR_IO, "%s: socket: %s", p->name, strerror(errno));
     if (bind(fd, (struct sockaddr *)&at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-        enum err err = err_set(e, ERR_IO, "%s: a port on 127.0.0.1: %s", p->name, strerror(errno));
+        enum err err =
+            err_set(e, ERR_IO, "%s: cannot bind a port on 127.0.0.1: %s", p->name, strerror(errno));
         (void)close(fd);
         return err;
     }

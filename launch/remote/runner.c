@@ -416,7 +416,7 @@ static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
     if (lstat(folder, &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid())
-        return err_set(e, ERR_IO, "%s is not a folder of this user's", folder);
+        return err_set(e, ERR_IO, "%s is not a directory that this user owns", folder);
     (void)snprintf(r->lock, sizeof r->lock, "%s/%s", folder, key);
     return dirlock_take(r->lock, &fd, NULL, e);
 }

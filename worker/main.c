@@ -490,7 +490,11 @@ int main(int argc, char **argv)
     struct process *p = &process;
     mem_init();
     signals_init();
-    flags_parse(argc > 1 && strcmp(argv[1], "--doctor") == 0 ? "doctor" : "worker", argc, argv);
+    const char *first = argc > 1 ? argv[1] : "";
+    flags_parse(strcmp(first, "--doctor") == 0               ? "doctor"
+                : strcmp(first, "--find_learning_rate") == 0 ? "lr-finder"
+                                                             : "worker",
+                argc, argv);
     flags_process(&p->flags);
     signals_last_words(p->flags.termination_message, PROCESS_BEFORE_TRAINING);
     cgroup_set_root(p->flags.cgroup_root);

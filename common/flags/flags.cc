@@ -2,6 +2,7 @@
  * of a repeated flag (--set), and exits with code 1 if a flag is wrong. */
 extern "C" {
 #include "common/flags/flags.h"
+#include "common/flags/manual.h"
 #include "common/flags/table.h"
 #include "common/job/keys.h"
 #include "common/process/termination.h"
@@ -214,7 +215,7 @@ err refuse_unknown(const Reader &r, const std::string &name)
         return refuse_key(r, name, key);
     return near.best ? err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s, did you mean --%s?",
                                r.where.c_str(), name.c_str(), near.best)
-                     : err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s; --help lists them",
+                     : err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s; --help lists all flags",
                                r.where.c_str(), name.c_str());
 }
 
@@ -341,7 +342,8 @@ err read_words(Reader *r, const std::vector<std::string> &all)
             continue;
         }
         if (!program->word || r->depth > 0)
-            return err_set(r->e, ERR_INPUT, "%s'%.80s' is no flag; flags are --name=value",
+            return err_set(r->e, ERR_INPUT,
+                           "%s'%.80s' is not a flag; a flag has the form --name=value",
                            r->where.c_str(), word.c_str());
         if (flags_end || word != "--")
             lists[FLAGS_WORDS].push_back(word);
@@ -353,7 +355,8 @@ err read_words(Reader *r, const std::vector<std::string> &all)
 
 bool asks()
 {
-    return flags_on("help") || flags_on("version") || flags_on("print_job_reference");
+    return flags_on("help") || flags_on("version") || flags_on("print_job_reference") ||
+           *flags_text("print_manual");
 }
 
 /* Checks for missing and surplus arguments. */
@@ -362,19 +365,20 @@ err check(errmsg *e)
     for (const flag *f = flags_table; f->programs; f++)
         if ((f->programs & program->takes) && f->wants && !is_left_out(*f) &&
             is_left_out(*find(f->wants)))
-            return err_set(e, ERR_INPUT, "--%s wants %s as well", f->name,
+            return err_set(e, ERR_INPUT, "--%s needs %s too", f->name,
                            shown(*find(f->wants)).c_str());
     const std::vector<std::string> &words = lists[FLAGS_WORDS];
-    bool job = !(program->is & FLAGS_PROCESS) || *flags_text("job") || flags_on("doctor");
+    bool job =
+        !(program->is & (FLAGS_PROCESS | FLAGS_FINDER)) || *flags_text("job") || flags_on("doctor");
     if (!job)
-        return err_set(e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
+        return err_set(e, ERR_INPUT, "--job=FILE is missing; --help lists all flags");
     if (program->word && words.empty())
-        return err_set(e, ERR_INPUT, "%s is missing: %s; --help lists the flags", program->word,
+        return err_set(e, ERR_INPUT, "%s is missing: %s; --help lists all flags", program->word,
                        program->usage);
     if (words.size() > program->words_max) {
         const char *word = words[program->words_max].c_str();
-        return err_set(e, ERR_INPUT, "'%.80s' is a second %s; allowed: one%s", word, program->word,
-                       *word == '=' ? "; --set takes key=value without blanks" : "");
+        return err_set(e, ERR_INPUT, "'%.80s' is a second %s; only one is allowed%s", word,
+                       program->word, *word == '=' ? "; write --set key=value without blanks" : "");
     }
     return ERR_OK;
 }
@@ -382,15 +386,19 @@ err check(errmsg *e)
 std::string help_of(const flags_program &p)
 {
     std::string text = std::string("Usage: ") + p.usage +
-                       " [FLAG]...  (in names - and _ are the same)\n" + p.about + "\n";
+                       " [FLAG]...  (- and _ are the same in names)\n" + p.about + "\n";
     for (const flag *f = flags_table; f->programs; f++) {
         if (!(f->programs & p.is) || !f->help)
             continue;
         std::string left = f->name ? "  " + shown(*f) + " " : "";
         for (const char *line = f->help;; left = "") {
             size_t n = strcspn(line, "\n");
+            if (left.size() > SHOWN_COLUMNS) { /* its help begins on the next line */
+                text += left.substr(0, left.size() - 1) + "\n";
+                left = "";
+            }
             if (f->name)
-                left.resize(left.size() < SHOWN_COLUMNS ? SHOWN_COLUMNS : left.size(), ' ');
+                left.resize(SHOWN_COLUMNS, ' ');
             text += left + std::string(line, n) + "\n";
             if (!line[n])
                 break;
@@ -458,7 +466,7 @@ extern "C" void flags_help(const char *name, char *out, size_t bytes)
 {
     use(name);
     std::string text = help_of(*program);
-    if (program->takes & ~program->is) { /* plus the flags that it passes on */
+    if (program->is == FLAGS_ENTRYPOINT) { /* plus the flags that it passes on */
         use("worker");
         text += help_of(*program);
     }
@@ -467,7 +475,7 @@ extern "C" void flags_help(const char *name, char *out, size_t bytes)
 
 extern "C" void flags_answer(const char *name)
 {
-    char help[8192];
+    char help[FLAGS_HELP_BYTES];
     if (!asks())
         return;
     flags_help(name, help, sizeof help);
@@ -475,8 +483,10 @@ extern "C" void flags_answer(const char *name)
         fputs(help, stdout);
     else if (flags_on("version"))
         printf("gradwire %s " GRADWIRE_VERSION "\n", name);
-    else
+    else if (flags_on("print_job_reference"))
         job_reference_write(stdout);
+    else
+        manual_write(stdout, flags_text("print_manual"));
     exit(fflush(stdout) == 0 ? 0 : 1);
 }
 

@@ -19,7 +19,7 @@
  * argument. */
 enum err flags_read(const char *program, int argc, char **argv, struct errmsg *e) MUST_CHECK;
 
-/* If --help, --version or --print_job_reference is given, prints the answer on stdout and exits. */
+/* If --help, --version, --print_job_reference or --print_manual is given, prints the answer on stdout and exits. */
 void flags_answer(const char *program);
 
 /* Both: flags_read, then flags_answer. On an error, prints one line on stderr and exits with code 2. */
@@ -66,7 +66,8 @@ struct flags {
 void flags_process(struct flags *f);
 struct tls_files flags_tls(void);
 
-/* Writes the text of --help: at most 80 columns and, except for the entrypoint, 23 lines. */
+/* Writes the text of --help: at most 80 columns, and for the launcher's commands 23 lines. */
+enum { FLAGS_HELP_BYTES = 16384 };
 void flags_help(const char *program, char *out, size_t bytes);
 
 #endif

@@ -16,9 +16,11 @@ enum {
     FLAGS_STOP = 128,
     FLAGS_LOGS = 256,
     FLAGS_OLD = 512,
+    FLAGS_DOCTOR = 1024, /* the worker, as gradwire doctor */
+    FLAGS_FINDER = 2048, /* the worker, as gradwire lr-finder */
     FLAGS_PROCESS = FLAGS_PS | FLAGS_WORKER,
     FLAGS_CLUSTER = FLAGS_TRAIN | FLAGS_RANK,
-    FLAGS_ALL = 1023
+    FLAGS_ALL = 4095
 };
 
 enum flag_kind {

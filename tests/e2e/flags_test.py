@@ -57,7 +57,7 @@ class FlagsTest(unittest.TestCase):
         def check(run, name, usage, flag, missing):
             typed = flag[:-2] + flag[-1] + flag[-2]
             self.refused(run(f"--{typed}"), f"unknown flag --{typed}, did you mean --{flag}?")
-            self.refused(run("--zzzzzzz"), "unknown flag --zzzzzzz; --help lists them")
+            self.refused(run("--zzzzzzz"), "unknown flag --zzzzzzz; --help lists all flags")
             self.refused(run("--help=yes"), "--help takes no value")
         self.each(check)
 
@@ -66,8 +66,8 @@ class FlagsTest(unittest.TestCase):
             for words, says in ((["--epochs", "3"], "unknown flag --epochs; --set training.epochs=VALUE sets that key"),
                                 (["--lr=0.1"], "unknown flag --lr; --set training.learning_rate=VALUE sets"),
                                 (["--batch-size=8"], "--set training.batch_size=VALUE"), (["--seed=8"], "--set training.seed=VALUE"),
-                                (["--gpus=1"], "unknown flag --gpus; --help lists them"),
-                                (["--set", "training.epochs", "=", "3"], "'=' is a second JOB; allowed: one; --set takes key=value")):
+                                (["--gpus=1"], "unknown flag --gpus; --help lists all flags"),
+                                (["--set", "training.epochs", "=", "3"], "'=' is a second JOB; only one is allowed; write --set key=value")):
                 got = subprocess.run([LAUNCH, command, "job.yaml", *words], capture_output=True, text=True)
                 self.assertEqual((got.returncode, len(got.stderr.splitlines()), says in got.stderr), (2, 1, True), got.stderr)
 
@@ -89,7 +89,7 @@ class FlagsTest(unittest.TestCase):
                 code, out, error = run()
                 shown = "" if missing.startswith("-") else f": {usage}"
                 self.assertEqual((code, out, f"{missing} is missing{shown}" in error), (2, "", True), error)
-                self.assertTrue(error.endswith("; --help lists the flags\n"), error)
+                self.assertTrue(error.endswith("; --help lists all flags\n"), error)
         self.each(check)
 
     def test_a_command_that_is_mistyped_is_told_with_the_one_that_was_meant(self):

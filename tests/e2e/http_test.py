@@ -233,7 +233,7 @@ class HttpTest(TrainCase):
                  f"--output={self.out}", *self.sets({})]
         for wrong, code, words in ((["--http_port=65536"], 2, "--http_port: '65536' is not allowed; allowed: 0 to 65535"),
                                   (["--log_format=xml"], 2, "allowed: text, json"),
-                                  (["--http_address=127.0.0.1"], 2, "wants --http_port=PORT as well"),
+                                  (["--http_address=127.0.0.1"], 2, "needs --http_port=PORT too"),
                                   (["--http_port=80", "--http_address=192.0.2.1"], 1, "--http_port: listen on 192.0.2.1:80")):
             p = Process(self, [PS, *flags, f"--termination_message={self.tmp}/words", *wrong], "ps").wait(code)
             self.assertIn(words, p.log())

@@ -104,6 +104,13 @@ class InstallTest(Case):
             self.assertIn(f"needs a source tree of gradwire: run ./gradwire {command} there\n", said)
         self.assertNotIn("./gradwire", gradwire("help"))
 
+    def test_the_manual_pages_are_installed(self):
+        prefix = self.tmp / "prefix"
+        self.install(f"--prefix={prefix}")
+        for page in ("man1/gradwire.1", "man1/gradwire-ps.1", "man1/gradwire-worker.1", "man5/gradwire-job.5"):
+            text = (prefix / "share/man" / page).read_text()
+            self.assertIn(f"\n.Nm {page[5:-2]}\n", text)
+
     def test_a_newer_version_takes_away_pages_that_it_does_not_have(self):
         prefix = self.tmp / "prefix"
         self.install(f"--prefix={prefix}")

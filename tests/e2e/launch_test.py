@@ -675,7 +675,7 @@ class LaunchTest(Case):
 
     def test_wrong_input_is_2_and_touches_nothing(self):
         for flags, text in ((["--hosts", "x"], "--hosts x: No such file or directory; give a file with one line for each host"),
-                            (["--rsh", "x"], "--rsh wants --hosts=FILE as well"),
+                            (["--rsh", "x"], "--rsh needs --hosts=FILE too"),
                             (["--ps", "0"], "--ps: '0' is not allowed; allowed: 1 to 256"),
                             (["--workers", "two"], "--workers: 'two' is not allowed"),
                             (["--nonsense"], "unknown flag --nonsense"),

@@ -164,11 +164,11 @@ class EntrypointTest(unittest.TestCase):
         self.assertIn(f"error ps 1: {ENDS}", got.stderr)
 
     def test_ordinals_that_do_not_fit_are_refused(self):
-        self.refused("--ps wants --workers=N as well", "--ps=2")
-        self.refused("--index wants --role=ps|worker as well", "--index=2")
+        self.refused("--ps needs --workers=N too", "--ps=2")
+        self.refused("--index needs --role=ps|worker too", "--index=2")
         self.refused("--role: 'chief' is not allowed; allowed: ps, worker", "--role=chief", *self.ORDINALS)
         self.refused("--ps: '0' is not allowed; allowed: 1 to 1024", "--role=ps", "--ps=0")
-        self.refused("--ps wants --workers=N as well", "--role=ps", "--ps=1")
+        self.refused("--ps needs --workers=N too", "--role=ps", "--ps=1")
         self.refused("--index: 'one' is not allowed", "--role=ps", "--index=one", *self.ORDINALS)
         self.refused("JOB_COMPLETION_INDEX: 'x' is not allowed", "--role=ps", *self.ORDINALS, JOB_COMPLETION_INDEX="x")
         self.refused("--ps_host: 'j-ps:2222' is not allowed; allowed: host:port with one %", "--role=ps", "--ps=1",
@@ -206,7 +206,7 @@ class EntrypointTest(unittest.TestCase):
         self.refused("'10.0.0.1' stands twice", "--worker_ips=10.0.0.1,10.0.0.2,10.0.0.1", port, "--current_ip=10.0.0.2")
         self.refused("'::1' stands twice", "--worker_ips=::1,0:0:0:0:0:0:0:1", port, "--current_ip=0::1")
         self.refused("'10.0.0.300': its host is not a valid IP address", "--worker_ips=10.0.0.1,10.0.0.300", port, "--current_ip=10.0.0.1")
-        self.refused("--worker_ips wants --current_ip=IP as well", ips, port)
+        self.refused("--worker_ips needs --current_ip=IP too", ips, port)
         self.refused("--port: '65535' is not allowed; allowed: 1 to 65534", ips, "--port=65535", "--current_ip=10.0.0.1")
         self.refused("--role and --worker_ips both say", ips, port, "--current_ip=10.0.0.1", "--role=ps", *self.ORDINALS)
 

@@ -57,7 +57,7 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     if (err)
         return err;
     if (made.cut != cut) {
-        err = checkpoint_corrupt(e, path, "it is that of cut %" PRIu64, made.cut);
+        err = checkpoint_corrupt(e, path, "it belongs to cut %" PRIu64, made.cut);
         manifest_close(&made);
         return err;
     }

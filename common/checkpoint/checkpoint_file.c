@@ -84,7 +84,8 @@ enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint6
 {
     uint32_t bytes = get_u32(tail);
     if (bytes > room || bytes > CHECKPOINT_HEAD_MAX)
-        return checkpoint_corrupt(e, path, "a head of %" PRIu32 " bytes does not fit", bytes);
+        return checkpoint_corrupt(e, path, "its head of %" PRIu32 " bytes does not fit the file",
+                                  bytes);
     *head_bytes = bytes;
     *head_crc = get_u32(tail + 4);
     return ERR_OK;

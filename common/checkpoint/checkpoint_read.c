@@ -57,7 +57,8 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
 {
     const Checkpoint__ShardHead *h = f->head;
     if (h->frame_elems == 0 || h->frame_elems > CHECKPOINT_FRAME_ELEMS_MAX)
-        return checkpoint_corrupt(e, f->path, "frames of %" PRIu32 " elements", h->frame_elems);
+        return checkpoint_corrupt(e, f->path, "it has frames of %" PRIu32 " elements",
+                                  h->frame_elems);
     if (h->elems > CHECKPOINT_ELEMS_MAX || h->first_elem > CHECKPOINT_ELEMS_MAX)
         return checkpoint_corrupt(e, f->path, "%" PRIu64 " elements from %" PRIu64, h->elems,
                                   h->first_elem);
@@ -129,7 +130,8 @@ static enum err read_head(struct shard_file *f, struct errmsg *e)
     if (!err)
         err = unpack_head(f, f->bytes - sizeof tail - head_bytes, head_bytes, e);
     if (!err && (f->head->rows != NULL) != (format == CHECKPOINT_FORMAT_TABLES))
-        err = checkpoint_corrupt(e, f->path, "rows of tables in format %" PRIu32, format);
+        err = checkpoint_corrupt(e, f->path, "its rows of tables do not match format %" PRIu32,
+                                 format);
     if (!err)
         err = check_head(f, room - head_bytes, e);
     return err;

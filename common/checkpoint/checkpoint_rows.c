@@ -73,7 +73,8 @@ static enum err same_tables(const struct checkpoint_tables *t, const struct shar
     for (uint32_t i = 0; same && i < t->tables; i++)
         same = strcmp(h->table[i]->name, t->table[i].name) == 0 &&
                h->table[i]->dim == t->table[i].dim && h->table[i]->slots == t->table[i].slots;
-    return same ? ERR_OK : checkpoint_corrupt(e, f->path, "its tables are others than expected");
+    return same ? ERR_OK
+                : checkpoint_corrupt(e, f->path, "its tables differ from the expected ones");
 }
 
 /* Opens file `i` of the checkpoint; the first one defines the tables. */

@@ -92,7 +92,8 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
 
     size_t bytes = checkpoint__shard_head__get_packed_size(&head);
     if (bytes > CHECKPOINT_HEAD_MAX)
-        return err_set(e, ERR_TOOBIG, "%s: a head of %zu bytes", w->out.file.path, bytes);
+        return err_set(e, ERR_TOOBIG, "%s: its head would have %zu bytes, more than allowed",
+                       w->out.file.path, bytes);
     uint8_t *packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!packed)
         return out_of_memory(w->out.file.path, e);

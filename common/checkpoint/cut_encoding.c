@@ -27,7 +27,7 @@ enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void
 {
     if (bytes != f->bytes)
         return checkpoint_corrupt(
-            e, path, "it has not the %" PRIu64 " bytes that the manifest says", f->bytes);
+            e, path, "it does not have the %" PRIu64 " bytes that the manifest lists", f->bytes);
     if ((uint32_t)crc32_z(0, data, bytes) != f->crc)
         return checkpoint_corrupt(e, path, "its checksum differs from the manifest's");
     return ERR_OK;

@@ -73,7 +73,7 @@ enum ending ending_find(const char *checkpoints, const struct job *job, struct m
         manifest_close(&found);
         return ENDING_NONE;
     }
-    log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,
+    log_info("the job is done: checkpoint %" PRIu64 " is its final one, and %s", found.cut,
              ending == ENDING_DONE ? "no more epochs are requested" : "it was stopped early");
     *m = found;
     return ending;

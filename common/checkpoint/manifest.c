@@ -252,7 +252,8 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
 {
     size_t head_bytes = checkpoint__manifest__get_packed_size(h);
     if (head_bytes > CHECKPOINT_HEAD_MAX)
-        return err_set(e, ERR_TOOBIG, "a manifest of %zu bytes", head_bytes);
+        return err_set(e, ERR_TOOBIG, "the manifest would have %zu bytes, more than allowed",
+                       head_bytes);
     uint8_t *p = mem_zalloc(CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!p)
         return err_set(e, ERR_NOMEM, "manifest: out of memory");
@@ -434,7 +435,7 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     if (err)
         return err;
     if (head_bytes != room)
-        return checkpoint_corrupt(e, path, "%zu bytes where its head has %" PRIu32, room,
+        return checkpoint_corrupt(e, path, "it has %zu bytes for a head of %" PRIu32, room,
                                   head_bytes);
     if ((uint32_t)crc32_z(0, head, head_bytes) != head_crc)
         return checkpoint_corrupt(e, path, "the head's checksum differs");
@@ -446,7 +447,7 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     if (!h)
         return checkpoint_corrupt(e, path, "its head cannot be parsed");
     if (h->tables != (format == CHECKPOINT_FORMAT_TABLES))
-        err = checkpoint_corrupt(e, path, "tables in format %" PRIu32, format);
+        err = checkpoint_corrupt(e, path, "its tables do not match format %" PRIu32, format);
     else
         err = unpack(h, path, m, e);
     if (!err)

@@ -123,7 +123,7 @@ static enum err parse_one(struct tls *t, const char *one, size_t n, struct errms
     if ((!chief && !worker) || n - skip >= ADDRESS_HOST_MAX)
         return wrong_name(one, n, e);
     if (t->n_allowed == TLS_ALLOWED_MAX)
-        return err_set(e, ERR_INPUT, "--tls_names: more than %d names", TLS_ALLOWED_MAX);
+        return err_set(e, ERR_INPUT, "--tls_names: more than %d names are given", TLS_ALLOWED_MAX);
     struct tls_allowed *a = &t->allowed[t->n_allowed++];
     a->chief = chief;
     memcpy(a->name, one + skip, n - skip);

@@ -72,7 +72,8 @@ static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
                       m->n_ps_hosts, own->index, own->n_ps);
     for (uint32_t i = 0; i < own->n_ps; i++)
         if (strcmp(m->ps_hosts[i], own->ps[i]) != 0)
-            return refuse(why, other, "its ps %u is %s, ours is %s", i, m->ps_hosts[i], own->ps[i]);
+            return refuse(why, other, "its ps %u is at %s, ours is at %s", i, m->ps_hosts[i],
+                          own->ps[i]);
     return true;
 }
 

@@ -67,8 +67,8 @@ static void say_shed(struct pending *s)
     s->untold++;
     if (now_ms - s->said_ms < PENDING_SAY_MS)
         return;
-    log_warn("many connections that do not say who they are: the oldest are closed (%" PRIu64
-             " since last told; %u may be open)",
+    log_warn("too many connections without a hello: the oldest are closed (%" PRIu64
+             " since the last such line; up to %u can be open)",
              s->untold, s->open_max);
     s->said_ms = now_ms;
     s->untold = 0;

@@ -46,8 +46,8 @@ static enum err token_read(int fd, const char *name, struct errmsg *e)
         n--;
     if (n < TOKEN_BYTES_MIN)
         return err_set(e, ERR_INPUT,
-                       "%s: a token has at least %d bytes, such as 'openssl rand -hex 32' gives",
-                       name, TOKEN_BYTES_MIN);
+                       "%s: a token has at least %d bytes; 'openssl rand -hex 32' makes one", name,
+                       TOKEN_BYTES_MIN);
     own.bytes = n;
     return ERR_OK;
 }

@@ -98,8 +98,10 @@ enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir,
             return ERR_OK;
         }
         if (clock_now_ms() >= deadline_ms)
-            return err_set(e, ERR_TIMEOUT, "%s is still locked by pid %ld after %d s", dir,
-                           (long)holder, DIRLOCK_WAIT_S);
+            return err_set(e, ERR_TIMEOUT,
+                           "%s is still locked by pid %ld after %d s: wait until that process has "
+                           "ended, or use another directory",
+                           dir, (long)holder, DIRLOCK_WAIT_S);
         if (!said && on_wait)
             on_wait(dir, holder);
         said = true;

@@ -132,7 +132,8 @@ static enum err want(struct row_values *v, uint32_t list, const struct leaf_keys
         return err;
     size_t keys = unite(v->scratch, v->scratch + all, leaf, leaves, list);
     if (keys > UINT32_MAX)
-        return err_set(e, ERR_NOMEM, "a batch looks up %zu keys of one table", keys);
+        return err_set(e, ERR_NOMEM,
+                       "a batch looks up %zu keys of one table; allowed: fewer than 2^32", keys);
     err = row_values_reserve(v, list, (uint32_t)keys, e);
     if (!err)
         memcpy(v->list[list].mixed, v->scratch, keys * sizeof *v->scratch);

@@ -133,7 +133,7 @@ static void on_tick(void *arg)
 static void wake_tick(struct http *h)
 {
     if (!loop_timer_running(&h->tick) && loop_timer_every(&h->tick, HTTP_TICK_MS))
-        log_error("no memory for a timer of http");
+        log_error("http: no memory for a timer");
 }
 
 static void go_deaf(struct http *h)

@@ -109,7 +109,7 @@ void http_events_now(struct http_events *e)
     json_decref(status);
     int64_t wait_ms = SHARE * (clock_now_ms() - began_ms);
     if (any(e) && loop_timer_once(&e->tick, wait_ms > HTTP_EVENTS_MS ? wait_ms : HTTP_EVENTS_MS))
-        log_error("no memory for a timer of http");
+        log_error("http: no memory for a timer");
 }
 
 static void on_tick(void *arg)
@@ -144,7 +144,7 @@ void http_events_take(struct http_events *e, struct evhttp_request *req)
     evhttp_send_reply_start(req, 200, NULL);
     say(s, "retry: 2000", "", now_ms);
     if (!loop_timer_running(&e->tick) && loop_timer_once(&e->tick, 0))
-        log_error("no memory for a timer of http");
+        log_error("http: no memory for a timer");
 }
 
 /* ---- life ---- */

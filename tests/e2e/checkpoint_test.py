@@ -191,7 +191,7 @@ class CheckpointTest(TrainCase):
         again = self.launch("--ps=3", keys={"training.epochs": 2})
         s = again.wait().summary()
         self.assertEqual(again.log("worker-0").count("epoch 1/2:"), 1, again.logs())  # of the first: nothing is trained again
-        self.assertIn("the job is done: cut", again.log("worker-1"))
+        self.assertIn("the job is done: checkpoint", again.log("worker-1"))
         self.assertEqual([s[k] for k in ("status", "digest", "steps", "epochs", "eval", "train")],
                          [first[k] for k in ("status", "digest", "steps", "epochs", "eval", "train")])
         self.assertTrue((self.out / "model/weights.safetensors").exists())

@@ -112,7 +112,7 @@ class DoneTest(TrainCase):
         for p in stays:
             self.end(p, 0)
         for p in [worker, ps, *stays]:
-            self.assertIn("the job is done: cut", p.log())
+            self.assertIn("the job is done: checkpoint", p.log())
             self.assertNotIn("generation", p.log())
         self.assertEqual(self.summary()["digest"], digest)
         # A job that was stopped early can resume with another patience, and needs its ps again.

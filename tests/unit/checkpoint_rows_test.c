@@ -451,7 +451,7 @@ static void a_file_whose_format_does_not_fit_its_rows_is_corrupt(void **state)
         assert_int_equal(data[7], '2');
         data[7] = data[bytes - 1] = '1';
         spill(path_of(names[i]), data, bytes);
-        assert_refused(&r, ERR_CORRUPT, "in format 1");
+        assert_refused(&r, ERR_CORRUPT, "match format 1");
         mem_free(data);
     }
     free(r.row);
@@ -870,7 +870,7 @@ static void files_of_other_tables_or_another_clock_are_corrupt(void **state)
 {
     (void)state;
     assert_tables_refused(another_clock, "its table clock is 78, the manifest says 77");
-    assert_tables_refused(another_name, "its tables are others than expected");
+    assert_tables_refused(another_name, "its tables differ from the expected ones");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)

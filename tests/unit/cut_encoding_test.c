@@ -84,8 +84,8 @@ static void a_cut_whose_encoding_is_damaged_is_passed_over(void **state)
     static const struct {
         const char *text, *why;
     } cases[] = {{NULL, "it is missing"},
-                 {"{\"columns\": [] }", "has not the 15 bytes"},
-                 {"{\"columns\": [", "has not the 15 bytes"},
+                 {"{\"columns\": [] }", "does not have the 15 bytes"},
+                 {"{\"columns\": [", "does not have the 15 bytes"},
                  {"{\"columns\": {}}", "its checksum differs"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct errmsg e = {""};

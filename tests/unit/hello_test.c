@@ -186,7 +186,7 @@ static void another_ps_list_is_refused(void **state)
             "it connected to ps 7 at ?; this is ps 1 at b:2");
     m.ps_index = 1;
     m.ps_hosts = others;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "its ps 1 is c:3, ours is b:2");
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "its ps 1 is at c:3, ours is at b:2");
     refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
             "it connected to ps 1 at c:3; this is ps 1 at b:2");
     m.n_ps_hosts = 3;

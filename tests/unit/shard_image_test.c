@@ -396,7 +396,7 @@ static void a_cut_of_other_tables_is_refused_by_its_files_name(void **state)
     c->plan.tables[1]->dim = 299;
     enter(c, GRADWIRE__ENTER_MODE__RESTORE);
     assert_non_null(strstr(c->node[1].error, "shard-0.gw"));
-    assert_non_null(strstr(c->node[1].error, "its tables are others than expected"));
+    assert_non_null(strstr(c->node[1].error, "its tables differ from the expected ones"));
     assert_false(shard_facts(c->node[1].shard).entered);
     end(c);
 }

@@ -8,7 +8,7 @@
 #define GRADWIRE_VERSION "0.1.0"
 
 /* Returns whether a peer of version `theirs` runs this release. If not, `why` names both: "a worker of version 0.2
- * dialed a ps of version 0.1: ...". Versions must be equal. */
+ * connected to a ps of version 0.1: ...". Versions must be equal. */
 bool version_same(const char *theirs, const char *dialing, const char *dialed, char *why,
                   size_t bytes);
 

@@ -1,4 +1,4 @@
-/* Reads rows from shards' files. The head says which frames have the requested buckets; others are skipped. A
+/* Reads rows from shards' files. The head lists which frames have the requested buckets; others are skipped. A
  * frame's sizes, buckets and order are checked before its rows are passed on. */
 #include <inttypes.h>
 #include <string.h>

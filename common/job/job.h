@@ -98,10 +98,10 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
-/* How much of its movement a worker pushes in a push round of geo. AUTO is never on the wire: the chief replaces
+/* The part of its movement that a worker pushes in a push round of geo. AUTO is never on the wire: the chief replaces
  * it (job_settle_merge). */
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
-/* How a new run (checkpoint.run) treats the vocabularies and scales of the run before it. */
+/* The effect of a new run (checkpoint.run) on the vocabularies and scales of the run before it. */
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 
 /* One column of a csv file. */
@@ -152,7 +152,7 @@ struct job_lookup {
     uint32_t list, column; /* column: index in data.csv.column */
 };
 
-/* What a row reads as before it is admitted. */
+/* The value of a row that is not admitted yet. */
 enum row_unadmitted { UNADMITTED_ZEROS, UNADMITTED_INITIAL };
 
 /* A table of rows by key, shared by the layers that name it. */
@@ -174,7 +174,7 @@ static inline bool job_table_admits(const struct job_table *t)
     return t->min_count > 1 || t->probability < 1;
 }
 
-/* How csv files are read. */
+/* The format of csv files. */
 struct job_csv {
     uint32_t columns;
     struct job_column *column; /* (columns) */

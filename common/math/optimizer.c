@@ -1,4 +1,4 @@
-/* Which slots and rates each optimizer has. The formulas are in kernels_optimizers.h. */
+/* The slots and rates of each optimizer. The formulas are in kernels_optimizers.h. */
 #include "common/math/optimizer.h"
 
 #include <assert.h>

@@ -90,7 +90,7 @@ enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
                    void *owner) MUST_CHECK;
 
 /* Makes the connection use TLS with the identity `t`. Call it directly after conn_new or conn_dial, before any
- * byte is read or sent. `host`: the name that was dialed, which the peer's certificate must contain; NULL after
+ * byte is read or sent. `host`: the name that we connect to, which the peer's certificate must contain; NULL after
  * conn_new. Errors: ERR_NOMEM; the connection is then unchanged. */
 enum err conn_secure(struct conn *c, struct tls *t, const char *host) MUST_CHECK;
 /* As conn_new, for a socket whose handshake is complete. Takes `take_tls`, also on error; NULL: no TLS. Errors:

@@ -31,7 +31,7 @@ void disk_thread_init(struct disk_thread *t);
 void disk_thread_close(struct disk_thread *t);
 
 /* As disk_thread_close, if all posted jobs finish within `ms`; then it returns true. Returns false if a disk does
- * not respond: the thread goes on, and *t and everything that its jobs use must stay until the process ends by
+ * not respond: the thread continues, and *t and everything that its jobs use must stay until the process ends by
  * _exit. */
 bool disk_thread_close_within(struct disk_thread *t, int64_t ms) MUST_CHECK;
 

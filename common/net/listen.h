@@ -1,7 +1,7 @@
 /* A listening socket, bound here or inherited from the launcher, and its accept loop.
  * Use: listen_bind or listen_adopt, then listen_start; on_accept(fd, peer) gets each connection.
  * Failures: if the port is taken, listen_bind retries for a limited time and logs the address. If no descriptors
- * are left, the owner is asked to close a less important connection. If it has none, or `open_max` connections are
+ * are left, the owner must close a less important connection. If it has none, or `open_max` connections are
  * open, accepting pauses, and new connections wait in the kernel's backlog. */
 #ifndef GRADWIRE_COMMON_NET_LISTEN_H
 #define GRADWIRE_COMMON_NET_LISTEN_H

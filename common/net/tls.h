@@ -23,7 +23,7 @@ enum {
     /* records per key; the bound of AES-GCM is 2^24.5 (RFC 8446, 5.5) */
     TLS_REKEY_RECORDS = 1 << 23,
     TLS_HANDSHAKE_MS = 10000, /* for the complete handshake */
-    TLS_SILENT_MS = 2000, /* a peer that is silent for this long and hangs up was no port check */
+    TLS_SILENT_MS = 2000, /* a peer that is silent for this long, then closes, was no port check */
     TLS_LOOK_MS = 1000,   /* interval of the checks for changed files */
     TLS_SAY_MS = 10000,   /* time between two log lines about refused peers of one kind */
     TLS_WHY_BYTES = 256,
@@ -72,7 +72,7 @@ enum tls_io {
     TLS_ERROR, /* errno is set; or errno is 0 and tls_link_why has the reason */
 };
 
-/* `host`: the name that was dialed, which the peer's certificate must contain; NULL: accepted. The socket still
+/* `host`: the name that we connect to, which the peer's certificate must contain; NULL: accepted. The socket still
  * belongs to the caller. Errors: ERR_NOMEM. Thread: any, but only one at a time. */
 enum err tls_link_new(struct tls_link **l, struct tls *t, int fd, const char *host) MUST_CHECK;
 void tls_link_free(struct tls_link *l); /* NULL is ignored; does not close the socket */

@@ -132,7 +132,7 @@ static SSL *new_ssl(struct tls_link *l, struct tls *t)
     return ssl;
 }
 
-/* The peer's certificate must contain the host that was dialed. */
+/* The peer's certificate must contain the host that we connect to. */
 static bool expect_host(struct tls_link *l, const char *with_dot)
 {
     const char *host = l->host;

@@ -38,7 +38,7 @@ struct tls_link {
     SSL *ssl;
     /* unverified: the peer's certificate is missing or not valid; plain: the peer does not use TLS */
     bool dialed, unverified, plain;
-    char host[ADDRESS_HOST_MAX]; /* the host that was dialed; "" if accepted */
+    char host[ADDRESS_HOST_MAX]; /* the host that we connect to; "" if accepted */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
     /* records written; records per key (tests: fewer); new keys so far */

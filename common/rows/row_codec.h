@@ -1,4 +1,4 @@
-/* How rows of one table are encoded on the wire: their values in fewer bits, each row by itself. A row with a value
+/* The encoding of a table's rows on the wire: their values in fewer bits, each row by itself. A row with a value
  * that is not finite is sent as float32.
  * n rows with codec none: n x dim float32. Otherwise one bit per row comes first, set if the row is sent as
  * float32 (u32 words, bit i % 32 of word i / 32). Then the rows: with fp16 and bf16 two bytes per value; with int8

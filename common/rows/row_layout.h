@@ -46,7 +46,7 @@ struct row_table_spec {
 };
 enum { ROW_UNSEEN_STEPS_MAX = 1 << 24 };
 
-/* What to do with a new row if the memory for rows (ps.memory) is full. The numbers are on the wire. */
+/* The reaction to a new row if the memory for rows (ps.memory) is full. The numbers are on the wire. */
 enum row_full {
     ROW_FULL_STOP,   /* end the job */
     ROW_FULL_EVICT,  /* remove the rows with the oldest last touch */
@@ -70,7 +70,7 @@ struct row_layout {
 
 /* Writes the first value of a row, w (dim): a function of (seed, table's name, mixed key, column) only. */
 void row_first_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w);
-/* Writes what a missing row reads as: w (dim). */
+/* Writes the value of a missing row: w (dim). */
 void row_absent_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w);
 
 /* Returns the floats of one key of this list, over all tables of the list. */

@@ -1,4 +1,4 @@
-/* Where a process serves HTTP, from its flags. */
+/* The address on which a process serves HTTP, from its flags. */
 #ifndef GRADWIRE_COMMON_SERVE_HTTP_PLACE_H
 #define GRADWIRE_COMMON_SERVE_HTTP_PLACE_H
 

@@ -1,4 +1,4 @@
-/* When each run of a job (checkpoint.run) began that continued from the run before it: the date, and the table
+/* The start of each run of a job (checkpoint.run) that continued from an earlier run: the date and the table
  * clock. A row that was not touched since then has a stamp of at most that clock. The first run is not listed: it
  * began without rows. Pure. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_BEGINNINGS_H

@@ -1,7 +1,7 @@
-/* Looks up a host name with getaddrinfo, as other programs of this host do, on a thread of its own.
- * The owner and the thread share the lookup, and the last one to release it frees it: so nobody waits for a slow
- * resolver. glibc's getaddrinfo_a is not used because its threads have stacks of 64 KiB, which are too small for
- * some name service modules, and because sanitizers do not see these threads start. */
+/* Looks up a host name with getaddrinfo, as other programs of this host do, on a thread of its own. The owner and
+ * the thread share the lookup, and the last one to release it frees it: so no owner waits for a slow resolver.
+ * glibc's getaddrinfo_a is not used because its threads have stacks of 64 KiB, which are too small for some name
+ * service modules, and because sanitizers do not see these threads start. */
 #ifndef GRADWIRE_COMMON_NET_LOOKUP_H
 #define GRADWIRE_COMMON_NET_LOOKUP_H
 

@@ -45,8 +45,8 @@ bool dial_hopeless(const struct dialer *d);
 /* Stops connecting. A connection that on_open got is not affected. */
 void dial_stop(struct dialer *d);
 bool dial_trying(const struct dialer *d);
-/* Returns why the last attempt failed ("Connection refused"), or "" before any. For log lines about whom we wait
- * for. */
+/* Returns why the last attempt failed ("Connection refused"), or "" before any. For log lines about the missing
+ * peer. */
 const char *dial_why(const struct dialer *d);
 void dial_free(struct dialer *d);
 

@@ -1,5 +1,5 @@
 /* The start of a connection on the accepting side: we send CHALLENGE, and HELLO comes back with its proof
- * (token.h). Without a token the hello has no proof, and no CHALLENGE is sent, except under TLS: there it tells
+ * (token.h). Without a token the hello has no proof, and no CHALLENGE is sent, except under TLS: there it shows
  * the peer that the handshake is complete on this side, too. */
 #ifndef GRADWIRE_COMMON_PEERS_GREETING_H
 #define GRADWIRE_COMMON_PEERS_GREETING_H

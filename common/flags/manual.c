@@ -98,34 +98,37 @@ static void write_flags(FILE *out, const struct flags_program *p, bool flat)
         fputs(".El\n", out);
 }
 
-/* "Exit codes: 0 done, 1 failed" as a list; any other text as it is. */
+/* "0 done, 1 failed.\n" as a list. */
+static void write_codes(FILE *out, const char *at)
+{
+    fputs(".Bl -tag -width 4n -compact\n", out);
+    while (*(at += strspn(at, " ,.\n"))) {
+        const char *end = at;
+        while (*end && !(*end == ',' && isdigit((unsigned char)end[2])) && strcmp(end, ".\n") != 0)
+            end++;
+        size_t code = strspn(at, "0123456789");
+        fprintf(out, ".It %.*s\n", (int)code, at);
+        roff_text(out, at + code, (size_t)(end - at) - code);
+        at = end;
+    }
+    fputs(".El\n", out);
+}
+
+/* The end of a help: lines, then "Exit codes: 0 done, 1 failed." up to the end. */
 static void write_end(FILE *out, const char *text, bool first)
 {
-    while (*text) {
+    static const char codes[] = "Exit codes:";
+    for (; *text; first = false) {
+        if (!first)
+            fputs(".Pp\n", out);
+        if (strncmp(text, codes, strlen(codes)) == 0) {
+            fputs(first ? "" : "Exit codes:\n", out);
+            write_codes(out, text + strlen(codes));
+            return;
+        }
         size_t n = strcspn(text, "\n");
-        const char *colon = memchr(text, ':', n), *line = text;
+        roff_text(out, text, n);
         text += n + (text[n] ? 1 : 0);
-        if (strncmp(line, "Exit", 4) != 0 || !colon) {
-            fputs(first ? "" : ".Pp\n", out);
-            roff_text(out, line, n);
-            first = false;
-            continue;
-        }
-        fputs(first ? ".Bl -tag -width 4n -compact\n"
-                    : ".Pp\nExit codes:\n.Bl -tag -width 4n -compact\n",
-              out);
-        first = false;
-        for (const char *at = colon + 1; at < line + n;) {
-            at += strspn(at, " ,;");
-            const char *end = at;
-            while (end < line + n && !(strchr(",;", *end) && isdigit((unsigned char)end[2])))
-                end++;
-            size_t code = strspn(at, "0123456789");
-            fprintf(out, ".It %.*s\n", (int)code, at);
-            roff_text(out, at + code, (size_t)(end - at) - code - (end[-1] == '.' ? 1 : 0));
-            at = end;
-        }
-        fputs(".El\n", out);
     }
 }
 

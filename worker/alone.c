@@ -35,8 +35,8 @@ static enum err find_program(char *out, size_t bytes, struct errmsg *e)
     (void)snprintf(out, bytes, "%s/../ps/ps", self);
     if (access(out, X_OK) == 0)
         return ERR_OK;
-    return err_set(e, ERR_IO,
-                   "no ps is given, and no program for one is found beside this one (%s)", out);
+    return err_set(e, ERR_IO, "no ps is given, and no ps program is found next to this one (%s)",
+                   out);
 }
 
 static void run_ps(const char *program, int fd, const char *address, const struct flags *f,

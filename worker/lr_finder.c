@@ -137,10 +137,9 @@ enum err lr_finder_run(const struct job *job, const struct model *model, const s
     double least = INFINITY;
     *found = (struct lr_found){.points = 0};
     if (model_layout(model)->rows)
-        return err_set(
-            e, ERR_INPUT,
-            "lr-finder does not know tables of rows by key yet: train with rates a factor "
-            "of 3 apart, and compare");
+        return err_set(e, ERR_INPUT,
+                       "lr-finder does not support embedding tables yet: train with rates a factor "
+                       "of 3 apart, and compare");
     enum err err = run_open(&r, job, model, data, order, e);
     while (!err && found->points < LR_FINDER_STEPS) {
         uint32_t i = found->points;

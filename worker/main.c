@@ -44,8 +44,9 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     if (err)
         return err;
     if (p->cluster.role == ROLE_PS)
-        return err_set(e, ERR_INPUT,
-                       "this is worker, and the cluster says ps: start ps for that role");
+        return err_set(
+            e, ERR_INPUT,
+            "this program is worker, but the cluster gives it the role ps: start ps instead");
     char who[32];
     if (p->cluster.role == ROLE_CHIEF || p->cluster.role == ROLE_EVALUATOR)
         (void)snprintf(who, sizeof who, "%s", role_str(p->cluster.role));
@@ -142,7 +143,7 @@ static void say_end(const struct process *p)
 /* Also with --when_done=wait: who started it starts it again. */
 static void leave_at_once(const struct process *p)
 {
-    log_warn("storage does not answer for %s: leaving without", p->checkpoints);
+    log_warn("storage does not answer for %s: exiting without waiting for it", p->checkpoints);
     say_end(p);
     termination_end(p->flags.termination_message, p->result.exit_code);
     (void)fflush(NULL);
@@ -195,7 +196,7 @@ static enum err run(struct process *p, struct control_encoding *asked, struct er
                                   .order = &p->order};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
     if (!err && config.fault.kind == FAULT_DISK)
-        err = err_set(e, ERR_INPUT, "--fault=%s: only a ps takes it", p->flags.fault);
+        err = err_set(e, ERR_INPUT, "--fault=%s: only a ps accepts it", p->flags.fault);
     if (err)
         return err;
     p->learned.first_step_s = NAN;
@@ -267,7 +268,7 @@ static enum err evaluate_all(struct process *p, struct errmsg *e)
     enum err err = run_evaluator(p, &end, e);
     if (!err || !end.encoding || end.told)
         return err;
-    log_info("reading the data again, by the newest cut: %s", e->text);
+    log_info("reading the data again, with the encoding of the newest checkpoint: %s", e->text);
     err = process_begin_interim(p, STATE_LOADING, e);
     if (!err)
         err = process_load_again(p, NULL, e);
@@ -342,10 +343,10 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     if (err)
         return err;
     if (*calls)
-        log_info("a chief is there, with generation %" PRIu64, p->over.generation);
+        log_info("a chief has connected, with generation %" PRIu64, p->over.generation);
     else
         log_info("asked to stop: %s",
-                 p->rests == STATE_DONE ? "the job is done" : "no chief has come");
+                 p->rests == STATE_DONE ? "the job is done" : "no chief has connected");
     if (!*calls && p->rests == STATE_IDLE)
         p->result.exit_code = 143;
     p->rests = STATE_LOADING;
@@ -463,10 +464,10 @@ static int work(struct process *p)
         err = who_am_i(p, &e);
     if (!err && p->flags.waits && !may_rest(p))
         err = err_set(&e, ERR_INPUT,
-                      "--when_done=wait is for a ps, and for a worker that has a chief: with the "
-                      "chief the job ends, and so does the evaluator");
+                      "--when_done=wait is for a ps, and for a worker that is not the chief: the "
+                      "chief and the evaluator end with the job");
     if (!err && p->flags.grace_s)
-        err = err_set(&e, ERR_INPUT, "--grace_s=%d: only a ps takes it", p->flags.grace_s);
+        err = err_set(&e, ERR_INPUT, "--grace_s=%d: only a ps accepts it", p->flags.grace_s);
     if (err)
         return wrong(err, &e);
     int exit_code = attend(p);

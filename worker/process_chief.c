@@ -97,22 +97,22 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
         const struct errmsg what = *e;
         return err_set(e, ERR_INPUT,
                        "%.150s: the job differs from that of its checkpoint %" PRIu64
-                       ": %.150s; give it back what it had%s",
+                       ": %.150s; restore the old value%s",
                        p->output, p->base.cut, what.text, ways_out(p));
     }
     if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
         return err_set(e, ERR_INPUT,
                        "%.150s: the data differ from those of its checkpoint %" PRIu64
-                       ": give it the same%s",
+                       ": use the same data%s",
                        p->output, p->base.cut, ways_out(p));
     uint64_t epochs = manifest_epochs(&p->base, per_epoch);
     if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
         epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
-        return err_set(e, ERR_INPUT,
-                       "%.150s goes on from checkpoint %" PRIu64
-                       ", whose steps are not all of a batch of their own: sync.dropped must be "
-                       "redo, as it was%s",
-                       p->output, p->base.cut, resume_ways(false));
+        return err_set(
+            e, ERR_INPUT,
+            "%.150s resumes from checkpoint %" PRIu64
+            ", which has extra steps for dropped microbatches: sync.dropped must stay redo%s",
+            p->output, p->base.cut, resume_ways(false));
     return ERR_OK;
 }
 
@@ -239,7 +239,7 @@ static void await_evaluator(const struct process *p)
         if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
             return;
         if (!waited)
-            log_info("waiting for the evaluator's result of the final checkpoint, cut %" PRIu64,
+            log_info("waiting for the evaluator's result of the final checkpoint, %" PRIu64,
                      p->base.cut);
         (void)nanosleep(&pause, NULL);
     }

@@ -33,12 +33,13 @@ enum err process_newest_cut(struct process *p, struct errmsg *e)
         return err;
     if (err == ERR_NEWER) {
         const struct errmsg what = *e;
-        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
-                       what.text);
+        return err_set(e, ERR_INPUT,
+                       "%.400s: start that release, or start from scratch with --fresh", what.text);
     }
     const struct errmsg each = *e;
     return err_set(e, err,
-                   "none of its cuts can be used: mend them, or start anew with --fresh: %.360s",
+                   "none of the job's checkpoints can be used: repair them, or start from scratch "
+                   "with --fresh: %.360s",
                    each.text);
 }
 
@@ -135,7 +136,7 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
     enum err err = may_ask(p) ? dataset_check_shape(&p->data, &p->job, e) : ERR_OK;
     if (!err)
         return ERR_OK;
-    log_info("asking the chief for what a checkpoint says of the rows: %s", e->text);
+    log_info("asking the chief for the encoding of the rows: %s", e->text);
     enum err got = ask_last_cut(p, &why);
     p->told_over = got == ERR_STATE;
     if (p->told_over)
@@ -179,7 +180,7 @@ enum err process_load(struct process *p, struct errmsg *e)
             &p->job, PLACE_DROPPED,
             err_set(e, ERR_INPUT,
                     "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
-                    " batches of %u are too many: at most %" PRIu64 "; lost would do",
+                    " batches of %u are too many: the most is %" PRIu64 "; use sync.dropped: lost",
                     order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
             e);
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
@@ -214,8 +215,8 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
     if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
         return err;
     if (++p->encoding_tries >= ENCODING_TRIES)
-        return err_wrap(e, err, "the encoding of the chief's rows cannot be had: ");
-    log_warn("the encoding of the chief's rows cannot be had, asking again: %s", e->text);
+        return err_wrap(e, err, "the encoding of the chief's rows cannot be fetched: ");
+    log_warn("the encoding of the chief's rows cannot be fetched, asking again: %s", e->text);
     return ERR_OK;
 }
 
@@ -244,6 +245,7 @@ enum err process_read_anew(struct process *p, const struct control_encoding *ask
         err = ask_chief(p, asked, &had, e);
     if (err || !had)
         return err;
-    log_info("reading the data again, by the encoding of the chief's cut %" PRIu64, asked->cut);
+    log_info("reading the data again, with the encoding of the chief's checkpoint %" PRIu64,
+             asked->cut);
     return process_load_again(p, asked, e);
 }

@@ -18,7 +18,7 @@ static void warn_of_room(const struct table_room *room, const struct job *job,
     if (bytes <= free_bytes)
         return;
     (void)snprintf(text, sizeof text,
-                   "tables: they will not fit: %s for %u ps on this host, %s are free",
+                   "tables: they will not fit: %s for %u ps on this host, but %s are free",
                    estimate_text(needed, bytes), here, estimate_text(there, free_bytes));
     log_warn("%s", text);
 }

@@ -56,7 +56,7 @@ class CheckpointTest(TrainCase):
         data = bytearray(shard.read_bytes())
         data[len(data) // 2] ^= 1
         shard.write_bytes(data)
-        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used, the one before it is tried: ")
+        self.goes_on_from(cuts[-2], want, f"checkpoint {cuts[-1]} cannot be used, the one before it is tried: ")
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt shard, and unit/checkpoint_test the manifest")
     def test_a_corrupt_manifest_is_passed_over_and_said_so(self):
@@ -64,7 +64,7 @@ class CheckpointTest(TrainCase):
         _, cuts = self.stopped()
         manifest = self.cut(cuts[-1]) / "manifest.gw"
         manifest.write_bytes(manifest.read_bytes()[:-1])
-        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used, the one before it is tried: ")
+        self.goes_on_from(cuts[-2], want, f"checkpoint {cuts[-1]} cannot be used, the one before it is tried: ")
 
     def test_where_no_checkpoint_can_be_used_the_job_fails_and_does_not_begin_anew(self):
         _, cuts = self.stopped()
@@ -73,7 +73,7 @@ class CheckpointTest(TrainCase):
         job = self.launch(keys=KEYS).wait(1)
         summary = job.summary()
         self.assertEqual(summary["status"], "failed")
-        self.assertIn("none of its cuts can be used", summary["error"])
+        self.assertIn("none of the job's checkpoints can be used", summary["error"])
         for cut in cuts:  # each file, where a user looks
             self.assertIn(f"cut-{cut:010}/manifest.gw: corrupt: ", summary["error"])
             self.assertIn(f"cut-{cut:010}/manifest.gw: corrupt: ", job.stderr())
@@ -87,14 +87,14 @@ class CheckpointTest(TrainCase):
         (half / "manifest.gw").unlink()
         shard = sorted(half.glob("shard-*"))[0]
         shard.write_bytes(shard.read_bytes()[:100])
-        self.goes_on_from(cuts[-1], want, f"cut {cuts[-1] + 1} has no manifest.gw, so it was not finished")
+        self.goes_on_from(cuts[-1], want, f"checkpoint {cuts[-1] + 1} has no manifest.gw, so it was not completed")
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
     def test_without_a_shard_of_the_newest_the_one_before_is_taken(self):
         want = self.undisturbed(keys=KEYS)
         _, cuts = self.stopped()
         sorted(self.cut(cuts[-1]).glob("shard-*"))[1].unlink()
-        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used")
+        self.goes_on_from(cuts[-2], want, f"checkpoint {cuts[-1]} cannot be used")
 
     def test_another_identity_is_refused_naming_key_old_and_new_and_touches_nothing(self):
         job, cuts = self.stopped()
@@ -112,11 +112,11 @@ class CheckpointTest(TrainCase):
 
     def test_a_changed_job_names_the_ways_out(self):
         self.train(keys={"training.epochs": 1})
-        anew, run = "or begin anew with --fresh or another --output", "; a new checkpoint.run begins with what is learned"
+        anew, run = "or start from scratch with --fresh or another --output", "; a new checkpoint.run starts with the learned weights"
         for keys, has_run in (({"training.seed": 2}, True), ({"model.layers[1].dense.units": 64}, False)):
             with self.subTest(keys):
                 said = self.launch(keys={"training.epochs": 1, **keys}).wait(2).stderr()
-                self.assertIn("give it back what it had, " + anew, said)
+                self.assertIn("restore the old value, " + anew, said)
                 self.assertEqual(run in said, has_run, said)  # weights of another shape are of no use to it
 
     def test_a_resume_says_on_the_terminal_from_where_it_goes_on(self):
@@ -137,9 +137,9 @@ class CheckpointTest(TrainCase):
         for epochs, rate in ((2, 0.5), (1, 0.001)):
             with self.subTest(epochs):
                 job = self.launch(keys={"training.epochs": epochs, "training.learning_rate": rate}).wait()
-                words = (f"nothing was trained: training.epochs asks for {epochs}, and checkpoint {job.cuts()[-1]} (step "
-                         f"{first['steps']}) has 2; to train on, set it above 2; to train anew (with another rate, say), give "
-                         "--fresh or another --output")
+                words = (f"nothing was trained: training.epochs is {epochs}, and checkpoint {job.cuts()[-1]} (step "
+                         f"{first['steps']}) already has 2; to train more, set training.epochs above 2; to train from scratch (with "
+                         "another rate, for example), use --fresh or another --output")
                 self.assertIn(words, job.stderr())
                 self.assertIn(words, job.log("worker-0"))
                 self.assertEqual(job.summary()["digest"], first["digest"])
@@ -151,7 +151,7 @@ class CheckpointTest(TrainCase):
         job.signal(signal.SIGTERM)
         job.wait(143)
         job = self.launch(keys={**KEYS, "training.epochs": 1}).wait()
-        self.assertIn("nothing was trained: training.epochs asks for 1, and checkpoint ", job.stderr())
+        self.assertIn("nothing was trained: training.epochs is 1, and checkpoint ", job.stderr())
         self.assertNotIn("resuming from checkpoint", job.stderr())
 
     def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
@@ -210,7 +210,7 @@ class CheckpointTest(TrainCase):
         first = self.night("monday").summary()
         job = self.night("tuesday", {**self.STILL, **other}, 0, "--ps=3", "--workers=1")
         s = job.summary()
-        self.assertIn(f'run "tuesday" begins with the weights of cut {self.last_cut(job)}, step {first["steps"]} of run "monday"',
+        self.assertIn(f'run "tuesday" begins with the weights of checkpoint {self.last_cut(job)}, step {first["steps"]} of run "monday"',
                       job.log("worker-0"))
         self.assertEqual((s["digest"], s["epochs"]), (first["digest"], 1))
         self.assertLess(s["steps"], first["steps"])  # of fewer rows
@@ -242,8 +242,8 @@ class CheckpointTest(TrainCase):
         self.night("monday")
         before = contents(self.out / "checkpoints")
         job = self.night("tuesday", {"model.layers[1].dense.units": 64}, 2)
-        self.assertIn('run "tuesday" would begin with what', job.stderr())
-        self.assertIn("whose model is another: model.layers[1].dense.units was 128, is 64", job.stderr())
+        self.assertIn('run "tuesday" would begin with the weights in', job.stderr())
+        self.assertIn("which has another model: model.layers[1].dense.units was 128, is 64", job.stderr())
         self.assertEqual(contents(self.out / "checkpoints"), before)
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has none")

@@ -112,8 +112,8 @@ class CsvTest(TrainCase):
         self.assertIn("data.trim was false, is true", job.stderr())
         self.write(bad=(6, 700))
         job = self.train(code=2, keys={"training.epochs": 2})
-        self.assertIn("give it the same, or begin anew with --fresh or another --output; a new "
-                      "checkpoint.run begins with what is learned", job.stderr())
+        self.assertIn("use the same data, or start from scratch with --fresh or another --output; a new "
+                      "checkpoint.run starts with the learned weights", job.stderr())
 
 
 def npy(descr, shape, data):
@@ -210,7 +210,7 @@ class SpillTest(TrainCase):
         job = self.train(code=2, keys={"data.memory_mb": 1, "data.spill": self.tmp / "none"})
         self.assertIn(f"data.train: {self.tmp}/none: No such file or directory: rows beyond the 1 MiB of "
                       "data.memory_mb go to a file there, ", job.stderr())
-        self.assertIn("name a folder with room by data.spill, or raise data.memory_mb", job.stderr())
+        self.assertIn("set data.spill to a directory with more room, or raise data.memory_mb", job.stderr())
 
 
 @unittest.skipUnless(DATA, "GRADWIRE_DATA is not set: it names the folder with adult/adult.data.gz and adult.test.gz")

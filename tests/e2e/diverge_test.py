@@ -98,7 +98,7 @@ class EarlierTest(DivergeTestCase):
         model = (self.out / "model/weights.safetensors").read_bytes()
         job, s = self.fails(keys=keys)
         self.assertRegex(s["error"], rf"^step {BATCHES}: the loss of the evaluation is not finite in the job's final checkpoint: "
-                                     rf"nothing was trained; .*--fresh.*remove checkpoints/{final.parent.name} to go on")
+                                     rf"nothing was trained; .*--fresh.*remove checkpoints/{final.parent.name} to resume")
         self.assertIn(s["error"], job.stderr())
         self.assertNotIn("nothing was trained: training.epochs", job.stderr())
         self.assertEqual((s["steps"], s["digest"], len(s["history"])), (BATCHES, None, 1))

@@ -155,7 +155,7 @@ class DoctorTest(TrainCase):
         self.says(self.doctor(*self.cluster("ps", 0)), "port", "ok", f"127.0.0.1:{self.ports[0]} can be bound")
         with socket.create_server(("127.0.0.1", self.ports[0])):
             lines = self.doctor(*self.cluster("ps", 0), code=2)
-        self.says(lines, "port", "FAIL", f"held by pid {os.getpid()}", "python", "give another port")
+        self.says(lines, "port", "FAIL", f"held by pid {os.getpid()}", "python", "use another port")
 
     def start_ps(self, *flags):
         ps = Process(self, [PS, f"--job={self.job}", f"--output={self.out}", *self.cluster("ps", 0), *flags], "ps")
@@ -172,7 +172,7 @@ class DoctorTest(TrainCase):
         ps = self.start_ps()
         lines = self.doctor(*worker)
         self.says(lines, "peers", "warn", "the chief at", "nothing listens there yet")
-        self.says(lines, "versions", "ok", "1 of 2 peers told theirs, which are ours")
+        self.says(lines, "versions", "ok", "1 of 2 peers reported theirs, which match")
         self.says(lines, "clocks", "ok", "1 of 2 peers told theirs")
         self.says(self.doctor(*self.cluster("ps", 0)), "port", "warn", f"held by pid {ps.process.pid}, ps")
         self.assertNotIn("is refused", ps.log())
@@ -221,14 +221,14 @@ class DoctorTest(TrainCase):
         other.chmod(0o644)
         lines = self.doctor(*worker, f"--token_file={other}", code=2)
         self.says(lines, "peers", "FAIL", "token")
-        self.says(lines, "token", "warn", "everybody here may read it", "defaultMode: 0440")
+        self.says(lines, "token", "warn", "every user of this host can read it", "defaultMode: 0440")
         self.assertNotIn(other.read_text(), str(lines))
 
     def test_a_token_that_is_too_short_or_missing(self):
         self.token.write_text("short")
         self.says(self.doctor(f"--token_file={self.token}", code=2), "token", "FAIL", "at least 16 bytes")
         lines = self.doctor(*self.cluster("worker", 1, ["no-such-ps.invalid:2222"]))
-        self.says(lines, "token", "warn", "none: who reaches a port may speak to the job", "--token_file")
+        self.says(lines, "token", "warn", "none: any process that reaches a port can talk to the job", "--token_file")
 
     def test_an_auth_with_which_it_would_not_start(self):
         self.says(self.doctor("--auth=required", code=2), "certificates", "FAIL", "--auth=required needs a token")
@@ -313,7 +313,7 @@ class DoctorTest(TrainCase):
                 ([*worker, *elsewhere], "warn", [expected, "or --tls_names=worker=NAME"]),
                 ([*worker, *elsewhere, "--tls_names=worker=elsewhere.example"], "ok", ["elsewhere.crt"]),
                 ([*ps, *certs.flags(self.tmp, "good", ca="other")], "FAIL", ["good.crt is not signed by", "other.crt"]),
-                ([*ps, *certs.flags(self.tmp, "server")], "FAIL", ["server.crt is not for both sides", "client auth"]),
+                ([*ps, *certs.flags(self.tmp, "server")], "FAIL", ["server.crt is not valid for both sides", "client auth"]),
                 ([*ps, good[0], f"--tls_key={self.tmp}/soon.key", good[2]], "FAIL",
                  ["soon.key: it is not the key of the certificate in", "good.crt"]),
                 ([*ps, *certs.flags(self.tmp, "none")], "FAIL", ["--tls_cert", "none.crt: No such file"]),
@@ -330,7 +330,7 @@ class DoctorTest(TrainCase):
         self.start_ps(*certs.flags(self.tmp, "good"))
         worker = self.cluster("worker", 1)
         lines = self.doctor(*worker, *certs.flags(self.tmp, "good"))
-        self.says(lines, "token", "ok", "none is wanted beside TLS")
+        self.says(lines, "token", "ok", "none is needed with TLS")
         self.says(lines, "versions", "ok", "1 of 2 peers told theirs")
         strange = certs.flags(self.tmp, "strange", ca="other")
         self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "ps 0 at", "issued by CN=ca) is not valid")
@@ -342,11 +342,11 @@ class DoctorTest(TrainCase):
         subprocess.run([LAUNCH, "train", self.job, f"--output={self.out}", "--ps=1", "--workers=1"], check=True,
                        capture_output=True, cwd=self.tmp)
         lines = self.doctor()
-        self.says(lines, "checkpoint", "ok", "goes on from checkpoint", "format 1")
+        self.says(lines, "checkpoint", "ok", "resumes from checkpoint", "format 1")
         self.says(self.doctor("--set=training.seed=7", code=2), "checkpoint", "FAIL", "of another job", "training.seed", "--fresh")
         night = ("--set=checkpoint.run=tuesday", "--set=training.seed=7")
-        self.says(self.doctor(*night), "checkpoint", "ok", 'run "tuesday" begins with the weights of cut')
-        self.says(self.doctor(*night, "--set=optimizer=adam", code=2), "checkpoint", "FAIL", "whose model is another: optimizer")
+        self.says(self.doctor(*night), "checkpoint", "ok", 'run "tuesday" begins with the weights of checkpoint')
+        self.says(self.doctor(*night, "--set=optimizer=adam", code=2), "checkpoint", "FAIL", "which has another model: optimizer")
         manifest = sorted(self.out.glob("checkpoints/*/manifest.gw"))[-1]
         data = bytearray(manifest.read_bytes())
         data[7] = data[-1] = ord("3")

@@ -163,7 +163,7 @@ class DoneTest(TrainCase):
             self.until_state(p, "done")
         worker = self.start("worker", 1, WAIT, out=own)
         self.until_state(worker, "done")
-        self.assertIn("ps 0 says that the job is done", worker.log())
+        self.assertIn("ps 0 reports that the job is done", worker.log())
         worker.until_said("idle until a chief connects")  # and takes signals again
         self.end(worker, 0)
         # One that would not stay leaves as a ps does, and with 0: nothing failed.
@@ -171,14 +171,14 @@ class DoneTest(TrainCase):
         self.assertIn("the job is done, and no chief has connected to continue training", worker.last_line())
         # Told to go meanwhile it does not wait the rest, and nothing failed either.
         worker = self.start("worker", 1, out=own)
-        worker.until_said("ps 0 says that the job is done")
+        worker.until_said("ps 0 reports that the job is done")
         self.end(worker, 0)
-        self.assertNotIn("the chief was not there", worker.log())
+        self.assertNotIn("the chief was not available", worker.log())
         # More epochs, or another run, are no job that is done.
         for more in "training.epochs=2", "checkpoint.run=another":
             worker = self.start("worker", 1, f"--set={more}", "--set=timeouts.start_s=1", out=own).wait(1)
             self.assertNotIn("is done", worker.log())
-            self.assertIn("the chief was not there for 1 s", worker.last_line())
+            self.assertIn("the chief was not available for 1 s", worker.last_line())
         # The chief of a job that was done tells them, too; a process that waits takes part in a job that is not done.
         for p in stay:
             self.end(p, 0)
@@ -217,7 +217,7 @@ class DoneTest(TrainCase):
         worker.process.kill()  # it cannot confirm the end, which waits for the evaluator
         chief.wait(0)
         again = self.start("worker", 1, *keys, "--set=timeouts.start_s=60", out=self.tmp / "own")
-        again.until_said("ps 0 says that the job is done")
+        again.until_said("ps 0 reports that the job is done")
         self.assertIn(f"staying {stays} s for those that ask", ps[0].log())
         if patience < stays:
             self.until_alone(ps[0], patience + 2)
@@ -256,7 +256,7 @@ class DoneTest(TrainCase):
         threading.Thread(target=serve, daemon=True).start()
         worker = self.start("worker", 1, WAIT, "--set=timeouts.start_s=1", out=self.tmp / "own", job=job)
         worker.wait(2)
-        self.assertEqual(worker.log().count("a chief is there, with generation 1"), 2, worker.log())
+        self.assertEqual(worker.log().count("a chief has connected, with generation 1"), 2, worker.log())
         self.assertEqual(worker.log().count("refused: not yet"), 1, worker.log())
         self.assertIn("mine.yaml", worker.last_line())
 
@@ -311,8 +311,8 @@ class DoneTest(TrainCase):
         self.assertNotIn("a snapshot of", fast.log())
 
     def test_wrong_uses_are_refused(self):
-        self.assertIn("with the chief the job ends", self.start("worker", 0, WAIT).wait(2).log())
-        self.assertIn("only a ps takes it", self.start("worker", 1, "--grace_s=60").wait(2).log())
+        self.assertIn("the chief and the evaluator end with the job", self.start("worker", 0, WAIT).wait(2).log())
+        self.assertIn("only a ps accepts it", self.start("worker", 1, "--grace_s=60").wait(2).log())
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 

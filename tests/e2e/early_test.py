@@ -57,8 +57,8 @@ class EarlyTest(TrainCase):
         self.assertEqual(len(digests), 1)
         again = self.train(keys=KEYS)  # it is done: nothing is trained
         self.assertEqual((again.summary()["digest"], again.summary()["history"]), (digests.pop(), s["history"]))
-        self.assertIn(f"nothing was trained: training was stopped early, with {s['epochs']} of 60 epochs (checkpoint "
-                      f"{again.cuts()[-1]}, step {s['steps']}); to train on, set early_stopping.patience above 3; ", again.stderr())
+        self.assertIn(f"nothing was trained: training had stopped early, after {s['epochs']} of 60 epochs (checkpoint "
+                      f"{again.cuts()[-1]}, step {s['steps']}); to train more, set early_stopping.patience above 3; ", again.stderr())
 
     def test_a_chief_that_is_killed_stops_at_the_same_epoch(self):
         keys = {**KEYS, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}

@@ -117,7 +117,7 @@ class EncodingTest(NightsCase):
         self.assertEqual(s["eval"], first["eval"])
         for key, value in s["eval"].items():
             self.assertAlmostEqual(result[key], value, places=12)
-        self.assertIn("reading the data again, by the newest cut", evaluator.log())
+        self.assertIn("reading the data again, with the encoding of the newest checkpoint", evaluator.log())
 
     def test_learn_begins_with_words_and_scales_of_its_own(self):
         first, was = self.monday(), self.encoding()
@@ -194,7 +194,7 @@ class EncodingTest(NightsCase):
         self.write(sorted(people(0, 800), reverse=True))
         kept = (self.out / "model/encoding.json").rename(self.tmp / "kept.json")
         job = self.tuesday(code=2)
-        self.assertIn("says by which words and scales they were learned", self.said(job))
+        self.assertIn("has the words and scales with which they were learned", self.said(job))
         self.assertIn("data.encoding: learn", self.said(job))
         kept.rename(self.out / "model/encoding.json")
         s = self.tuesday().summary()
@@ -203,7 +203,7 @@ class EncodingTest(NightsCase):
 
     def test_another_scale_or_column_is_refused_by_name(self):
         self.monday()
-        for old, new, said in (("scale: standard", "scale: log1p", "input column 1 (age): its scale is not that of cut"),
+        for old, new, said in (("scale: standard", "scale: log1p", "input column 1 (age): its scale differs from that of checkpoint"),
                                ("quantiles: 4", "borders: [1, 2, 3]", "input column 2 (size): its list of borders"),
                                ("name: size", "name: height", "input column 2 (height): its name")):
             with self.subTest(new):
@@ -220,11 +220,11 @@ class EncodingTest(NightsCase):
     def test_doctor_reads_rows_by_the_checkpoint_and_refuses_what_train_refuses(self):
         self.monday()
         self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))
-        self.assertIn("goes on with the encoding of cut 1: 6 words of column town, 2 of them new", self.doctor())
-        self.assertIn("goes on with the encoding of cut 1: 4 words of column town", self.doctor(data__encoding="keep"))
+        self.assertIn("uses the encoding of checkpoint 1: 6 words of column town, 2 of them new", self.doctor())
+        self.assertIn("uses the encoding of checkpoint 1: 4 words of column town", self.doctor(data__encoding="keep"))
         self.assertNotIn("encoding", self.doctor(data__encoding="learn"))
         self.JOB.write_text(JOB.replace("scale: standard", "scale: log1p"))
-        self.assertIn("input column 1 (age): its scale is not that of cut 1", self.doctor(code=2))
+        self.assertIn("input column 1 (age): its scale differs from that of checkpoint 1", self.doctor(code=2))
         self.write(people(0, 800))
         self.JOB.write_text(IDS)
         self.night("monday", "--fresh", "--ps=1")
@@ -261,7 +261,7 @@ class ApartTest(NightsCase, HandCase):
         for epochs in (1, 2):  # a new run; then it goes on, by a cut of its own
             keys = {"training.epochs": epochs}
             worker = self.apart("tuesday", keys)
-            self.assertIn("reading the data again, by the encoding of the chief's cut", worker.log())
+            self.assertIn("reading the data again, with the encoding of the chief's checkpoint", worker.log())
             shared = self.launch("--ps=1", "--workers=2", keys={"checkpoint.run": "tuesday", **keys},
                                  out=self.tmp / "shared").wait(0).summary()
             self.assertEqual((self.summary()["digest"], self.summary()["epochs"]), (shared["digest"], epochs))
@@ -272,7 +272,7 @@ class ApartTest(NightsCase, HandCase):
         self.monday()
         self.write(people(0, 800, TOWNS[:3]))
         worker = self.apart("tuesday", {"training.epochs": 1}, stays=True)
-        self.assertIn("asking the chief for what a checkpoint says of the rows: data.train: data.columns has rows of shape [8], "
+        self.assertIn("asking the chief for the encoding of the rows: data.train: data.columns has rows of shape [8], "
                       "model.input.shape is [9]", worker.log())
         self.assertGreater(next(w["tasks"] for w in self.summary()["per_worker"] if w["worker"] == 1), 0)
         late = self.worker(1, {"timeouts.start_s": 5}).wait(0)

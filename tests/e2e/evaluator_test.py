@@ -161,7 +161,7 @@ class EvaluatorTest(TrainCase):
         lone = Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", f"--job={self.JOB}",
                               f"--output={self.out}", *self.sets({**KEYS, "timeouts.start_s": 1})], "lone")
         lone.wait(1)
-        self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator wants the chief's output folder", lone.log())
+        self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator needs the chief's output directory", lone.log())
 
 
 class EventsTest(TrainCase):
@@ -204,7 +204,7 @@ class EventsTest(TrainCase):
         self.out.mkdir()
         (self.out / "logs").write_text("no folder")
         job = self.train(keys={"training.epochs": 2})
-        self.assertEqual(job.log("worker-0").count("TensorBoard's files lack what cannot be written"), 1)
+        self.assertEqual(job.log("worker-0").count("TensorBoard's files are incomplete"), 1)
         self.assertTrue(job.summary()["digest"])
         self.train("--fresh", keys={"logs.tensorboard": "false"})
         self.assertFalse((self.out / "logs").exists())

@@ -57,7 +57,7 @@ class FormatTest(TrainCase):
         shutil.copytree(STORED / f"checkpoint-{FIRST}/checkpoints" / manifest.parent.name, older)
         got = self.launch("--ps=1", "--workers=1", job=job).wait(2)
         self.assertIn(f"in format {CURRENT + 1}; this one, ", got.stderr())
-        self.assertIn(f"reads formats {FIRST} to {CURRENT}: start that release, or begin anew with --fresh", got.stderr())
+        self.assertIn(f"reads formats {FIRST} to {CURRENT}: start that release, or start from scratch with --fresh", got.stderr())
         self.assertEqual(manifest.read_bytes(), bytes(data))
         self.assertTrue((older / "manifest.gw").exists())
 

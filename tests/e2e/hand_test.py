@@ -72,7 +72,7 @@ class HandTest(HandCase):
         Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")
         me = [WORKER, "--job_name=worker", "--task_index=0", *of]
         small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(138)
-        self.assertIn("error worker 0: no address space for the products of 2 threads, 128 MiB each: raise ulimit -v",
+        self.assertIn("error worker 0: no address space for the matrix products of 2 threads, 128 MiB each: raise ulimit -v",
                       small.last_line())
         large = Process(self, ["prlimit", f"--as={1200 << 20}", *me], "large", env).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(), large.log())
@@ -160,7 +160,7 @@ class HandTest(HandCase):
         worker = self.start(WORKER, "worker", *of, "--task_index=1", keys=keys)
         for p in (chief, worker):
             p.wait(1)
-            self.assertIn("ps 0 was not there for 2 s (timeouts.start_s): Connection refused", p.last_line())
+            self.assertIn("ps 0 was not available for 2 s (timeouts.start_s): Connection refused", p.last_line())
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
 
@@ -171,11 +171,11 @@ class HandTest(HandCase):
         ps[1].process.kill()
         for p in (*workers, ps[0]):
             p.wait(1)
-            self.assertIn("ps 1 was not there for 2 s (timeouts.ps_rejoin_s)", p.last_line())
+            self.assertIn("ps 1 was not available for 2 s (timeouts.ps_rejoin_s)", p.last_line())
         self.assertIn(": Connection refused", workers[0].last_line())  # the process that connected
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
-        self.assertIn("ps 1 was not there", s["error"])
+        self.assertIn("ps 1 was not available", s["error"])
 
     def test_a_worker_whose_ps_and_chief_stay_away_gives_up_by_itself(self):
         ps, workers, _, _ = self.cluster(1, 2, keys={"training.epochs": 100000, "timeouts.ps_rejoin_s": 2})
@@ -183,7 +183,7 @@ class HandTest(HandCase):
         for p in (workers[0], ps[0]):
             p.process.kill()
         workers[1].wait(1)
-        self.assertIn("ps 0 was not there for 2 s (timeouts.ps_rejoin_s): Connection refused", workers[1].last_line())
+        self.assertIn("ps 0 was not available for 2 s (timeouts.ps_rejoin_s): Connection refused", workers[1].last_line())
         self.assertIn("the job may be done", workers[1].last_line())
 
     def test_a_chief_that_is_silent_is_left_for_the_one_that_shards_have_heard_of(self):
@@ -209,7 +209,7 @@ class HandTest(HandCase):
                             ({"name": "other"}, ("a process of job other connected to a ps of job mnist-mlp",))):
             got = self.start(WORKER, "second", "--job_name=worker", *of, keys={**keys, "timeouts.start_s": 2},
                              out=self.tmp / "second").wait(1)
-            for text in ("ps 0 is another job's", *texts):
+            for text in ("ps 0 belongs to another job", *texts):
                 self.assertIn(text, got.last_line())
         self.start(WORKER, "chief", "--job_name=worker", *of).wait(0)  # its own chief finds it as it was
         first.wait(0)

@@ -103,7 +103,7 @@ training: {batch_size: 2}
         self.seen_before_the_start("wrong.yaml:7: model.layers: add", job=csv)
 
     def test_a_model_that_no_host_has_memory_for_is_refused_before_the_start(self):
-        self.seen_before_the_start("parameters, for which 2 ps and 30 workers take at least ", "--hosts",
+        self.seen_before_the_start("parameters, for which 2 ps and 30 workers need at least ", "--hosts",
                                    flags=["--workers=30"], job=large())
 
     def test_each_host_of_several_looks_at_its_memory_before_the_start(self):
@@ -111,7 +111,7 @@ training: {batch_size: 2}
         rsh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
         rsh.chmod(0o755)
         (self.tmp / "hosts").write_text("127.0.0.1 role=ps\nlocalhost role=worker\n")
-        self.seen_before_the_start("localhost: the model has", "parameters, for which 30 workers take at least ",
+        self.seen_before_the_start("localhost: the model has", "parameters, for which 30 workers need at least ",
                                    flags=["--workers=30", f"--hosts={self.tmp}/hosts", f"--rsh={rsh}"], job=large())
 
     def test_ranks_look_at_their_host_before_one_becomes_a_process(self):
@@ -120,7 +120,7 @@ training: {batch_size: 2}
                          {**os.environ, "SLURM_PROCID": str(i), "SLURM_NTASKS": "6", "SLURM_JOB_ID": "5"}) for i in range(6)]
         said = {r.wait(2).last_line() for r in ranks}
         self.assertEqual(len(said), 1, said)
-        self.assertIn("parameters, for which 2 ps and 4 workers take at least ", said.pop())
+        self.assertIn("parameters, for which 2 ps and 4 workers need at least ", said.pop())
         self.assertFalse((self.out / "lock").exists())  # no chief has begun
 
     def test_a_wrong_key_has_its_line_and_the_nearest_name(self):

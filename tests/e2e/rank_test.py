@@ -70,7 +70,7 @@ class RankTest(Certificates, TrainCase):
             ranks = self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job))
             for r in ranks:
                 r.wait(0)
-            self.assertEqual("nothing was trained: training.epochs asks for 1, and " in ranks[1].log(), job == 18)
+            self.assertEqual("nothing was trained: training.epochs is 1, and " in ranks[1].log(), job == 18)
             self.assertEqual([p.name for p in (self.out / "rendezvous").iterdir()], [f"slurm-{job}-0-0"])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
@@ -81,7 +81,7 @@ class RankTest(Certificates, TrainCase):
         takes = "--tls_names=worker=friend"  # the chief is not told of that
         ranks = [self.rank("--address=127.0.0.1", "--ps=1", *flags, env=slurm(i, 3), keys={"training.epochs": 100000})
                  for i, flags in enumerate(([*self.tls("here"), takes], self.tls("here"), [*self.tls("friend"), takes]))]
-        self.assertRegex(ranks[2].wait(2).last_line(), "the chief and this process do not take each other: .* its certificate names "
+        self.assertRegex(ranks[2].wait(2).last_line(), "the chief and this process do not accept each other: .* its certificate names "
                                                        "DNS:friend")
         for r in ranks[:2]:  # as a scheduler does
             r.process.terminate()

@@ -116,7 +116,7 @@ class TablesBestTest(TrainCase):
     def test_training_waits_while_a_cut_before_it_is_written(self):
         keys = {"checkpoint.every_steps": 1, "training.batch_size": 10, "training.learning_rate": 0.05}  # there always is one
         job = self.train("--ps=1", "--workers=1", job=self.job, keys=keys)
-        said = re.findall(r"epoch (\d+) is the best: its rows are those of cut \d+, step (\d+)", job.log("worker-0"))
+        said = re.findall(r"epoch (\d+) is the best: its rows are in checkpoint \d+, step (\d+)", job.log("worker-0"))
         self.assertGreater(len(said), 3)
         self.assertEqual([int(step) for _, step in said], [150 * int(epoch) for epoch, _ in said])
 
@@ -156,7 +156,7 @@ class TablesBestTest(TrainCase):
         self.assertTrue(cut.exists())
         (cut / "manifest.gw").unlink()
         job = self.train("--ps=1", "--workers=1", job=self.job, out=calm, keys={"training.epochs": 40})
-        self.assertIn("its rows are not to be had", job.log("worker-0"))
+        self.assertIn("its rows cannot be read", job.log("worker-0"))
 
 
 if __name__ == "__main__":

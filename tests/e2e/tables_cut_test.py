@@ -179,7 +179,7 @@ class TablesCutTest(TrainCase):
 
         days = {"checkpoint.run": "wednesday", "training.epochs": 20, **days}
         job = self.train("--ps=1", "--workers=2", job=self.job, out=old, keys={**still, **days})
-        self.assertIn(f"table wide: {gone} of {len(keys)} rows go (unseen_days 30)", job.log("worker-0"))
+        self.assertIn(f"table wide: {gone} of {len(keys)} rows are removed (unseen_days 30)", job.log("worker-0"))
         self.assertEqual(list(zip(*tensors(old / "model/tables/wide.safetensors")[:2])), seen)
         self.assertEqual({k: job.summary()["tables"]["wide"][k] for k in ("rows", "admitted", "evicted")},
                          {"rows": len(seen), "admitted": 0, "evicted": gone})

@@ -66,7 +66,7 @@ class TablesMemoryTest(TrainCase):
         self.assertRegex(error, r"table ids: no room for another row: shard 0 has 2\d\d rows of it, and its tables take "
                                 r"\d+ bytes of the 1048576 that ps.memory \(1 MiB\) allows it; raise ps.memory, take more ps, "
                                 r"or set ps.when_full to evict or refuse")
-        self.assertIn("ps.memory has 1 MiB on each ps for what may become", job.logs())
+        self.assertIn("ps.memory is 1 MiB on each ps, but the rows may need", job.logs())
 
     def test_fewer_ps_take_what_they_have_room_for(self):
         two = self.found("--ps=2", "--workers=1", keys=self.keys("evict"), out="shrunk")

@@ -256,7 +256,7 @@ class TablesTest(TrainCase):
                          data__columns='[label: y, keys: {name: tags, separator: ";", max_values: 100, weights: true}]',
                          data__eval=None, training__batch_size=700, training__microbatches=1, ps__threads=1)
         job = self.launch("--ps=1", "--workers=1", keys=keys).wait(1)
-        self.assertIn("MiB: allowed are 1024. More ps, or ps.threads, would do", job.logs())
+        self.assertIn("MiB, but the most is 1024: use more ps or ps.threads", job.logs())
 
     def test_rows_in_fewer_bits_are_the_same_for_any_number_of_ps_and_learn_as_well(self):
         plain = self.found("--ps=1", "--workers=1", keys=self.keys(WIDE_DEEP), out="plain")
@@ -278,7 +278,7 @@ class TablesTest(TrainCase):
         got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
                               *self.sets(self.keys(WIDE_DEEP))], capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertEqual(got.returncode, 2, got.stderr)
-        self.assertIn("lr-finder does not know tables", got.stderr)
+        self.assertIn("lr-finder does not support embedding tables", got.stderr)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class TlsHostsTest(TrainCase):
         self.certificate(1, f"IP:{self.hosts.address(1)}", ca="other")
         (self.folders[1] / "tls/ca.crt").write_bytes((self.tmp / "other.crt").read_bytes())
         said = self.on_hosts(keys={"timeouts.start_s": 40}).wait(2).stderr()
-        self.assertRegex(said, "do not take each other: .*(issued by CN=|it refuses our certificate)")
+        self.assertRegex(said, "do not accept each other: .*(issued by CN=|it refuses our certificate)")
 
     def test_a_host_of_the_evaluator_alone_wants_no_certificate_of_its_name(self):
         self.certificate(2, "DNS:nobody.example")  # nobody dials it

@@ -67,7 +67,7 @@ class TlsTest(Certificates, TrainCase):
                  ["it uses TLS, but this process was started without --tls_cert"])):
             with self.subTest(flags=flags):
                 worker = self.start(WORKER, "worker", *role, *flags, keys=keys).wait(1)
-                for text in ["ps 0 was not there for 2 s", *at_worker] if flags != self.tls("address") else at_worker:
+                for text in ["ps 0 was not available for 2 s", *at_worker] if flags != self.tls("address") else at_worker:
                     self.assertIn(text, worker.last_line())
                 for text in at_ps:
                     self.assertIn(text, ps.log())

@@ -47,8 +47,8 @@ class Wait(TrainCase):
     def test_a_worker_and_a_ps_that_are_stopped_are_named(self):
         job = self.launch("--workers=2", "--ps=2", keys={"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 1000})
         job.until_said("launcher", "epoch 1/1000")
-        self.stopped(job, "worker-1", "worker 1", "which is connected, and has not sent its part: stopped, or slow")
-        self.stopped(job, "ps-1", "ps 1", "which is connected, and does not answer: stopped, or slow")
+        self.stopped(job, "worker-1", "worker 1", "which is connected but has not sent its part: it is stopped, or slow")
+        self.stopped(job, "ps-1", "ps 1", "which is connected but does not answer: it is stopped, or slow")
 
 
 if __name__ == "__main__":

@@ -331,9 +331,9 @@ class ContainersTest(PodCase):
         cluster.start_all(but=("mnist-ps-1",))
         self.assertRegex(cluster.run(300), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
         cluster.wait_all(300)
-        self.assertRegex(cluster.all_logs(), r"ps 1 was not there for 5 s \(timeouts.start_s\): Name or service not known")
+        self.assertRegex(cluster.all_logs(), r"ps 1 was not available for 5 s \(timeouts.start_s\): Name or service not known")
         words = {name: pod.last_words.read_text() for name, pod in cluster.pods.items() if pod.container}
-        self.assertIn("ps 1 was not there for 5 s (timeouts.start_s)", words["mnist-worker-0"])
+        self.assertIn("ps 1 was not available for 5 s (timeouts.start_s)", words["mnist-worker-0"])
         self.assertTrue(all(words.values()), words)
 
     @pods.short
@@ -391,7 +391,7 @@ class ContainersTest(PodCase):
         specs["Worker"]["replicas"] = 2
         cluster.until("worker 2 is gone", lambda: not last.there and last.code is not None)
         self.assertEqual(last.code, 143, cluster.log(last))
-        self.assertIn("the chief has taken back what was ours to do", cluster.log(last))
+        self.assertIn("the chief has taken back this worker's batches", cluster.log(last))
         summary = self.done(cluster)
         self.assertEqual(summary["batches"]["applied_min"], summary["batches"]["dealt"])
         self.assertEqual((last.starts, summary["exact"]), (1, True))

@@ -88,12 +88,12 @@ class ElasticTest(Case):
         self.joins("worker-2")
         self.running["worker-2"].send_signal(signal.SIGTERM)
         self.ends("worker-2", 143)
-        self.assertIn("the chief has taken back what was ours to do", self.log("worker-2"))
+        self.assertIn("the chief has taken back this worker's batches", self.log("worker-2"))
         self.assertIsNone(self.running["chief-0"].poll(), "the job ended before the worker was taken away: more epochs")
         self.ends("chief-0", 0)
         self.start("worker", 3, f"--epochs={epochs}", f"--output={self.tmp}/own")  # as in the pods: it sees no checkpoint
         self.until(lambda: f"ps 0 tells it\n{self.log('worker-3')}",
-                   lambda: "ps 0 says that the job is done" in self.log("worker-3"))
+                   lambda: "ps 0 reports that the job is done" in self.log("worker-3"))
         many = self.all_learned()
         self.out = self.tmp / "again"
         self.running.clear()

@@ -85,7 +85,7 @@ class FormsTest(PodCase):
         self.assertTold(done[1], self.describe(cluster.pods[done[0]]))
         pod = cluster.pods[failed[0]]
         pod.code = 1
-        pod.last_words.write_text("ps 1 was not there for 9 s (timeouts.start_s)")  # as where a ps never comes
+        pod.last_words.write_text("ps 1 was not available for 9 s (timeouts.start_s)")  # as where a ps never comes
         self.assertTold(failed[1], self.describe(pod))
         for name in re.findall(r"`([^`]+)`", re.search(r"The claim `gradwire-output` now has .*\n\n((?:- .*\n)+)", walk)[1]):
             self.assertTrue((self.claim / name).exists(), name)
@@ -307,7 +307,7 @@ class FormsTest(PodCase):
             if name.endswith("1"):
                 self.assertNotIn("begins with the weights", said)
             else:
-                self.assertRegex(said, r'run "gradwire-nightly-2" begins with the weights of cut \d+, step \d+ of run '
+                self.assertRegex(said, r'run "gradwire-nightly-2" begins with the weights of checkpoint \d+, step \d+ of run '
                                  r'"?gradwire-nightly-1')
             cluster.forget("mnist")  # its ttlSecondsAfterFinished
             server.jobs.clear()

@@ -515,16 +515,16 @@ static void images_that_cannot_be_are_refused(void **state)
     trial_assert_refused(&j, "conv2d_0: its height of 5 is larger than the 4", "padding: same");
     j.model.layer[0].conv2d.padding = PADDING_SAME;
     j.model.layer[0].conv2d.strides[1] = 2;
-    trial_assert_refused(&j, "conv2d_0: strides and dilation_rate", "one of them");
+    trial_assert_refused(&j, "conv2d_0: strides and dilation_rate", "both be above 1");
 
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_conv2d(&j, 2, 3, 3, ACT_RELU);
     end(&j);
-    trial_assert_refused(&j, "conv2d_0 wants rows of 3 dimensions", "reshape");
+    trial_assert_refused(&j, "conv2d_0 needs rows of 3 dimensions", "reshape");
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_pooling(&j, LAYER_GLOBAL_MAX_POOLING2D, 0, 0);
     end(&j);
-    trial_assert_refused(&j, "pooling_0 wants rows of 3 dimensions", "reshape");
+    trial_assert_refused(&j, "pooling_0 needs rows of 3 dimensions", "reshape");
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_reshape(&j, 4, 4, 2);
     end(&j);

@@ -234,7 +234,7 @@ static void an_id_that_is_not_in_the_table_is_an_error_of_the_data(void **state)
         model_train(run, w, &(struct examples){.n = 2, .x = x, .y = y}, 0, dw, &sums, NULL, NULL);
         assert_int_equal(model_run_fault(run, &e), ERR_INPUT);
         assert_non_null(strstr(e.text, "embedding_0"));
-        assert_non_null(strstr(e.text, i < 5 ? "rows 0 to 4" : "numbers of rows are whole"));
+        assert_non_null(strstr(e.text, i < 5 ? "rows 0 to 4" : "which is not a whole number"));
         mem_free(w);
         mem_free(dw);
         model_run_free(run);
@@ -423,7 +423,7 @@ static void class_weights_that_cannot_be_are_refused(void **state)
     job.training.class_weights = 1;
     job.training.class_weight[0] = (struct class_weight){2, 5};
     assert_int_equal(model_new(&m, &job, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "there is no class 2, the model has 2: 0 to 1"));
+    assert_non_null(strstr(e.text, "there is no class 2: the model has 2, 0 to 1"));
     job.model.loss = LOSS_MEAN_SQUARED_ERROR;
     assert_int_equal(model_new(&m, &job, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "mean_squared_error has no classes"));

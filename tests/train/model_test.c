@@ -36,7 +36,7 @@ static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **stat
     job.model.from_logits = true;
     trial_assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
     job.model.layer[0].dense.activation = ACT_RELU;
-    trial_assert_refused(&job, "dense_0 has relu", "take the activation away");
+    trial_assert_refused(&job, "dense_0 has relu", "remove the activation");
     job.model.layer[0].dense.activation = ACT_SOFTMAX;
     job.model.from_logits = false;
     models_dropout(&job, 0.5f);

@@ -483,10 +483,10 @@ static void a_rollback_without_a_usable_cut_names_each_with_its_reason(void **st
     f.why_no_base = "cut-0000000005/manifest.gw: it is damaged";
     entered_with(&f, 1, "/jobs/a/checkpoints/cut-0000000007/shard-1.gw: its checksum is wrong");
     assert_int_equal(f.said.ended, 1);
-    assert_string_equal(f.said.why,
-                        "none of its cuts can be used: mend them, or start anew with --fresh: "
-                        "cut-0000000007/shard-1.gw: its checksum is wrong; "
-                        "cut-0000000005/manifest.gw: it is damaged");
+    assert_string_equal(f.said.why, "none of the job's checkpoints can be used: repair them, or "
+                                    "start from scratch with --fresh: "
+                                    "cut-0000000007/shard-1.gw: its checksum is wrong; "
+                                    "cut-0000000005/manifest.gw: it is damaged");
     close_fixture(&f);
 }
 
@@ -501,9 +501,9 @@ static void a_rollback_names_the_cut_that_a_shard_could_not_read(void **state)
     ps_up(&f, 1);
     f.no_base = ERR_CORRUPT;
     entered_with(&f, 0, "the chief: no such file");
-    assert_string_equal(f.said.why,
-                        "none of its cuts can be used: mend them, or start anew with --fresh: "
-                        "cut 7: the chief: no such file");
+    assert_string_equal(f.said.why, "none of the job's checkpoints can be used: repair them, or "
+                                    "start from scratch with --fresh: "
+                                    "checkpoint 7: the chief: no such file");
     close_fixture(&f);
 }
 
@@ -846,7 +846,7 @@ static void a_published_cut_is_looked_for_again_whatever_was_unusable_before(voi
     open_fixture(&f, NULL);
     cut_with_workers(&f);
     f.chief->usable_below = 7;
-    (void)snprintf(f.chief->unusable, sizeof f.chief->unusable, "cut 7: damaged");
+    (void)snprintf(f.chief->unusable, sizeof f.chief->unusable, "checkpoint 7: damaged");
     copy_cut(&f, 1);
     save_cut(&f);
     assert_int_equal(f.said.published, 2);

@@ -187,9 +187,9 @@ static void a_worker_whose_leaves_are_missing_is_named_once(void **state)
     answer_leaves(&f, 1, 4, 0x0f); /* is one ahead: nobody can have computed that yet */
     pass(&f, CHIEF_ANSWER_MS);
     assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
-    assert_string_equal(
-        f.said, "step 3: waiting 5 s for worker 2, which is connected, and has not sent its "
-                "part: stopped, or slow");
+    assert_string_equal(f.said,
+                        "step 3: waiting 5 s for worker 2, which is connected but has not sent its "
+                        "part: it is stopped, or slow");
     for (int i = 0; i < 5; i++) {
         answer_leaves(&f, 0, 3, 0x08);
         answer_leaves(&f, 1, 4, 0x0f);
@@ -253,9 +253,9 @@ static void a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it(void **s
     answer_leaves(&f, 0, 3, 0x0f);
     pass(&f, CHIEF_ANSWER_MS);
     assert_waits(&f, WAIT_PS, 1, WAIT_SILENT);
-    assert_string_equal(f.said,
-                        "step 3: waiting 7 s for ps 1, which is connected, and does not answer: "
-                        "stopped, or slow");
+    assert_string_equal(
+        f.said, "step 3: waiting 7 s for ps 1, which is connected but does not answer: it is "
+                "stopped, or slow");
     chief_on_ps_down(f.chief, 1, f.now_ms);
     pass(&f, 50);
     assert_waits(&f, WAIT_PS, 1, WAIT_AWAY);
@@ -394,7 +394,7 @@ static void a_worker_that_does_not_reach_a_ps_is_parked(Gradwire__Update update)
     assert_int_equal(f.parked_worker, 1);
     assert_int_equal(f.parked_ps, 1);
     assert_string_equal(
-        f.said, "worker 1 cannot reach ps 1 for 30 s, and others do: they take over its work");
+        f.said, "worker 1 has not reached ps 1 for 30 s, but others do: they take over its work");
     assert_false(chief_peer_worker(f.chief, 1, f.now_ms).member);
     pass(&f, 60000);
     assert_int_equal(f.parked, 1);
@@ -429,8 +429,9 @@ static void the_chiefs_own_worker_is_parked_and_comes_back_as_any_other(void **s
     pass(&f, 29001);
     assert_int_equal(f.parked, 1);
     assert_int_equal(f.parked_worker, 0);
-    assert_string_equal(f.said, "worker 0, the chief's own, cannot reach ps 1 for 30 s, and others "
-                                "do: they take over its work");
+    assert_string_equal(f.said,
+                        "worker 0, the chief's own, has not reached ps 1 for 30 s, but others "
+                        "do: they take over its work");
     assert_false(chief_peer_worker(f.chief, 0, f.now_ms).member);
     for (int i = 0; i < 2; i++) {
         answer_leaves(&f, 0, 3, 0);
@@ -458,8 +459,9 @@ static void the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps(void **
     assert_int_equal(f.ended, 0);
     pass(&f, 1);
     assert_int_equal(f.ended, 1);
-    assert_string_equal(f.why, "the chief's own worker could not reach ps 1 for 600 s "
-                               "(timeouts.ps_rejoin_s), though its control connection stands");
+    assert_string_equal(
+        f.why, "the chief's own worker could not reach ps 1 for 600 s "
+               "(timeouts.ps_rejoin_s), although the chief's control connection to it is up");
     close_fixture(&f);
 }
 

@@ -114,9 +114,9 @@ static void cifar10_refuses_what_is_not_its_format_and_says_why(void **state)
 {
     (void)state;
     struct bytes b = records(17, 0);
-    refused(b.data, 0, 10, "it holds nothing");
-    refused(b.data, 100, 10, "100 bytes stand behind its 0 records of 3073 bytes");
-    refused(b.data, 17 * RECORD - 1, 10, "3072 bytes stand behind its 16 records");
+    refused(b.data, 0, 10, "it has no records");
+    refused(b.data, 100, 10, "100 bytes follow its 0 records of 3073 bytes");
+    refused(b.data, 17 * RECORD - 1, 10, "3072 bytes follow its 16 records");
     refused(b.data, 17 * RECORD, 9,
             "the label at offset 27657 (record 9, counted from 0) is 9, the model has 9 classes "
             "(labels 0 to 8)");
@@ -180,7 +180,7 @@ static void a_look_counts_the_records_of_plain_files(void **state)
     plain.count -= 5;
     idx_files_write(&files, "data_batch_1.bin", plain);
     assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "not of CIFAR-10's binary version"));
+    assert_non_null(strstr(e.text, "not CIFAR-10's binary version"));
     idx_files_write(&files, "data_batch_1.bin", packed);
     assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_OK);
     assert_true(look.estimated);

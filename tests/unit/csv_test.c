@@ -261,10 +261,10 @@ static void a_field_with_blanks_around_names_data_trim(void **state)
     refuses("columns: [number: a, label: {name: y, classes: [no, yes]}]", "1, no\n",
             ":1: column \"y\": \" no\" is not one of the label's classes: no, yes" BLANKS);
     refuses(WORD_LABEL, "x,1\n \"a\",2\n",
-            ":2: column \"w\": a quote inside a field: blanks stand around its quotes; use "
+            ":2: column \"w\": a quote inside a field: it has blanks around its quotes; use "
             "data.trim: true");
     refuses(WORD_LABEL, "x,1\n\"a\" ,2\n",
-            ":2: column \"w\": a quote inside a field: blanks stand around its quotes; use "
+            ":2: column \"w\": a quote inside a field: it has blanks around its quotes; use "
             "data.trim: true");
     refuses(
         NUMBER_LABEL ", header: names", "\na, y\n1,2\n",
@@ -416,7 +416,7 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
     refuses(NUMBER_LABEL ", header: skip", "a,b,y\n1,2\n1,2,3\n",
             ":3: it has 3 fields, data.columns names 2"); /* others have as many as they should */
 
-    refuses(NUMBER_LABEL ", header: names", "a,y", "it holds no row");
+    refuses(NUMBER_LABEL ", header: names", "a,y", "it has no row");
     refuses(
         NUMBER_LABEL ", header: names", "a,y\nx,2\n",
         ":2: column \"a\": \"x\" is not a number; use data.missing if it marks a missing value");
@@ -481,15 +481,15 @@ static void labels_are_classes_by_name(void **state)
             "data.header: skip, or names");
     refuses(NUMBER_LABEL, "1,1\n1,no\n",
             ":2: column \"y\": the label \"no\" is not a number; name the values of the label by "
-            "its classes: [..]");
+            "its classes: [...]");
     refuses_bytes(NUMBER_LABEL, "1,1\n2,2\n", 8, 2,
                   ":2: column \"y\": label 2, the model has 2 classes (labels 0 to 1)");
     refuses_bytes(NUMBER_LABEL, "1,1\n2,-1\n", 9, 2,
                   ":2: column \"y\": label -1, the model has 2 classes (labels 0 to 1); name "
-                  "the labels as they stand in the file: - label: {classes: [\"-1\", \"1\"]}");
+                  "the labels as they are in the file: - label: {classes: [\"-1\", \"1\"]}");
     refuses_bytes(NUMBER_LABEL, "1,-1.0\n", 7, 2,
                   ":1: column \"y\": label -1.0, the model has 2 classes (labels 0 to 1); name "
-                  "the labels as they stand in the file: - label: {classes: [\"-1.0\", \"1.0\"]}");
+                  "the labels as they are in the file: - label: {classes: [\"-1.0\", \"1.0\"]}");
     refuses_bytes(NUMBER_LABEL, "1,0.5\n", 6, 2,
                   ":1: column \"y\": label 0.5, the model has 2 classes (labels 0 to 1)" A_NUMBER);
     refuses_bytes(
@@ -536,12 +536,11 @@ static void a_vocabulary_that_matches_no_word_is_said(void **state)
         log_init("test", LOG_ERROR);
         teardown(&f);
         assert_string_equal(
-            words,
-            of[i].said
-                ? "data.train: column color: no row has a word of its vocabulary, of which the "
-                  "first is \"red\": all are unknown; do case, blanks (data.trim) and quotes "
-                  "agree?"
-                : "nothing");
+            words, of[i].said
+                       ? "data.train: column color: no row has a word of its vocabulary, whose "
+                         "first word is \"red\", so all are unknown: check case, blanks "
+                         "(data.trim) and quotes"
+                       : "nothing");
     }
 }
 
@@ -566,9 +565,9 @@ static void a_row_of_another_length_is_refused(void **state)
     refuses(NUMBER_LABEL, "1,2\n3\n", ":2: it has 1 field, data.columns names 2");
     refuses(NUMBER_LABEL, "1,2\n\n\n3,4,5\n", ":4: it has 3 fields, data.columns names 2");
     refuses(WORD_LABEL, "\"a\nb\",2\n3\n", ":3: it has 1 field, data.columns names 2");
-    refuses(NUMBER_LABEL, "", "it holds no row");
-    refuses(WORD_LABEL, "", "it holds no row");
-    refuses(NUMBER_LABEL, "\n\n", "it holds no row");
+    refuses(NUMBER_LABEL, "", "it has no row");
+    refuses(WORD_LABEL, "", "it has no row");
+    refuses(NUMBER_LABEL, "\n\n", "it has no row");
 }
 
 static void a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_model(void **state)
@@ -604,7 +603,7 @@ static void a_label_that_the_model_does_not_have_is_named_with_file_and_line(voi
     assert_memory_equal(f.e.text, why, strlen(why));
     f.job.data.csv.bad_rows = BAD_ROWS_SKIP;
     assert_int_equal(dataset_name_label(&f.job, NULL, 2, &f.e), ERR_INPUT);
-    assert_non_null(strstr(f.e.text, "only where model.input.shape is not auto"));
+    assert_non_null(strstr(f.e.text, "only if model.input.shape is not auto"));
     teardown(&f);
 }
 
@@ -643,7 +642,7 @@ static void bad_rows_are_skipped_up_to_a_limit(void **state)
              f.files.dir);
     assert_string_equal(f.e.text, wanted);
     teardown(&f);
-    refuses(NUMBER_LABEL ", bad_rows: skip", "x,1\n", "it holds no row that can be read");
+    refuses(NUMBER_LABEL ", bad_rows: skip", "x,1\n", "it has no row that can be read");
 }
 
 static void a_microbatch_has_fewer_rows_where_some_are_bad(void **state)

@@ -209,9 +209,9 @@ static void a_table_that_the_cut_lacks_or_has_otherwise_is_named(void **state)
     (void)state;
     struct row_layout other = LAYOUT;
     other.table[1].dim = 2;
-    assert_refused(&other, "table deep of cut 1 has rows of 3 numbers, the model's have 2");
+    assert_refused(&other, "table deep of checkpoint 1 has rows of 3 numbers, the model's have 2");
     strcpy(other.table[1].name, "more");
-    assert_refused(&other, "cut 1 has no table more, the model has one");
+    assert_refused(&other, "checkpoint 1 has no table more, but the model has one");
 }
 
 int main(void)

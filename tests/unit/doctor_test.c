@@ -314,8 +314,8 @@ static void a_certificate_is_of_its_key_its_authority_and_its_time(void **state)
     look_at("good.crt", "other.key", VERDICT_FAIL, "other.key is not the key of");
     look_at("strange.crt", "good.key", VERDICT_FAIL, "strange.crt is not signed by");
     look_at("nowhere.crt", "good.key", VERDICT_FAIL, "nowhere.crt: No such file");
-    look_at("good.key", "good.key", VERDICT_FAIL, "good.key holds no certificate");
-    look_at("good.crt", "good.crt", VERDICT_FAIL, "good.crt holds no private key");
+    look_at("good.key", "good.key", VERDICT_FAIL, "good.key has no certificate");
+    look_at("good.crt", "good.crt", VERDICT_FAIL, "good.crt has no private key");
 }
 
 static void of_several_authorities_only_its_own_has_to_be_of_this_time(void **state)
@@ -329,7 +329,7 @@ static void of_several_authorities_only_its_own_has_to_be_of_this_time(void **st
 static void a_certificate_is_for_both_sides(void **state)
 {
     (void)state;
-    look_at("server.crt", "good.key", VERDICT_FAIL, "server.crt is not for both sides");
+    look_at("server.crt", "good.key", VERDICT_FAIL, "server.crt is not valid for both sides");
 }
 
 static void a_key_that_everybody_can_read_is_warned_of(void **state)
@@ -337,7 +337,7 @@ static void a_key_that_everybody_can_read_is_warned_of(void **state)
     (void)state;
     char path[128];
     assert_int_equal(chmod(path_of(path, "good.key"), 0644), 0);
-    look_at("good.crt", "good.key", VERDICT_WARN, "good.key can be read by everybody");
+    look_at("good.crt", "good.key", VERDICT_WARN, "good.key can be read by every user");
     assert_int_equal(chmod(path, 0600), 0);
 }
 

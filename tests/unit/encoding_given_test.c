@@ -185,13 +185,13 @@ static void another_column_is_refused_by_name(void **state)
     static const struct {
         const char *was, *is, *why;
     } cases[] = {
-        {"number: a", "number: b", "input column 1 (b): its name is not that of cut 7"},
-        {"number: a", "category: a", "(a): its kind is not"},
-        {"number: a", "number: a, number: b", "has 2 columns that are inputs, and cut 7"},
-        {"number: a, number: b", "number: a, ignore", "has 1 columns that are inputs"},
-        {"number: {name: a, scale: standard}", "number: a", "(a): its scale is not"},
-        {"number: {name: a, scale: log2}", "number: a", "(a): its scale is not"},
-        {"number: {name: a, missing: refuse}", "number: a", "(a): what stands for a missing"},
+        {"number: a", "number: b", "input column 1 (b): its name differs from that of cut 7"},
+        {"number: a", "category: a", "(a): its kind differs"},
+        {"number: a", "number: a, number: b", "has 2 input columns, but cut 7"},
+        {"number: a, number: b", "number: a, ignore", "has 1 input columns"},
+        {"number: {name: a, scale: standard}", "number: a", "(a): its scale differs"},
+        {"number: {name: a, scale: log2}", "number: a", "(a): its scale differs"},
+        {"number: {name: a, missing: refuse}", "number: a", "(a): its value for a missing number"},
         {"number: a", "number: {name: a, buckets: {quantiles: 2}}", "(a): its kind of buckets"},
         {"number: {name: a, buckets: log_squared}", "number: {name: a, buckets: {quantiles: 2}}",
          "(a): its kind of buckets"},

@@ -69,7 +69,7 @@ static void refuses(const char *layers, const char *layer)
     struct model *m = model_of(&job, layers);
     assert_int_equal(model_growth_init(&g, m, FRESH, &e), ERR_INPUT);
     snprintf(wanted, sizeof wanted,
-             "layer %s reads the features of words, and cannot take new ones", layer);
+             "layer %s reads the features of words, and new words would change its output", layer);
     if (strncmp(e.text, wanted, strlen(wanted)) != 0)
         fail_msg("%s", e.text);
     model_growth_close(&g);

@@ -323,9 +323,9 @@ static void idx_refuses_files_that_make_no_pairs(void **state)
 {
     struct fixture *f = *state;
     write_pair(f, f->images, f->images);
-    assert_refused(f, "t-images: idx files of labels (1 dimension) are needed too", "");
+    assert_refused(f, "t-images: idx files of labels (1 dimension) are missing", "");
     write_pair(f, f->labels, f->labels);
-    assert_refused(f, "idx files of rows (2 or more dimensions) are needed too", "");
+    assert_refused(f, "idx files of rows (2 or more dimensions) are missing", "");
     write_pair(f, f->images, f->labels);
     idx_files_write(&f->files, "t-more", f->images);
     assert_refused(f, "2 files of rows and 1 files of labels", "");

@@ -204,7 +204,7 @@ static void a_label_of_minus_one_shows_the_line_that_names_it(void **state)
                     (struct bytes){(uint8_t *)(uintptr_t) "1 1:1\n\n-1 1:1\n", 14});
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 2, &f.e), ERR_INPUT);
     assert_non_null(strstr(f.e.text, "a.txt:3: label -1, the model has 2 classes (labels 0 to "
-                                     "1); name the labels as they stand in the file: - label: "
+                                     "1); name the labels as they are in the file: - label: "
                                      "{classes: [\"-1\", \"1\"]}"));
     end(&f);
 }
@@ -228,9 +228,9 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         const char *line, *why;
     } cases[] = {
         {"x 1:1",
-         "the label \"x\" is not a number; name the values of the label by its classes: [..]"},
+         "the label \"x\" is not a number; name the values of the label by its classes: [...]"},
         {"1:1 2:1",
-         "the label \"1:1\" is not a number; name the values of the label by its classes: [..]"},
+         "the label \"1:1\" is not a number; name the values of the label by its classes: [...]"},
         {"1 7", "\"7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
         {"1 :7", "\":7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
         {"1 -1:7", "\"-1:7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
@@ -243,8 +243,8 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         {"1 1: 2", "\"1:\" has a value that is not a finite number"},
         {"1 1:nan", "\"1:nan\" has a value that is not a finite number"},
         {"1 1:1:2", "\"1:1:2\" has a value that is not a finite number"},
-        {"1 2:1 1:5", "\"1:5\" has an index below that of the pair before it: they are to ascend"},
-        {"1 0:1 0:1", "\"0:1\" has the index of the pair before it"},
+        {"1 2:1 1:5", "\"1:5\" has a lower index than the pair before it: indices must ascend"},
+        {"1 0:1 0:1", "\"0:1\" has the same index as the pair before it"},
         {"1 1:1 2:1 3:1 4:1", "more than max_values: 3 values"},
     };
     (void)state;

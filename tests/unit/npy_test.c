@@ -274,7 +274,7 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
     put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", TWO, 2);
     refuses(f, "has rows of shape [1], model.input.shape is [2, 1]"); /* y are the rows */
     put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", TWO, 2);
-    refuses(f, "arrays of rows (2 or more dimensions) are needed too");
+    refuses(f, "arrays of rows (2 or more dimensions) are missing");
 }
 
 /* ---- archives ---- */
@@ -471,7 +471,7 @@ static void an_archive_that_was_damaged_is_refused_or_reads_the_same(void **stat
     struct dataset d;
     idx_files_write(&f->files, "set.npz", (struct bytes){all, n - 30});
     assert_int_equal(load(f, &d, both(f, "set.npz:x", "set.npz:y")), ERR_INPUT);
-    assert_non_null(strstr(f->e.text, "set.npz: it is no zip archive, or its end is missing"));
+    assert_non_null(strstr(f->e.text, "set.npz: not a zip archive, or its end is missing"));
 }
 
 static void all_is_given_back_when_any_allocation_fails(void **state)

@@ -40,10 +40,11 @@ static void a_job_that_has_its_epochs_is_told_why_nothing_was_trained_and_what_t
     for (uint64_t step = 80; step < 100; step += 5) {
         const struct manifest m = {.cut = 5, .step = step};
         assert_false(resume_words(text, &m, &job, 40));
-        assert_non_null(strstr(text, "nothing was trained: training.epochs asks for 2, and "
+        assert_non_null(strstr(text, "nothing was trained: training.epochs is 2, and "
                                      "checkpoint 5 (step "));
-        assert_non_null(strstr(text, ") has 2; to train on, set it above 2; to train anew (with "
-                                     "another rate, say), give --fresh or another --output"));
+        assert_non_null(strstr(text, ") already has 2; to train more, set training.epochs above 2; "
+                                     "to train from scratch (with another rate, for example), use "
+                                     "--fresh or another --output"));
     }
     const struct manifest m = {.cut = 5, .step = 79};
     assert_true(resume_words(text, &m, &job, 40));
@@ -57,9 +58,10 @@ static void a_job_that_was_stopped_early_is_told_which_patience_would_do(void **
     const struct manifest m = {.cut = 9, .final = true, .step = 280};
     resume_words_done(text, &m, &job, 40, 3);
     assert_string_equal(
-        text, "nothing was trained: training was stopped early, with 7 of 60 epochs (checkpoint 9, "
-              "step 280); to train on, set early_stopping.patience above 3; to train anew (with "
-              "another rate, say), give --fresh or another --output");
+        text,
+        "nothing was trained: training had stopped early, after 7 of 60 epochs (checkpoint 9, "
+        "step 280); to train more, set early_stopping.patience above 3; to train from scratch "
+        "(with another rate, for example), use --fresh or another --output");
 }
 
 static void the_longest_words_are_whole(void **state)

@@ -362,7 +362,7 @@ static void session_says_which_shard_it_is_not_connected_to_in_each_phase(void *
                         "step 3: waiting for a connection to shard 1 on ps 1 (not connected)");
     session_on_link_up(s, 1);
     session_waits_for(s, text, sizeof text);
-    assert_string_equal(text, "waiting for nobody");
+    assert_string_equal(text, "waiting for no other process");
     session_free(s);
 }
 

@@ -345,7 +345,7 @@ static void who_asks_for_rows_that_cannot_be_read_is_told(void **state)
     spill_fail_at(0, EIO);
     assert_int_equal(dataset_gather(&f.train, &row, 1, x, &y, &there, &f.e), ERR_DISK);
     assert_int_equal(spill_fail_fired(), 1);
-    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    assert_non_null(strstr(f.e.text, "cannot be read back: Input/output error"));
     spill_fail_at(0, EIO);
     assert_int_equal(dataset_check_classes(&f.train, 5, &f.e), ERR_DISK);
 
@@ -354,13 +354,13 @@ static void who_asks_for_rows_that_cannot_be_read_is_told(void **state)
     f.e.text[0] = 0;
     spill_fail_at(0, EIO); /* asked for */
     assert_int_equal(loader_get(l, 0, 0, &m, &f.e), ERR_DISK);
-    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    assert_non_null(strstr(f.e.text, "cannot be read back: Input/output error"));
     assert_int_equal(m.n, 77);
     f.e.text[0] = 0;
     spill_fail_at(0, EIO); /* ahead, or asked for before that */
     loader_want(l, 1, 2, 0, 1);
     assert_int_equal(loader_get(l, 1, 0, &m, &f.e), ERR_DISK);
-    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    assert_non_null(strstr(f.e.text, "cannot be read back: Input/output error"));
     for (uint64_t id = 2; id < 3 * JOB_MICROBATCHES_MAX; id++) { /* no slot was lost */
         assert_int_equal(loader_get(l, id, 0, &m, &f.e), ERR_OK);
         loader_release(l, &m);
@@ -406,7 +406,7 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
         err = evaluator_run(v, w, NULL, &sums, &f.e);
         assert_int_equal(err, round ? ERR_OK : ERR_DISK);
         if (!round)
-            assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+            assert_non_null(strstr(f.e.text, "cannot be read back: Input/output error"));
     }
     spill_fail_at(-1, 0);
     assert_in_range(sums.examples, 450, EVAL_ROWS);
@@ -436,7 +436,7 @@ static void a_file_that_may_not_grow_is_reported(void **state)
     char wanted[512];
     snprintf(wanted, sizeof wanted,
              "data.train: %s: File too large: rows beyond the 1 MiB of data.memory_mb go to a file "
-             "there, 2 MiB of them so far: name a folder with room by data.spill, or raise "
+             "there, 2 MiB of them so far: set data.spill to a directory with more room, or raise "
              "data.memory_mb",
              f.folder);
     assert_string_equal(f.e.text, wanted);

@@ -395,7 +395,7 @@ static void a_cut_of_other_tables_is_not_exported(void **state)
     const struct tables_end end = {
         .job = &job, .layout = &l, .output = dir, .checkpoints = dir, .folder = "model"};
     assert_int_equal(tables_end_export(&end, &m, digest, &e), ERR_STATE);
-    assert_non_null(strstr(e.text, "cut 1 has other tables than the job"));
+    assert_non_null(strstr(e.text, "checkpoint 1 has other tables than the job"));
     manifest_close(&m);
     layout_close(&l);
 }

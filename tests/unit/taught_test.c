@@ -171,7 +171,7 @@ static void a_damaged_one_is_passed_over(void **state)
     snprintf(path, sizeof path, "%s/cut-0000000007/encoding.json", f.checkpoints);
     assert_int_equal(remove(path), 0);
     reads_as(&f, NIGHT, "0 2 1 ");
-    assert_non_null(strstr(f.t.from, "cut 6"));
+    assert_non_null(strstr(f.t.from, "checkpoint 6"));
     teardown(&f);
 }
 
@@ -182,7 +182,8 @@ static void of_an_earlier_release_the_models_is_read_and_without_it_no_run_begin
     setup(&f, "keep", "tuesday");
     publish(&f, 7, true, NULL);
     assert_int_equal(finds(&f), ERR_INPUT);
-    assert_non_null(strstr(f.e.text, "run \"tuesday\" would begin with the weights of cut 7"));
+    assert_non_null(
+        strstr(f.e.text, "run \"tuesday\" would begin with the weights of checkpoint 7"));
     assert_non_null(strstr(f.e.text, "data.encoding: learn"));
     char path[400];
     snprintf(path, sizeof path, "%s/model", f.dir);
@@ -205,10 +206,10 @@ static void ids_that_the_embedding_has_no_row_for_are_refused(void **state)
     publish(&f, 7, true, TOWNS);
     assert_int_equal(finds(&f), ERR_OK);
     assert_int_equal(reads(&f, "Lima,0\nCali,1\n", numbers, &encoding), ERR_INPUT);
-    assert_string_equal(f.e.text,
-                        "column town has 4 words with the new ones, so ids from 0 to 4, and layer "
-                        "places has rows 0 to 3: input_dim 5 would do, in a job that begins anew; "
-                        "data.encoding: keep reads new words as unknown");
+    assert_string_equal(
+        f.e.text, "column town has 4 words with the new ones, so ids from 0 to 4, but layer "
+                  "places has rows 0 to 3: use input_dim 5 in a job that starts from scratch, "
+                  "or data.encoding: keep, which reads new words as unknown");
     assert_null(encoding);
     teardown(&f);
 }

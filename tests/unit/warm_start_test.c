@@ -453,7 +453,8 @@ static void a_job_without_a_table_of_the_old_one_is_refused(void **state)
     job.model.tables = 1;
     struct manifest old = loaded(7);
     assert_int_equal(warm_start_begin(&s, &old, &e), ERR_INPUT);
-    assert_string_equal(e.text, "cut 7 has rows of table deep, and the job has no such table");
+    assert_string_equal(e.text,
+                        "checkpoint 7 has rows of table deep, but the job has no such table");
     manifest_close(&old);
 }
 
@@ -548,7 +549,7 @@ static void another_model_is_refused_by_name(void **state)
     job.identity_text = other;
     assert_int_equal(warm_start_begin(&s, &old, &e), ERR_INPUT);
     (void)snprintf(want, sizeof want,
-                   "run \"tuesday\" would begin with what %s has learned, whose model is another: "
+                   "run \"tuesday\" would begin with the weights in %s, which has another model: "
                    "model.layers[0].dense.units was 3, is 4",
                    dir);
     assert_string_equal(e.text, want);

@@ -13,7 +13,7 @@ void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, u
     *c = (struct best_cut){.asks = c->asks + 1, .epoch = epoch, .eval = *eval};
     uint64_t *of = mem_zalloc(1, sizeof *of);
     if (!of) {
-        log_warn("epoch %" PRIu64 " is the best, and could not be kept: no memory", epoch);
+        log_warn("epoch %" PRIu64 " is the best, but could not be kept: no memory", epoch);
         return;
     }
     *of = step;
@@ -38,9 +38,9 @@ void best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept)
     int hold = kept->hold;
     kept->hold = -1;
     if (hold < 0 || best_keep_cut(best, c->epoch, &c->eval, kept->cut, hold, &e))
-        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", c->epoch, e.text);
+        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", c->epoch, e.text);
     else
-        log_info("epoch %" PRIu64 " is the best: its rows are those of cut %" PRIu64
+        log_info("epoch %" PRIu64 " is the best: its rows are in checkpoint %" PRIu64
                  ", step %" PRIu64,
                  c->epoch, best->cut, best->cut_step);
 }

@@ -85,11 +85,13 @@ enum err ended_look(const char *checkpoints, const struct manifest *final, const
     words[0] = '\0';
     name_broken(&look, l, what);
     if (what[0] || loss)
-        (void)snprintf(words, ENDED_WORDS_BYTES,
-                       "step %" PRIu64 ": %s is not finite in the job's final checkpoint: nothing "
-                       "was trained; begin anew with --fresh or another --output, with a lower "
-                       "training.learning_rate or with training.clip_norm, or remove "
-                       "checkpoints/cut-%010" PRIu64 " to go on from the checkpoint before it",
-                       final->step, what[0] ? what : loss, final->cut);
+        (void)snprintf(
+            words, ENDED_WORDS_BYTES,
+            "step %" PRIu64
+            ": %s is not finite in the job's final checkpoint: nothing was trained; start from "
+            "scratch with --fresh or another --output, with a lower training.learning_rate or with "
+            "training.clip_norm, or remove checkpoints/cut-%010" PRIu64
+            " to resume from the checkpoint before it",
+            final->step, what[0] ? what : loss, final->cut);
     return ERR_OK;
 }

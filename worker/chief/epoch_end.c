@@ -343,7 +343,7 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
         return true;
     }
     if (best_see(best, epoch, eval, learned(end), &e))
-        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
+        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", epoch, e.text);
     return !best_stops(best, epoch);
 }
 
@@ -362,11 +362,11 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     (void)snprintf(text, sizeof text,
                    "epoch %" PRIu64
                    ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64
-                   ": enough",
+                   ": training stops early",
                    epoch, job->early_stopping.patience, best->epoch);
     log_info("%s", text);
     progress_say(end->progress.fd, "early stopping: %s%s", text,
-                 job->early_stopping.restore_best_weights ? "; its weights are taken" : "");
+                 job->early_stopping.restore_best_weights ? "; its weights are restored" : "");
     end->enough_epoch = epoch;
     end->enough_step = session_step(end->session);
     session_stop_at(end->session, end->enough_step);

@@ -46,7 +46,7 @@ struct complaints {
 /* `why` mostly begins with a file of the cut's folder, which names it. */
 static void complain(struct complaints *c, const char *checkpoints, uint64_t cut, const char *why)
 {
-    char named[32] = "";
+    char named[48] = "";
     size_t at = strlen(c->text), folder = strlen(checkpoints);
     size_t most = c->cuts < COMPLAINTS_MAX ? c->cuts : COMPLAINTS_MAX;
     int share = (int)(COMPLAINTS_BYTES / most) - (int)sizeof "; ";
@@ -55,7 +55,7 @@ static void complain(struct complaints *c, const char *checkpoints, uint64_t cut
     if (strncmp(why, checkpoints, folder) == 0 && why[folder] == '/')
         why += folder + 1;
     else
-        share -= snprintf(named, sizeof named, "cut %" PRIu64 ": ", cut);
+        share -= snprintf(named, sizeof named, "checkpoint %" PRIu64 ": ", cut);
     (void)snprintf(c->text + at, sizeof c->text - at, "%s%s%.*s", at ? "; " : "", named, share,
                    why);
 }
@@ -76,7 +76,8 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
         return is_no_fault_of_it(err) ? err : ERR_CORRUPT;
     }
     if (unfinished > newest)
-        log_info("cut %" PRIu64 " has no manifest.gw, so it was not finished: it is passed over",
+        log_info("checkpoint %" PRIu64
+                 " has no manifest.gw, so it was not completed: it is skipped",
                  unfinished);
     err = ERR_NOTFOUND;
     struct complaints all = {.cuts = n};
@@ -85,10 +86,10 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
             continue;
         err = load_whole(checkpoints, cuts[i], m, e);
         if (is_no_fault_of_it(err))
-            log_warn("cut %" PRIu64 " is not read: %s", cuts[i], e->text);
+            log_warn("checkpoint %" PRIu64 " is not read: %s", cuts[i], e->text);
         else if (err)
-            log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
-                     e->text);
+            log_warn("checkpoint %" PRIu64 " cannot be used, the one before it is tried: %s",
+                     cuts[i], e->text);
         if (err)
             complain(&all, checkpoints, cuts[i], e->text);
     }
@@ -133,7 +134,7 @@ static void hold(const struct publication *p)
     struct errmsg e = {""};
     int hold;
     if (checkpoint_hold(p->host->checkpoints, p->m.cut, &hold, &e))
-        log_warn("cut %" PRIu64 " is not held: %s", p->m.cut, e.text);
+        log_warn("checkpoint %" PRIu64 " cannot be protected from removal: %s", p->m.cut, e.text);
     else
         control_post(p->host->control, HOST_HELD, (uint64_t)hold, NULL, NULL);
 }
@@ -156,7 +157,9 @@ static void lines_free(struct lines *l)
 static void complain_of_history(struct host *h, const char *why)
 {
     if (!h->epochs_complained)
-        log_warn("the history of epochs may lack some after a restart (said once): %s", why);
+        log_warn("history.jsonl cannot be written, so epochs may be missing from the history after "
+                 "a restart (logged once): %s",
+                 why);
     h->epochs_complained = true;
 }
 
@@ -197,7 +200,8 @@ bool host_epochs_on_letter(struct host *h, struct mail *m)
     if (l && disk_thread_post(&h->checkpoints_disk, write_lines, l) == ERR_OK) {
         m->data = NULL;
     } else {
-        log_warn("the history of epochs lacks one after a restart: no memory to write it");
+        log_warn(
+            "an epoch will be missing from the history after a restart: no memory to write it");
         mem_free(l);
     }
     return true;

@@ -36,38 +36,45 @@ static void put_job(const struct host *h, const struct chief_facts *f, struct me
 {
     metrics_family(m, "gradwire_run_info", METRICS_GAUGE, "Always 1; the run's UUID.");
     metrics_put(m, 1, "run", f->uuid, NULL);
-    metrics_gauge(m, "gradwire_job_steps", "Steps made (sync) or batches done, of all runs.",
+    metrics_gauge(m, "gradwire_job_steps", "Steps made (sync) or batches done, over all runs.",
                   (double)f->steps);
-    metrics_gauge(m, "gradwire_job_planned_steps", "How many it is to be at the end.",
-                  (double)f->total);
+    metrics_gauge(m, "gradwire_job_planned_steps",
+                  "Steps or batches that the job will have made at its end.", (double)f->total);
     metrics_gauge(m, "gradwire_job_epoch", "Epoch that is being trained, from 1.",
                   (double)epoch_of(h, f));
     metrics_gauge(m, "gradwire_job_generation", "The job's generation.", (double)f->generation);
-    metrics_counter(m, "gradwire_job_dealt_batches_total", "Batches dealt.", f->dealt);
+    metrics_counter(m, "gradwire_job_dealt_batches_total", "Batches assigned to workers.",
+                    f->dealt);
     metrics_counter(m, "gradwire_job_lost_batches_total", "Batches lost with a worker (geo).",
                     f->lost);
-    metrics_counter(m, "gradwire_job_rejected_batches_total", "By the NaN guard.", f->rejected);
+    metrics_counter(m, "gradwire_job_rejected_batches_total", "Batches rejected by the NaN guard.",
+                    f->rejected);
     metrics_counter(m, "gradwire_job_dropped_microbatches_total",
-                    "Microbatches that backup workers made needless.", f->dropped);
+                    "Microbatches dropped because a step did not wait for them (backup workers).",
+                    f->dropped);
     metrics_counter(m, "gradwire_job_recoveries_total", "Rollbacks by the NaN guard.",
                     f->recoveries);
-    metrics_counter(m, "gradwire_job_lost_residuals_total",
-                    "Workers with whom what top_k withheld was lost, in this chief's life.",
-                    f->residuals_lost);
+    metrics_counter(
+        m, "gradwire_job_lost_residuals_total",
+        "Workers that died with gradient parts withheld by top_k, in this chief process.",
+        f->residuals_lost);
 }
 
 static void put_cuts(const struct host *h, const struct chief_facts *f, struct metrics *m)
 {
-    metrics_family(m, "gradwire_job_cuts_total", METRICS_COUNTER, "Cuts, by what became of them.");
+    metrics_family(m, "gradwire_job_cuts_total", METRICS_COUNTER,
+                   "Checkpoints by result, in this chief process.");
     metrics_put_count(m, h->published, "result", "published", NULL);
     metrics_put_count(m, h->not_published, "result", "failed", NULL);
     if (f->cut == UINT64_MAX)
         return;
-    metrics_gauge(m, "gradwire_job_cut", "The last published cut: its number.", (double)f->cut);
-    metrics_gauge(m, "gradwire_job_cut_step", "The last published cut: its step.",
+    metrics_gauge(m, "gradwire_job_cut", "Number of the last published checkpoint.",
+                  (double)f->cut);
+    metrics_gauge(m, "gradwire_job_cut_step", "Step of the last published checkpoint.",
                   (double)f->cut_step);
     if (h->published)
-        metrics_gauge(m, "gradwire_job_cut_age_seconds", "Time since it was published.",
+        metrics_gauge(m, "gradwire_job_cut_age_seconds",
+                      "Time since the last checkpoint was published.",
                       (double)(clock_now_ms() - h->published_ms) / 1000);
 }
 
@@ -77,14 +84,14 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
     const struct epoch_sums *last = last_epoch(f);
     if (last)
         metrics_gauge(m, "gradwire_job_train_loss",
-                      "Mean loss of the last epoch, as the shards last told.",
+                      "Mean loss of the last epoch, as the shards reported last.",
                       last->loss / last->examples);
     if (!h->has_eval)
         return;
     metrics_gauge(m, "gradwire_job_eval_loss", "Loss of the last evaluation.", h->eval.loss);
     metrics_gauge(m, "gradwire_job_eval_step", "Step of the last evaluation.",
                   (double)h->eval.step);
-    metrics_family(m, "gradwire_job_eval_metric", METRICS_GAUGE, "Metrics of that evaluation.");
+    metrics_family(m, "gradwire_job_eval_metric", METRICS_GAUGE, "Metrics of the last evaluation.");
     for (uint32_t i = 0; i < job->model.metrics; i++)
         metrics_put(m, h->eval.metric[i], "metric", metric_name(job->model.metric[i]), NULL);
 }
@@ -108,11 +115,11 @@ static void put_waits(const struct host *h, struct metrics *m)
 {
     int64_t now = clock_now_ms();
     metrics_family(m, "gradwire_job_worker_waited_seconds", METRICS_GAUGE,
-                   "How long training has waited for this worker; 0: it does not.");
+                   "Time that training has waited for this worker; 0: it does not wait.");
     for (uint32_t i = 0; i < chief_workers(h->chief); i++)
         metrics_put(m, waited_s(h, WAIT_WORKER, i, now), "worker", METRICS_NUMBER(i), NULL);
     metrics_family(m, "gradwire_job_ps_waited_seconds", METRICS_GAUGE,
-                   "How long training has waited for this ps; 0: it does not.");
+                   "Time that training has waited for this ps; 0: it does not wait.");
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
         metrics_put(m, waited_s(h, WAIT_PS, i, now), "ps", METRICS_NUMBER(i), NULL);
 }
@@ -123,14 +130,14 @@ static void put_peers(const struct host *h, struct metrics *m)
     uint32_t workers = chief_workers(h->chief), ps = h->control->config.cluster->n_ps;
     PUT_PEERS(m, "gradwire_job_worker_up", METRICS_GAUGE, "Whether a worker is connected.",
               "worker", workers, chief_peer_worker(h->chief, i, now).up);
-    PUT_PEERS(m, "gradwire_job_worker_member", METRICS_GAUGE, "Whether a worker is dealt work.",
+    PUT_PEERS(m, "gradwire_job_worker_member", METRICS_GAUGE, "Whether a worker is assigned work.",
               "worker", workers, chief_peer_worker(h->chief, i, now).member);
     PUT_PEERS(m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
               "Number of the worker's process; a larger one is a later one.", "worker", workers,
               chief_peer_worker(h->chief, i, now).incarnation);
     PUT_PEERS(m, "gradwire_job_worker_dropped_microbatches_total", METRICS_COUNTER,
-              "The same of each worker, as far as this chief decided.", "worker", workers,
-              chief_dropped(h->chief, i));
+              "Dropped microbatches of each worker, by decisions of this chief process.", "worker",
+              workers, chief_dropped(h->chief, i));
     PUT_PEERS(m, "gradwire_job_ps_up", METRICS_GAUGE, "Whether a ps is connected.", "ps", ps,
               chief_peer_ps(h->chief, i, now).up);
 }

@@ -176,7 +176,7 @@ bool ps_links_hopeless(const struct host *h, char *why, size_t bytes)
         const struct ps_link *p = &h->ps[i];
         if (p->was_up || p->conn || !dial_hopeless(p->dialer))
             continue;
-        (void)snprintf(why, bytes, "ps %u and this process do not take each other: %s", i,
+        (void)snprintf(why, bytes, "ps %u and this process do not accept each other: %s", i,
                        p->refusal[0] ? p->refusal : dial_why(p->dialer));
         return true;
     }

@@ -6,29 +6,29 @@
 
 const char *resume_ways(bool done)
 {
-    return done ? ", or begin anew with --fresh or another --output; a new checkpoint.run begins "
-                  "with what is learned"
-                : ", or begin anew with --fresh or another --output";
+    return done ? ", or start from scratch with --fresh or another --output; a new checkpoint.run "
+                  "starts with the learned weights"
+                : ", or start from scratch with --fresh or another --output";
 }
 
 void resume_words_done(char out[RESUME_WORDS_BYTES], const struct manifest *m,
                        const struct job *job, uint64_t per_epoch, uint64_t waited)
 {
     static const char anew[] =
-        "to train anew (with another rate, say), give --fresh or another --output";
+        "to train from scratch (with another rate, for example), use --fresh or another --output";
     uint64_t epochs = manifest_epochs(m, per_epoch);
     assert(waited || epochs >= job->training.epochs);
     if (waited)
         (void)snprintf(out, RESUME_WORDS_BYTES,
-                       "nothing was trained: training was stopped early, with %" PRIu64
+                       "nothing was trained: training had stopped early, after %" PRIu64
                        " of %" PRIu32 " epochs (checkpoint %" PRIu64 ", step %" PRIu64
-                       "); to train on, set early_stopping.patience above %" PRIu64 "; %s",
+                       "); to train more, set early_stopping.patience above %" PRIu64 "; %s",
                        epochs, job->training.epochs, m->cut, m->step, waited, anew);
     else
         (void)snprintf(out, RESUME_WORDS_BYTES,
-                       "nothing was trained: training.epochs asks for %" PRIu32
-                       ", and checkpoint %" PRIu64 " (step %" PRIu64 ") has %" PRIu64
-                       "; to train on, set it above %" PRIu64 "; %s",
+                       "nothing was trained: training.epochs is %" PRIu32
+                       ", and checkpoint %" PRIu64 " (step %" PRIu64 ") already has %" PRIu64
+                       "; to train more, set training.epochs above %" PRIu64 "; %s",
                        job->training.epochs, m->cut, m->step, epochs, epochs, anew);
 }
 

@@ -88,7 +88,8 @@ static enum err begin_arrival(struct store_server *k, const struct task *t,
     char path[FILES_PATH_MAX];
     enum err err = checkpoint_path(path, k->checkpoints, t->cut, CHECKPOINT_MANIFEST, e);
     if (!err && access(path, F_OK) == 0)
-        err = err_set(e, ERR_STATE, "%s: cut %" PRIu64 " is published already", t->file, t->cut);
+        err = err_set(e, ERR_STATE, "%s: checkpoint %" PRIu64 " is already published", t->file,
+                      t->cut);
     if (!err)
         err = checkpoint_path(path, k->checkpoints, t->cut, NULL, e);
     if (!err)
@@ -123,10 +124,11 @@ static enum err put(struct store_server *k, const struct task *t,
     }
     enum err err = ERR_OK;
     if (!a)
-        err = t->offset ? err_set(e, ERR_PROTO, "%s: its beginning did not come", t->file)
+        err = t->offset ? err_set(e, ERR_PROTO, "%s: its beginning is missing", t->file)
                         : begin_arrival(k, t, &a, e);
     if (!err && a->writer.bytes != t->offset)
-        err = err_set(e, ERR_PROTO, "%s: a piece from %" PRIu64 " where %" PRIu64 " is next",
+        err = err_set(e, ERR_PROTO,
+                      "%s: received a piece at offset %" PRIu64 ", but %" PRIu64 " is next",
                       t->file, t->offset, a->writer.bytes);
     if (!err)
         err = files_append(&a->writer, t->body, t->bytes, e);
@@ -182,7 +184,7 @@ static enum err get(struct store_server *k, const struct task *t,
 static void say(const struct task *t, const char *what)
 {
     if (t->ps == STORE_SERVER_READER)
-        log_warn("a worker asks for %s: %s", t->file, what);
+        log_warn("a worker requested %s: %s", t->file, what);
     else
         log_warn("ps %u: %s", t->ps, what);
 }
@@ -281,5 +283,5 @@ enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connecti
 void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
 {
     if (add(k, (struct task){.kind = TASK_GONE, .ps = ps, .connection = connection}, ""))
-        log_error("no memory to forget what ps %u had begun to send", ps);
+        log_error("no memory to drop the unfinished files of ps %u", ps);
 }

@@ -28,8 +28,9 @@ static enum err same_tables(const struct checkpoint_tables *t, const struct row_
     for (uint32_t i = 0; same && i < l->tables; i++)
         same =
             strcmp(t->table[i].name, l->table[i].name) == 0 && t->table[i].dim == l->table[i].dim;
-    return same ? ERR_OK
-                : err_set(e, ERR_STATE, "cut %" PRIu64 " has other tables than the job", cut);
+    return same
+               ? ERR_OK
+               : err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has other tables than the job", cut);
 }
 
 static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)

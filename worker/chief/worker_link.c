@@ -39,9 +39,9 @@ static void worker_link_doctor(struct worker_link *g)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.time_ms = clock_wall_ms();
-    log_debug("%s: a doctor looks", conn_peer(g->conn));
+    log_debug("%s: a doctor visits", conn_peer(g->conn));
     msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-    conn_finish(g->conn, ERR_CLOSED, "a doctor has looked");
+    conn_finish(g->conn, ERR_CLOSED, "the doctor's visit is over");
 }
 
 /* It asks for files, as a ps that does not share our storage. */
@@ -99,7 +99,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     }
     if (chief_is_replaced(h->chief, m->worker, m)) {
         char why[80];
-        (void)snprintf(why, sizeof why, "another process has taken the place of worker %u",
+        (void)snprintf(why, sizeof why, "another process has replaced this one as worker %u",
                        m->worker);
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
@@ -108,7 +108,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     if (former) {
         former->known = false;
         chief_on_worker_down(h->chief, m->worker, clock_now_ms());
-        conn_close(former->conn, ERR_CLOSED, "this worker dialed in again");
+        conn_close(former->conn, ERR_CLOSED, "this worker has connected again");
     }
     conn_limits(g->conn, FRAME_HEAD_MAX, 0);
     pending_conn_leave(&g->pending);

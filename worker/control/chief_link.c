@@ -139,7 +139,7 @@ static void on_over(struct chief_link *l, const Gradwire__Over *m)
     if (!over_suffices(&over, l->control->config.job))
         return;
     if (!l->over_ms)
-        log_info("ps 0 says that the job is done, and no more epochs are asked for");
+        log_info("ps 0 reports that the job is done, and training.epochs asks for no more");
     l->over_ms = clock_now_ms();
 }
 
@@ -169,7 +169,8 @@ static void on_other_encoding(struct chief_link *l, const Gradwire__Refuse *m)
     to->cut = m->encoding_cut - 1;
     memcpy(to->digest, m->encoding.data, sizeof to->digest);
     (void)snprintf(to->chief, sizeof to->chief, "%s", l->address);
-    control_stop_train(c, 0, "the rows are read anew, by the encoding of cut %" PRIu64, to->cut);
+    control_stop_train(c, 0, "the rows are read again, with the encoding of checkpoint %" PRIu64,
+                       to->cut);
 }
 
 static enum err on_frame(struct conn *c, void *owner)
@@ -194,7 +195,7 @@ static enum err on_frame(struct conn *c, void *owner)
         else
             on_answer(l, reply);
     } else if (l->to_chief && l->type == FRAME_PARK) {
-        log_warn("the chief has given our work to others until we reach ps %u",
+        log_warn("the chief has given this worker's work to others until it reaches ps %u",
                  ((const Gradwire__Park *)m)->ps);
         l->parked = true;
         control_message_to_train(l->control, FRAME_PARK, m);
@@ -223,7 +224,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (l->up && code != ERR_REFUSED) { /* else nothing was there to be lost */
         l->lost_ms = clock_now_ms();
         l->looked = false;
-        log_info("the chief's connection is lost: %s", why);
+        log_info("the connection to the chief is lost: %s", why);
     }
     l->up = false;
     if (l->to_chief ? l->chief : l->ps)
@@ -292,8 +293,8 @@ static void check_later(struct chief_link *l, int64_t now)
     if (l->later <= l->generation || !l->later_ms || now - l->later_ms < LATER_MS)
         return;
     l->later_ms = 0; /* once: the next connection is another one */
-    log_warn("shards are in generation %" PRIu64 ", of which the chief has not told us: "
-             "asking ps 0 for the chief again",
+    log_warn("the shards are in generation %" PRIu64
+             ", which the chief has not announced: asking ps 0 for the chief again",
              l->later);
     conn_close(l->conn, ERR_CLOSED, "another generation has begun without us");
 }
@@ -333,8 +334,8 @@ static void on_looked(struct chief_link *l, bool seen)
     l->looked = true;
     if (!seen || l->up)
         return;
-    log_info("the final checkpoint is there, so the job was done while the chief's connection was "
-             "lost");
+    log_info("the final checkpoint exists, so the job finished while the connection to the chief "
+             "was lost");
     leave_done(l, "the job is done");
 }
 
@@ -342,7 +343,7 @@ static void on_reached(struct chief_link *l)
 {
     if (!l->parked)
         return;
-    log_info("every ps is reached again: back to the chief");
+    log_info("every ps is reached again: reconnecting to the chief");
     l->parked = false;
     ask_ps(l);
 }
@@ -351,7 +352,7 @@ static void on_reached(struct chief_link *l)
 static void on_turned_away(struct chief_link *l)
 {
     if (l->up && l->conn && !l->parked)
-        conn_close(l->conn, ERR_CLOSED, "a shard turned us away: asking anew");
+        conn_close(l->conn, ERR_CLOSED, "a shard turned this worker away: asking the chief again");
 }
 
 static void chief_link_on_letter(void *role, struct mail *m)
@@ -405,9 +406,10 @@ static void give_up(struct chief_link *l, int64_t away_s)
     const char *why = why_away(l);
     l->control->nobody_came = !l->welcomed;
     control_stop_train(
-        l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l),
+        l->control, 1, "%s was not available for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l),
         away_s, l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
-        l->welcomed ? "; the job may be done: see summary.json in the chief's folder" : "");
+        l->welcomed ? "; the job may be done: see summary.json in the chief's output directory"
+                    : "");
 }
 
 /* The start is over before it has begun: one side does not take the other. Which of the two peers; NULL: it is not so. */
@@ -422,7 +424,7 @@ static const struct dialer *hopeless(const struct chief_link *l)
 
 static void end_hopeless(struct chief_link *l, const struct dialer *d)
 {
-    control_stop_train(l->control, 2, "%s and this process do not take each other: %s",
+    control_stop_train(l->control, 2, "%s and this process do not accept each other: %s",
                        d == l->chief ? "the chief" : "ps 0",
                        l->refusal[0] ? l->refusal : dial_why(d));
 }

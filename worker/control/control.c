@@ -21,7 +21,7 @@ static void post(struct mailbox *to, int type, uint64_t number, void *take_data,
     struct mail m = {.type = type, .number = number, .data = take_data, .free = release};
     enum err err = mailbox_post(to, &m);
     if (err && err != ERR_CLOSED)
-        log_error("a letter between threads is lost: %s", err_str(err));
+        log_error("a message between threads is lost: %s", err_str(err));
 }
 
 void control_to_train(struct control *c, enum train_letter type, uint64_t number)
@@ -56,7 +56,7 @@ void control_kept_to_train(struct control *c, const struct train_kept *kept)
 {
     struct train_kept *copy = mem_zalloc(1, sizeof *copy);
     if (!copy) { /* what waits for it would wait for ever */
-        control_stop_train(c, 138, "no memory to say that a checkpoint is there");
+        control_stop_train(c, 138, "no memory to report that a checkpoint is published");
         return;
     }
     *copy = *kept;
@@ -93,9 +93,9 @@ void control_refusal(const struct control_config *config, const char *who,
     struct errmsg e = {""};
     if (m->reason == GRADWIRE__REASON__OTHER_JOB && m->identity_text[0] &&
         job_identity_compare(m->identity_text, config->job->identity_text, &e))
-        (void)snprintf(out, bytes, "%s is another job's: %s (%s)", who, m->text, e.text);
+        (void)snprintf(out, bytes, "%s belongs to another job: %s (%s)", who, m->text, e.text);
     else if (m->reason == GRADWIRE__REASON__OTHER_JOB)
-        (void)snprintf(out, bytes, "%s is another job's: %s", who, m->text);
+        (void)snprintf(out, bytes, "%s belongs to another job: %s", who, m->text);
     else
         (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
 }
@@ -106,7 +106,7 @@ void control_refused(const struct control_config *config, const char *who,
     char text[CONTROL_REFUSAL_BYTES];
     control_refusal(config, who, m, text, sizeof text);
     if (strcmp(text, said) != 0)
-        log_warn("%s; trying on", text);
+        log_warn("%s; trying again", text);
     memcpy(said, text, sizeof text);
 }
 

@@ -26,11 +26,12 @@ static enum process_state state_of(const char *waits_for)
 
 void control_http_metrics(struct metrics *m, const struct job *job, const struct cluster *cluster)
 {
-    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE,
+                   "Always 1; the labels name this process.");
     metrics_put(m, 1, "job", job->name, "role", role_str(cluster->role), "index",
                 METRICS_NUMBER(cluster->index), "worker", METRICS_NUMBER(cluster->worker_id),
                 "update", job_update_word(job->training.update), NULL);
-    metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", cluster->is_chief);
+    metrics_gauge(m, "gradwire_chief", "1 if this process is the chief.", cluster->is_chief);
 }
 
 static void on_metrics(void *ctx, struct metrics *m)

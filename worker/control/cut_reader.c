@@ -70,7 +70,8 @@ static void begin_file(struct fetch *f, const char *file)
 static enum err wrong_size(struct fetch *f, uint64_t total)
 {
     return err_set(f->e, ERR_CORRUPT,
-                   "the chief's %s of cut %" PRIu64 " has %" PRIu64 " bytes, which it cannot have",
+                   "the chief's %s of checkpoint %" PRIu64 " has %" PRIu64
+                   " bytes, which is impossible",
                    f->file, f->cut, total);
 }
 
@@ -92,7 +93,7 @@ static enum err begin_piece(struct fetch *f, const Gradwire__StoreAnswer *m)
         return err;
     if (m->offset != f->at || m->total != f->total || f->piece_bytes > STORE_PIECE_BYTES ||
         f->piece_bytes > f->total - f->at)
-        return err_set(f->e, ERR_PROTO, "the chief sends a piece of %s that was not asked for",
+        return err_set(f->e, ERR_PROTO, "the chief sent a piece of %s that was not requested",
                        f->file);
     return ERR_OK;
 }
@@ -132,10 +133,11 @@ static enum err manifest_came(struct fetch *f)
         return err;
     f->whole = true;
     if (f->m.cut != f->cut)
-        return err_set(f->e, ERR_CORRUPT, "the chief's manifest is of cut %" PRIu64, f->m.cut);
+        return err_set(f->e, ERR_CORRUPT, "the chief's manifest belongs to checkpoint %" PRIu64,
+                       f->m.cut);
     if (!f->m.encoding.bytes)
         return err_set(f->e, ERR_NOTFOUND,
-                       "the chief's cut %" PRIu64
+                       "the chief's checkpoint %" PRIu64
                        " has no encoding.json: an earlier release wrote it",
                        f->cut);
     begin_file(f, CHECKPOINT_ENCODING);
@@ -158,7 +160,7 @@ static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
 {
     if (m->error[0] || !f->piece_bytes) {
         end(f, err_set(f->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s",
-                       m->error[0] ? m->error : "an answer without a word"));
+                       m->error[0] ? m->error : "an answer without text"));
         return;
     }
     f->at += f->piece_bytes;
@@ -179,12 +181,12 @@ static void end_without_ps(struct fetch *f)
     const char *ps = f->of->cluster->ps[0], *why = f->conn ? "" : dial_why(f->ps);
     int64_t bound_s = f->of->start_ms / 1000;
     if (f->refusal[0])
-        end(f, err_set(f->e, ERR_REFUSED, "ps 0 at %s refuses for %" PRId64 " s: %s", ps, bound_s,
-                       f->refusal));
+        end(f, err_set(f->e, ERR_REFUSED, "ps 0 at %s has refused for %" PRId64 " s: %s", ps,
+                       bound_s, f->refusal));
     else
-        end(f,
-            err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s%s%s", ps,
-                    f->conn ? "knows no chief" : "says nothing", bound_s, why[0] ? ": " : "", why));
+        end(f, err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s%s%s", ps,
+                       f->conn ? "has known no chief" : "has not answered", bound_s,
+                       why[0] ? ": " : "", why));
 }
 
 static void on_bound(void *arg)
@@ -192,7 +194,7 @@ static void on_bound(void *arg)
     struct fetch *f = arg;
     const char *why = f->conn || !f->dialer ? "" : dial_why(f->dialer);
     if (f->dialer)
-        end(f, err_set(f->e, ERR_TIMEOUT, "the chief at %s says nothing for %" PRId64 " s%s%s",
+        end(f, err_set(f->e, ERR_TIMEOUT, "the chief at %s has not answered for %" PRId64 " s%s%s",
                        f->chief, f->of->silent_ms / 1000, why[0] ? ": " : "", why));
     else if (f->job_over)
         end_done(f);
@@ -221,7 +223,7 @@ static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
     char text[sizeof f->refusal];
     (void)snprintf(text, sizeof text, "%s", m->text);
     if (strcmp(text, f->refusal) != 0)
-        log_warn("ps 0 at %s refuses: %s, trying on", f->of->cluster->ps[0], text);
+        log_warn("ps 0 at %s refuses: %s; trying again", f->of->cluster->ps[0], text);
     memcpy(f->refusal, text, sizeof text);
     conn_close(f->conn, ERR_REFUSED, m->text);
 }
@@ -234,7 +236,7 @@ static void on_over(struct fetch *f, const Gradwire__Over *m)
     if (f->job_over || !over_suffices(&over, f->of->job))
         return;
     f->job_over = true;
-    log_info("ps 0 says that the job is done, and no more epochs are asked for");
+    log_info("ps 0 reports that the job is done, and training.epochs asks for no more");
     if (!f->of->over_ms)
         end_done(f);
     else if (loop_timer_once(&f->bound, f->of->over_ms))
@@ -250,7 +252,7 @@ static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
         return;
     }
     if (!m->chief_address[0])
-        end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not say where the chief is"));
+        end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not report the chief's address"));
     (void)snprintf(f->chief, sizeof f->chief, "%s", m->chief_address);
     conn_close(f->conn, ERR_OK, "answered");
 }
@@ -281,7 +283,7 @@ static enum err on_frame(struct conn *c, void *owner)
     else if (f->type == FRAME_STORE_ANSWER && f->file)
         on_answer(f, (const Gradwire__StoreAnswer *)m);
     else if (f->type != FRAME_CHALLENGE)
-        end(f, err_set(f->e, ERR_PROTO, "the chief does not serve what cuts say of rows"));
+        end(f, err_set(f->e, ERR_PROTO, "the chief does not serve the encoding of checkpoints"));
     msg_free(m);
     if (f->over)
         conn_close(c, ERR_OK, "answered");
@@ -291,7 +293,7 @@ static enum err on_frame(struct conn *c, void *owner)
 static enum err goes_on(struct fetch *f, enum err code, const char *why)
 {
     if (f->dialer)
-        return err_set(f->e, ERR_CLOSED, "the chief's connection is lost: %.300s", why);
+        return err_set(f->e, ERR_CLOSED, "the connection to the chief is lost: %.300s", why);
     if (f->chief[0])
         return dial_chief(f);
     dial_lost(f->ps, code, why); /* the last job's may be leaving */
@@ -365,7 +367,7 @@ static void stop(struct fetch *f)
     dial_free(f->ps);
     dial_free(f->dialer);
     if (f->conn)
-        conn_close(f->conn, ERR_CLOSED, "no answer is wanted any more");
+        conn_close(f->conn, ERR_CLOSED, "the answer is no longer needed");
     loop_close(&f->loop); /* the connection ends here */
 }
 

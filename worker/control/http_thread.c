@@ -24,7 +24,7 @@ static void *run(void *arg)
 {
     struct http_thread *t = arg;
     if (loop_run(&t->loop))
-        log_warn("HTTP answers no more: the event loop failed");
+        log_warn("HTTP is no longer served: the event loop failed");
     return NULL;
 }
 
@@ -64,7 +64,7 @@ void http_thread_free(struct http_thread *t)
     if (!t)
         return;
     if (mailbox_post(&t->in, &quit))
-        log_warn("the thread of HTTP cannot be told to end");
+        log_warn("the HTTP thread cannot be stopped");
     pthread_join(t->pthread, NULL);
     http_close(t->http);
     mailbox_close(&t->in);

@@ -150,7 +150,7 @@ static void stop(struct idle *i)
     dial_free(i->ps);
     i->ps = NULL;
     if (i->conn)
-        conn_close(i->conn, ERR_CLOSED, "no answer is wanted any more");
+        conn_close(i->conn, ERR_CLOSED, "the answer is no longer needed");
     loop_close(&i->loop); /* the connection ends here */
 }
 

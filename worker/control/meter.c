@@ -73,25 +73,27 @@ void meter_metrics(const struct meter *m, struct metrics *to)
                    "Parts of a step of this worker.");
     for (int i = 0; i < METER_PHASES; i++)
         metrics_put_seconds(to, &m->phase[i], "phase", phase[i], NULL);
-    metrics_family(to, "gradwire_push_pull_seconds", METRICS_HISTOGRAM,
-                   "From the end of a gradient's computation until the next parameters are here.");
+    metrics_family(
+        to, "gradwire_push_pull_seconds", METRICS_HISTOGRAM,
+        "From the end of a gradient's computation until the next parameters have arrived.");
     metrics_put_seconds(to, &m->push_pull, NULL);
     metrics_family(to, "gradwire_evaluation_seconds", METRICS_HISTOGRAM, "Evaluations.");
     metrics_put_seconds(to, &m->evaluation, NULL);
     metrics_counter(to, "gradwire_tasks_total",
-                    "Steps that this worker had a part of, or batches that it computed.",
+                    "Steps that this worker had a part in, or batches that it computed.",
                     GET(m->tasks));
     metrics_family(to, "gradwire_examples_total", METRICS_COUNTER,
-                   "Examples that this worker computed gradients of.");
+                   "Examples whose gradients this worker computed.");
     metrics_put(to, GET(m->examples), NULL);
     metrics_counter(to, "gradwire_seen_steps_total",
-                    "Steps whose parameters came here (sync), or batches pushed and answered.",
+                    "Steps whose parameters arrived here (sync), or batches pushed and answered.",
                     GET(m->steps));
-    metrics_gauge(to, "gradwire_seen_step", "The last of them: its number.", (double)GET(m->step));
-    metrics_gauge(to, "gradwire_loss", "Loss of the last of them.", GET(m->loss));
+    metrics_gauge(to, "gradwire_seen_step", "Number of the last of these steps or batches.",
+                  (double)GET(m->step));
+    metrics_gauge(to, "gradwire_loss", "Loss of the last of these steps or batches.", GET(m->loss));
     metrics_gauge(to, "gradwire_generation", "Generation that this worker is in.",
                   (double)GET(m->generation));
-    metrics_counter(to, "gradwire_generations_total", "How often it entered one.",
+    metrics_counter(to, "gradwire_generations_total", "Generations that this worker has entered.",
                     GET(m->generations));
     metrics_gauge(to, "gradwire_incarnation", "Number that the chief gave to this process.",
                   (double)GET(m->incarnation));

@@ -188,7 +188,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
         plan_close(&plan);
         mem_free(links);
         mem_free(skipped);
-        return err_set(e, ERR_NOMEM, "no memory for %u links", plan.shards);
+        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan.shards);
     }
     if (m->n_skipped)
         memcpy(skipped, m->skipped, m->n_skipped * sizeof *skipped);
@@ -513,5 +513,5 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
     (void)snprintf(out, bytes, "waiting for %s",
                    over                ? "the chief to end the job"
                    : what[s->phase][0] ? what[s->phase]
-                                       : "nobody");
+                                       : "no other process");
 }

@@ -103,7 +103,8 @@ enum err exchange_reply_fits(const struct session *s, uint32_t shard, const Grad
         *wanted = s->mode->answers(s, m);
     if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
         return err_set(e, ERR_STATE,
-                       "shard %u sends the difference to step %" PRIu64 ", which is not held",
+                       "shard %u sends a difference to step %" PRIu64
+                       ", whose parameters this worker does not have",
                        shard, m->step - 1);
     return ERR_OK;
 }

@@ -21,7 +21,7 @@ enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim
     for (uint32_t i = 0; i < rank; i++) {
         f->dim[i] = dim[i];
         if (f->dim[i] == 0)
-            return err_set(e, ERR_INPUT, "dimension %u is 0: it holds nothing", i);
+            return err_set(e, ERR_INPUT, "dimension %u is 0: it has no elements", i);
         if (i && (__builtin_mul_overflow(f->row_bytes, f->dim[i], &f->row_bytes) ||
                   f->row_bytes > UINT32_MAX))
             return err_set(e, ERR_INPUT, "a row of it would have more than 2^32 bytes");
@@ -108,11 +108,13 @@ static enum err check_pair(const struct array_set *set, size_t i, struct errmsg 
 static enum err check_pairs(const struct array_set *set, const struct paths *p, struct errmsg *e)
 {
     if (set->n_images == 0 || set->n_labels == 0)
-        return err_set(e, ERR_INPUT, "%s: %s of %s are needed too", p->path[0], set->format->name,
+        return err_set(e, ERR_INPUT, "%s: %s of %s are missing", p->path[0], set->format->name,
                        set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)");
     if (set->n_images != set->n_labels)
-        return err_set(e, ERR_INPUT, "%zu files of rows and %zu files of labels: they go in pairs",
-                       set->n_images, set->n_labels);
+        return err_set(
+            e, ERR_INPUT,
+            "%zu files of rows and %zu files of labels: each file of rows needs one file of labels",
+            set->n_images, set->n_labels);
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++)
         err = check_pair(set, i, e);
@@ -202,7 +204,7 @@ static enum err array_read(const struct array_format *format, const struct array
         return err;
     if (now.header_bytes != f->header_bytes || now.tag_bytes != f->tag_bytes ||
         memcmp(now.tag, f->tag, f->tag_bytes) != 0)
-        err = err_set(e, ERR_INPUT, "it was changed while it was read");
+        err = err_set(e, ERR_INPUT, "it changed while it was being read");
     else
         err = read_elements(s, f, out, digest, e);
     stream_close(s);

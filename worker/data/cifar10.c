@@ -88,12 +88,12 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
         sha256_add(digest, piece, got);
     }
     if (got % RECORD_BYTES)
-        return err_set(e, ERR_INPUT,
-                       "not of CIFAR-10's binary version: %zu bytes stand behind its %llu records "
-                       "of %d bytes",
-                       got % RECORD_BYTES, (unsigned long long)(d->rows - first), RECORD_BYTES);
+        return err_set(
+            e, ERR_INPUT,
+            "not CIFAR-10's binary version: %zu bytes follow its %llu records of %d bytes",
+            got % RECORD_BYTES, (unsigned long long)(d->rows - first), RECORD_BYTES);
     if (d->rows == first)
-        return err_set(e, ERR_INPUT, "it holds nothing");
+        return err_set(e, ERR_INPUT, "it has no records");
     return ERR_OK;
 }
 
@@ -108,7 +108,7 @@ static enum err look_at(struct stream *s, struct dataset *d, const struct readin
     enum err err = stream_read(s, record, sizeof record, &got, e);
     if (!err && (got < sizeof record || (!compressed && bytes % RECORD_BYTES)))
         err = err_set(e, ERR_INPUT,
-                      "not of CIFAR-10's binary version: it is not made of records of %d bytes",
+                      "not CIFAR-10's binary version: it does not consist of records of %d bytes",
                       RECORD_BYTES);
     if (!err)
         err = check_label(record[0], 0, r->classes, e);

@@ -445,8 +445,8 @@ static void say_unknown(const struct csv *c, uint32_t threads)
         if (known)
             continue;
         const char *word = vocabulary_text(&in->words, 0, &bytes);
-        log_warn("%s: column %s: no row has a word of its vocabulary, of which the first is "
-                 "\"%.*s\": all are unknown; do case, blanks (data.trim) and quotes agree?",
+        log_warn("%s: column %s: no row has a word of its vocabulary, whose first word is "
+                 "\"%.*s\", so all are unknown: check case, blanks (data.trim) and quotes",
                  c->reading->key, in->name, (int)bytes, word);
     }
 }
@@ -510,7 +510,7 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     pthread_mutex_destroy(&c->join_lock);
     pthread_cond_destroy(&c->joined);
     if (!err && c->table->rows == c->bad)
-        err = err_set(e, ERR_INPUT, "%s: it holds no row%s", c->paths.path[0],
+        err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
         log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
@@ -550,9 +550,10 @@ static void say_spilled(const struct reading *r, const struct table *t)
 {
     uint64_t bytes = table_spilled_bytes(t);
     if (bytes)
-        log_info("%s: %" PRIu64 " MiB of its rows are in a file in %s: data.memory_mb has no room "
-                 "for them",
-                 r->key, (bytes >> 20) + 1, spill_folder(t->spill));
+        log_info(
+            "%s: %" PRIu64
+            " MiB of its rows are in a file in %s, because data.memory_mb has no room for them",
+            r->key, (bytes >> 20) + 1, spill_folder(t->spill));
 }
 
 static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,

@@ -125,8 +125,8 @@ static void refuse_class(struct csv_row *r, const char *shown, float label)
     uint32_t classes = r->format->classes;
     if (label == -1 && *shown == '-')
         csv_row_bad(r,
-                    "label %s, the model has %u classes (labels 0 to %u); name the labels as they "
-                    "stand in the file: - label: {classes: [\"%s\", \"%s\"]}",
+                    "label %s, the model has %u classes (labels 0 to %u); name the labels as "
+                    "they are in the file: - label: {classes: [\"%s\", \"%s\"]}",
                     shown, classes, classes - 1, shown, shown + 1);
     else
         csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)%s", shown, classes,
@@ -149,7 +149,7 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
     else if (!csv_number(text, bytes, &v))
         csv_row_bad(r, "the label \"%s\" is not a number%s", csv_row_shown(out, text, bytes),
                     csv_row_hint(r, text, bytes, &f->missing,
-                                 "; name the values of the label by its classes: [..]"));
+                                 "; name the values of the label by its classes: [...]"));
     else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);

@@ -338,7 +338,7 @@ static void make_crosses(struct csv_row *r)
 static const char *quote_hint(const struct job_csv *job, const char *text, size_t bytes)
 {
     if (!job->trim && csv_hint_trim(&text, &bytes) && *text == '"' && text[bytes - 1] == '"')
-        return "blanks stand around its quotes; use data.trim: true";
+        return "it has blanks around its quotes; use data.trim: true";
     return "put the whole field in quotes and double the quote in it, or use data.quotes: false";
 }
 

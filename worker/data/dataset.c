@@ -76,11 +76,10 @@ enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char
         return err;
     if (float_rows && !r->eval && augment_any(&r->job->data.augment))
         return err_set(e, ERR_INPUT,
-                       "%s: data.augment moves pixels that are unsigned bytes, and "
-                       "these are not",
+                       "%s: data.augment needs pixels that are unsigned bytes, and these are not",
                        from);
     if (__builtin_mul_overflow(rows, d->features, &elems) || elems > SIZE_MAX / 2 / width)
-        return err_set(e, ERR_INPUT, "%s asks for more memory than there is", from);
+        return err_set(e, ERR_INPUT, "%s needs more memory than this machine can address", from);
     if (r->look) {
         r->look->bytes = elems * width + rows * (float_labels ? sizeof(float) : 1);
         return ERR_OK;
@@ -367,9 +366,8 @@ enum err dataset_name_label(const struct job *job, const struct encoding_given *
         return err;
     dataset_close(&again); /* data.bad_rows: skip leaves such rows out */
     return err_set(e, ERR_INPUT,
-                   "data.train: there are labels beyond the model's %u classes (labels 0 to %u); "
-                   "such rows are left out, as data.bad_rows says, only where model.input.shape "
-                   "is not auto",
+                   "data.train has labels beyond the model's %u classes (labels 0 to %u); "
+                   "data.bad_rows leaves such rows out only if model.input.shape is not auto",
                    classes, classes - 1);
 }
 

@@ -17,17 +17,17 @@ struct taking {
 
 static enum err damaged(const struct taking *t, struct errmsg *e)
 {
-    return err_set(e, ERR_CORRUPT, "%s: input column %u (%s) is not as an encoding.json has it",
+    return err_set(e, ERR_CORRUPT, "%s: the entry of input column %u (%s) is not valid",
                    t->given->from, t->number, t->in->name[0] ? t->in->name : "no name");
 }
 
 static enum err differs(const struct taking *t, const char *what, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT,
-                   "input column %u (%s): %s is not that of %s, by which the weights were learned: "
-                   "give it what it had, or begin with words and scales of this data alone "
-                   "(data.encoding: learn)",
-                   t->number, t->in->name[0] ? t->in->name : "no name", what, t->given->from);
+    return err_set(
+        e, ERR_INPUT,
+        "input column %u (%s): %s differs from that of %s, with which the weights were learned: "
+        "restore it, or learn words and scales from this data alone (data.encoding: learn)",
+        t->number, t->in->name[0] ? t->in->name : "no name", what, t->given->from);
 }
 
 /* ---- words ---- */
@@ -194,7 +194,7 @@ static enum err take_number(const struct taking *t, struct errmsg *e)
     if (strcmp(function ? function : "", function_of(in)) != 0 || (scales && !learns))
         return differs(t, "its scale", e);
     if (in->missing == MISSING_MEAN && !json_is_number(fill))
-        return differs(t, "what stands for a missing number", e);
+        return differs(t, "its value for a missing number", e);
     in->shift = json_number_value(shift);
     in->divisor = by;
     in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : json_number_value(fill);
@@ -237,9 +237,9 @@ static enum err take_columns(struct table_schema *s, const struct encoding_given
     }
     if (!err && inputs != s->inputs)
         err = err_set(e, ERR_INPUT,
-                      "data.columns has %u columns that are inputs, and %s, by which the weights "
-                      "were learned, has %u: give them as they were, or begin with words and "
-                      "scales of this data alone (data.encoding: learn)",
+                      "data.columns has %u input columns, but %s, with which the weights were "
+                      "learned, has %u: restore them, or learn words and scales from this data "
+                      "alone (data.encoding: learn)",
                       s->inputs, g->from, inputs);
     return err;
 }
@@ -252,7 +252,7 @@ enum err encoding_given_take(struct table_schema *s, const struct encoding_given
     const json_t *columns = json_object_get(all, "columns");
     enum err err = json_is_array(columns)
                        ? take_columns(s, g, columns, e)
-                       : err_set(e, ERR_CORRUPT, "%s: it is no encoding.json: %s", g->from,
+                       : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s", g->from,
                                  all ? "it has no columns" : why.text);
     json_decref(all);
     s->taught = err == ERR_OK;

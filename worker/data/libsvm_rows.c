@@ -102,9 +102,9 @@ static const char *read_pair(struct line *l, const char *at)
         refuse_pair(l, at, "has a value that is not a finite number");
     else if (l->values[0] && index <= l->index)
         refuse_pair(l, at,
-                    index == l->index ? "has the index of the pair before it"
-                                      : "has an index below that of the pair before it: "
-                                        "they are to ascend");
+                    index == l->index
+                        ? "has the same index as the pair before it"
+                        : "has a lower index than the pair before it: indices must ascend");
     else if (l->values[0] == l->key->options.max_values)
         csv_row_bad(&l->row, "more than max_values: %u values", l->key->options.max_values);
     else

@@ -275,7 +275,7 @@ static enum err add_members(struct paths *to, const char *path, struct errmsg *e
     char(*names)[ZIP_MEMBER_NAME_MAX], file[PATHS_FILE_MAX];
     size_t n;
     if (strlen(path) < 4 || strcmp(path + strlen(path) - 4, ".npz") != 0)
-        return err_set(e, ERR_INPUT, "%s: it is a zip archive: name it .npz", path);
+        return err_set(e, ERR_INPUT, "%s: it is a zip archive: rename it to .npz", path);
     enum err err = zip_members(path, &names, &n, e);
     if (err)
         return err;

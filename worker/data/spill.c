@@ -107,14 +107,14 @@ static enum err cannot_write(const struct spill *s, struct errmsg *e)
 {
     enum err code = write_code(errno);
     if (code != ERR_INPUT)
-        return err_set(e, code, "%s: rows cannot be put there (data.spill): %s", s->folder,
+        return err_set(e, code, "%s: rows cannot be written there (data.spill): %s", s->folder,
                        strerror(errno));
-    return err_set(e, code,
-                   "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb go to a file there, "
-                   "%" PRIu64 " MiB of them so far: name a folder with room by data.spill, or "
-                   "raise data.memory_mb",
-                   s->folder, strerror(errno), s->budget_bytes / MIB,
-                   (s->file_bytes + MIB - 1) / MIB);
+    return err_set(
+        e, code,
+        "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb go to a file there, %" PRIu64
+        " MiB of them so far: set data.spill to a directory with more room, or raise "
+        "data.memory_mb",
+        s->folder, strerror(errno), s->budget_bytes / MIB, (s->file_bytes + MIB - 1) / MIB);
 }
 
 static int make_file(const struct spill *s)
@@ -175,7 +175,8 @@ enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return err_set(e, ERR_DISK, "%s: rows that were put there (data.spill) are lost: %s",
+            return err_set(e, ERR_DISK,
+                           "%s: rows that were written there (data.spill) cannot be read back: %s",
                            s->folder, n < 0 ? strerror(errno) : "the file ends before them");
         p += n;
         at += (uint64_t)n;

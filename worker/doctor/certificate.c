@@ -37,7 +37,7 @@ static STACK_OF(X509) * read_certificates(struct finding *f, const char *path)
     if (sk_X509_num(all) > 0)
         return all;
     if (file)
-        finding_say(f, VERDICT_FAIL, "%s holds no certificate (PEM)", path);
+        finding_say(f, VERDICT_FAIL, "%s has no certificate (PEM)", path);
     sk_X509_free(all);
     return NULL;
 }
@@ -65,9 +65,9 @@ static EVP_PKEY *read_key(struct finding *f, const char *path)
     EVP_PKEY *key = file ? PEM_read_PrivateKey(file, NULL, no_password, NULL) : NULL;
     struct stat s;
     if (file && !key)
-        finding_say(f, VERDICT_FAIL, "%s holds no private key without a password (PEM)", path);
+        finding_say(f, VERDICT_FAIL, "%s has no private key without a password (PEM)", path);
     if (file && fstat(fileno(file), &s) == 0 && (s.st_mode & S_IROTH)) {
-        finding_say(f, VERDICT_WARN, "%s can be read by everybody here", path);
+        finding_say(f, VERDICT_WARN, "%s can be read by every user of this host", path);
         finding_mend(f, VERDICT_WARN, "chmod 600, or defaultMode: 0440 of the Secret's volume");
     }
     if (file)
@@ -92,10 +92,10 @@ static void check_time(struct finding *f, const char *path, const X509 *x, time_
         finding_mend(f, VERDICT_FAIL, "renew it");
     } else if (X509_cmp_time(from, &now) > 0) {
         finding_say(f, VERDICT_FAIL, "%s is not good before %s", path, day(from, when));
-        finding_mend(f, VERDICT_FAIL, "look at this host's clock, or make it anew");
+        finding_mend(f, VERDICT_FAIL, "check this host's clock, or make the certificate again");
     } else if (X509_cmp_time(until, &soon) < 0) {
         finding_say(f, VERDICT_WARN, "%s expires on %s", path, day(until, when));
-        finding_mend(f, VERDICT_WARN, "renew it; files that change are read again");
+        finding_mend(f, VERDICT_WARN, "renew it; a changed file is read again without a restart");
     }
 }
 
@@ -104,7 +104,7 @@ static void check_pair(struct finding *f, const struct certificate_files *files,
 {
     if (X509_check_private_key(sk_X509_value(p->cert, 0), p->key) != 1) {
         finding_say(f, VERDICT_FAIL, "%s is not the key of %s", files->key, files->cert);
-        finding_mend(f, VERDICT_FAIL, "give the two that were made together");
+        finding_mend(f, VERDICT_FAIL, "use the two that belong together");
     }
     ERR_clear_error();
 }
@@ -112,14 +112,14 @@ static void check_pair(struct finding *f, const struct certificate_files *files,
 static void say_unsigned(struct finding *f, const struct certificate_files *files, int error)
 {
     if (error == X509_V_ERR_INVALID_PURPOSE) {
-        finding_say(f, VERDICT_FAIL, "%s is not for both sides of a connection", files->cert);
+        finding_say(f, VERDICT_FAIL, "%s is not valid for both sides of a connection", files->cert);
         finding_mend(f, VERDICT_FAIL,
                      "make it without extended key usage, or with server auth and client auth");
         return;
     }
     finding_say(f, VERDICT_FAIL, "%s is not signed by %s (%s)", files->cert, files->ca,
                 X509_verify_cert_error_string(error));
-    finding_mend(f, VERDICT_FAIL, "all processes of a job want certificates of one authority");
+    finding_mend(f, VERDICT_FAIL, "all processes of a job need certificates of one authority");
 }
 
 /* Those above the certificate itself: the last is an authority's, the others came with the certificate. */

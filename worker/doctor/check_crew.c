@@ -156,8 +156,8 @@ static bool refuse(const struct check *p, struct finding *f, uint64_t elems)
     if (least > limit)
         finding_say(
             f, VERDICT_FAIL,
-            "the model has %" PRIu64 " parameters, for which %s take at least %s of memory, "
-            "and this host allows %s%s",
+            "the model has %" PRIu64
+            " parameters, for which %s need at least %s of memory, but this host allows %s%s",
             elems, crew_words(&p->crew, words), estimate_text(a, least), estimate_text(b, limit),
             limit > cgroup_memory_bytes() ? ", swap included" : "");
     return least > limit;
@@ -172,7 +172,7 @@ static void warn(const struct check *p, struct finding *f, uint64_t elems, uint6
     if (likely > there)
         finding_say(f, VERDICT_WARN,
                     "%s will take about %s for %" PRIu64
-                    " parameters and the data, and this host has %s free",
+                    " parameters and the data, but this host has %s free",
                     crew_words(&p->crew, words), estimate_text(a, likely), elems,
                     estimate_text(b, there));
 }

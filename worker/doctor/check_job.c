@@ -31,7 +31,7 @@ void check_version(struct check *p, struct finding *f)
 static void say_who(const struct cluster *c, struct finding *f)
 {
     if (c->alone) {
-        finding_say(f, VERDICT_OK, "no flags of a cluster: the job on this host alone");
+        finding_say(f, VERDICT_OK, "no cluster flags: the job runs on this host alone");
         return;
     }
     finding_say(f, VERDICT_OK, "%s %u%s of %u ps and %u %sworkers%s%s%s", role_str(c->role),
@@ -49,10 +49,9 @@ void check_cluster(struct check *p, struct finding *f)
         return;
     p->has_cluster = true;
     if (p->cluster.alone && p->cluster.role == ROLE_PS) {
-        finding_say(f, VERDICT_FAIL, "this is a ps, and nothing is said of its cluster");
+        finding_say(f, VERDICT_FAIL, "this is a ps, but its cluster is not given");
         finding_mend(f, VERDICT_FAIL,
-                     "give --job_name=ps --task_index=I --ps_hosts=H:P,.., or "
-                     "TF_CONFIG");
+                     "give --job_name=ps --task_index=I --ps_hosts=H:P,..., or TF_CONFIG");
         return;
     }
     say_who(&p->cluster, f);
@@ -87,8 +86,7 @@ void check_job(struct check *p, struct finding *f)
     if (!p->flags->job[0]) {
         finding_say(f, VERDICT_WARN, "no job file is given");
         finding_mend(f, VERDICT_WARN,
-                     "with --job=FILE model, data, memory and checkpoints are looked "
-                     "at, too");
+                     "with --job=FILE model, data, memory and checkpoints are checked, too");
         return;
     }
     enum err err = job_load(&p->job, p->flags->job, p->flags->sets, p->flags->n_sets, &e);
@@ -196,7 +194,7 @@ static void say_words(struct check *p, struct finding *f)
     char words[600];
     if (!p->taught.there || !p->schema || refuses_words(p, f))
         return;
-    finding_say(f, VERDICT_OK, "goes on with the encoding of %s",
+    finding_say(f, VERDICT_OK, "uses the encoding of %s",
                 taught_words(&p->taught, p->schema, p->train.estimated, words, sizeof words));
 }
 

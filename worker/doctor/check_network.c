@@ -56,14 +56,14 @@ void check_names(struct check *p, struct finding *f)
         finding_say(f, wrong ? VERDICT_FAIL : VERDICT_WARN, "%s, %s, %s%s", p->visit[i].what,
                     r->address, wrong ? "" : "not yet: ", r->why);
     }
-    finding_mend(
-        f, VERDICT_WARN,
-        "a pod's name resolves when it is ready, and is waited for timeouts.start_s; a name that "
-        "never comes is misspelled, of another namespace, or its Service is missing");
+    finding_mend(f, VERDICT_WARN,
+                 "a pod's name resolves when the pod is ready; the job waits for it for "
+                 "timeouts.start_s; a name that never resolves is misspelled or in another "
+                 "namespace, or its Service is missing");
     if (p->visits)
-        finding_say(f, VERDICT_OK, "all %zu that it dials resolve", p->visits);
+        finding_say(f, VERDICT_OK, "all %zu names that it connects to resolve", p->visits);
     else if (!p->cluster.alone)
-        finding_say(f, VERDICT_OK, "it dials nobody");
+        finding_say(f, VERDICT_OK, "it connects to no other process");
 }
 
 /* ---- its own ports ---- */
@@ -86,15 +86,15 @@ static void say_taken(struct finding *f, const char *address, const struct errms
                     : holder_of_port(port, program, sizeof program);
     if (pid && is_ours(program)) {
         finding_say(f, VERDICT_WARN, "%s is held by pid %d, %s", address, (int)pid, program);
-        finding_mend(f, VERDICT_WARN, "if that is this process, running already, all is well");
+        finding_mend(f, VERDICT_WARN, "if that is this process, already running, nothing is wrong");
     } else if (pid) {
         finding_say(f, VERDICT_FAIL, "%s is held by pid %d, %s", address, (int)pid, program);
-        finding_mend(f, VERDICT_FAIL, "end it, or give another port");
+        finding_mend(f, VERDICT_FAIL, "end it, or use another port");
     } else {
         finding_say(f, VERDICT_FAIL, "%s", e->text);
         finding_mend(f, VERDICT_FAIL,
-                     "a port may be another container's on this host's network, an "
-                     "address another host's");
+                     "the port may belong to another container on this host's network, or the "
+                     "address to another host");
     }
 }
 
@@ -171,10 +171,10 @@ static void mend_peers(const struct check *p, struct finding *f)
         refused |= p->visit[i].refused;
     }
     finding_mend(f, VERDICT_FAIL,
-                 silent    ? "a firewall or a NetworkPolicy drops it, or its host is gone"
+                 silent    ? "a firewall or a NetworkPolicy drops it, or its host is down"
                  : refused ? "all processes of a job get the same job file, ps list and token"
-                           : "is it a gradwire process, and has it the token?");
-    finding_mend(f, VERDICT_WARN, "they are waited for, timeouts.start_s");
+                           : "is it a gradwire process, and does it have the token?");
+    finding_mend(f, VERDICT_WARN, "the job waits for them for timeouts.start_s");
 }
 
 void check_peers(struct check *p, struct finding *f)
@@ -193,9 +193,9 @@ void check_peers(struct check *p, struct finding *f)
     mend_peers(p, f);
     if (p->visits)
         finding_say(f, VERDICT_OK, "%zu of %zu are reached%s", there, p->visits,
-                    p->has_job && there ? ", and would take it" : "");
+                    p->has_job && there ? ", and would accept it" : "");
     else if (!p->cluster.alone)
-        finding_say(f, VERDICT_OK, "it dials nobody");
+        finding_say(f, VERDICT_OK, "it connects to no other process");
 }
 
 void check_versions(struct check *p, struct finding *f)
@@ -209,7 +209,8 @@ void check_versions(struct check *p, struct finding *f)
     }
     finding_mend(f, VERDICT_FAIL, "give all pods the same image");
     if (p->visits)
-        finding_say(f, VERDICT_OK, "%zu of %zu peers told theirs, which are ours", same, p->visits);
+        finding_say(f, VERDICT_OK, "%zu of %zu peers reported theirs, which match", same,
+                    p->visits);
 }
 
 void check_clocks(struct check *p, struct finding *f)
@@ -229,6 +230,7 @@ void check_clocks(struct check *p, struct finding *f)
     finding_mend(f, VERDICT_FAIL, "let chrony or ntpd set them; up to %d s are allowed",
                  SKEW_MAX_MS / 1000);
     if (p->visits)
-        finding_say(f, VERDICT_OK, "%zu of %zu peers told theirs, none is off by more than %d s",
-                    told, p->visits, SKEW_MAX_MS / 1000);
+        finding_say(f, VERDICT_OK,
+                    "%zu of %zu peers reported theirs, none is off by more than %d s", told,
+                    p->visits, SKEW_MAX_MS / 1000);
 }

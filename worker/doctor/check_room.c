@@ -127,9 +127,9 @@ void check_memory(struct check *p, struct finding *f)
         return;
     }
     if (p->cluster.role == ROLE_PS && p->cluster.sparse) {
-        finding_say(f, VERDICT_WARN,
-                    "not estimated: under dynamic workers a ps is not told how many ps "
-                    "there are");
+        finding_say(
+            f, VERDICT_WARN,
+            "not estimated: with dynamic workers a ps does not know how many ps the job has");
         return;
     }
     uint64_t limit = cgroup_limits().memory_bytes, physical = physical_bytes();
@@ -166,7 +166,7 @@ static bool probe(struct check *p, struct finding *f, const char *folder)
     if (fd < 0) {
         finding_say(f, VERDICT_FAIL, "%s cannot be written: %s", folder, strerror(errno));
         finding_mend(f, VERDICT_FAIL,
-                     "give --output a folder of this user, id %d (in a pod: fsGroup)",
+                     "set --output to a directory that user %d can write (in a pod: fsGroup)",
                      (int)getuid());
         return false;
     }
@@ -181,7 +181,7 @@ static bool probe(struct check *p, struct finding *f, const char *folder)
     mem_free(bytes);
     if (!written) {
         finding_say(f, VERDICT_FAIL, "%s: %s", folder, strerror(error));
-        finding_mend(f, VERDICT_FAIL, "make room, or give another --output");
+        finding_mend(f, VERDICT_FAIL, "make room, or use another --output");
         return false;
     }
     p->disk_bytes_per_s = took_s > 0 ? PROBE_BYTES / took_s : 0;
@@ -202,8 +202,8 @@ static void check_space(const struct check *p, struct finding *f, const char *fo
     uint64_t wanted = one * cuts;
     if (there < wanted) {
         finding_say(f, there < one ? VERDICT_FAIL : VERDICT_WARN,
-                    "%s has %s free, %u checkpoints take up to %s", folder, estimate_text(a, there),
-                    cuts, estimate_text(b, wanted));
+                    "%s has %s free, but %u checkpoints take up to %s", folder,
+                    estimate_text(a, there), cuts, estimate_text(b, wanted));
         finding_mend(f, f->verdict, "make room, or lower checkpoint.keep");
     }
 }
@@ -216,7 +216,7 @@ static void check_lock(const struct check *p, struct finding *f)
         return;
     finding_say(f, VERDICT_WARN, "%s is locked by pid %d%s", p->output, (int)pid,
                 ours ? "" : ", of another host or container");
-    finding_mend(f, VERDICT_WARN, "a job runs there; another one wants an --output of its own");
+    finding_mend(f, VERDICT_WARN, "a job runs there; another job needs its own --output");
 }
 
 static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
@@ -226,33 +226,35 @@ static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
     enum err err = checkpoint_load(p->checkpoints, cut, &m, &e);
     if (err == ERR_NEWER) {
         (void)finding_error(f, err, &e);
-        finding_mend(f, VERDICT_FAIL, "start that release, or begin anew with --fresh");
+        finding_mend(f, VERDICT_FAIL, "start that release, or start from scratch with --fresh");
         return;
     }
     if (err) {
         finding_say(f, VERDICT_WARN,
-                    "cut %" PRIu64 " cannot be used, the one before it will be: %s", cut, e.text);
+                    "checkpoint %" PRIu64 " cannot be used, the one before it will be: %s", cut,
+                    e.text);
         return;
     }
     bool warm = warm_start_is_due(&p->job, &m);
     if (warm && job_identity_compare_model(m.identity_text, p->job.identity_text, &e)) {
         finding_say(f, VERDICT_FAIL,
-                    "run \"%s\" would begin with cut %" PRIu64 ", whose model is another: %s",
+                    "run \"%s\" would begin with checkpoint %" PRIu64
+                    ", which has another model: %s",
                     p->job.checkpoint.run, cut, e.text);
         finding_mend(f, VERDICT_FAIL,
-                     "give it the model that it had, another --output, or --fresh");
+                     "use the model of that checkpoint, another --output, or --fresh");
     } else if (warm) {
         finding_say(f, VERDICT_OK,
-                    "run \"%s\" begins with the weights of cut %" PRIu64 ", step %" PRIu64
+                    "run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
                     " of run \"%s\", which is done",
                     p->job.checkpoint.run, cut, m.step, m.run);
     } else if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s has cut %" PRIu64 " of another job: %s", p->checkpoints,
-                    cut, e.text);
-        finding_mend(f, VERDICT_FAIL, "give it back what it had, another --output, or --fresh");
+        finding_say(f, VERDICT_FAIL, "%s has checkpoint %" PRIu64 " of another job: %s",
+                    p->checkpoints, cut, e.text);
+        finding_mend(f, VERDICT_FAIL, "restore what changed, or use another --output, or --fresh");
     } else {
         finding_say(f, VERDICT_OK,
-                    "goes on from checkpoint %" PRIu64 ", step %" PRIu64 ", format %u", cut, m.step,
+                    "resumes from checkpoint %" PRIu64 ", step %" PRIu64 ", format %u", cut, m.step,
                     m.format);
     }
     manifest_close(&m);
@@ -284,7 +286,7 @@ void check_checkpoint(struct check *p, struct finding *f)
     check_lock(p, f);
     check_cuts(p, f);
     finding_say(f, VERDICT_OK, "%s can be written",
-                strcmp(folder, ".") == 0 ? "the present folder" : folder);
+                strcmp(folder, ".") == 0 ? "the current directory" : folder);
 }
 
 /* ---- the grace period ---- */
@@ -311,9 +313,8 @@ void check_grace(struct check *p, struct finding *f)
         return;
     }
     finding_say(f, VERDICT_WARN,
-                "%s is %u, and a ps's part of a checkpoint, %s, will take about %.0f "
-                "s: after "
-                "SIGTERM the last one before it stays the last",
+                "%s is %u, but a ps's part of a checkpoint, %s, will take about %.0f s: after "
+                "SIGTERM no new checkpoint would be complete in time",
                 whose, grace_s, estimate_text(text, bytes), takes_s);
     finding_mend(
         f, VERDICT_WARN,

@@ -30,7 +30,7 @@ static void check_mode(const char *file, struct finding *f)
     struct stat s;
     if (stat(file, &s) != 0 || !(s.st_mode & (S_IROTH | S_IWOTH)))
         return;
-    finding_say(f, VERDICT_WARN, "--token_file=%s: everybody here may %s it", file,
+    finding_say(f, VERDICT_WARN, "--token_file=%s: every user of this host can %s it", file,
                 s.st_mode & S_IWOTH ? "write" : "read");
     finding_mend(f, VERDICT_WARN, "chmod 600, or defaultMode: 0440 of the Secret's volume");
 }
@@ -50,11 +50,11 @@ void check_token(struct check *p, struct finding *f)
         return; /* nothing to say of a job on one host */
     bool one_host = p->has_cluster && all_on_loopback(&p->cluster);
     if (flags->tls.cert[0] || one_host) {
-        finding_say(f, VERDICT_OK, "none, and none is wanted %s",
-                    flags->tls.cert[0] ? "beside TLS" : "on one host");
+        finding_say(f, VERDICT_OK, "none, and none is needed %s",
+                    flags->tls.cert[0] ? "with TLS" : "on one host");
         return;
     }
-    finding_say(f, VERDICT_WARN, "none: who reaches a port may speak to the job");
+    finding_say(f, VERDICT_WARN, "none: any process that reaches a port can talk to the job");
     finding_mend(
         f, VERDICT_WARN,
         "--token_file=FILE, in Kubernetes the Secret gradwire-token (docs/guides/kubernetes.md)");

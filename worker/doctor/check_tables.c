@@ -7,7 +7,8 @@ void check_tables(struct check *p, struct finding *f)
     if (!p->has_job || !p->has_cluster || !job_has_tables(&p->job))
         return;
     if (!p->looked || p->train.keys.lists == 0) {
-        finding_say(f, VERDICT_WARN, "not estimated: the data that look rows up are not here");
+        finding_say(f, VERDICT_WARN,
+                    "not estimated: the data whose keys are looked up are not on this host");
         return;
     }
     p->tables = table_room_of(&p->job, &p->train.keys);

@@ -93,7 +93,7 @@ int doctor_run_crew(const struct flags *flags)
     p.flags = flags;
     log_init("doctor", LOG_ERROR);
     if (!check_crew_read(&p.crew, flags->doctor_crew)) {
-        (void)fprintf(stderr, "--crew=%s: PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS is wanted\n",
+        (void)fprintf(stderr, "--crew=%s: expected PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS\n",
                       flags->doctor_crew);
         return EXIT_WRONG;
     }
@@ -116,7 +116,7 @@ static void print_end(const struct finding *all)
         warned += all[i].verdict == VERDICT_WARN;
     }
     if (failed)
-        (void)puts("The job cannot start: mend what stands behind FAIL.");
+        (void)puts("The job cannot start: fix the lines that begin with FAIL.");
     else
         (void)puts(warned ? "The job can start; read the warnings." : "The job can start.");
 }

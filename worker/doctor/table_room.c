@@ -79,14 +79,15 @@ bool table_room_fits(const struct table_room *r, const struct job *job, uint32_t
 {
     static const char *const then[] = {
         [ROW_FULL_STOP] = "the job will end when they are full (ps.when_full: stop)",
-        [ROW_FULL_EVICT] = "rows whose last touch is the oldest will go (ps.when_full: evict)",
+        [ROW_FULL_EVICT] = "the rows that were not used for the longest time will be removed "
+                           "(ps.when_full: evict)",
         [ROW_FULL_REFUSE] = "the other rows will not be made (ps.when_full: refuse)",
     };
     char needed[24];
     double share = share_of(r->all.memory_bytes, ps);
     if (job->ps.memory == 0 || share <= job->ps.memory * 0x1p20)
         return true;
-    (void)snprintf(out, bytes, "ps.memory has %u MiB on each ps for what may become %s: %s",
+    (void)snprintf(out, bytes, "ps.memory is %u MiB on each ps, but the rows may need %s: %s",
                    job->ps.memory, estimate_text(needed, (uint64_t)share), then[job->ps.when_full]);
     return false;
 }

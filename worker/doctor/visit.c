@@ -113,7 +113,7 @@ static void on_bound(void *arg)
     for (size_t i = 0; i < r->n; i++) {
         struct call *c = &r->call[i];
         if (c->dialer && !c->over)
-            (void)snprintf(c->visit->why, sizeof c->visit->why, "it says nothing%s%.200s",
+            (void)snprintf(c->visit->why, sizeof c->visit->why, "it does not answer%s%.200s",
                            dial_why(c->dialer)[0] ? ": " : "", dial_why(c->dialer));
     }
     loop_stop(&r->loop);
@@ -136,7 +136,7 @@ static void call_end(struct call *c)
 {
     c->over = true;
     if (c->conn)
-        conn_close(c->conn, ERR_CLOSED, "the look is over");
+        conn_close(c->conn, ERR_CLOSED, "the visit is over");
     if (c->dialer)
         dial_free(c->dialer);
 }

@@ -124,7 +124,7 @@ static void on_turned_away(void *ctx, uint32_t shard, const char *text)
     if (d->turned_away || d->unreached.park != UNPARKED)
         return;
     d->turned_away = true;
-    log_warn("shard %u turned us away: %.200s: asking the chief anew", shard, text);
+    log_warn("shard %u turned this worker away: %.200s: asking the chief again", shard, text);
     control_post(d->control, CONTROL_TURNED_AWAY, 0, NULL, NULL);
 }
 
@@ -170,11 +170,12 @@ static enum err adopt_welcome(struct driver *d, struct errmsg *e)
     const struct session_terms *s = d->terms;
     const struct driver_config *config = &d->config;
     if (s->plan.elems != config->layout->elems)
-        return err_set(e, ERR_INPUT, "the chief's model has %" PRIu64 " parameters, ours %" PRIu64,
+        return err_set(e, ERR_INPUT,
+                       "the chief's model has %" PRIu64 " parameters, this worker's %" PRIu64,
                        s->plan.elems, config->layout->elems);
     if (s->settings.batches_per_epoch != config->batches_per_epoch)
         return err_set(e, ERR_INPUT,
-                       "the chief's data make %" PRIu64 " batches an epoch, ours %" PRIu64
+                       "the chief's data make %" PRIu64 " batches an epoch, this worker's %" PRIu64
                        ": data.train must name the same data everywhere",
                        (uint64_t)s->settings.batches_per_epoch, config->batches_per_epoch);
     log_info("generation %" PRIu64 ": %u shards on %u ps, %u microbatches, %u threads",
@@ -503,7 +504,7 @@ static void say_unreached(struct driver *d, const struct unreached_seen *seen)
     m.ps = seen->ps;
     m.away_ms = (uint64_t)seen->away_ms;
     if (seen->any)
-        log_info("ps %u cannot be reached for %.0f s", seen->ps, (double)seen->away_ms / 1000);
+        log_info("ps %u has not been reachable for %.0f s", seen->ps, (double)seen->away_ms / 1000);
     control_send(d->control, FRAME_UNREACHED, &m.base);
 }
 

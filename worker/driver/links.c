@@ -55,7 +55,7 @@ enum err links_new(struct links **out, const struct links_config *config, struct
             push_codec_free(l->codec);
         mem_free(l);
         mem_free(scratch);
-        return err_set(e, ERR_NOMEM, "no memory for links");
+        return err_set(e, ERR_NOMEM, "no memory for connections to shards");
     }
     l->config = *config;
     l->terms = session_terms(config->session);
@@ -192,7 +192,7 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
     if (m->reason == GRADWIRE__REASON__OLD_INCARNATION)
         config->on_turned_away(config->ctx, k->shard, m->text);
     if (m->reason == GRADWIRE__REASON__OTHER_NAME)
-        log_warn("shard %u refuses us: %s", k->shard, m->text);
+        log_warn("shard %u refuses this worker: %s", k->shard, m->text);
     if (m->reason == GRADWIRE__REASON__OTHER_GENERATION && m->generation &&
         m->generation->number > k->links->terms->generation.number)
         config->on_later(config->ctx, m->generation->number);
@@ -249,7 +249,7 @@ static enum err on_frame(struct conn *c, void *owner)
     struct link *k = owner;
     enum err err = store(k);
     if (err) {
-        log_warn("%s: a reply does not decode: %s", conn_peer(c), err_str(err));
+        log_warn("%s: a reply cannot be decoded: %s", conn_peer(c), err_str(err));
         return err;
     }
     ProtobufCMessage *m = k->message;
@@ -349,16 +349,16 @@ enum err links_restart(struct links *l, struct errmsg *e)
     close_all(l);
     memset(l->asked, 0, sizeof l->asked);
     if (unreached_begin(l->config.unreached, plan->shards, clock_now_ms()))
-        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
     if (push_codec_restart(l->codec, l->terms))
-        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
     mem_free(l->remainder.value);
     l->remainder = (struct gradient_node){.examples = 1};
     if (l->terms->feedback && !l->terms->sync && !(l->remainder.value = mem_floats(plan->elems)))
-        return err_set(e, ERR_NOMEM, "no memory for what is withheld");
+        return err_set(e, ERR_NOMEM, "no memory for the parts of gradients that are withheld");
     l->link = mem_zalloc(plan->shards, sizeof *l->link);
     if (!l->link)
-        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
     for (uint32_t i = 0; i < plan->shards; i++) {
         uint32_t ps = plan->shard[i].ps;
         if (ps >= l->config.cluster->n_ps)
@@ -521,7 +521,7 @@ enum { ROWS_FRAME_BYTES = 256 << 10 };
 
 static void no_memory(struct links *l)
 {
-    l->config.on_refused(l->config.ctx, 138, "no memory for rows that are to be sent");
+    l->config.on_refused(l->config.ctx, 138, "no memory for rows to send");
 }
 
 static struct row_way way_of(const struct link *k, const struct gradient_node *n)
@@ -577,9 +577,8 @@ static bool is_taken(struct links *l, uint32_t shard, const char *what, uint64_t
     if (bytes <= most)
         return true;
     (void)snprintf(text, sizeof text,
-                   "shard %u would get %s of %" PRIu64 " MiB: allowed are %" PRIu64
-                   ". More ps, or ps.threads, would do, or a smaller output_dim or "
-                   "training.batch_size",
+                   "shard %u would get %s of %" PRIu64 " MiB, but the most is %" PRIu64
+                   ": use more ps or ps.threads, or lower output_dim or training.batch_size",
                    shard, what, (bytes >> 20) + 1, most >> 20);
     l->config.on_refused(l->config.ctx, 1, text);
     return false;

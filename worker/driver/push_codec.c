@@ -136,8 +136,10 @@ static enum err say_not_finite(const struct push_codec *p, enum codec codec, con
     while (i < elems && isfinite(x[i]))
         i++;
     const struct tensor *t = &p->layout->tensor[layout_find(p->layout, first_elem + i)];
-    return err_set(e, ERR_INPUT, "the gradient of %s is not finite, which %s cannot carry", t->name,
-                   codec_str(codec));
+    return err_set(
+        e, ERR_INPUT,
+        "the gradient of %s is not finite, and compression.push: %s carries only finite numbers",
+        t->name, codec_str(codec));
 }
 
 /* How much is lost. */
@@ -237,7 +239,7 @@ static enum err feedback_run(struct push_codec *p, const struct gradient_node *n
     const struct residual_name name = {p->task.name, n->node, p->task.remainder};
     struct residual_push *push = residual_push(p->residual, &name);
     if (!push)
-        return err_set(e, ERR_NOMEM, "no memory for a gradient on its way");
+        return err_set(e, ERR_NOMEM, "no memory for a gradient that is being sent");
     enum err err = push->run[first].made ? ERR_OK : make_run(p, push, n, first, chunks, e);
     if (err)
         return err;

@@ -93,14 +93,15 @@ static bool take_up_cut(struct best *b)
     struct manifest m;
     struct errmsg e = {""};
     double cut = number_of(b->path, "cut");
-    enum err err = cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(&e, ERR_CORRUPT, "it names no cut");
+    enum err err =
+        cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(&e, ERR_CORRUPT, "it names no checkpoint");
     if (!err)
         err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, &e);
     if (!err)
         err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, &e);
     if (err) {
-        log_warn("%s: its rows are not to be had: %s: it is not used, and overwritten", b->path,
-                 e.text);
+        log_warn("%s: its rows cannot be read: %s: the file is ignored, and will be overwritten",
+                 b->path, e.text);
         let_go(b);
         return false;
     }
@@ -116,16 +117,16 @@ static bool take_up(struct best *b)
     char name[JOB_NAME_MAX];
     struct errmsg e = {""};
     if (export_note(b->path, "monitor", name, sizeof name)) {
-        log_warn("%s says no monitor: it is not used, and overwritten", b->path);
+        log_warn("%s names no monitor: it is ignored, and will be overwritten", b->path);
         return false;
     }
     if (strcmp(name, best_monitor_name(b->job)) != 0) {
-        log_info("%s is the best by %s, and %s is asked for: it counts no more", b->path, name,
+        log_info("%s is the best by %s, but training.monitor is %s: it is ignored", b->path, name,
                  best_monitor_name(b->job));
         return false;
     }
     if (export_check_safetensors(b->path, b->layout, &e)) {
-        log_warn("%s: it is not used, and overwritten", e.text);
+        log_warn("%s: it is ignored, and will be overwritten", e.text);
         return false;
     }
     b->eval.loss = number_of(b->path, "loss");
@@ -134,8 +135,8 @@ static bool take_up(struct best *b)
     double epoch = number_of(b->path, "epoch"), step = number_of(b->path, "step");
     b->value = best_monitored(b->job, &b->eval);
     if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value)) {
-        log_warn("%s does not say its epoch, step and %s: it is not used, and overwritten", b->path,
-                 name);
+        log_warn("%s does not name its epoch, step and %s: it is ignored, and will be overwritten",
+                 b->path, name);
         return false;
     }
     b->epoch = (uint64_t)epoch;
@@ -280,6 +281,6 @@ enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *
 enum err best_read(const struct best *b, float *w, struct errmsg *e)
 {
     if (!b->has)
-        return err_set(e, ERR_NOTFOUND, "no evaluation was ever the best");
+        return err_set(e, ERR_NOTFOUND, "no evaluation has been the best yet");
     return export_read_safetensors(b->path, b->layout, w, e);
 }

@@ -31,12 +31,13 @@ static enum err find_table(const struct cut_rows *c, struct pass *p, uint32_t ta
     while (i < p->tables.tables && strcmp(p->tables.table[i].name, spec->name) != 0)
         i++;
     if (i == p->tables.tables)
-        return err_set(e, ERR_INPUT, "%s: cut %" PRIu64 " has no table %s, the model has one",
-                       c->dir, c->manifest->cut, spec->name);
+        return err_set(e, ERR_INPUT,
+                       "%s: checkpoint %" PRIu64 " has no table %s, but the model has one", c->dir,
+                       c->manifest->cut, spec->name);
     if (p->tables.table[i].dim != spec->dim)
         return err_set(e, ERR_INPUT,
-                       "%s: table %s of cut %" PRIu64 " has rows of %u numbers, the model's have "
-                       "%u",
+                       "%s: table %s of checkpoint %" PRIu64
+                       " has rows of %u numbers, the model's have %u",
                        c->dir, spec->name, c->manifest->cut, p->tables.table[i].dim, spec->dim);
     p->table_of[i] = table;
     return ERR_OK;

@@ -151,8 +151,7 @@ static enum err take_results(struct eval_log *l, const json_t *all, const struct
         struct eval_result r;
         bool again;
         if (!result_of(json_array_get(results, i), job, &r))
-            return err_set(e, ERR_CORRUPT, "%s: result %zu has no cut, generation and step", path,
-                           i);
+            return err_set(e, ERR_CORRUPT, "%s: result %zu lacks cut, generation or step", path, i);
         if (eval_log_add(l, uuid, &r, &again))
             return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     }

@@ -193,10 +193,9 @@ static void say_no_auc(struct evaluator *v, const struct sums *sums, double auc)
     if (!v->ranking || !isnan(auc) || !isfinite(sums->loss) || sums->examples == 0 ||
         v->said_no_auc)
         return;
-    log_warn(
-        "eval: auc is not defined, and shown as \"-\": all %.0f rows of data.eval have one class; "
-        "it wants rows of both",
-        sums->examples);
+    log_warn("eval: auc is not defined, and shown as \"-\": all %.0f rows of data.eval have one "
+             "class; it needs rows of both",
+             sums->examples);
     v->said_no_auc = true;
 }
 

@@ -17,7 +17,8 @@ static void on_metrics(void *ctx, struct metrics *m)
     const struct evaluator_http *h = ctx;
     const struct evaluator_meter *of = h->meter;
     uint64_t results = atomic_load(&of->results);
-    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE,
+                   "Always 1; the labels name this process.");
     metrics_put(m, 1, "job", h->job->name, "role", role_str(h->cluster->role), "index",
                 METRICS_NUMBER(h->cluster->index), "update",
                 job_update_word(h->job->training.update), NULL);
@@ -27,11 +28,11 @@ static void on_metrics(void *ctx, struct metrics *m)
                     "Checkpoints that this process has evaluated.", results);
     if (results == 0)
         return;
-    metrics_gauge(m, "gradwire_evaluator_step", "Of the checkpoint that was evaluated last.",
+    metrics_gauge(m, "gradwire_evaluator_step", "Step of the checkpoint that was evaluated last.",
                   (double)atomic_load(&of->step));
-    metrics_gauge(m, "gradwire_evaluator_seconds", "What its evaluation took.",
+    metrics_gauge(m, "gradwire_evaluator_seconds", "Duration of the last evaluation.",
                   atomic_load(&of->seconds));
-    metrics_family(m, "gradwire_evaluator_result", METRICS_GAUGE, "What it came to.");
+    metrics_family(m, "Results of the last evaluation.", METRICS_GAUGE, "What it came to.");
     metrics_put(m, atomic_load(&of->loss), "name", "loss", NULL);
     for (uint32_t i = 0; i < h->job->model.metrics; i++)
         metrics_put(m, atomic_load(&of->metric[i]), "name", metric_name(h->job->model.metric[i]),

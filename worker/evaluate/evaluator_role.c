@@ -89,12 +89,12 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
     }
     if (!v->seen && now - v->began_ms > (int64_t)r->job->timeouts.start_s * 1000)
         return err_set(e, ERR_TIMEOUT,
-                       "%s: no checkpoint after %u s (timeouts.start_s): the evaluator wants the "
-                       "chief's output folder, on storage that both share",
+                       "%s: no checkpoint after %u s (timeouts.start_s): the evaluator needs the "
+                       "chief's output directory, on storage that both share",
                        r->checkpoints, r->job->timeouts.start_s);
     if (v->seen && now - v->alive_ms > (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
         return err_set(e, ERR_TIMEOUT,
-                       "ps 0 at %s was not there for %u s (timeouts.ps_rejoin_s), and the last "
+                       "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s), and the last "
                        "checkpoint is not the final one",
                        ps, r->job->timeouts.ps_rejoin_s);
     return ERR_OK;
@@ -109,7 +109,7 @@ static void say_waiting(struct watch *v, int64_t now)
         log_info("waiting %" PRId64 " s for the first checkpoint in %s", (now - v->began_ms) / 1000,
                  v->role->checkpoints);
     else
-        log_debug("waiting for the next checkpoint; ps 0 was last there %" PRId64 " s ago",
+        log_debug("waiting for the next checkpoint; ps 0 was last reached %" PRId64 " s ago",
                   (now - v->alive_ms) / 1000);
 }
 
@@ -128,22 +128,25 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     const struct evaluator_role *r = v->role;
     enum err err = job_identity_compare(m->identity_text, r->job->identity_text, e);
     if (err)
-        return err_wrap(e, ERR_INPUT, "%s: cut %" PRIu64 " is of another job: ", r->checkpoints,
+        return err_wrap(e, ERR_INPUT,
+                        "%s: checkpoint %" PRIu64 " belongs to another job: ", r->checkpoints,
                         m->cut);
     if (memcmp(m->data_fingerprint, r->data->fingerprint, sizeof m->data_fingerprint) != 0)
         return err_set(e, ERR_INPUT,
-                       "%s: cut %" PRIu64 " was trained on other data: data.train must name the "
-                       "same data everywhere",
+                       "%s: checkpoint %" PRIu64
+                       " was trained on other data: data.train must name the same data everywhere",
                        r->checkpoints, m->cut);
     if (m->total_elems != model_layout(r->model)->elems)
         return err_set(e, ERR_INPUT,
-                       "%s: cut %" PRIu64 " has %" PRIu64 " parameters, the model %" PRIu64,
+                       "%s: checkpoint %" PRIu64 " has %" PRIu64
+                       " parameters, but the model has %" PRIu64,
                        r->checkpoints, m->cut, m->total_elems, model_layout(r->model)->elems);
     v->other_encoding = !same_encoding(r->encoding, &m->encoding);
     if (v->other_encoding)
         return err_set(e, ERR_INPUT,
-                       "%s: the rows of cut %" PRIu64 " mean something else than this evaluator's "
-                       "(words, scales or buckets): give it the chief's data.encoding",
+                       "%s: the encoding of the rows in checkpoint %" PRIu64
+                       " differs from this evaluator's (words, scales or buckets): give it the "
+                       "chief's data.encoding",
                        r->checkpoints, m->cut);
     return ERR_OK;
 }
@@ -181,7 +184,7 @@ static void tell(struct watch *v, const struct eval_result *r)
     if (job->model.metrics)
         (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
                        r->eval.metric[0]);
-    log_info("cut %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s%s, in %.1f s", r->cut,
+    log_info("checkpoint %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s%s, in %.1f s", r->cut,
              r->eval.step, r->final ? " (final)" : "", r->eval.loss, metric, best, r->seconds);
     progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval loss %.4f%s%s",
                  r->eval.step, r->eval.loss, metric, best);
@@ -214,7 +217,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     if (!err)
         err = evaluate_cut(v, m, &sums, e);
     if (err == ERR_NOTFOUND || err == ERR_CORRUPT) { /* pruned, or written anew after a rollback */
-        log_warn("cut %" PRIu64 " is passed over: %s", m->cut, e->text);
+        log_warn("checkpoint %" PRIu64 " is skipped: %s", m->cut, e->text);
         v->passed = (struct eval_passed){m->generation, m->cut};
         v->any_passed = true;
         return ERR_OK;
@@ -321,7 +324,7 @@ static void save(struct watch *v, int64_t now)
     v->tried_ms = now;
     v->unsaved = eval_log_write(&v->log, v->role->job, v->role->output, &e) != ERR_OK;
     if (v->unsaved && now - v->said_ms >= SAY_MS) {
-        log_warn("the result is kept until it can be written: %s", e.text);
+        log_warn("the result is not written yet, and the write will be tried again: %s", e.text);
         v->said_ms = now;
     } else if (!v->unsaved) {
         v->tried_ms = 0;
@@ -382,7 +385,7 @@ static enum err make(struct watch *v, struct errmsg *e)
         return err;
     err = eval_log_read(&v->log, r->job, r->output, e);
     if (err == ERR_CORRUPT) {
-        log_warn("%s: it is begun anew", e->text);
+        log_warn("%s: starting with an empty one", e->text);
         err = ERR_OK;
     }
     if (!err && r->job->logs.tensorboard)

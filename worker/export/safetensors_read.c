@@ -51,7 +51,7 @@ static enum err read_header(struct reader *r, uint64_t file_bytes, struct errmsg
     if (err)
         return err;
     if (bytes > HEADER_MAX_BYTES || bytes > file_bytes - sizeof bytes)
-        return err_set(e, ERR_CORRUPT, "%s: it is no safetensors file", r->path);
+        return err_set(e, ERR_CORRUPT, "%s: not a safetensors file", r->path);
     char *text = mem_zalloc(bytes + 1, 1);
     if (!text)
         return err_set(e, ERR_NOMEM, "%s: out of memory", r->path);
@@ -60,7 +60,7 @@ static enum err read_header(struct reader *r, uint64_t file_bytes, struct errmsg
         r->header = json_loadb(text, bytes, 0, NULL);
     mem_free(text);
     if (!err && !json_is_object(r->header))
-        return err_set(e, ERR_CORRUPT, "%s: it is no safetensors file", r->path);
+        return err_set(e, ERR_CORRUPT, "%s: not a safetensors file", r->path);
     r->data_at = sizeof bytes + bytes;
     r->data_bytes = file_bytes - r->data_at;
     return err;
@@ -76,7 +76,7 @@ static enum err reader_open(struct reader *r, const char *path, struct errmsg *e
     if (fstat(r->fd, &st))
         err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(uint64_t))
-        err = err_set(e, ERR_CORRUPT, "%s: it is no safetensors file", path);
+        err = err_set(e, ERR_CORRUPT, "%s: not a safetensors file", path);
     else
         err = read_header(r, (uint64_t)st.st_size, e);
     if (err)
@@ -109,8 +109,8 @@ static enum err find(const struct reader *r, const struct tensor *t, uint64_t *a
                        t->name);
     if (begin < 0 || end < begin || (uint64_t)end > r->data_bytes ||
         (uint64_t)(end - begin) != t->elems * sizeof(float))
-        return err_set(e, ERR_CORRUPT, "%s: tensor %s does not stand where it says", r->path,
-                       t->name);
+        return err_set(e, ERR_CORRUPT, "%s: the data_offsets of tensor %s do not fit the file",
+                       r->path, t->name);
     *at = r->data_at + (uint64_t)begin;
     return ERR_OK;
 }

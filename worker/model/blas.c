@@ -74,7 +74,7 @@ static enum err probe(uint32_t buffers, struct errmsg *e)
     mem_free(there);
     if (n < buffers)
         return err_set(e, ERR_NOMEM,
-                       "no address space for the products of %u threads, %d MiB each: raise "
+                       "no address space for the matrix products of %u threads, %d MiB each: raise "
                        "ulimit -v, or lower worker.threads",
                        buffers, BUFFER_MIB);
     return ERR_OK;

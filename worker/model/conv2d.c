@@ -68,8 +68,7 @@ enum err conv2d_add(struct model *m, const struct job_layer *l, struct errmsg *e
                     .reads_y = relu};
     if ((strides[0] > 1 || strides[1] > 1) && (dilation[0] > 1 || dilation[1] > 1))
         return err_set(e, ERR_INPUT,
-                       "model.layers: %s: strides and dilation_rate above 1 do not go together: "
-                       "one of them",
+                       "model.layers: %s: strides and dilation_rate cannot both be above 1",
                        l->name);
     enum err code = window_init(&op.window, &m->shape, l->name, l->conv2d.kernel_size, strides,
                                 dilation, l->conv2d.padding, e);

@@ -17,12 +17,14 @@ enum err embedding_add(struct model *m, const struct job_layer *l, struct errmsg
         return lookup_append(m, l, BAG_SUM, e);
     if (m->value != 0 && m->op[m->value - 1].type != &select_op)
         return err_set(e, ERR_INPUT,
-                       "model.layers: %s looks up what the data has: it reads the model's input, "
-                       "at most a flatten or reshape between them",
+                       "model.layers: %s looks up values of the data: it must read the model's "
+                       "input, with at most a flatten or reshape between",
                        l->name);
     uint32_t outer = shape_elems(&m->shape);
     if (m->shape.rank == TENSOR_RANK_MAX)
-        return err_set(e, ERR_INPUT, "model.layers: %s: its input has %u dimensions already",
+        return err_set(e, ERR_INPUT,
+                       "model.layers: %s: its input already has %u dimensions, and it would add "
+                       "one: that is too many",
                        l->name, m->shape.rank);
     if (rows == 0 || width == 0 || (uint64_t)outer * width > INT32_MAX)
         return err_set(e, ERR_INPUT, "model.layers: %s: its output is too large", l->name);
@@ -55,15 +57,14 @@ static void refuse(const struct op *op, float id, struct op_fault *fault)
     if (fault->err)
         return;
     if (isfinite(id) && id != truncf(id))
-        fault->err =
-            err_set(&fault->why, ERR_INPUT,
-                    "the data: %s looks up row %g, and numbers of rows are whole: a column "
-                    "that it reads must have no scale, and no values between",
-                    op->layer->name, (double)id);
+        fault->err = err_set(&fault->why, ERR_INPUT,
+                             "the data: %s looks up row %g, which is not a whole number: a column "
+                             "that it reads must have integers, and no scale",
+                             op->layer->name, (double)id);
     else
         fault->err =
             err_set(&fault->why, ERR_INPUT,
-                    "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
+                    "the data: %s looks up row %g, but its table has rows 0 to %u (input_dim %u)",
                     op->layer->name, (double)id, rows - 1, rows);
 }
 

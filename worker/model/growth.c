@@ -90,9 +90,8 @@ static enum err step(struct walk *w, uint32_t i, struct errmsg *e)
     if (keeps_zero(op))
         return keep(&w->value[i + 1], first, op_out_elems(op), e);
     return err_set(e, ERR_INPUT,
-                   "layer %s reads the features of words, and cannot take new ones without "
-                   "changing what it gives for the others: data.encoding: keep reads new words as "
-                   "unknown",
+                   "layer %s reads the features of words, and new words would change its output "
+                   "for the others: use data.encoding: keep, which reads new words as unknown",
                    op->layer->name);
 }
 

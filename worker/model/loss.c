@@ -45,17 +45,16 @@ static enum err attach_crossentropy(struct model *m, bool from_logits, struct er
     const struct op *last = &m->op[m->ops - 1];
     enum activation found = last_activation(m), match = fusable(m->loss);
     if (from_logits && found != ACT_LINEAR)
-        return err_set(
-            e, ERR_INPUT,
-            "model.loss: %s with from_logits: true wants a linear last layer, and %s has %s: "
-            "take %s",
-            loss_name(m->loss), last->layer->name, activation_name(found),
-            found == match ? "from_logits or the activation away" : "the activation away");
+        return err_set(e, ERR_INPUT,
+                       "model.loss: %s with from_logits: true needs a linear last layer, but %s "
+                       "has %s: remove %s",
+                       loss_name(m->loss), last->layer->name, activation_name(found),
+                       found == match ? "from_logits or the activation" : "the activation");
     if (from_logits)
         return ERR_OK;
     if (last->type != &activation_op || found != match)
         return err_set(e, ERR_INPUT,
-                       "model.loss: %s does not fit %s, whose last activation is %s: "
+                       "model.loss: %s does not fit %s, whose last activation is %s: use "
                        "from_logits: true with a linear last layer, or a last %s",
                        loss_name(m->loss), last->layer->name, activation_name(found),
                        activation_name(match));
@@ -70,8 +69,8 @@ static enum err attach_regression(struct model *m, struct errmsg *e)
     if (last_activation(m) != ACT_SOFTMAX)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "model.loss: %s does not fit the last softmax of %s: linear, relu, sigmoid or "
-                   "tanh, or sparse_categorical_crossentropy",
+                   "model.loss: %s does not fit the last softmax of %s: use linear, relu, sigmoid "
+                   "or tanh, or sparse_categorical_crossentropy",
                    loss_name(m->loss), layer);
 }
 
@@ -80,20 +79,19 @@ static enum err check_outputs(const struct model *m, struct errmsg *e)
     const char *layer = m->op[m->ops - 1].layer->name;
     if (m->shape.rank != 1)
         return err_set(e, ERR_INPUT,
-                       "model.loss: %s gives %u dimensions for each row, and it wants one: put a "
-                       "flatten before it",
+                       "model.loss: %s gives %u dimensions for each row, but the loss needs one: "
+                       "put a flatten before it",
                        layer, m->shape.rank);
     uint32_t outputs = m->shape.dim[0];
     if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && outputs < 2)
-        return err_set(
-            e, ERR_INPUT,
-            "model.loss: %s chooses among classes, and %s has 1 output: units of at least 2, "
-            "or binary_crossentropy",
-            loss_name(m->loss), layer);
+        return err_set(e, ERR_INPUT,
+                       "model.loss: %s chooses among classes, but %s has 1 output: use units of at "
+                       "least 2, or binary_crossentropy",
+                       loss_name(m->loss), layer);
     if (m->loss != LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && outputs != 1)
         return err_set(
             e, ERR_INPUT,
-            "model.loss: %s has one label for each row, and %s gives %u outputs: units: 1%s",
+            "model.loss: %s has one label for each row, but %s gives %u outputs: use units: 1%s",
             loss_name(m->loss), layer, outputs,
             m->loss == LOSS_BINARY_CROSSENTROPY ? ", or sparse_categorical_crossentropy" : "");
     return ERR_OK;
@@ -106,7 +104,8 @@ static enum err attach_class_weights(struct model *m, const struct job *job, str
     if (n == 0)
         return ERR_OK;
     if (classes == 0)
-        return err_set(e, ERR_INPUT, "training.class_weight: %s has no classes: a cross-entropy",
+        return err_set(e, ERR_INPUT,
+                       "training.class_weight: %s has no classes: use a cross-entropy",
                        loss_name(m->loss));
     m->class_weight = mem_floats(classes);
     if (!m->class_weight)
@@ -117,7 +116,7 @@ static enum err attach_class_weights(struct model *m, const struct job *job, str
         const struct class_weight *c = &job->training.class_weight[i];
         if (c->label >= classes)
             return err_set(e, ERR_INPUT,
-                           "training.class_weight: there is no class %u, the model has %u: 0 to %u",
+                           "training.class_weight: there is no class %u: the model has %u, 0 to %u",
                            c->label, classes, classes - 1);
         m->class_weight[c->label] = c->weight;
     }

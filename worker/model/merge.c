@@ -17,7 +17,7 @@ static enum err begin(struct op *op, const struct model *m, const struct job_lay
 {
     char first[64], other[64];
     if (l->inputs < 2)
-        return err_set(e, ERR_INPUT, "model.layers: %s: at least two inputs are meant", l->name);
+        return err_set(e, ERR_INPUT, "model.layers: %s: it needs at least two inputs", l->name);
     *op = (struct op){.type = type, .layer = l, .outer = 1, .inputs = l->inputs};
     shape_text(&m->shape, first, sizeof first);
     for (uint32_t i = 0; i < l->inputs; i++) {
@@ -25,10 +25,11 @@ static enum err begin(struct op *op, const struct model *m, const struct job_lay
         if (same_shape(&m->shape, &m->from[i].shape, free))
             continue;
         shape_text(&m->from[i].shape, other, sizeof other);
-        return err_set(e, ERR_INPUT,
-                       "model.layers: %s: its first input has shape %s, its input %u has %s: %s",
-                       l->name, first, i + 1, other,
-                       free ? "all axes but the last must be equal" : "they must be equal");
+        return err_set(
+            e, ERR_INPUT,
+            "model.layers: %s: its first input has shape %s, but its input %u has %s: %s", l->name,
+            first, i + 1, other,
+            free ? "all axes but the last must be equal" : "they must be equal");
     }
     return ERR_OK;
 }

@@ -81,7 +81,8 @@ static enum err check_metric(const struct model *m, const struct metric *metric,
     if (metric->wants == ONE_OUTPUT)
         return m->shape.dim[0] == 1
                    ? ERR_OK
-                   : err_set(e, ERR_INPUT, "model.metrics: %s does not fit %u outputs: accuracy",
+                   : err_set(e, ERR_INPUT,
+                             "model.metrics: %s does not fit %u outputs: use accuracy",
                              metric->name, m->shape.dim[0]);
     if (metric->wants == CLASSES ? loss_is_crossentropy(m->loss)
                                  : m->loss == LOSS_BINARY_CROSSENTROPY)
@@ -89,7 +90,7 @@ static enum err check_metric(const struct model *m, const struct metric *metric,
     return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric->name,
                    loss_name(m->loss),
                    metric->wants == CLASSES
-                       ? "mean_absolute_error, or a cross-entropy as the loss"
+                       ? "use mean_absolute_error, or a cross-entropy as the loss"
                        : "it is a metric of two classes, and needs the loss binary_crossentropy");
 }
 

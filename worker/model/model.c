@@ -24,7 +24,8 @@ static enum err set_input(struct model *m, const struct job *job, struct errmsg 
         return ERR_OK;
     }
     if (job->model.rank == 0 || elems == 0)
-        return err_set(e, ERR_INPUT, "model.input.shape: a dimension is 0 or there is none");
+        return err_set(e, ERR_INPUT,
+                       "model.input.shape: it has no dimensions, or one of them is 0");
     m->features = (uint32_t)elems;
     return ERR_OK;
 }
@@ -78,11 +79,12 @@ static enum err take_input(struct model *m, const struct job *job, uint32_t i, u
         return err;
     }
     if (input > i)
-        return err_set(e, ERR_INPUT, "model.layers: %s: its input stands behind it", l->name);
+        return err_set(e, ERR_INPUT,
+                       "model.layers: %s: its input comes after it: change their order", l->name);
     *out = tap[input];
     if (out->value == 0 && m->features == 0)
         return err_set(e, ERR_INPUT,
-                       "model.layers: %s reads the model's input, and the data have keys alone: "
+                       "model.layers: %s reads the model's input, but the data have only keys: "
                        "name a layer in its inputs, or give the data a number or category column",
                        l->name);
     return ERR_OK;
@@ -127,7 +129,7 @@ static enum err check_name(const struct model *m, const struct job *job, uint32_
 {
     for (uint32_t j = 0; j < i; j++)
         if (!strcmp(m->layer[j].name, job->model.layer[i].name))
-            return err_set(e, ERR_INPUT, "model.layers: two layers are called %s",
+            return err_set(e, ERR_INPUT, "model.layers: two layers have the name %s",
                            m->layer[j].name);
     return ERR_OK;
 }
@@ -152,10 +154,10 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
 static enum err refuse_without_tensors(const struct model *m, const struct job *job,
                                        struct errmsg *e)
 {
-    const char *why = m->layout.rows
-                          ? "model.layers: tables alone, and at least one weight outside them is "
-                            "needed: use_bias: true of a linear layer, or a dense layer"
-                          : "model.layers: nothing to train: at least one dense or conv2d layer";
+    const char *why =
+        m->layout.rows ? "model.layers: only tables, but at least one weight outside them is "
+                         "needed: use_bias: true of a linear layer, or a dense layer"
+                       : "model.layers: nothing to train: add at least one dense or conv2d layer";
     return job_blame(job, PLACE_LAYERS, err_set(e, ERR_INPUT, "%s", why), e);
 }
 

@@ -11,7 +11,7 @@ enum err reshape_add(struct model *m, const struct job_layer *l, struct errmsg *
             behind = UINT64_MAX;
     if (before != behind)
         return err_set(e, ERR_INPUT,
-                       "model.layers: %s: target_shape has %llu elements, its input has %llu",
+                       "model.layers: %s: target_shape has %llu elements, but its input has %llu",
                        l->name, (unsigned long long)behind, (unsigned long long)before);
     m->shape.rank = l->reshape.rank;
     memcpy(m->shape.dim, l->reshape.shape, l->reshape.rank * sizeof *l->reshape.shape);

@@ -33,11 +33,11 @@ enum err window_init(struct window *w, const struct shape *in, const char *layer
                      enum padding padding, struct errmsg *e)
 {
     if (in->rank != 3)
-        return err_set(e, ERR_INPUT,
-                       "model.layers: %s wants rows of 3 dimensions, (height, width, channels), "
-                       "and gets %u: model.input.shape with a channel, like [28, 28, 1], or a "
-                       "reshape before it",
-                       layer, in->rank);
+        return err_set(
+            e, ERR_INPUT,
+            "model.layers: %s needs rows of 3 dimensions, (height, width, channels), but gets %u: "
+            "use a model.input.shape with a channel, like [28, 28, 1], or a reshape before it",
+            layer, in->rank);
     *w = (struct window){.channels = in->dim[2]};
     for (int i = 0; i < 2; i++) {
         struct window_axis *a = i ? &w->x : &w->y;
@@ -45,8 +45,8 @@ enum err window_init(struct window *w, const struct shape *in, const char *layer
             .in = in->dim[i], .size = size[i], .stride = stride[i], .dilation = dilation[i]};
         if (!fit(a, padding))
             return err_set(e, ERR_INPUT,
-                           "model.layers: %s: its %s of %u is larger than the %u of its input: a "
-                           "smaller one, or padding: same",
+                           "model.layers: %s: its %s of %u is larger than the %u of its input: use "
+                           "a smaller one, or padding: same",
                            layer, i ? "width" : "height", window_span(a), a->in);
     }
     return ERR_OK;

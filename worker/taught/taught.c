@@ -44,9 +44,9 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
     enum err err = files_read(t->from, MODEL_ENCODING_MAX, &text, &t->given.bytes, e);
     if (err == ERR_NOTFOUND)
         return err_set(e, ERR_INPUT,
-                       "run \"%s\" would begin with the weights of cut %" PRIu64
-                       ", and neither it nor %s says by which words and scales they were learned: "
-                       "restore that file, or begin with words and scales of this data alone "
+                       "run \"%s\" would begin with the weights of checkpoint %" PRIu64
+                       ", but neither it nor %s has the words and scales with which they were "
+                       "learned: restore that file, or learn words and scales from this data alone "
                        "(data.encoding: learn)",
                        job->checkpoint.run, m->cut, t->from);
     if (!err)
@@ -57,7 +57,7 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
 static enum err take_from_cut(struct taught *t, const char *checkpoints, const struct manifest *m,
                               struct errmsg *e)
 {
-    (void)snprintf(t->from, sizeof t->from, "cut %" PRIu64, m->cut);
+    (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
     return checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
 }
 
@@ -76,7 +76,7 @@ static enum err check_order(const struct job *job, const struct manifest *m, str
     if (column_order_compare(m->identity_text, job->identity_text, &what) == ERR_OK)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "run \"%s\" would begin with the weights of cut %" PRIu64 ": %.300s",
+                   "run \"%s\" would begin with the weights of checkpoint %" PRIu64 ": %.300s",
                    job->checkpoint.run, m->cut, what.text);
 }
 
@@ -146,7 +146,7 @@ static void take_from_chief(struct taught *t, const struct job *job, const struc
 {
     bool begins = warm_start_is_due(job, m);
     taught_close(t);
-    (void)snprintf(t->from, sizeof t->from, "the chief's cut %" PRIu64, m->cut);
+    (void)snprintf(t->from, sizeof t->from, "the chief's checkpoint %" PRIu64, m->cut);
     t->text = take_text;
     t->given =
         (struct encoding_given){.text = take_text,
@@ -163,8 +163,9 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
     struct errmsg other;
     bool begins = warm_start_is_due(job, m);
     if (is_of_another_job(job, m, begins, &other))
-        return err_set(e, ERR_INPUT, "the chief's cut %" PRIu64 " is of another job: %.300s",
-                       m->cut, other.text);
+        return err_set(e, ERR_INPUT,
+                       "the chief's checkpoint %" PRIu64 " belongs to another job: %.300s", m->cut,
+                       other.text);
     if (!begins && memcmp(m->data_fingerprint, data_fingerprint, sizeof m->data_fingerprint) != 0)
         return err_set(e, ERR_INPUT,
                        "the chief trains on other data than this worker has read: data.train must "
@@ -235,9 +236,9 @@ static enum err check_rows(const struct job *job, uint32_t column, const struct 
             l->embedding.input_dim > in->words.count || !reads_column(job, l, column))
             continue;
         return err_set(e, ERR_INPUT,
-                       "column %s has %u words with the new ones, so ids from 0 to %u, and layer "
-                       "%s has rows 0 to %u: input_dim %u would do, in a job that begins anew; "
-                       "data.encoding: keep reads new words as unknown",
+                       "column %s has %u words with the new ones, so ids from 0 to %u, but layer "
+                       "%s has rows 0 to %u: use input_dim %u in a job that starts from scratch, "
+                       "or data.encoding: keep, which reads new words as unknown",
                        in->name, in->words.count, in->words.count, l->name,
                        l->embedding.input_dim - 1, in->words.count + 1);
     }

@@ -42,7 +42,7 @@ static void write_note(void *note)
     if (!err && begins && n->run == EVENTS_SESSION)
         events_file_replace(file, EVENTS_SESSION_TAG);
     if (err && !ev->complained)
-        log_warn("TensorBoard's files lack what cannot be written (said once): %s", e.text);
+        log_warn("TensorBoard's files are incomplete (logged once): %s", e.text);
     ev->complained |= err != ERR_OK;
     events_note_free(note);
 }
@@ -53,7 +53,7 @@ struct events *events_new(const char *logs, struct disk_thread *disk)
 {
     struct events *ev = mem_zalloc(1, sizeof *ev);
     if (!ev) {
-        log_warn("no memory for the thread that writes TensorBoard's files: there are none");
+        log_warn("no memory for the thread that writes TensorBoard's files: none are written");
         return NULL;
     }
     ev->disk = disk;
@@ -81,7 +81,7 @@ void events_post(struct events *ev, struct events_note *take)
     if (!ev || take->failed) {
         events_note_free(take);
     } else if (disk_thread_post(ev->disk, write_note, take)) {
-        log_debug("an event for TensorBoard is left out: too many wait for the disk");
+        log_debug("an event for TensorBoard is dropped: too many wait for the disk");
         events_note_free(take);
     }
 }

@@ -117,7 +117,7 @@ static enum err take_place(struct warm_rows *w, uint32_t table, const struct job
         i++;
     if (i == job->model.tables)
         return err_set(e, ERR_INPUT,
-                       "cut %" PRIu64 " has rows of table %s, and the job has no such table",
+                       "checkpoint %" PRIu64 " has rows of table %s, but the job has no such table",
                        w->from->cut, name);
     w->place[table] = i;
     w->optimizer[table] = job->model.table[i].optimizer;
@@ -183,7 +183,7 @@ static void say(const struct warm_rows *w, uint32_t table, uint32_t days)
     struct tm tm;
     if (gmtime_r(&at, &tm))
         (void)strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &tm);
-    log_info("table %s: %" PRIu64 " of %" PRIu64 " rows go (unseen_days %" PRIu32
+    log_info("table %s: %" PRIu64 " of %" PRIu64 " rows are removed (unseen_days %" PRIu32
              "): they were not touched since the run that began at %s, at table clock %" PRIu64,
              name, w->gone[table], w->tables.rows[table], days, date, b->clock[i]);
 }

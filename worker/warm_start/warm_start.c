@@ -36,7 +36,7 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
     if (err)
         return err_wrap(
             e, ERR_INPUT,
-            "run \"%s\" would begin with what %.150s has learned, whose model is another: ",
+            "run \"%s\" would begin with the weights in %.150s, which has another model: ",
             s->job->checkpoint.run, s->output);
     return ERR_OK;
 }
@@ -257,7 +257,7 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     if (err)
         return err;
     checkpoint_prune(s->checkpoints, 1); /* going back behind it would go back into the old job */
-    log_info("run \"%s\" begins with the weights of cut %" PRIu64 ", step %" PRIu64
+    log_info("run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
              " of run \"%s\", which is done",
              to.run, newest->cut, newest->step, newest->run);
     return ERR_OK;

@@ -126,7 +126,10 @@ static void fence(struct chief *c, uint32_t worker)
     workers_new_incarnation(c, worker);
     if (c->mode->fence)
         c->mode->fence(c, worker);
-    chief_say(c, 1, "worker %u did not hold for cut %" PRIu64 ": fenced", worker, c->cut.number);
+    chief_say(c, 1,
+              "worker %u did not pause for checkpoint %" PRIu64
+              " in time: its pushes are refused until it joins again",
+              worker, c->cut.number);
     chief_send_fence(c, EVERY_PS, worker, w->incarnation);
 }
 

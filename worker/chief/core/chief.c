@@ -341,7 +341,7 @@ static void check_lost_ps(struct chief *c)
         uint32_t bound =
             c->ps[i].was_up ? c->config.timeouts.ps_rejoin_s : c->config.timeouts.start_s;
         if (!c->ps[i].up && c->now_ms - c->ps[i].lost_ms > (int64_t)bound * 1000) {
-            chief_fail(c, "ps %u was not there for %u s (timeouts.%s)", i, bound,
+            chief_fail(c, "ps %u was not available for %u s (timeouts.%s)", i, bound,
                        c->ps[i].was_up ? "ps_rejoin_s" : "start_s");
             return;
         }

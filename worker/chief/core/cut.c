@@ -158,8 +158,8 @@ static void cut_failed(struct chief *c, const char *why)
 {
     bool final = c->cut.final, again = c->cut.again;
     assert(c->cut.stage >= STAGE_SAVE);
-    chief_say(c, 1, "cut %" PRIu64 " at step %" PRIu64 " failed: %s", c->cut.number, c->cut.step,
-              why);
+    chief_say(c, 1, "checkpoint %" PRIu64 " at step %" PRIu64 " failed: %s", c->cut.number,
+              c->cut.step, why);
     send_ended(c, EVERY_PS, false);
     if (holding(c))
         resume_all(c);

@@ -100,16 +100,22 @@ void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t by
     }
     for (uint32_t i = 0; i < c->workers; i++) {
         if (c->worker[i].member && !c->worker[i].up) {
-            (void)snprintf(out, bytes,
-                           "step %" PRIu64 ": worker %u is away, last seen %" PRId64 " s ago",
-                           c->mode->steps(c), i, (now_ms - c->worker[i].lost_ms) / 1000);
+            (void)snprintf(
+                out, bytes, "%s %" PRIu64 ": worker %u is away, last seen %" PRId64 " s ago",
+                c->mode->unit, c->mode->steps(c), i, (now_ms - c->worker[i].lost_ms) / 1000);
             return;
         }
     }
-    static const char *const stage[] = {"running", "holding workers", "stopping shards", "saving",
+    static const char *const stage[] = {"", "pausing workers", "stopping shards", "saving",
                                         "publishing"};
-    (void)snprintf(out, bytes, "phase %d, step %" PRIu64 " of %" PRIu64 ", cut %" PRIu64 ": %s",
-                   (int)c->phase, c->mode->steps(c), c->total, c->cut.number, stage[c->cut.stage]);
+    const char *phase = c->phase < CHIEF_RUN    ? "starting"
+                        : c->phase == CHIEF_RUN ? "running"
+                                                : "finishing";
+    int n = snprintf(out, bytes, "%s: %s %" PRIu64 " of %" PRIu64, phase, c->mode->unit,
+                     c->mode->steps(c), c->total);
+    if (c->cut.stage != STAGE_NONE && n > 0 && (size_t)n < bytes)
+        (void)snprintf(out + n, bytes - (size_t)n, "; checkpoint %" PRIu64 ": %s", c->cut.number,
+                       stage[c->cut.stage]);
 }
 
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out)

@@ -41,7 +41,9 @@ void feedback_hold_tick(struct chief *c)
         if (w->held || pushes || !workers_hold_is_over(c, w))
             continue;
         w->held = true;
-        chief_say(c, 0, "worker %u %s: what it withheld is not in cut %" PRIu64, i,
-                  w->up ? "does not answer" : "is away", c->cut.number);
+        chief_say(
+            c, 0,
+            "worker %u %s: the parts of gradients that it withheld are not in checkpoint %" PRIu64,
+            i, w->up ? "does not answer" : "is away", c->cut.number);
     }
 }

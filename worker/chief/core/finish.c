@@ -40,19 +40,20 @@ void finish_tick(struct chief *c)
         return;
     int64_t ms = c->now_ms - c->final_ms;
     if (c->going) {
-        chief_end(c, 143,
-                  "asked to stop: the final checkpoint is published, the evaluator has not "
-                  "looked at it");
+        chief_end(
+            c, 143,
+            "asked to stop: the final checkpoint is published, but the evaluator has no result "
+            "for it");
     } else if (ms > (int64_t)c->config.timeouts.evaluator_s * 1000) {
         chief_say(c, 1,
-                  "the evaluator has no result for the final checkpoint, cut %" PRIu64
-                  ", after %u s (timeouts.evaluator_s): the job ends without",
+                  "the evaluator has no result for the final checkpoint, %" PRIu64
+                  ", after %u s (timeouts.evaluator_s): the job ends without it",
                   c->published_cut, c->config.timeouts.evaluator_s);
         done(c);
     } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         chief_say(c, 0,
-                  "waiting %" PRId64 " s for the evaluator's result of the final checkpoint, cut "
-                  "%" PRIu64,
+                  "waiting %" PRId64
+                  " s for the evaluator's result of the final checkpoint, %" PRIu64,
                   ms / 1000, c->published_cut);
         c->said_ms = c->now_ms;
     }

@@ -89,11 +89,11 @@ static void note_unusable(struct chief *c, const char *why)
 {
     size_t at = strlen(c->unusable);
     const char *in_folder = strstr(why, "/cut-");
-    char cut[32] = "";
+    char cut[48] = "";
     if (in_folder)
         why = in_folder + 1;
     else
-        (void)snprintf(cut, sizeof cut, "cut %" PRIu64 ": ", c->base.cut);
+        (void)snprintf(cut, sizeof cut, "checkpoint %" PRIu64 ": ", c->base.cut);
     (void)snprintf(c->unusable + at, sizeof c->unusable - at, "%s%s%.90s", at ? "; " : "", cut,
                    why);
     c->usable_below = c->base.cut;
@@ -103,7 +103,9 @@ static void note_unusable(struct chief *c, const char *why)
 static void fail_without_cut(struct chief *c, const char *found)
 {
     const char *and = c->unusable[0] && found[0] ? "; " : "";
-    chief_fail(c, "none of its cuts can be used: mend them, or start anew with --fresh: %s%s%.330s",
+    chief_fail(c,
+               "none of the job's checkpoints can be used: repair them, or start from scratch with "
+               "--fresh: %s%s%.330s",
                c->unusable, and, found);
 }
 
@@ -115,7 +117,7 @@ static void choose_mode(struct chief *c)
     enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
     if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
-        chief_end(c, 138, "no memory to look at the checkpoints");
+        chief_end(c, 138, "no memory to read the checkpoints");
         return;
     }
     if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
@@ -193,7 +195,7 @@ static void tell_momentum(struct chief *c)
         return;
     chief_say(c, 0,
               "training.update: %s adds momentum of about %.2g (1 - 1/%u workers) to the "
-              "optimizer's %g; where it does not learn well, set less of that",
+              "optimizer's %g; if the job does not learn well, lower the optimizer's momentum",
               c->mode->adds_momentum, 1 - 1.0 / workers, workers, momentum);
     c->told_momentum = true;
 }
@@ -233,8 +235,8 @@ void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
     if (c->phase != CHIEF_ENTER || !chief_is_ours(c, m->generation))
         return;
     if (m->error[0] && m->corrupt && c->begins == BEGINS_RESTORE) {
-        chief_say(c, 1, "cut %" PRIu64 " cannot be used: %s; trying the one before it", c->base.cut,
-                  m->error);
+        chief_say(c, 1, "checkpoint %" PRIu64 " cannot be used: %s; trying the one before it",
+                  c->base.cut, m->error);
         note_unusable(c, m->error);
         for (uint32_t i = 0; i < c->config.ps; i++)
             c->ps[i].entered = false;

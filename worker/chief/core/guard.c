@@ -13,7 +13,8 @@ static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const 
         .kind = kind, .batch = batch, .generation = c->generation.number, .cut = c->published_cut};
     (void)snprintf(entry.what, sizeof entry.what, "%s", what);
     if (journal_add(&c->journal, &entry))
-        chief_say(c, 1, "no memory to remember that batch %" PRIu64 " is rejected", batch);
+        chief_say(c, 1, "no memory to note in the journal that batch %" PRIu64 " is rejected",
+                  batch);
     assert(kind == JOURNAL_RECOVERED || !c->rollback_due);
     c->unwritten++;
     c->io->journal(c->ctx, &entry);
@@ -31,7 +32,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
                    c->mode->unit, batch, what, before);
         return;
     }
-    chief_say(c, 1, "%s %" PRIu64 ": %s: going back to the last checkpoint, then skipping it",
+    chief_say(c, 1, "%s %" PRIu64 ": %s: rolling back to the last checkpoint, then skipping it",
               c->mode->unit, batch, what);
     note(c, JOURNAL_RECOVERED, batch, what);
     assert(c->unwritten > 0);

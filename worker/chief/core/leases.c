@@ -45,7 +45,9 @@ void leases_done(struct chief *c, uint64_t id)
     set_owner(c, id, OWNER_NONE);
     guard_batch_done(c, id);
     if (ids_add(&l->done, id))
-        chief_fail(c, "batch %" PRIu64 " was reported done beyond the window", id);
+        chief_fail(
+            c, "batch %" PRIu64 " was reported as done, but is beyond the window of dealt batches",
+            id);
     else
         leases_tell_epoch(c);
 }

@@ -182,8 +182,8 @@ static void park(struct chief *c, uint32_t worker)
     struct chief_worker *w = &c->worker[worker];
     Gradwire__Park m = GRADWIRE__PARK__INIT;
     chief_say(c, 1,
-              "worker %u%s cannot reach ps %u for %" PRId64
-              " s, and others do: they take over its work",
+              "worker %u%s has not reached ps %u for %" PRId64
+              " s, but others do: they take over its work",
               worker, worker ? "" : ", the chief's own,", w->unreached_ps,
               (c->now_ms - w->unreached_ms) / 1000);
     m.generation = &c->named;
@@ -209,7 +209,7 @@ void members_check_own(struct chief *c)
     if (c->now_ms - own->unreached_ms > (int64_t)bound_s * 1000 + OWN_MORE_MS)
         chief_fail(c,
                    "the chief's own worker could not reach ps %u for %u s (timeouts.ps_rejoin_s), "
-                   "though its control connection stands",
+                   "although the chief's control connection to it is up",
                    own->unreached_ps, bound_s);
 }
 

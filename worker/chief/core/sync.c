@@ -250,7 +250,7 @@ static void sync_put_manifest(const struct chief *c, struct manifest *m, uint8_t
 static const char *sync_lacks(const struct chief *c)
 {
     return c->config.settings.redo && !c->sync.redo.there
-               ? "no memory for what is to be trained at the epoch's end"
+               ? "no memory for the list of microbatches to train at the epoch's end"
                : NULL;
 }
 

@@ -124,14 +124,15 @@ const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes
         (void)snprintf(out, bytes, "worker %u, which cannot reach ps %u", w->index, w->ps);
     else if (w->who == WAIT_PS)
         (void)snprintf(out, bytes,
-                       "ps %u, which is connected, and does not answer: stopped, or slow",
+                       "ps %u, which is connected but does not answer: it is stopped, or slow",
                        w->index);
     else if (w->index == 0)
         (void)snprintf(out, bytes, "worker 0, the chief's own, which computes or evaluates");
     else
-        (void)snprintf(out, bytes,
-                       "worker %u, which is connected, and has not sent its part: stopped, or slow",
-                       w->index);
+        (void)snprintf(
+            out, bytes,
+            "worker %u, which is connected but has not sent its part: it is stopped, or slow",
+            w->index);
     return out;
 }
 
@@ -163,7 +164,7 @@ static void tell(struct chief *c, const struct chief_wait *w)
         wait_text(c, w, text, sizeof text);
         chief_say(c, w->who == WAIT_PS || w->index > 0 || w->why == WAIT_UNREACHED, "%s", text);
     } else if (c->stall.now.who) {
-        chief_say(c, 0, "%s %u is not waited for any more",
+        chief_say(c, 0, "no longer waiting for %s %u",
                   c->stall.now.who == WAIT_PS ? "ps" : "worker", c->stall.now.index);
     }
     if (c->io->waits)

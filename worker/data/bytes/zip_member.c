@@ -48,7 +48,7 @@ static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, str
     zip_error_t why;
     zip_error_init_with_code(&why, code);
     enum err err = err_set(e, code == ZIP_ER_MEMORY ? ERR_NOMEM : ERR_INPUT, "%s: %s", path,
-                           code == ZIP_ER_NOZIP ? "it is no zip archive, or its end is missing"
+                           code == ZIP_ER_NOZIP ? "not a zip archive, or its end is missing"
                                                 : zip_error_strerror(&why));
     zip_error_fini(&why);
     return err;

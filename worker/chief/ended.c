@@ -47,7 +47,7 @@ static enum err look_at_rows(struct look *look, const char *checkpoints, const s
     return err;
 }
 
-/* "": all is finite. */
+/* Name the first value that is not finite; "": all are finite. */
 static void name_broken(const struct look *look, const struct layout *l, char what[WHAT_BYTES])
 {
     const struct broken *b = &look->broken;
@@ -59,7 +59,8 @@ static void name_broken(const struct look *look, const struct layout *l, char wh
                        key_unmix(b->mixed), look->tables.table[b->table].name);
 }
 
-/* Of the training of the last epoch, and of the last evaluation; NULL: they are finite, or unknown. */
+/* The loss of the last epoch's training, or of the last evaluation, if it is not finite; NULL: both are finite, or
+ * unknown. */
 static const char *broken_loss(const struct manifest *m)
 {
     const struct epoch_sums *last = &m->epoch[0];

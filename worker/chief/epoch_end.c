@@ -19,7 +19,8 @@
 #include "worker/model/metric.h"
 
 enum {
-    STEP_LETTER_MS = 50, /* the control thread hears of steps so often, and at each epoch's end */
+    /* the control thread gets steps at most this often, and at each epoch's end */
+    STEP_LETTER_MS = 50,
     DIVERGED_BYTES = 192
 };
 
@@ -29,19 +30,22 @@ struct epoch_end {
     struct session *session;
     const struct session_terms *terms; /* the session's */
     struct epoch_end_result *result;
-    struct evaluator *evaluator; /* NULL: nothing to evaluate on */
+    struct evaluator *evaluator; /* NULL: no eval data */
     struct progress progress;
     bool finish_asked, evaluate_asked;
     bool final_seen; /* async: the last evaluation is done */
-    bool finished;   /* what is to be exported is here, when the final checkpoint is published */
+    /* the weights to export are ready; they are exported when the final checkpoint is published */
+    bool finished;
     uint64_t epoch_asked;
-    uint64_t told_epochs; /* that were told before this generation, and are not undone by it */
-    uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
+    /* epochs that were reported before this generation, and that it does not undo */
+    uint64_t told_epochs;
+    uint64_t enough_epoch, enough_step; /* the epoch and step of early stopping; epoch 0: none */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
-    bool step_due;                      /* of it the control thread is still to hear */
-    bool unjudged;            /* sync: the others may be beyond the next epoch's end already */
+    bool step_due;                      /* the control thread must still get this step */
+    /* sync: do not judge the next epoch's end, because the others may already be beyond it */
+    bool unjudged;
     struct best_cut best_cut; /* with tables */
-    double asked_s;           /* when it was asked for */
+    double asked_s;           /* when the last evaluation was requested */
     int64_t told_ms;
 };
 
@@ -56,17 +60,17 @@ static void post(struct epoch_end *end, int type, void *take_data)
                  mem_free);
 }
 
-/* A progress callback. */
+/* For struct progress. */
 static void tell_point(void *ctx, const struct history_point *p, bool of_epoch)
 {
     struct history_point *copy = mem_zalloc(1, sizeof *copy);
     if (!copy)
-        return; /* a point less */
+        return; /* the curve lacks this point */
     *copy = *p;
     post(ctx, of_epoch ? CONTROL_EPOCH_POINT : CONTROL_STEP_POINT, copy);
 }
 
-/* The file is to have what the log has. NULL: no memory, and the file stays as it is. */
+/* Write the whole log to the file again. NULL: no memory, and the file stays unchanged. */
 static void write_log(struct epoch_end *end)
 {
     post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0));
@@ -131,7 +135,7 @@ static void kept(void *ctx, struct train_kept *kept)
 
 /* ---- a step was made ---- */
 
-/* For people: where in its epoch the step stands that was made. */
+/* The position in its epoch of the step that was made, for progress lines. */
 static struct session_place place_of(const struct epoch_end *end, uint64_t made)
 {
     uint64_t per_epoch = end->terms->settings.batches_per_epoch;
@@ -157,7 +161,7 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
     curves_step(end->config.curves, id + 1, sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
     if (session_place(end->session).steps == 0)
-        return; /* told behind the evaluation: with backup workers the others wait for that */
+        return; /* posted after the evaluation: with backup workers the others wait for that */
     if (end->terms->sync && now_ms - end->told_ms >= STEP_LETTER_MS) {
         end->told_ms = now_ms;
         post(end, CONTROL_STEP, NULL);
@@ -166,13 +170,13 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
 
 /* ---- evaluation ---- */
 
-/* These are evaluated, kept as the best and exported. */
+/* The weights that are evaluated, kept as the best and exported. */
 static float *learned(const struct epoch_end *end)
 {
     return end->parts->averages ? end->parts->averages : end->parts->w;
 }
 
-/* False: they are asked for, and come while the loop runs. */
+/* False: the averages are requested, and arrive while the loop runs. */
 static bool averages_are_here(struct epoch_end *end)
 {
     if (!end->parts->averages || session_take_averages(end->session))
@@ -181,14 +185,14 @@ static bool averages_are_here(struct epoch_end *end)
     return false;
 }
 
-/* Rows of tables: from the shards. */
+/* Reads rows of tables from the shards. */
 static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
 {
     const struct epoch_end *end = ctx;
     return driver_look(end->parts->driver, v, e);
 }
 
-/* NULL: there is none; *again: it was cut short by a new generation, or by the end of the run. */
+/* NULL: no result; *again: a new generation, or the end of the run, interrupted it. */
 static struct evaluation *evaluate(struct epoch_end *end, bool *again)
 {
     struct epoch_end_result *r = end->result;
@@ -220,7 +224,7 @@ static struct evaluation *evaluate(struct epoch_end *end, bool *again)
     return &r->eval;
 }
 
-/* The batches that are behind an epoch; in sync steps, of which some may be extra ones. */
+/* The number of batches at an epoch's end; in sync steps, of which some may be extra ones. */
 static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
 {
     return end->terms->sync ? session_step(end->session)
@@ -243,8 +247,9 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
     return line;
 }
 
-/* An epoch that ended before this generation is looked at again where the generation begins at its end. In async that is
- * with what others have pushed since, and only the last one is told by that: it is the model's. */
+/* True if this epoch's end was reported before. If a generation begins at an epoch's end, that epoch is evaluated
+ * again. In async this includes later pushes of the other workers, so only the last epoch is reported again: it has
+ * the model's result. */
 static bool is_told(const struct epoch_end *end, const struct epoch_line *line)
 {
     const struct epoch_line *told = epoch_log_find(end->config.log, line->epoch);
@@ -254,7 +259,8 @@ static bool is_told(const struct epoch_end *end, const struct epoch_line *line)
     return before || epoch_line_equal(told, line, end->config.job->model.metrics);
 }
 
-/* For summary.json and the next process. Without memory it is not there: training is not what fails. */
+/* Add the epoch to the history, for summary.json and the next process. Without memory the line is missing, but
+ * training continues. */
 static void note_epoch(struct epoch_end *end, const struct epoch_line *line)
 {
     struct epoch_log *log = end->config.log;
@@ -264,7 +270,7 @@ static void note_epoch(struct epoch_end *end, const struct epoch_line *line)
         post(end, CONTROL_EPOCH_LINE, epoch_log_text(log, end->config.job, log->n - 1));
 }
 
-/* The chief ends the job. */
+/* Report that a value is not finite; the chief then ends the job. */
 static void say_diverged(struct epoch_end *end)
 {
     static const char evaluation[] = "the loss of the evaluation is not finite";
@@ -281,8 +287,8 @@ static void say_diverged(struct epoch_end *end)
         stop(end, 138, "no memory to end the training");
 }
 
-/* No step from this one on is wanted. The generation goes with it: where microbatches are trained again, another one may
- * end at another step. */
+/* Report that no step from this one on is wanted. The generation is sent too: if microbatches are trained again,
+ * another generation may end at another step. */
 static void say_enough(struct epoch_end *end)
 {
     uint64_t *generation = mem_zalloc(1, sizeof *generation);
@@ -294,7 +300,7 @@ static void say_enough(struct epoch_end *end)
     post(end, CONTROL_ENOUGH, generation);
 }
 
-/* Where the job stands with this epoch, before it is kept. False: nothing is monitored. */
+/* The job's state with this epoch, before it is kept. False: nothing is monitored. */
 static bool best_with(const struct epoch_end *end, uint64_t epoch, const struct evaluation *eval,
                       struct progress_best *out)
 {
@@ -314,7 +320,7 @@ static bool best_with(const struct epoch_end *end, uint64_t epoch, const struct 
     return any;
 }
 
-/* To people, and to the history. */
+/* Report an epoch's end to people, and to the history. */
 static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums *trained,
                        const struct evaluation *eval, double now_s)
 {
@@ -347,7 +353,7 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
     return !best_stops(best, epoch);
 }
 
-/* Keep it if it is the best; end the job if none was better for too long. */
+/* Keep the epoch if it is the best; end the job if none was better for too long. */
 static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     const struct job *job = end->config.job;
@@ -355,7 +361,7 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     bool judged = !end->unjudged;
     end->unjudged = false;
     if (end->enough_epoch || !judged)
-        return; /* async: the last batches on their way do not count */
+        return; /* async: batches that were pushed after the end do not count */
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
     char text[160];
@@ -373,7 +379,7 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     say_enough(end);
 }
 
-/* The gradient that this process computed last: the mean over the examples of its own leaves. */
+/* The last gradient that this process computed: the mean over the examples of its own leaves. */
 static struct events_values last_gradient(struct epoch_end *end, const float **block)
 {
     uint32_t nodes, examples = 0;
@@ -385,7 +391,7 @@ static struct events_values last_gradient(struct epoch_end *end, const float **b
     return (struct events_values){block, examples ? nodes : 0, examples ? 1.0 / examples : 0};
 }
 
-/* False: it is to be looked at again, of the present generation. */
+/* False: the evaluation must be repeated in the present generation. */
 static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 {
     bool again;
@@ -419,7 +425,7 @@ bool epoch_end_restores_best(const struct epoch_end_config *config)
     return config->best->has && config->job->early_stopping.restore_best_weights;
 }
 
-/* weights.safetensors of model/. The digest of a model with tables is said when those are there. */
+/* Write weights.safetensors of model/. The digest of a model with tables is added when the tables are written. */
 static enum err export_weights(const struct epoch_end_config *config, const float *w, uint64_t step,
                                const char *digest, struct errmsg *e)
 {
@@ -458,7 +464,7 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     return err;
 }
 
-/* The best epoch's weights instead of the last ones. */
+/* Load the best epoch's weights in place of the last ones. */
 static enum err restore_best(struct epoch_end *end, struct errmsg *e)
 {
     if (!epoch_end_restores_best(&end->config))
@@ -470,7 +476,7 @@ static enum err restore_best(struct epoch_end *end, struct errmsg *e)
 static void finish(struct epoch_end *end)
 {
     struct errmsg e = {""};
-    driver_finish(end->parts->driver); /* what follows is no training */
+    driver_finish(end->parts->driver); /* the time from here on is not training */
     end->finish_asked = false;
     if (end->result->has_eval && !isfinite(end->result->eval.loss)) {
         say_diverged(end);
@@ -484,7 +490,8 @@ static void finish(struct epoch_end *end)
     post(end, CONTROL_FINISHED, NULL);
 }
 
-/* Not before: the shards look at the weights while they write them, and what is not finite is not exported. */
+/* Export only now: the shards check the weights while they write them, and weights that are not finite are not
+ * exported. */
 static void published(void *ctx, uint64_t step)
 {
     struct epoch_end *end = ctx;
@@ -504,7 +511,7 @@ static void tell_step(struct epoch_end *end)
     post(end, CONTROL_STEP, NULL);
 }
 
-/* False: the next step is not begun. */
+/* False: the next step must not begin. */
 static bool between_steps(struct epoch_end *end)
 {
     uint64_t step = session_step(end->session);
@@ -529,7 +536,7 @@ static bool between_steps(struct epoch_end *end)
 static void between_batches(struct epoch_end *end)
 {
     if (best_cut_is_open(&end->best_cut))
-        return; /* what was asked is done when it is settled */
+        return; /* the request is handled when the best cut is settled */
     if (end->finish_asked && session_is_final(end->session)) {
         if (!averages_are_here(end))
             return;
@@ -541,11 +548,12 @@ static void between_batches(struct epoch_end *end)
                 finish(end);
         }
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
-               !end->finished && /* what is exported was the last to be evaluated */
+               !end->finished && /* the exported weights must be those of the last evaluation */
                averages_are_here(end)) {
         const struct generation begun = end->terms->generation;
         end->evaluate_asked = false;
-        /* cut short by another incarnation: once more; by another generation: the epoch may be trained again */
+        /* Interrupted by another incarnation: once more. Interrupted by another generation: the epoch may be trained
+         * again. */
         if (!end_epoch(end, end->epoch_asked) && generation_equal(begun, end->terms->generation))
             end->evaluate_asked = true;
     }

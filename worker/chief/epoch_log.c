@@ -83,7 +83,7 @@ bool epoch_line_equal(const struct epoch_line *a, const struct epoch_line *b, ui
 
 /* ---- text ---- */
 
-/* {"loss":..,"accuracy":..}. */
+/* {"loss":...,"accuracy":...}. */
 static json_t *results_json(const struct evaluation *found, const struct job *job)
 {
     json_t *object = json_pack("{s:o}", "loss", json_number(found->loss));

@@ -9,7 +9,7 @@
 #include "common/base/json_text.h"
 #include "common/base/mem.h"
 
-static const double newest = 0.3; /* its share in a moving mean */
+static const double newest = 0.3; /* weight of the newest value in a moving mean */
 static const double slow_factor = 1.5;
 
 static void move(double *mean, double value)
@@ -18,7 +18,7 @@ static void move(double *mean, double value)
         *mean = isfinite(*mean) ? *mean + newest * (value - *mean) : value;
 }
 
-/* "[::1]:80" and ":8080" make "[::1]:8080". */
+/* "[::1]:80" and ":8080" give "[::1]:8080". */
 static void put_http(struct health *h, const char *told, const char *peer)
 {
     const char *colon = strrchr(peer, ':');
@@ -31,7 +31,8 @@ static void put_work(struct health *h, const Gradwire__Vitals *m, int64_t now_ms
 {
     double seconds = (double)(now_ms - h->heard_ms) / 1000;
     double computed_s = m->computed_s - h->computed_s, waited_s = m->waited_s - h->waited_s;
-    bool on = h->known && seconds > 0 && m->tasks >= h->tasks; /* not of another process */
+    /* false after the process was replaced */
+    bool on = h->known && seconds > 0 && m->tasks >= h->tasks;
     if (!on)
         h->task_s = h->examples_s = h->wait_share = NAN;
     if (on && m->tasks > h->tasks) {
@@ -66,7 +67,7 @@ void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, 
     h->known = true;
 }
 
-/* ---- what is shown ---- */
+/* ---- JSON ---- */
 
 void health_put(const struct health *h, json_t *to, int64_t now_ms)
 {

@@ -17,7 +17,8 @@
 #include "worker/control/progress.h"
 
 enum {
-    FINISHED_START_S = 3, /* a job that was done before waits this long for ps that may be gone */
+    /* a job that was already done waits this long for ps, which may be gone */
+    FINISHED_START_S = 3,
 };
 
 enum err host_new(struct host **out, const struct host_config *config, struct errmsg *e)
@@ -55,7 +56,7 @@ const struct chief_facts *host_facts(const struct host *h)
     return &h->facts;
 }
 
-/* ---- what the core asks of us (struct chief_io) ---- */
+/* ---- struct chief_io ---- */
 
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
@@ -80,7 +81,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
     struct host *h = ctx;
-    /* Or its thread would delete, as older than its own, the cut that is found here. */
+    /* Settle first: otherwise that thread might remove the cut that is found here, because it is older than its own. */
     disk_thread_settle(&h->checkpoints_disk);
     return host_find_cut(h->checkpoints, below, m, e);
 }
@@ -131,7 +132,7 @@ static void io_ended(void *ctx, int exit_code, const char *text)
     struct host *h = ctx;
     h->facts = chief_facts(h->chief);
     if (h->config.finished)
-        exit_code = 0; /* the present processes have the message; the others had gone */
+        exit_code = 0; /* the processes that are connected have been told; the others are gone */
     const char *why = exit_code == 1 ? ps_links_why_away(h) : "";
     control_stop_train(h->control, exit_code, "%s%s%s", text, why[0] ? ": " : "", why);
 }
@@ -154,7 +155,7 @@ static void io_waits(void *ctx, const struct chief_wait *wait)
     progress_wait(h->config.progress_fd, words, wait->seconds);
 }
 
-/* Of a job that was done before, its words are said already. */
+/* A job that was done before has already reported this. */
 static void io_restored(void *ctx, const struct manifest *m)
 {
     struct host *h = ctx;
@@ -175,8 +176,9 @@ static uint64_t io_random(void *ctx)
 {
     (void)ctx;
     uint64_t r = 0;
+    /* it only has to be different each time */
     if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-        r = (uint64_t)clock_now_ms() ^ (uint64_t)getpid() << 40; /* only has to differ */
+        r = (uint64_t)clock_now_ms() ^ (uint64_t)getpid() << 40;
     return r;
 }
 
@@ -201,7 +203,7 @@ static const struct chief_io chief_io = {
 
 /* ---- the control thread's calls ---- */
 
-/* Of a sparse cluster it is not known how many workers there are: then there may be one more. */
+/* The number of workers in a sparse cluster is not known, so there can be one more. */
 static uint32_t replicas(const struct job *job, const struct cluster *cluster)
 {
     return cluster->sparse ? job->sync.replicas_to_aggregate
@@ -220,7 +222,7 @@ static void set_field(Gradwire__Settings *s, const struct job_key *key, const st
     else if (field->type == PROTOBUF_C_TYPE_UINT64)
         *(uint64_t *)to = key->type == KEY_U64 ? *(const uint64_t *)from : *(const uint32_t *)from;
     else
-        memcpy(to, from, sizeof(uint32_t)); /* a float and an enum, too */
+        memcpy(to, from, sizeof(uint32_t)); /* also for a float and an enum */
 }
 
 static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_per_epoch,
@@ -294,7 +296,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     return chief_on_worker_up(h->chief, 0, &own, clock_now_ms(), e);
 }
 
-/* The newest cut is news for the launcher's `status`. */
+/* Report the newest cut to the launcher's `status`. */
 static void tell_published(struct host *h)
 {
     const struct chief_facts f = chief_facts(h->chief);
@@ -303,7 +305,7 @@ static void tell_published(struct host *h)
     h->cut_told = f.cut;
 }
 
-/* Of the own worker. Its first hello was said for it; what it says by itself it says to come back. */
+/* Messages of the own worker. Its first hello was sent for it; a hello of its own means that it comes back. */
 static void on_own(struct host *h, enum frame_type type, const ProtobufCMessage *m, int64_t now)
 {
     struct errmsg e = {""};
@@ -388,7 +390,7 @@ static void host_stop(void *role)
     h->listening = false;
     ps_links_finish(h);
     worker_links_finish(h);
-    int64_t until = clock_now_ms() + 500; /* last words leave */
+    int64_t until = clock_now_ms() + 500; /* for the last messages */
     bool idle = false;
     while (!idle && clock_now_ms() < until && (ps_links_wait(h) || h->worker_links))
         if (loop_tick(&h->control->loop, &idle))

@@ -31,19 +31,19 @@ static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifes
 
 enum { COMPLAINTS_MAX = 5, COMPLAINTS_BYTES = 320 };
 
-/* Nothing is wrong with the cut itself, so what it has learned is not given up for an older one. */
+/* True if nothing is wrong with the cut itself, so it must not be given up for an older one. */
 static bool is_no_fault_of_it(enum err err)
 {
     return err == ERR_NEWER || err == ERR_NOMEM;
 }
 
-/* What is wrong with each of `cuts` cuts: all of it has to fit into a line. */
+/* The errors of `cuts` cuts, which must all fit into one line. */
 struct complaints {
     size_t cuts, named;
     char text[COMPLAINTS_BYTES];
 };
 
-/* `why` mostly begins with a file of the cut's folder, which names it. */
+/* `why` usually begins with a file in the cut's directory, whose path names the cut. */
 static void complain(struct complaints *c, const char *checkpoints, uint64_t cut, const char *why)
 {
     char named[48] = "";
@@ -102,15 +102,15 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
 
 /* ---- manifests ---- */
 
-/* A manifest on its way to disk. */
+/* A manifest that is being written. */
 struct publication {
     struct host *host;
-    bool holds; /* it was asked for: nobody removes it */
+    bool holds; /* the cut was requested: no one may remove it */
     struct manifest m;
 };
 
-/* The word of a disk's thread; without memory for an error's text another one stands for it: NULL would say that it is
- * done. */
+/* Post the result of a disk's thread. Without memory for the error text, another text replaces it, because NULL
+ * would mean success. */
 static void post_word(struct control *control, enum host_letter type, uint64_t number,
                       const char *error)
 {
@@ -123,12 +123,12 @@ static void post_word(struct control *control, enum host_letter type, uint64_t n
 
 static void publication_free(struct publication *p)
 {
-    p->m.identity_text = NULL; /* the job's */
+    p->m.identity_text = NULL; /* owned by the job */
     manifest_close(&p->m);
     mem_free(p);
 }
 
-/* Before anything is removed. */
+/* Hold the cut before older ones are removed. */
 static void hold(const struct publication *p)
 {
     struct errmsg e = {""};
@@ -141,11 +141,11 @@ static void hold(const struct publication *p)
 
 /* ---- the history ---- */
 
-/* Lines on their way to DIR/history.jsonl. */
+/* Lines that are being written to DIR/history.jsonl. */
 struct lines {
     struct host *host;
     char *text;
-    bool whole; /* in the place of those that are there */
+    bool whole; /* they replace the file's contents */
 };
 
 static void lines_free(struct lines *l)
@@ -179,7 +179,7 @@ static void write_lines(void *arg)
     lines_free(l);
 }
 
-/* What a cut has learned is in the history that is read beside it. */
+/* The history must be on disk before a cut that has learned those epochs. */
 static void sync_history(struct host *h)
 {
     struct errmsg e = {""};
@@ -279,7 +279,7 @@ void host_publish(void *ctx, const struct manifest *m)
 
 /* ---- the journal ---- */
 
-/* An entry on its way to disk. */
+/* An entry that is being written. */
 struct record {
     struct host *host;
     struct journal_entry entry;
@@ -306,20 +306,20 @@ void host_journal(void *ctx, const struct journal_entry *entry)
     mem_free(r);
 }
 
-/* ---- the evaluator's word ---- */
+/* ---- the evaluator's results ---- */
 
 enum {
-    LOOK_MS = 100,        /* for that of the final cut */
-    LOOK_PACE_MS = 1000,  /* of another one */
-    JUDGING_MAX_S = 86400 /* as much as is believed */
+    LOOK_MS = 100,        /* interval of checks for the final cut's result */
+    LOOK_PACE_MS = 1000,  /* for other cuts */
+    JUDGING_MAX_S = 86400 /* the largest accepted duration */
 };
 
-/* A cut that DIR/eval.json is looked through for. */
+/* A search of DIR/eval.json for a cut. */
 struct search {
     struct host *host;
     char uuid[37];
     uint64_t cut;
-    bool final; /* of its result alone */
+    bool final; /* only a final result counts */
 };
 
 static int64_t judging_ms(double seconds)
@@ -331,7 +331,7 @@ static void look(void *arg)
 {
     struct search *s = arg;
     struct control *control = s->host->control;
-    struct errmsg e; /* the evaluator is told by its own log */
+    struct errmsg e; /* the evaluator logs this error itself */
     struct eval_result r;
     bool judged =
         eval_log_judged(control->config.job, s->host->config.output, s->uuid, s->cut, &r, &e) &&
@@ -350,7 +350,7 @@ void host_await_evaluator(void *ctx, uint64_t cut)
     h->awaiting = true;
 }
 
-/* The cut whose result is wanted. UINT64_MAX: none. */
+/* The cut whose result is wanted; UINT64_MAX: none. */
 static uint64_t wanted(const struct host *h, const struct chief_facts *f)
 {
     if (h->awaiting)

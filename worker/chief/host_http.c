@@ -1,4 +1,4 @@
-/* What the chief's process adds to its HTTP: the job as a whole. */
+/* The additions of the chief's process to its HTTP: the job as a whole. */
 #include "common/base/json_text.h"
 #include "common/base/clock.h"
 #include "common/base/json_number.h"
@@ -27,7 +27,7 @@ static const struct epoch_sums *last_epoch(const struct chief_facts *f)
 static uint64_t epoch_of(const struct host *h, const struct chief_facts *f)
 {
     uint64_t since = f->steps > f->redo.begin ? f->steps - f->redo.begin : 0;
-    if (f->redo.there) /* as the lead shard said last, and the steps since */
+    if (f->redo.there) /* as the lead shard reported last, plus the steps since */
         return f->redo.epoch + since / h->config.batches_per_epoch + (f->steps < f->total);
     return f->steps / h->config.batches_per_epoch + (f->steps < f->total);
 }
@@ -104,7 +104,7 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
             metrics_put_count(m, value, label, METRICS_NUMBER(i), NULL);                           \
     } while (0)
 
-/* 0: training does not wait for it. */
+/* Seconds; 0: training does not wait for it. */
 static double waited_s(const struct host *h, enum chief_wait_for who, uint32_t index, int64_t now)
 {
     const struct chief_wait w = chief_wait(h->chief, now);
@@ -174,7 +174,7 @@ static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
     return ps;
 }
 
-/* Whom training waits for; null: nobody. */
+/* The process that training waits for; null: none. */
 static json_t *waiting_json(const struct host *h, int64_t now)
 {
     static const char *const why[] = {

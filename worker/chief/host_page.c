@@ -12,7 +12,7 @@
 
 enum { WARNINGS_SHOWN = 12 };
 
-/* The epochs of the processes before; on the curve by the step each is a point. */
+/* The epochs of earlier processes; on the curve by step, each is a point too. */
 static void add_epochs(struct host *h)
 {
     const struct epoch_log *log = h->config.log;
@@ -53,7 +53,7 @@ void host_page_close(struct host *h)
     h->page.worker = h->page.ps = NULL;
 }
 
-/* The chief's own process, as it would tell another one's chief. */
+/* Measure the chief's own process, in the same way as others report theirs. */
 void host_page_tick(struct host *h, int64_t now_ms)
 {
     struct vitals_note note;
@@ -148,7 +148,7 @@ static json_t *warnings_json(const struct host *h)
 
 /* ---- the job ---- */
 
-/* Of the newest point: as the launcher's line has it. */
+/* The rate of the newest point, as in the launcher's line. */
 static double rate_of(const struct host *h)
 {
     const struct history *s = &h->page.steps;

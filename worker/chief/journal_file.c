@@ -22,7 +22,7 @@ size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX
     return (size_t)n;
 }
 
-/* A number, or "none"; written before there was that word, none is UINT64_MAX's digits. */
+/* A number, or "none". Earlier releases wrote the digits of UINT64_MAX for none. */
 static bool read_cut(uint64_t *cut, const char *text)
 {
     int end = -1;
@@ -33,7 +33,7 @@ static bool read_cut(uint64_t *cut, const char *text)
     return sscanf(text, "%" SCNu64 "%n", cut, &end) == 1 && end > 0 && !text[end];
 }
 
-/* A line without its end. */
+/* `line` has no newline. */
 static bool read_line(struct journal_entry *to, const char *line)
 {
     char kind[12] = "", cut[24] = "";

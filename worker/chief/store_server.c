@@ -28,7 +28,7 @@ struct task {
     size_t bytes;
 };
 
-/* A file that is being sent to us. */
+/* A file that is being received. */
 struct store_arrival {
     struct store_arrival *next;
     uint64_t connection, request;
@@ -54,7 +54,7 @@ void store_server_init(struct store_server *k, const char *checkpoints, struct c
     *k = (struct store_server){.checkpoints = checkpoints, .control = control, .disk = disk};
 }
 
-/* ---- the thread ---- */
+/* ---- the disk's thread ---- */
 
 static void drop_arrival(struct store_server *k, struct store_arrival *a)
 {
@@ -119,7 +119,7 @@ static enum err put(struct store_server *k, const struct task *t,
     struct errmsg *e = &answer->error;
     struct store_arrival *a = arrival_of(k, t);
     if (a && t->offset == 0) {
-        drop_arrival(k, a); /* sent anew */
+        drop_arrival(k, a); /* sent again from the start */
         a = NULL;
     }
     enum err err = ERR_OK;

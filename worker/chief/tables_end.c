@@ -52,7 +52,8 @@ static bool wrote(const struct exports *x, const char *file)
     return found;
 }
 
-/* What an earlier end wrote of a table that had more rows, or fewer: it would be read as a part of this one. */
+/* Remove the files of an earlier end of the job, when a table had another number of files: a reader would take them
+ * for parts of this one. */
 static enum err remove_others(const struct exports *x, const char *folder, struct errmsg *e)
 {
     static const char end[] = ".safetensors";
@@ -100,7 +101,7 @@ static enum err export_rows(const struct tables_end *t, const struct manifest *m
     return err;
 }
 
-/* Of the dense part, as model/ has it, and the tables. The file of the dense part says it from here on. */
+/* The digest of the dense part, as model/ has it, and of the tables. It is also written into the dense part's file. */
 static enum err make_digest(const struct tables_end *t, const struct checkpoint_tables *tables,
                             char digest[65], struct errmsg *e)
 {

@@ -1,4 +1,4 @@
-/* A worker that dialed the chief. */
+/* A connection from a worker to the chief. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ static enum err worker_link_on_head(struct conn *c, void *owner, const struct fr
     return g->message ? ERR_OK : ERR_PROTO;
 }
 
-/* It would be taken. */
+/* The doctor's hello fits: this process would be accepted. */
 static void worker_link_doctor(struct worker_link *g)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
@@ -44,7 +44,7 @@ static void worker_link_doctor(struct worker_link *g)
     conn_finish(g->conn, ERR_CLOSED, "the doctor's visit is over");
 }
 
-/* It asks for files, as a ps that does not share our storage. */
+/* A reader requests files, like a ps that does not share our storage. */
 static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
@@ -75,7 +75,7 @@ void worker_links_tell_kept(struct host *h, const struct store_server_answer *a)
         conn_copy_out(g->conn, a->body, a->bytes);
 }
 
-/* One above the last cut; before the first generation, above that which it begins with. 0: there is none. */
+/* One above the last cut; before the first generation, one above the cut that it begins with. 0: none. */
 static uint64_t encoding_cut(const struct host *h)
 {
     uint64_t cut = chief_facts(h->chief).cut;
@@ -152,7 +152,7 @@ static void worker_link_on_close(struct conn *c, void *owner, enum err code, con
 {
     struct worker_link *g = owner;
     struct host *h = g->host;
-    bool pending = g->pending.of; /* of whom conn.c has told, now and then */
+    bool pending = g->pending.of; /* conn.c logs such connections itself, at intervals */
     if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
         log_warn("%s: closed: %s", conn_peer(c), why);
     LIST_REMOVE(h->worker_links, g);
@@ -188,7 +188,7 @@ void worker_link_accept(void *owner, int fd, const char *peer)
     if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &worker_link_ops, g)) {
         log_warn("%s: no memory for a connection", peer);
         if (!g)
-            close(fd); /* or conn_new has */
+            close(fd); /* otherwise conn_new has closed it */
         listen_release(&h->listener);
         mem_free(g);
         return;

@@ -1,10 +1,11 @@
 /* A worker's connection to the chief, whose address ps 0 has.
  *
- * Happy path: dial ps 0 -> the chief's address -> dial the chief -> hello -> letters both ways, until DONE.
- * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the chief refuses us, for our rows mean
- * something else (the process reads them anew by the cut that it names: cut_reader.h); the job has ended meanwhile (ps 0
- * says so, or the final manifest lies under DIR/checkpoints: 0); the chief's host is gone without a word (shards of a
- * later generation refuse us: ask ps 0 anew). */
+ * Happy path: connect to ps 0 -> the chief's address -> connect to the chief -> hello -> letters both ways, until
+ * DONE.
+ * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the chief refuses us, because
+ * our rows have another meaning (the process reads them again by the cut that the chief names: cut_reader.h); the
+ * job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief's host
+ * is gone without closing the connection (shards of a later generation refuse us: ask ps 0 again). */
 #include "worker/control/chief_link.h"
 
 #include <inttypes.h>
@@ -28,14 +29,14 @@ enum {
     SAY_WAIT_MS = 10000,
     ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
     GOING_ALONE_MS = 2000,
-    LATER_MS =
-        10000, /* for all shards to enter a generation that some are in, and the chief to welcome us */
+    /* time for all shards to enter a generation that some have entered, and for the chief to welcome us */
+    LATER_MS = 10000,
     LOOK_MS = 2000,
     LOOK_BOUND_S = 10, /* storage may hang */
     LOOK_STOP_MS = 2000,
 };
 
-enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: the final manifest is there */
+enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: 1 if the final manifest exists */
 
 static const char NOBODY_TRAINS_ON[] =
     "the job is done, and no chief has connected to continue training";
@@ -44,23 +45,23 @@ struct chief_link {
     struct control *control;
     struct dialer *ps, *chief;
     struct conn *conn; /* to ps 0 or to the chief */
-    bool to_chief;     /* which of the two */
-    bool welcomed;     /* the chief has had us once */
-    bool parked;       /* it has sent us away until every ps is reached */
+    bool to_chief;     /* conn is to the chief */
+    bool welcomed;     /* the chief has welcomed us at least once */
+    bool parked;       /* the chief has parked us until every ps is reached */
     bool up;           /* connected to the chief */
-    bool vitals;       /* the chief wants to hear how we are */
-    bool said_hello;   /* on this connection: nothing may go before it */
+    bool vitals;       /* the chief wants our VITALS */
+    bool said_hello;   /* on this connection: no other message may precede it */
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
-    char dialed[300]; /* the address that l->chief dials */
+    char dialed[300]; /* the address that l->chief connects to */
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t vitals_ms;
-    int64_t over_ms;     /* since then ps 0 says that the job is done; 0: it does not */
+    int64_t over_ms;     /* since when ps 0 reports that the job is done; 0: it does not */
     uint64_t generation; /* of the last welcome; 0: none */
-    uint64_t later;      /* the latest that a shard has said; 0: none */
+    uint64_t later;      /* the latest generation that a shard has reported; 0: none */
     int64_t later_ms;
     struct disk_thread disk;
-    bool hangs;            /* its look, at the end */
-    atomic_bool abandoned; /* the same: its answer is not wanted any more */
+    bool hangs;            /* its last search for the final manifest does not end */
+    atomic_bool abandoned; /* the same: the answer is no longer needed */
     bool looking, looked;  /* for the final manifest, since the connection was lost */
     int64_t looked_ms;
     ProtobufCMessage *message;
@@ -88,7 +89,7 @@ void chief_link_free(struct chief_link *l)
     mem_free(l);
 }
 
-/* The chief's dialer stays: a next one to the same address goes on with its tries. */
+/* The chief's dialer stays: a later one to the same address continues its attempts. */
 static void ask_ps(struct chief_link *l)
 {
     if (l->chief)
@@ -114,7 +115,7 @@ static void dial_chief(struct chief_link *l)
     if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l,
                  &e)) {
         log_warn("%s", e.text);
-        l->dialed_ms = clock_now_ms(); /* asked again in a while */
+        l->dialed_ms = clock_now_ms(); /* asked again after a while */
         return;
     }
     dial_start(l->chief);
@@ -131,7 +132,7 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return l->message ? ERR_OK : ERR_PROTO;
 }
 
-/* The job that was is done; the connection stays, for a chief that comes to train on. */
+/* The earlier job is done; the connection stays open, for a chief that continues it. */
 static void on_over(struct chief_link *l, const Gradwire__Over *m)
 {
     struct over over;
@@ -156,7 +157,8 @@ static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
     l->generation = msg_generation_get(m->generation).number;
 }
 
-/* The chief's rows mean something else than ours, and a cut says what: they are to be read anew, once for each digest. */
+/* The chief's rows have another meaning than ours, and a cut defines it: our rows are read again, once for each
+ * digest. */
 static void on_other_encoding(struct chief_link *l, const Gradwire__Refuse *m)
 {
     struct control *c = l->control;
@@ -221,7 +223,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     l->conn = NULL;
     if (!l->ps)
         return;                         /* the worker ends */
-    if (l->up && code != ERR_REFUSED) { /* else nothing was there to be lost */
+    if (l->up && code != ERR_REFUSED) { /* otherwise there was no connection to lose */
         l->lost_ms = clock_now_ms();
         l->looked = false;
         log_info("the connection to the chief is lost: %s", why);
@@ -271,14 +273,15 @@ static enum err chief_link_start(void *role, struct control *control, struct err
     return err;
 }
 
-/* With --when_done=wait this process rests at once. Without, it has waited as a ps does, for a chief that trains on. */
+/* With --when_done=wait this process idles immediately. Otherwise it has waited, like a ps, for a chief that
+ * continues. */
 static void leave_done(struct chief_link *l, const char *why)
 {
     l->control->nobody_came = !l->welcomed;
     control_stop_train(l->control, 0, "%s", l->control->config.waits ? "the job is done" : why);
 }
 
-/* A shard refuses us, for a generation that we have not heard of. */
+/* A shard refuses us for a generation that the chief has not announced to us. */
 static void on_later(struct chief_link *l, uint64_t generation)
 {
     if (generation <= l->later)
@@ -287,7 +290,8 @@ static void on_later(struct chief_link *l, uint64_t generation)
     l->later_ms = clock_now_ms();
 }
 
-/* The chief that made it has welcomed us, if it is the one at the other end; else that is gone, and TCP has not noticed. */
+/* If the chief at the other end had begun that generation, it would have welcomed us to it. So that chief is gone,
+ * and TCP has not noticed. */
 static void check_later(struct chief_link *l, int64_t now)
 {
     if (l->later <= l->generation || !l->later_ms || now - l->later_ms < LATER_MS)
@@ -315,7 +319,7 @@ static void look(void *arg)
     mem_free(k);
 }
 
-/* Did the job end while we were away? */
+/* Search for the final manifest: the job may have ended while we were away. */
 static void start_look(struct chief_link *l, int64_t now)
 {
     struct look *k = l->looking || now - l->looked_ms < LOOK_MS ? NULL : mem_zalloc(1, sizeof *k);
@@ -348,7 +352,7 @@ static void on_reached(struct chief_link *l)
     ask_ps(l);
 }
 
-/* A hello over a new connection asks the chief for a new incarnation. */
+/* A hello over a new connection requests a new incarnation from the chief. */
 static void on_turned_away(struct chief_link *l)
 {
     if (l->up && l->conn && !l->parked)
@@ -373,11 +377,11 @@ static void chief_link_on_letter(void *role, struct mail *m)
         dial_hello(l->chief, l->conn, m->data);
         return;
     }
-    if (l->said_hello) /* else it was meant for the connection before */
+    if (l->said_hello) /* otherwise it was meant for the earlier connection */
         msg_send(l->conn, (enum frame_type)m->number, m->data, NULL, 0);
 }
 
-/* ps 0 answers a worker when it knows the chief. */
+/* ps 0 answers a worker only when it knows the chief. */
 static const char *who_is_away(const struct chief_link *l)
 {
     if (l->parked)
@@ -385,7 +389,7 @@ static const char *who_is_away(const struct chief_link *l)
     return l->to_chief || l->conn ? "the chief" : "ps 0";
 }
 
-/* Why nobody answers: what a refusal said, or what dialing gave. */
+/* The reason why there is no connection: a refusal, or the failure of the connection. */
 static const char *why_away(const struct chief_link *l)
 {
     if (l->refusal[0] || l->conn)
@@ -412,7 +416,8 @@ static void give_up(struct chief_link *l, int64_t away_s)
                     : "");
 }
 
-/* The start is over before it has begun: one side does not take the other. Which of the two peers; NULL: it is not so. */
+/* The peer with which this process can never connect, because one side does not accept the other; NULL: there is
+ * none. */
 static const struct dialer *hopeless(const struct chief_link *l)
 {
     if (!l->control->config.handed || l->welcomed || l->conn)
@@ -453,7 +458,7 @@ static void chief_link_on_tick(void *role, int64_t now)
     const struct dialer *in_vain = hopeless(l);
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
-    /* A chief that trains on may have called us, and has not had the time to welcome us. */
+    /* A chief that continues the job may be about to welcome us. */
     if (l->welcomed || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
         start_look(l, now);
     if (l->over_ms && (l->control->config.waits || l->control->going ||
@@ -465,7 +470,7 @@ static void chief_link_on_tick(void *role, int64_t now)
     } else if (in_vain) {
         end_hopeless(l, in_vain);
     } else if (l->parked) {
-        return; /* training ends it, by timeouts.ps_rejoin_s */
+        return; /* the training thread ends it, by timeouts.ps_rejoin_s */
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {
@@ -506,7 +511,8 @@ static void chief_link_on_go(void *role, int64_t now)
 {
     (void)now;
     struct chief_link *l = role;
-    if (l->over_ms && !l->up) /* else training, which knows nothing of it, ends with 143 */
+    /* otherwise the training thread, which does not know of it, would end with 143 */
+    if (l->over_ms && !l->up)
         leave_done(l, NOBODY_TRAINS_ON);
     else
         control_to_train(l->control, TRAIN_GO, 0);

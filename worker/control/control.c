@@ -55,7 +55,7 @@ static void kept_free(void *data)
 void control_kept_to_train(struct control *c, const struct train_kept *kept)
 {
     struct train_kept *copy = mem_zalloc(1, sizeof *copy);
-    if (!copy) { /* what waits for it would wait for ever */
+    if (!copy) { /* the receiver would wait for it for ever */
         control_stop_train(c, 138, "no memory to report that a checkpoint is published");
         return;
     }
@@ -156,7 +156,7 @@ static void *run(void *arg)
     if (loop_run(&c->loop))
         control_stop_train(c, 138, "the control thread's event loop failed");
     control_http_close(c);
-    c->ended = true; /* no more decisions while last words leave */
+    c->ended = true; /* no more decisions while the last messages are sent */
     c->ops->stop(c->role);
     return NULL;
 }

@@ -11,8 +11,8 @@
 #include "worker/control/meter.h"
 #include "worker/control/job_page.h"
 
-/* It listens, and it needs nobody for that. A worker that is not the chief, and that was asked to stop, is dialed by nobody
- * any more; the chief is reached to its end. */
+/* The process is ready while it listens. A worker that is not the chief, and that is stopping, is contacted by no
+ * process any more; the chief is needed to its end. */
 static const char *on_not_ready(void *ctx)
 {
     const struct control *c = ctx;
@@ -71,7 +71,7 @@ json_t *control_http_status(const struct job *job, const struct cluster *cluster
                      json_text(waits_for), "draining", going);
 }
 
-/* How it ends; null: it has not. */
+/* null: the run has not ended. */
 static json_t *end_json(const struct control *c)
 {
     return c->ended

@@ -20,17 +20,17 @@ struct fetch {
     struct loop loop;
     struct loop_timer bound;
     struct dialer *ps, *dialer;    /* ps: NULL: ps 0 need not be asked */
-    char chief[300], refusal[300]; /* the last of ps 0; "": it has answered since */
-    bool job_over;                 /* ps 0 says so, and knows no chief */
+    char chief[300], refusal[300]; /* the last one of ps 0; "": it has answered since */
+    bool job_over;                 /* ps 0 reports that, and knows no chief */
     uint64_t cut;
     struct conn *conn;
     ProtobufCMessage *message;
     uint16_t type;
-    const char *file; /* that is being read; NULL: the hello is not answered */
-    uint8_t *data;    /* (total), and one more */
+    const char *file; /* the file that is being read; NULL: the hello is not answered yet */
+    uint8_t *data;    /* (total), and one byte more */
     uint64_t at, total;
-    uint64_t piece_bytes; /* of the frame that comes in */
-    bool whole;           /* there is the manifest */
+    uint64_t piece_bytes; /* of the frame that is being received */
+    bool whole;           /* the manifest has arrived */
     struct manifest m;
     bool over;
     enum err err;
@@ -65,7 +65,7 @@ static void begin_file(struct fetch *f, const char *file)
     ask(f);
 }
 
-/* ---- what comes ---- */
+/* ---- frames ---- */
 
 static enum err wrong_size(struct fetch *f, uint64_t total)
 {
@@ -75,7 +75,7 @@ static enum err wrong_size(struct fetch *f, uint64_t total)
                    f->file, f->cut, total);
 }
 
-/* The first piece is about to come: room for the file, of a size that it may have. */
+/* The first piece is about to arrive: allocate the file, after a check of its size. */
 static enum err make_room(struct fetch *f, uint64_t total)
 {
     bool fits = f->whole ? total == f->m.encoding.bytes : total <= MANIFEST_BYTES_MAX;
@@ -228,7 +228,7 @@ static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
     conn_close(f->conn, ERR_REFUSED, m->text);
 }
 
-/* The connection stays: ps 0 answers again when a chief comes, who may have been told to train on. */
+/* The connection stays open: ps 0 answers again when a chief comes, which may continue the job. */
 static void on_over(struct fetch *f, const Gradwire__Over *m)
 {
     struct over over;
@@ -243,7 +243,7 @@ static void on_over(struct fetch *f, const Gradwire__Over *m)
         end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
 }
 
-/* When this connection is closed the chief is dialed. */
+/* When this connection is closed, the chief is contacted. */
 static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
 {
     f->refusal[0] = 0;
@@ -272,7 +272,8 @@ static enum err on_frame(struct conn *c, void *owner)
     struct fetch *f = owner;
     ProtobufCMessage *m = f->message;
     f->message = NULL;
-    if (f->dialer && loop_timer_once(&f->bound, f->of->silent_ms)) /* else ps 0 has its bound */
+    /* otherwise the bound of ps 0 applies */
+    if (f->dialer && loop_timer_once(&f->bound, f->of->silent_ms))
         end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
     else if (f->type == FRAME_REFUSE)
         on_refuse(f, (const Gradwire__Refuse *)m);
@@ -296,7 +297,7 @@ static enum err goes_on(struct fetch *f, enum err code, const char *why)
         return err_set(f->e, ERR_CLOSED, "the connection to the chief is lost: %.300s", why);
     if (f->chief[0])
         return dial_chief(f);
-    dial_lost(f->ps, code, why); /* the last job's may be leaving */
+    dial_lost(f->ps, code, why); /* the last job's ps may be leaving */
     dial_start(f->ps);
     return ERR_OK;
 }
@@ -334,7 +335,7 @@ static const struct conn_ops ops = {.on_head = on_head,
                                     .on_close = on_close,
                                     .on_open = on_open};
 
-/* ---- the whole ---- */
+/* ---- the fetch ---- */
 
 static enum err begin(struct fetch *f)
 {
@@ -368,7 +369,7 @@ static void stop(struct fetch *f)
     dial_free(f->dialer);
     if (f->conn)
         conn_close(f->conn, ERR_CLOSED, "the answer is no longer needed");
-    loop_close(&f->loop); /* the connection ends here */
+    loop_close(&f->loop); /* closes the connection */
 }
 
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,

@@ -39,7 +39,7 @@ void history_drop(struct history *h, uint64_t step)
         h->seen = h->n ? (h->n - 1) * h->every + 1 : 0;
 }
 
-/* Point number `seen` is kept permanently if `every` divides it; the last one is kept in any case, until the next one. */
+/* Point number `seen` is kept permanently if `every` divides it; the newest point is kept until the next one comes. */
 void history_add(struct history *h, const struct history_point *p)
 {
     if (h->every == 0)

@@ -8,7 +8,7 @@
 
 struct http_thread {
     struct loop loop;
-    struct mailbox in; /* any letter ends it */
+    struct mailbox in; /* any letter stops the thread */
     struct http *http;
     pthread_t pthread;
 };

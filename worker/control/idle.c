@@ -22,7 +22,7 @@ struct idle {
     uint16_t type;
     struct idle_run *over;
     bool called;
-    char said[400]; /* why it is not taken: once for each new reason */
+    char said[400]; /* the last reason why ps 0 does not accept us; each new one is logged once */
 };
 
 enum process_state idle_state(const struct idle_end *end, int *exit_code)
@@ -104,13 +104,13 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     struct idle *i = owner;
     char text[400];
     (void)snprintf(text, sizeof text, "%s: %s", conn_peer(c), why);
-    if (code == ERR_TLS && i->ps) /* of which a ps says nothing but by hanging up */
+    if (code == ERR_TLS && i->ps) /* a ps reports this only by closing the connection */
         say(i, text);
     msg_free(i->message);
     i->message = NULL;
     i->conn = NULL;
     if (i->ps && loop_timer_once(&i->again, IDLE_ASK_MS))
-        dial_start(i->ps); /* it has bounds of its own */
+        dial_start(i->ps); /* it has its own intervals */
 }
 
 static void on_open(struct conn *c, void *owner)
@@ -151,7 +151,7 @@ static void stop(struct idle *i)
     i->ps = NULL;
     if (i->conn)
         conn_close(i->conn, ERR_CLOSED, "the answer is no longer needed");
-    loop_close(&i->loop); /* the connection ends here */
+    loop_close(&i->loop); /* closes the connection */
 }
 
 enum err idle_wait(const struct job *job, const struct cluster *cluster, struct idle_run *over,

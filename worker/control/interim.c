@@ -25,7 +25,7 @@ static json_t *on_status(void *ctx)
     return all;
 }
 
-/* It listens, and nobody has to be there for that: so it is always ready. */
+/* The process needs no peers at this stage, so it is always ready. */
 static const struct http_ops ops = {.metrics = on_metrics, .status = on_status};
 static const struct http_ops chief_ops = {
     .metrics = on_metrics, .status = on_status, .files = job_page};

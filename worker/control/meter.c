@@ -10,7 +10,7 @@ void meter_welcome(struct meter *m, uint64_t generation, uint64_t incarnation)
     SET(m->generation, generation);
     SET(m->incarnation, incarnation);
     SET(m->generations, GET(m->generations) + 1);
-    SET(m->shards, 0); /* there may be fewer */
+    SET(m->shards, 0); /* the new generation may have fewer */
 }
 
 void meter_task(struct meter *m, double examples)

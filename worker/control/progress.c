@@ -26,7 +26,8 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
                            .window_s = now_s};
 }
 
-/* Whole, as it is shorter than PIPE_BUF. A launcher that is gone reads nothing: later lines fail, too. */
+/* Each line is written as a whole, because it is shorter than PIPE_BUF. If the launcher is gone, later lines fail
+ * too. */
 static void PRINTF_LIKE(2, 3) write_line(int fd, const char *fmt, ...)
 {
     char line[PROGRESS_LINE_BYTES];
@@ -40,7 +41,7 @@ static void PRINTF_LIKE(2, 3) write_line(int fd, const char *fmt, ...)
     (void)written;
 }
 
-/* A JSON number, or null for what JSON does not have. */
+/* A JSON number, or null for values that JSON does not have. */
 static const char *number(double x, char out[32])
 {
     if (isfinite(x))
@@ -50,7 +51,7 @@ static const char *number(double x, char out[32])
     return out;
 }
 
-/* A loss for people, who are to see what JSON does not have. */
+/* A loss as text, with the values that JSON does not have. */
 static const char *shown(double x, char out[32])
 {
     if (isnan(x))
@@ -60,7 +61,8 @@ static const char *shown(double x, char out[32])
     return out;
 }
 
-/* One more key for a loss that is there and not finite: its own has null, as where there is none. */
+/* An additional key for a loss that exists but is not finite: the loss's own key is null then, as if there were
+ * none. */
 static const char *not_finite(char out[48], const char *key, bool there, double x)
 {
     char loss[32];
@@ -75,8 +77,8 @@ static double mean(double sum, double n)
     return n > 0 ? sum / n : NAN;
 }
 
-/* The mean of an epoch's first batches jumps: the curves begin where a twentieth of it is learned. The first epoch has no
- * curve before it, and begins immediately. */
+/* The mean of an epoch's first batches fluctuates, so curves begin after a twentieth of the epoch. The first epoch
+ * has no earlier curve, and begins immediately. */
 static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
 {
     return epoch > 1 && step < steps / 20;
@@ -127,7 +129,7 @@ void progress_step(struct progress *p, double examples, const struct sums *train
 
 enum { WORDS_BYTES = 48 * (METRICS_MAX + 1) };
 
-/* " loss L METRIC M" for people, with all metrics; "-" is a metric that is not defined. */
+/* " loss L METRIC M" with all metrics; "-" stands for a metric that is not defined. */
 static void words(char out[WORDS_BYTES], const struct job *job, double loss, const double *metric)
 {
     char text[32];
@@ -146,7 +148,7 @@ const char *progress_planted(const struct planted *planted, char out[64])
     return out;
 }
 
-/* {"name":..,"train":..,"eval":..},.. of all metrics. */
+/* {"name":...,"train":...,"eval":...},... of all metrics. */
 static void metrics_json(char *out, size_t room, const struct job *job, const double *trained,
                          const struct evaluation *eval)
 {
@@ -159,7 +161,7 @@ static void metrics_json(char *out, size_t room, const struct job *job, const do
                               number(trained[i], a), number(eval ? eval->metric[i] : NAN, b));
 }
 
-/* ,"best":{..} */
+/* ,"best":{...} */
 static void best_json(char *out, size_t room, const struct progress_best *best)
 {
     char value[32];
@@ -235,7 +237,7 @@ void progress_say(int fd, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') /* it is going to a terminal */
+        if ((unsigned char)*c < ' ') /* the text may reach a terminal */
             *c = ' ';
     json_t *said = json_text(text);
     char *quoted = json_dumps(said, JSON_ENCODE_ANY);

@@ -34,7 +34,7 @@ void session_free(struct session *s)
     mem_free(s);
 }
 
-/* ---- what others may know of it ---- */
+/* ---- state for the shell ---- */
 
 const struct session_terms *session_terms(const struct session *s)
 {
@@ -84,7 +84,7 @@ static uint64_t running_name(const struct session *s)
     return s->mode->leases ? s->lease.running : s->step;
 }
 
-/* While it runs: what comes of it is the chief's word. */
+/* While the task runs, the chief decides what follows. */
 static void say_rejected(struct session *s)
 {
     Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
@@ -124,7 +124,7 @@ static bool is_possible(const Gradwire__Welcome *m)
            codec_is_choice(s->push_codec) && codec_is_choice(s->reply_codec);
 }
 
-/* Plain values: what the message points to is its own. */
+/* Copies plain values only: the message owns what its pointers name. */
 static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan,
                        struct row_codecs codecs)
 {
@@ -176,7 +176,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
             !generation_equal(msg_generation_get(m->generation), s->terms.generation) ||
             m->incarnation != s->terms.incarnation;
     if (!*anew)
-        return ERR_OK; /* the chief's connection was lost for a while */
+        return ERR_OK; /* only the connection to the chief was lost for a while */
     struct plan plan = {0};
     enum err err = (m->plan->n_tables ? plan_init_tables : plan_init)(
         &plan, m->plan->elems, m->plan->threads, (uint32_t)m->plan->n_threads, e);
@@ -265,7 +265,7 @@ void session_hello_chief(const struct session *s, struct session_hello *room, Gr
     m->done = session_ranges_say(&room->done, s->lease.recent.range, m->n_done);
 }
 
-/* ---- links and replies ---- */
+/* ---- connections and replies ---- */
 
 void session_on_link_up(struct session *s, uint32_t shard)
 {
@@ -280,7 +280,7 @@ void session_on_link_down(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     bool whole = l->pull == PULL_WHOLE;
-    bool acked = session_acked(s, shard); /* else it is pushed again */
+    bool acked = session_acked(s, shard); /* otherwise the push is sent again */
     *l = (struct session_link){.pull = whole ? PULL_WHOLE : PULL_NONE,
                                .got_step = l->got_step,
                                .got_chunks = whole ? l->got_chunks : 0,
@@ -352,14 +352,14 @@ void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *
 
 void session_on_refuse(struct session *s, uint32_t shard)
 {
+    /* the chief's WELCOME of the new generation restarts everything */
     if (s->link[shard].pull == PULL_ASKED)
-        s->link[shard].pull = PULL_NONE; /* the chief's WELCOME of the new generation starts
-                                            everything anew */
+        s->link[shard].pull = PULL_NONE;
 }
 
 /* ---- work ---- */
 
-/* What does not need parameters: reports, and the newest parameters of all. */
+/* Send what needs no parameters: reports, and the pull of the final parameters. */
 static void say_what_is_due(struct session *s)
 {
     if (s->mode->leases)
@@ -383,7 +383,7 @@ static bool may_begin(const struct session *s)
     return s->phase == SESSION_READY && !leaves && (s->final == FINAL_NONE || !session_is_clean(s));
 }
 
-/* From here on all of it goes over the connections that are up. */
+/* From here on, the whole push goes over the connections that are up. */
 static void begin_task(struct session *s)
 {
     s->phase = SESSION_COMPUTING;
@@ -441,7 +441,7 @@ bool session_may_stream(const struct session *s, uint32_t shard)
 void session_computed(struct session *s)
 {
     if (s->phase != SESSION_COMPUTING)
-        return; /* a new generation came in between */
+        return; /* a new generation has begun in between */
     session_check(s);
     if (s->mode->learned && s->at_hand == TASK_COMPUTE) {
         s->mode->learned(s);
@@ -498,7 +498,7 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
                                        "rows",
                                        "",
                                        "replies"};
-    const char *of = what[s->phase]; /* "": it has all that it needs, until it pushes */
+    const char *of = what[s->phase]; /* "": it has all that it needs until it pushes */
     for (uint32_t i = 0; i < s->terms.plan.shards && s->phase >= SESSION_ENTERING; i++) {
         const struct session_link *l = &s->link[i];
         if ((*of && l->pull != PULL_WHOLE) || l->state == LINK_DOWN) {

@@ -1,4 +1,5 @@
-/* The session in async: a batch by its id, and the newest parameters of every shard in answer to its push. */
+/* The session in async: a batch is a task, named by its id; its push is answered with the newest parameters of every
+ * shard. */
 #include <assert.h>
 
 #include "worker/core/session_inner.h"
@@ -23,7 +24,7 @@ static bool answers(const struct session *s, const Gradwire__Reply *m)
     return m->name == (m->remainder ? s->remainders : s->lease.running);
 }
 
-/* Shards need not agree: each has its own order of pushes. */
+/* Shards may name different steps, because each applies pushes in its own order. */
 static void pulled(struct session *s)
 {
     s->step = exchange_steps(s).least;

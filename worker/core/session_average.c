@@ -1,9 +1,10 @@
-/* The chief's pull of the moving averages of the weights (use_ema), between two tasks: for what is evaluated and exported.
+/* The chief's pull of the moving averages of the weights (use_ema), between two tasks, for evaluation and export.
  *
- * Happy path: READY with parameters of `step` -> a pull of its averages to every shard -> all are here -> READY again.
- * Failure modes: a link breaks (asked again when it is up), something else is to be done in between, as a redo or a new
- * deal (given up: whoever wants them asks again), in sync a shard that is beyond `step` and has them no more (the
- * parameters are pulled again, of the step that it has then). */
+ * Happy path: READY with parameters of `step` -> a pull of its averages to every shard -> all have arrived -> READY
+ * again.
+ * Failure modes: a connection breaks (asked again when it is up), other work comes in between, such as a redo or a
+ * new deal (given up: the caller asks again), in sync a shard is beyond `step` and no longer has them (the
+ * parameters are pulled again, of the shards' present step). */
 #include "worker/core/session_inner.h"
 
 static void ask(struct session *s, uint32_t shard)
@@ -12,7 +13,7 @@ static void ask(struct session *s, uint32_t shard)
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
     l->averages = 0;
     if (l->state == LINK_DOWN)
-        return; /* when it is up */
+        return; /* asked when it is up */
     m.generation = &s->generation;
     m.averages = true;
     m.any = !s->terms.sync;

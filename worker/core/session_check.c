@@ -1,4 +1,4 @@
-/* Invariants of a session between two events. Nothing here depends on a peer's messages. */
+/* The invariants of a session between two events. None of them depends on a peer's messages. */
 #include <assert.h>
 
 #include "worker/core/session_inner.h"

@@ -1,8 +1,8 @@
-/* Whole parameters by step, and a push that is answered with the next ones: what sync, async and geo share.
+/* Whole parameters by step, and a push that is answered with the next ones: shared by sync, async and geo.
  *
  * Happy path: a pull to every shard -> whole parameters from each -> ... -> a push -> whole parameters from each.
- * Failure modes: a link breaks (asked, or pushed, again when it is up); another question while the answers to the former
- * one are on their way (asked when those are here). */
+ * Failure modes: a connection breaks (the pull or push is sent again when it is up); a new pull while answers to the
+ * earlier one are pending (sent when those have arrived). */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -15,7 +15,7 @@ static void pull_from(struct session *s, uint32_t shard)
     l->holds = l->made = false;
     l->got_chunks = 0;
     if (l->state == LINK_DOWN)
-        return; /* asked when it is up */
+        return; /* sent when it is up */
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
     m.generation = &s->generation;
     m.any = s->pull.any;
@@ -32,7 +32,7 @@ void exchange_pull(struct session *s, bool any, uint64_t step)
     s->pull.again = false;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
         if (s->link[i].pull == PULL_ASKED)
-            s->pull.again = true; /* its answer is to the former question */
+            s->pull.again = true; /* its pending answer belongs to the earlier pull */
         else
             pull_from(s, i);
     }
@@ -77,7 +77,7 @@ void exchange_check(const struct session *s)
 void exchange_pushed(struct session *s)
 {
     if (session_all_whole(s))
-        s->mode->answered(s); /* the last replies came while the last chunks left */
+        s->mode->answered(s); /* the last replies arrived while the last chunks were sent */
 }
 
 void exchange_link_up(struct session *s, uint32_t shard)
@@ -98,8 +98,8 @@ enum err exchange_reply_fits(const struct session *s, uint32_t shard, const Grad
     const struct session_link *l = &s->link[shard];
     if (s->phase == SESSION_PULLING)
         *wanted = m->pulled && l->pull == PULL_ASKED;
-    else if (session_running(s) && l->pull != PULL_WHOLE) /* while computing too: chunks come back
-                                                             as soon as they are made */
+    /* while computing too: chunks come back as soon as they are made */
+    else if (session_running(s) && l->pull != PULL_WHOLE)
         *wanted = s->mode->answers(s, m);
     if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
         return err_set(e, ERR_STATE,

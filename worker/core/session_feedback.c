@@ -1,15 +1,15 @@
-/* The session with error feedback (docs/explanation/semantics.md, "Top-k"): what a codec withheld goes out before a cut, before this
- * worker leaves, and at the end.
+/* The session with error feedback (docs/explanation/semantics.md, "Top-k"): what a codec withheld is sent before a
+ * cut, before this worker leaves, and at the end.
  *
- * Happy path (sync): HOLD -> each further step is pushed whole, which takes along what was withheld -> as soon as
- * nothing is: HELD; the others' steps are made all the while -> RESUME.
- * Happy path (async): HOLD -> the running batch is over -> a push of what is withheld alone, named by a number of this
- * incarnation -> HELD. The same when the chief says that no lease is left.
- * Failure modes: a push that is not taken (what it carried is withheld again, and goes with the next one), a worker
+ * Happy path (sync): HOLD -> each further step is pushed whole, with what was withheld -> HELD as soon as nothing is
+ * withheld; the other workers' steps continue meanwhile -> RESUME.
+ * Happy path (async): HOLD -> the running batch is over -> a push of what is withheld alone, named by a number of
+ * this incarnation -> HELD. The same happens when the chief says that no lease is left.
+ * Failure modes: a push that is not taken (what it carried is withheld again, and sent with the next one), a worker
  * without leaves (it keeps what it has; a restore loses that), a new generation (all of it is dropped). */
 #include "worker/core/session_inner.h"
 
-/* In sync only a step's own leaves can take it along. */
+/* In sync, withheld parts are sent only with a step's own leaves. */
 static bool may_push(const struct session *s)
 {
     return !s->terms.sync || (session_leaves(s) > 0 && !session_is_at_end(s));
@@ -37,7 +37,7 @@ void feedback_say_held(struct session *s)
 bool feedback_whole(const struct session *s)
 {
     const Gradwire__Settings *settings = &s->terms.settings;
-    uint64_t made = s->step + 1; /* when it is done */
+    uint64_t made = s->step + 1; /* after this step */
     return s->hold != HOLD_NONE || session_is_going(s) || made == s->sync.total ||
            (settings->flush_epochs && made % settings->batches_per_epoch == 0);
 }

@@ -1,17 +1,19 @@
 /* The session in local SGD (docs/explanation/semantics.md, "Geo").
  *
- * Happy path: a lease -> pull -> compute a batch, the optimizer runs here -> after training.geo_every batches a round:
- * a part of what the parameters have moved goes to every shard, their newest come back and take the place of ours ->
- * compute ... Before a hold, when asked to stop, and when no lease is left a round is due, too.
- * Paddle's rule keeps what a round leaves, and pushes a part of it with the next one, and all before a hold ("whole").
- * Failure modes: a connection breaks (the round is pushed again, it is added once), a new generation (what was not
- * pushed is lost; its batches are dealt again). */
+ * Happy path: a lease -> pull -> compute a batch, and the optimizer runs here -> after training.geo_every batches a
+ * round: a part of the parameters' moves goes to every shard, and their newest parameters replace the local ones ->
+ * compute ... A round is also due before a hold, after SIGTERM, and when no lease is left.
+ * Paddle's rule keeps the moves that a round leaves. It pushes a part of them with the next round, and all of them
+ * before a hold ("whole").
+ * Failure modes: a connection breaks (the round is pushed again, and is added only once), a new generation (moves
+ * that were not pushed are lost; their batches are dealt again). */
 #include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
 
-enum { EPOCHS_MAX = 4 }; /* that a round may touch: a shard keeps the sums of the last few */
+/* the most epochs that a round may cover: a shard keeps the sums of the last few */
+enum { EPOCHS_MAX = 4 };
 
 static void begin(struct session *s)
 {
@@ -44,7 +46,7 @@ static bool is_clean(const struct session *s)
     return s->geo.left == GEO_CLEAN;
 }
 
-/* Of an epoch that is not in the round yet? */
+/* True if the next batch must not join the round. */
 static bool full(const struct session *s)
 {
     const struct session_ranges *of = &s->lease.pending;
@@ -61,8 +63,8 @@ static bool keeps_rest(const struct session *s)
     return s->terms.settings.geo_merge == GRADWIRE__GEO_MERGE__PADDLE;
 }
 
-/* The mean of the workers' moves times 1.5: what each adds to it is smaller than a step of sync, whose gradient of all
- * workers has less noise for Adam to divide by. Measured in docs/explanation/semantics.md, "Geo". */
+/* 1.5 times the mean of the workers' moves. A worker's share of it is smaller than a step of sync, whose gradient
+ * over all workers has less noise for Adam to divide by. Measured in docs/explanation/semantics.md, "Geo". */
 static float part_of(uint32_t members)
 {
     float part = 1.5f / (float)members;
@@ -83,7 +85,7 @@ static struct session_task task(struct session *s)
     return (struct session_task){.kind = TASK_PUSH, .name = s->geo.round, .part = part};
 }
 
-/* A batch is computed and its update made. */
+/* A batch is computed, and its update is made. */
 static void learned(struct session *s)
 {
     session_ranges_add(&s->lease.pending, s->lease.running, 1);
@@ -111,7 +113,7 @@ static void remember(struct session *s, struct session_range r)
     session_ranges_add(to, r.first, r.count);
 }
 
-/* The round is added on every shard, and the newest parameters are here. */
+/* The round is added on every shard, and the newest parameters have arrived. */
 static void answered(struct session *s)
 {
     struct geo_state *g = &s->geo;

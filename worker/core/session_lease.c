@@ -1,8 +1,8 @@
-/* Batches that are leased by id: what the modes share that have no common step.
+/* Batches that are leased by id: shared by the modes without common steps.
  *
  * Happy path: few ids are left -> LEASE_ASK, with the ids that are done -> LEASE -> each id is a task ...
- * In a hold: the running batch is over -> HELD -> perhaps a lease of ids to be redone, HELD again -> RESUME.
- * Failure modes: a report that is lost with the connection to the chief (asked again; the hello lists what is held). */
+ * In a hold: the running batch is over -> HELD -> possibly a lease of ids to recompute, then HELD again -> RESUME.
+ * Failure modes: a report is lost with the connection to the chief (asked again; the hello lists the leased ids). */
 #include <assert.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static uint64_t ranges_take(struct session_ranges *r)
 
 /* ---- to the chief ---- */
 
-/* The chief takes a job for learned when all batches are reported: the last one waits for what it withheld. */
+/* Do not report the last batch while parts of it are withheld: the chief ends the job when all batches are reported. */
 static bool keep_last(struct session *s, struct session_range *kept)
 {
     struct session_ranges *done = &s->lease.done;
@@ -55,7 +55,7 @@ void lease_report(struct session *s)
     if (!l->asked && !holds && !session_is_going(s) && s->final == FINAL_NONE &&
         session_ranges_count(&l->list) <= LOW)
         report_done(s, WANT);
-    /* Finished ids must not wait for the next lease, which may not come. */
+    /* Report finished ids now: there may be no further lease to report them with. */
     if (l->done.n && l->list.n == 0 && !session_running(s) && !holds && session_is_clean(s))
         report_done(s, 0);
 }
@@ -89,7 +89,7 @@ void lease_on_lease(struct session *s, const Gradwire__Lease *m)
     struct lease_state *l = &s->lease;
     l->none_left = m->n_ranges == 0 && !m->redo;
     if (l->none_left)
-        return; /* the chief answers when it has some */
+        return; /* the chief sends a lease when it has one */
     if (!m->redo)
         l->asked = false;
     struct session_ranges former = l->list;

@@ -1,15 +1,18 @@
-/* Rows of tables in a session: asked for with the push of the task before, or, if the guess was wrong, before the task.
+/* Rows of tables in a session. They are requested with the push of the task before or, if the guess was wrong,
+ * before the task.
  *
- * Happy path: while a task is computed, session_guess names the next one -> its rows are asked for behind the push -> the
- * replies, and the rows -> the task begins. One exchange a step. In ssp the ask names the clock of the pull behind it.
- * Failure modes: the task is another one than was guessed (asked again: one more exchange), a connection breaks (asked
- * again when it is up), sync: the step is gone (the newest parameters are pulled, and the task is taken again). */
+ * Happy path: while a task is computed, session_guess predicts the next one -> its rows are requested after the push
+ * -> the replies, and the rows -> the task begins. One exchange a step. In ssp the request names the clock of the
+ * pull that follows it.
+ * Failure modes: the task is another one than was guessed (requested again: one more exchange), a connection breaks
+ * (requested again when it is up), sync: the step is gone (the newest parameters are pulled, and a new task is
+ * taken). */
 #include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void ask(struct session *s, enum session_ask which, bool any, uint64_t step)
 {
@@ -46,8 +49,8 @@ static void note_asked(struct session_link *l, uint64_t number)
     l->asked[1] = number;
 }
 
-/* A read at a clock is to have this worker's own batch: the ask goes out behind its push, which this connection gets when
- * it is computed. */
+/* A read at a clock must contain this worker's own batch, so the request is sent after the push, which this
+ * connection gets when the batch is computed. */
 static bool is_behind_push(const struct session *s, uint32_t shard,
                            const struct session_rows_ask *a)
 {
@@ -126,7 +129,7 @@ bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__R
     return false;
 }
 
-/* The step of the ask is not to be had any more: others made it, and the next one, without this worker. */
+/* The step of the request is gone: the other workers made it and the next one without this worker. */
 static void step_is_gone(struct session *s)
 {
     s->rows.ask[ASK_TASK].there = false;
@@ -169,7 +172,7 @@ struct session_task rows_task(struct session *s)
         t.kind = TASK_NONE;
         return t;
     }
-    s->rows.ask[ASK_TASK].there = false; /* they are this task's alone */
+    s->rows.ask[ASK_TASK].there = false; /* the rows belong to this task alone */
     s->rows.own = s->rows.ask[ASK_TASK].number;
     return t;
 }

@@ -1,12 +1,13 @@
 /* The session in bounded staleness (docs/explanation/semantics.md, "Bounded staleness").
  *
- * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
- * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the
- * same connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
- * The pull tells the shard how far I am, and is answered when the bound allows. The rows of the next batch are asked for at
- * the same clock, ahead of the pull, and wait for the same; if the guess was wrong, when every shard has answered the pull.
- * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
- * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
+ * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of
+ * them becomes mine: a pull at that clock from every shard -> compute -> push (answered without parameters),
+ * followed on the same connection by a pull at the next clock -> compute ... -> no lease left: a tick that says
+ * idle, instead of the pull. The pull tells the shard my clock, and is answered when the bound allows. The rows of
+ * the next batch are requested at the same clock before the pull, and wait for the same bound; if the guess was
+ * wrong, they are requested when every shard has answered the pull.
+ * Failure modes: a connection breaks (the hello has the clock that this shard knows of me; what it has not
+ * acknowledged is pushed again); ids to recompute while all are held (outside the clocks: all other workers wait). */
 #include <assert.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static void begin(struct session *s)
     s->ssp = (struct ssp_state){.entry = 0};
 }
 
-/* ---- what goes out ---- */
+/* ---- messages ---- */
 
 static void send_tick(struct session *s, uint32_t shard, bool enter)
 {
@@ -44,7 +45,7 @@ static void send_pull(struct session *s, uint32_t shard)
     s->io->to_shard(s->ctx, shard, FRAME_PULL, &m.base);
 }
 
-/* Ask every shard for its parameters; answers to what was asked before are of no use any more. */
+/* Ask every shard for its parameters; answers to earlier pulls are ignored from now on. */
 static void ask(struct session *s, bool bounded, uint64_t clock)
 {
     s->ssp.pull.number++;
@@ -65,7 +66,8 @@ static void pull(struct session *s, bool bounded)
 
 static void enter(struct session *s)
 {
-    s->rows.ask[ASK_TASK].there = false; /* it waits for a clock that I need not come to */
+    /* it waits for a clock that this worker may never reach */
+    s->rows.ask[ASK_TASK].there = false;
     s->phase = SESSION_ENTERING;
     s->ssp.entry++;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
@@ -112,7 +114,7 @@ static void wake(struct session *s)
 static void redo(struct session *s)
 {
     if (session_running(s))
-        return; /* when the batch in the works is done */
+        return; /* done when the running batch is over */
     s->ssp.outside = true;
     pull(s, false);
 }
@@ -160,7 +162,7 @@ static void batch_done(struct session *s)
 static void pushed(struct session *s)
 {
     if (s->ssp.outside) {
-        /* nobody hears of a clock */
+        /* outside the clocks: no tick */
     } else if (s->lease.list.n > 0 && !session_is_going(s)) {
         ask(s, true, s->ssp.clock + 1);
     } else {
@@ -187,7 +189,7 @@ static void entered_all(struct session *s)
     pull(s, true);
 }
 
-/* ---- links ---- */
+/* ---- connections ---- */
 
 static void link_up(struct session *s, uint32_t shard)
 {
@@ -213,7 +215,7 @@ static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
     if (s->phase == SESSION_ENTERING)
         return;
     bool leaves = s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
-    bool ahead = leaves && !s->ssp.outside; /* of what the shard may have heard */
+    bool ahead = leaves && !s->ssp.outside; /* may be ahead of what the shard knows */
     bool acked = session_acked(s, shard);
     m->entry = s->ssp.entry;
     m->clock = s->ssp.clock + (ahead && acked);
@@ -222,7 +224,7 @@ static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
 
 /* ---- replies ---- */
 
-/* A shard's answer to ENTER: its least clock. */
+/* True for a shard's answer to `enter`, which has its least clock. */
 static bool says_clock(const Gradwire__Reply *m)
 {
     return m->chunks == 0 && m->parts == 0 && !m->pulled;
@@ -282,7 +284,7 @@ static void on_lease(struct session *s, const Gradwire__Lease *m)
         session_wake(s);
 }
 
-/* Only where the pull follows. */
+/* Only if a pull will follow. */
 static bool guess(const struct session *s, struct session_task *next)
 {
     return !s->ssp.outside && s->ssp.live && s->lease.redo_left == 0 && !session_is_going(s) &&

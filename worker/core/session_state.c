@@ -1,5 +1,4 @@
-/* Questions that all parts of a session ask of its state, and messages that several of them send. It calls none of the
- * other files. */
+/* Queries about a session's state, and messages, that its other files share. It calls none of them. */
 #include "common/rows/key.h"
 #include "worker/core/session_inner.h"
 
@@ -35,7 +34,7 @@ void session_push_again(struct session *s, uint32_t shard)
 
 /* ---- replies ---- */
 
-/* A reply without chunks that is about rows. */
+/* A reply about rows, without chunks. */
 static bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m)
 {
     return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));

@@ -1,9 +1,10 @@
-/* The session in sync: each step is computed by all workers, of which each has leaves by the deal.
+/* The session in sync: all workers compute each step, and the deal gives each its leaves.
  *
- * Happy path: a deal -> pull -> parameters of step k from every shard -> compute my leaves -> push -> replies of k + 1
- * from every shard -> compute ...
- * Failure modes: shards that name different steps (the smallest is pulled; with backup workers the largest), a step that
- * others made without me (pull), leaves of the running step that become mine (its parameters are pulled again). */
+ * Happy path: a deal -> pull -> parameters of step k from every shard -> compute my leaves -> push -> replies of k +
+ * 1 from every shard -> compute ...
+ * Failure modes: shards that name different steps (the smallest is pulled; with backup workers the largest), a step
+ * that other workers made without me (pull), leaves of the running step that become mine (its parameters are pulled
+ * again). */
 #include <assert.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
             s->phase = SESSION_IDLE;
         return;
     }
-    /* Leaves of the running step have become mine: its parameters may be overwritten in part. */
+    /* Leaves of the running step have become mine. Its parameters may be partly overwritten, so pull them again. */
     if (s->phase == SESSION_PUSHED && todo(s))
         exchange_pull(s, false, s->step);
     session_wake(s);
@@ -76,8 +77,8 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
 
 /* ---- which step ---- */
 
-/* The parameters of `step` are here. Where dropped microbatches are trained again the lead has said with them what the
- * step is made of; how many there are in all is not known before the first one behind the last epoch. */
+/* The parameters of `step` have arrived. If dropped microbatches are trained again, the lead shard has sent with
+ * them what the step consists of; the number of steps is known only at the first one after the last epoch. */
 static void arrive(struct session *s, uint64_t step)
 {
     struct sync_state *y = &s->sync;
@@ -92,10 +93,10 @@ static void arrive(struct session *s, uint64_t step)
         y->total = step;
 }
 
-/* Every shard has answered. All must name one step; where they differ the SMALLEST is pulled: it is still kept wherever
- * it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/explanation/semantics.md). With backup
- * workers all shards make the step that one of them has made, without me: the LARGEST is pulled, again and again while
- * steps go by. */
+/* Every shard has answered. All must name one step. If they differ, the SMALLEST is pulled: every shard still has
+ * it, because no worker can have pushed a later one, and its missing leaf may be mine
+ * (docs/explanation/semantics.md). With backup workers, all shards make the step that one of them has made, without
+ * me: the LARGEST is pulled, repeatedly while steps go by. */
 static void pulled(struct session *s)
 {
     struct exchange_steps got = exchange_steps(s);
@@ -105,7 +106,8 @@ static void pulled(struct session *s)
     } else if (s->terms.backups) {
         exchange_pull_others(s, got.most);
     } else if (!s->pull.any && s->pull.step == got.least) {
-        exchange_pull_newest(s); /* it was asked for, and is gone: so all have made the next one */
+        /* it was pulled, and is gone: so all shards have made the next one */
+        exchange_pull_newest(s);
     } else {
         exchange_pull_others(s, got.least);
     }
@@ -119,7 +121,7 @@ static void answered(struct session *s)
         return;
     }
     if (!s->terms.backups && (got.least != got.most || got.least != s->step + 1)) {
-        exchange_pull_newest(s); /* others went on without me */
+        exchange_pull_newest(s); /* the other workers went on without me */
         return;
     }
     arrive(s, got.least);
@@ -153,7 +155,7 @@ static void take_sums(struct sync_state *y, const Gradwire__Reply *m)
         y->sums.metric[i] = m->sums->metric[i];
 }
 
-/* Work that does not fit is ignored, as if it had not come: then nothing is computed. */
+/* A message that does not fit is ignored: then nothing is computed. */
 static void take_work(struct session *s, const Gradwire__Reply *m)
 {
     struct sync_state *y = &s->sync;
@@ -183,7 +185,7 @@ static void take(struct session *s, struct session_link *l, const Gradwire__Repl
     take_work(s, m);
     if (l->got_step == m->step)
         return;
-    l->got_chunks = 0; /* runs of two steps: only the later one counts */
+    l->got_chunks = 0; /* ranges of two steps: only the later one counts */
     l->made = false;
 }
 
@@ -193,7 +195,7 @@ static bool take_made(struct session *s, struct session_made *made)
     bool seen = y->sums_step != UINT64_MAX && y->sums_step != y->told_step;
     if (!seen && (!s->terms.backups || s->phase != SESSION_READY || s->step == 0))
         return false;
-    made->id = seen ? y->sums_step : s->step - 1; /* the others made it without me */
+    made->id = seen ? y->sums_step : s->step - 1; /* the other workers made it without me */
     if (!seen)
         return true;
     made->sums = y->sums;
@@ -211,7 +213,7 @@ static struct session_task task(struct session *s)
         return t;
     if (s->terms.settings.redo) {
         if (!y->knows)
-            return t; /* a lead that does not say it: nothing is computed */
+            return t; /* the lead shard does not report it: nothing is computed */
         t.work = &y->here;
         t.batch = y->here.batch;
     }
@@ -237,8 +239,8 @@ static struct session_task task(struct session *s)
     return t;
 }
 
-/* Is the next step made of the batch behind this one's? Where dropped microbatches are trained again an epoch's last batch
- * may have extra steps behind it, of leaves that are not known before its parameters are there. */
+/* True if the next step is the batch that follows this one's. If dropped microbatches are trained again, extra steps
+ * may follow an epoch's last batch; their leaves are known only when their parameters arrive. */
 static bool goes_on(const struct session *s)
 {
     const struct sync_state *y = &s->sync;
@@ -246,7 +248,7 @@ static bool goes_on(const struct session *s)
            (y->knows && s->step + 1 - y->here.begin < s->terms.settings.batches_per_epoch);
 }
 
-/* The next step, of the same leaves. */
+/* Predict the next step, with the same leaves. */
 static bool guess(const struct session *s, struct session_task *next)
 {
     const struct sync_state *y = &s->sync;

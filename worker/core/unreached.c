@@ -60,7 +60,7 @@ bool unreached_is_news(struct unreached *u, const struct plan *plan, int64_t now
     return news;
 }
 
-/* Each shard has answered since we were parked, be it that it turned us away. */
+/* True if each shard has answered since we were parked, even with a refusal. */
 static bool all_answer(const struct unreached *u, int64_t now_ms, int64_t answers_ms)
 {
     for (uint32_t i = 0; i < u->shards; i++) {

@@ -16,7 +16,7 @@
 #include "worker/core/patience.h"
 #include "worker/core/unreached.h"
 
-/* Pushed, and not answered yet. */
+/* The push that is not answered yet. */
 enum exchange { EXCHANGE_NONE, EXCHANGE_TASK, EXCHANGE_ROUND };
 
 struct driver {
@@ -27,28 +27,28 @@ struct driver {
     struct driver_result *result;
     struct loop loop;
     struct mailbox in;
-    struct loop_timer tick; /* wakes the wait, so that it can say what it waits for */
+    struct loop_timer tick; /* wakes the loop, so that a wait can be logged */
     struct session *session;
     const struct session_terms *terms; /* the session's */
     struct links *links;
     struct unreached unreached;
-    bool turned_away;    /* by a shard, and the chief has not welcomed us since */
+    bool turned_away;    /* by a shard; the chief has not welcomed us since */
     struct local *local; /* geo; else NULL */
     struct meter meter;
 
     uint64_t task_name;
-    bool held;                  /* nothing of the running task leaves before it is computed */
+    bool held; /* no part of the running task is sent before all of it is computed */
     struct gradient_node *node; /* of the last task */
     uint32_t nodes;
-    struct sums sums; /* the same */
+    struct sums sums; /* of the last task */
     enum exchange exchange;
 
     bool stopped, accounted;
-    double first_s; /* when the first task began; 0: none has */
+    double first_s; /* when the first task began; 0: none yet */
     double paused_s;
-    double began_s, computed_s, pushed_s; /* the running exchange: its task's begin, when its
-                                             gradient was there, and was handed over */
-    struct patience patience;             /* since the last exchange was over */
+    /* of the running exchange: when its task began, when the gradient was computed, when it was handed over */
+    double began_s, computed_s, pushed_s;
+    struct patience patience; /* since the end of the last exchange */
 };
 
 /* ---- session_io ---- */
@@ -117,7 +117,8 @@ static void on_refused(void *ctx, int exit_code, const char *text)
     driver_stop(ctx, exit_code, text);
 }
 
-/* Others have our work. Is that for a moment in which the chief did not hear of us, or has another process our place? */
+/* Other processes have our work: either the chief did not hear of us for a moment, or another process has our
+ * number. The chief decides which. */
 static void on_turned_away(void *ctx, uint32_t shard, const char *text)
 {
     struct driver *d = ctx;
@@ -144,7 +145,7 @@ void driver_paused(struct driver *d, double seconds)
     d->paused_s += seconds;
 }
 
-/* The seconds that neither computing nor evaluating took were spent waiting. */
+/* All time that is neither computing nor evaluating counts as waiting. */
 static void close_account(struct driver *d)
 {
     struct worker_account *a = &d->result->account;
@@ -156,10 +157,10 @@ static void close_account(struct driver *d)
 
 void driver_finish(struct driver *d)
 {
-    /* with backup workers this one may be slow, and see some steps only */
+    /* with backup workers this one may be slow, and see only some of the steps */
     bool all_seen = d->terms->sync && !d->terms->backups;
     close_account(d);
-    if (!all_seen && d->first_s > 0) /* others may have learned longer than this one */
+    if (!all_seen && d->first_s > 0) /* other workers may have trained longer than this one */
         d->result->train_s = driver_trained_s(d, clock_now_s());
 }
 
@@ -298,8 +299,8 @@ static void on_letter(void *arg, struct mail *m)
 
 /* ---- a task ---- */
 
-/* Async with clipping or the NaN guard: nothing of a batch leaves before all of it is known. A straggler sends when it
- * has slept. With tables the block leaves with the rows, in one write. */
+/* Async with clipping or the NaN guard: no part of a batch is sent before all of it is known. A straggler sends
+ * after its sleep. With tables the block is sent with the rows, in one write. */
 static bool holds_back(const struct driver *d)
 {
     const Gradwire__Settings *s = &d->terms->settings;
@@ -326,7 +327,7 @@ void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint
         links_range(d->links, n, from, to);
 }
 
-/* Async: false if this batch must not leave at all; the chief then ends the job, or starts a new generation. */
+/* Async: false if this batch must not be sent at all; the chief then ends the job, or starts a new generation. */
 static bool guard(struct driver *d, struct gradient_node *n)
 {
     const Gradwire__Settings *s = &d->terms->settings;
@@ -342,14 +343,15 @@ static bool guard(struct driver *d, struct gradient_node *n)
     }
     if (skips) {
         guard_empty(&g, n);
-        d->sums = (struct sums){0}; /* nothing was learned: it is in no curve, nor in the rate */
+        /* nothing was learned, so it counts neither in a curve nor in the rate */
+        d->sums = (struct sums){0};
     }
     n->clipped = guard_clip(&g, n);
     return true;
 }
 
-/* nan_guard: check. The loss travels anyway, so to look at it costs nothing; whose fault it is, is looked for when it is
- * not finite. False: nothing more of the task leaves, and the chief ends the job. */
+/* nan_guard: check. The loss is computed anyway, so checking it costs nothing; its cause is searched only if it is
+ * not finite. False: nothing more of the task is sent, and the chief ends the job. */
 static bool check_loss(struct driver *d)
 {
     const struct guard g = {d->config.layout, &d->terms->plan, 0};
@@ -379,7 +381,7 @@ static bool let_out(struct driver *d, const struct driver_ask *next)
     return true;
 }
 
-/* Everything that leaves now has left, or stands in a queue. */
+/* All that can be sent now is sent, or queued. */
 static void handed_over(struct driver *d, enum exchange exchange)
 {
     session_computed(d->session);
@@ -421,7 +423,8 @@ void driver_ask(struct driver *d, const struct session_task *task, struct row_va
 enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e)
 {
     struct generation begun = d->terms->generation;
-    const uint64_t incarnation = d->terms->incarnation; /* another one has forgotten the question */
+    /* a new incarnation has no memory of the request */
+    const uint64_t incarnation = d->terms->incarnation;
     enum err err = ERR_OK;
     session_ask_look(d->session);
     links_ask(d->links, ASK_LOOK, v);
@@ -436,7 +439,7 @@ enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e)
     return err;
 }
 
-/* Geo: what the parameters have moved goes to all shards; async: what was withheld. */
+/* Geo: push the parameters' moves to all shards; async: push what was withheld. */
 static void push_round(struct driver *d, const struct session_task *task)
 {
     links_before_write(d->links);
@@ -480,14 +483,14 @@ static void count_exchange(struct driver *d, double now_s)
         meter_push_codec(&d->meter, i, links_codec(d->links, i));
 }
 
-/* The replies are here, or a new generation has made them needless. */
+/* The replies have arrived, or a new generation has made them unnecessary. */
 static void end_exchange(struct driver *d)
 {
     enum exchange over = d->exchange;
     if (over == EXCHANGE_NONE || session_exchanges(d->session))
         return;
     d->exchange = EXCHANGE_NONE;
-    if (over == EXCHANGE_ROUND || !d->local) /* geo: most tasks are followed by none */
+    if (over == EXCHANGE_ROUND || !d->local) /* geo: most tasks have no exchange */
         count_exchange(d, clock_now_s());
     if (over == EXCHANGE_ROUND)
         return;
@@ -508,7 +511,7 @@ static void say_unreached(struct driver *d, const struct unreached_seen *seen)
     control_send(d->control, FRAME_UNREACHED, &m.base);
 }
 
-/* The chief ends the job by itself, where its own worker does not reach a ps. */
+/* If the chief's own worker cannot reach a ps, the chief itself ends the job. */
 static void give_up(struct driver *d, const struct unreached_seen *seen)
 {
     char text[160];
@@ -519,8 +522,8 @@ static void give_up(struct driver *d, const struct unreached_seen *seen)
     driver_stop(d, 138, text);
 }
 
-/* The chief hears of a ps that is not reached, and may give the work to others. Parked, this worker comes again when it
- * reaches all. */
+/* Report a ps that cannot be reached to the chief, which may give the work to others. A parked worker returns when
+ * it reaches all. */
 static void look_at_links(struct driver *d, int64_t now)
 {
     struct unreached_seen seen;
@@ -586,7 +589,7 @@ bool driver_next(struct driver *d, struct session_task *task)
         else
             wait_for_news(d);
     }
-    if (!d->accounted) /* asked to stop in the middle of it */
+    if (!d->accounted) /* stopped by a signal during the run */
         close_account(d);
     return false;
 }

@@ -22,13 +22,14 @@ struct link {
     struct dialer *dialer;
     struct conn *conn; /* NULL: not connected */
     uint16_t type;
-    ProtobufCMessage *message; /* the frame in the works */
+    ProtobufCMessage *message; /* of the frame that is being received */
     bool wanted;
     uint64_t first_elem;
-    uint8_t *encoded; /* the body of a reply that is no floats, or of rows, while it comes in */
+    /* the body of a reply that is not raw floats, or of rows, while it is being received */
+    uint8_t *encoded;
     uint64_t encoded_room, body_bytes;
-    enum session_ask which;                  /* rows that come in: which ask they answer */
-    struct row_room rows, ask[SESSION_ASKS]; /* bodies that go out */
+    enum session_ask which;                  /* the request that the incoming rows answer */
+    struct row_room rows, ask[SESSION_ASKS]; /* bodies that are being sent */
 };
 
 struct links {
@@ -38,11 +39,12 @@ struct links {
     struct link *link;
     uint64_t name;                /* of the running task */
     uint64_t out_bytes, in_bytes; /* of connections that are closed */
-    uint8_t *scratch;             /* where bodies go that nobody wants */
+    uint8_t *scratch;             /* receives bodies that are not wanted */
     struct push_codec *codec;
-    struct gradient_node remainder;         /* async: of a push of what top-k withheld */
-    struct coder *coder;                    /* of replies */
-    struct row_values *asked[SESSION_ASKS]; /* where answers go; NULL: nowhere */
+    struct gradient_node remainder; /* async: the node of a push of what top-k withheld */
+    struct coder *coder;            /* of replies */
+    /* the destination of answers; NULL: they are dropped */
+    struct row_values *asked[SESSION_ASKS];
     struct codec_cost reply_cost;
 };
 
@@ -94,7 +96,7 @@ void links_free(struct links *l)
     mem_free(l);
 }
 
-/* ---- frames that come in ---- */
+/* ---- received frames ---- */
 
 static bool is_encoded(const struct link *k)
 {
@@ -103,7 +105,7 @@ static bool is_encoded(const struct link *k)
     return k->wanted && ((const Gradwire__Reply *)k->message)->codec != GRADWIRE__CODEC__RAW;
 }
 
-/* Room for a body that is checked against its codec's bound. */
+/* Make room for a body whose size was checked against its codec's bound. */
 static enum err encoded_room(struct link *k, uint64_t bytes)
 {
     k->body_bytes = bytes;
@@ -120,7 +122,7 @@ static struct bucket_range buckets_of(const struct links *l, uint32_t shard)
     return bucket_shard(shard, l->terms->plan.shards);
 }
 
-/* An evaluation's come as they are. */
+/* Rows for an evaluation are never encoded. */
 static const enum row_codec *reply_codecs(const struct links *l, enum session_ask which)
 {
     static const enum row_codec plain[ROW_TABLES_MAX];
@@ -199,7 +201,7 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
     session_on_refuse(config->session, k->shard);
 }
 
-/* What is not raw becomes parameters; raw ones came where they belong. */
+/* Decode a body that is not raw; raw ones were received into the flat block. */
 static enum err store_reply(struct link *k, const Gradwire__Reply *m)
 {
     struct links *l = k->links;
@@ -223,12 +225,12 @@ static enum err store_rows(struct link *k)
     enum session_ask which;
     if (!k->wanted ||
         !session_rows_fit(l->config.session, k->shard, (const Gradwire__Rows *)k->message, &which))
-        return ERR_OK; /* something else was asked for while they came in */
+        return ERR_OK; /* another request replaced this one while they were received */
     return row_frames_rows(l->asked[k->which], reply_codecs(l, k->which), buckets_of(l, k->shard),
                            l->terms->settings.seed, k->encoded, k->body_bytes);
 }
 
-/* Put a body that came to where it belongs. */
+/* Store a body that was received. */
 static enum err store(struct link *k)
 {
     if (k->type == FRAME_REPLY)
@@ -258,7 +260,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (k->type == FRAME_HELLO_REPLY)
         session_on_link_up(k->links->config.session, k->shard);
     else if (k->type == FRAME_CHALLENGE)
-        ; /* for a token that this process does not hold: the refusal says so */
+        ; /* for a token that this process does not have: the refusal that follows says so */
     else if (k->type == FRAME_REFUSE)
         on_refuse(k, (const Gradwire__Refuse *)m);
     else if (k->type == FRAME_ROWS)
@@ -269,7 +271,7 @@ static enum err on_frame(struct conn *c, void *owner)
     return ERR_OK;
 }
 
-/* The connection is about to go: keep what went over it. */
+/* The connection is about to be closed: keep its byte counts. */
 static void count_bytes(struct link *k)
 {
     const struct conn_stats *stats = conn_stats(k->conn);
@@ -332,7 +334,7 @@ static enum err ignore_head(struct conn *c, void *owner, const struct frame *f, 
 
 static const struct conn_ops closing_ops = {.on_head = ignore_head};
 
-/* Close a connection that belongs to a former generation: nobody hears of it any more. */
+/* Close a connection of an earlier generation; its events are ignored from now on. */
 static void detach(struct link *k, const char *why)
 {
     count_bytes(k);
@@ -377,9 +379,9 @@ enum err links_restart(struct links *l, struct errmsg *e)
     return ERR_OK;
 }
 
-/* ---- what goes out ---- */
+/* ---- messages ---- */
 
-/* What a round says beside the numbers: its batches, and to the lead their sums. */
+/* A round's head also names its batches and, for the lead shard, their sums. */
 struct round_head {
     struct session_ranges_said ids;
     Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
@@ -452,12 +454,13 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
 }
 
-/* Chunks [first, end) of the shard are final: send them in runs. */
+/* Chunks [first, end) of the shard are final: send them in ranges. */
 static void send_chunks(struct links *l, struct link *k, const struct gradient_node *n,
                         uint32_t first, uint32_t end)
 {
     uint32_t run = l->terms->plan.run_chunks;
-    bool several = end - first > run; /* one frame leaves from the stack: a cork would queue it */
+    /* a single frame is sent from the stack: a cork would queue it */
+    bool several = end - first > run;
     if (several)
         conn_cork(k->conn);
     while (end > first) {
@@ -486,8 +489,8 @@ void links_end(struct links *l)
         push_codec_sent(l->codec, i, l->link[i].conn);
 }
 
-/* Where the part of a shard that is not yet sent ends, if elements from `at` on were handed over: a run is sent when
- * it is full, or when the shard's part is over. */
+/* The end of the shard's part that is not sent yet, if elements from `at` on were handed over: a range is sent when
+ * it is full, or when the shard's part is complete. */
 static uint32_t sent_until(const struct plan *plan, const struct plan_shard *p, uint64_t at)
 {
     uint32_t end = p->first_chunk + p->chunks;
@@ -550,7 +553,7 @@ static void send_parts(struct links *l, struct link *k, const struct gradient_no
     msg_send(k->conn, FRAME_ROWS_PUSH, &m.base, body, bytes);
 }
 
-/* All parts of one node, in frames of about 256 KiB; returns where the next node's begin. */
+/* Send all parts of one node, in frames of about 256 KiB; returns where the next node's parts begin. */
 static uint8_t *send_node(struct links *l, struct link *k, const struct gradient_node *n,
                           uint8_t *out)
 {
@@ -569,7 +572,7 @@ static uint8_t *send_node(struct links *l, struct link *k, const struct gradient
     return out;
 }
 
-/* A shard refuses more than `most` bytes, however often they come: then the run ends, and says so. */
+/* A shard refuses more than `most` bytes at every attempt, so the run ends with an error. */
 static bool is_taken(struct links *l, uint32_t shard, const char *what, uint64_t bytes,
                      uint64_t most)
 {
@@ -629,7 +632,7 @@ static void send_ask(struct links *l, struct link *k, enum session_ask which)
     if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m) ||
         !may_ask(l, k->shard, which, v))
         return;
-    if (!conn_idle(k->conn)) /* an earlier ask may still stand in this room */
+    if (!conn_idle(k->conn)) /* an earlier request may still be in this room */
         conn_copy_out(k->conn, k->ask[which].data, k->ask[which].room);
     size_t bytes = row_frames_ask_bytes(v, range, keys);
     if (row_room_reserve(&k->ask[which], bytes)) {

@@ -61,7 +61,7 @@ static void add_sums(struct local *l, const struct gradient_node *n, uint64_t ep
         if (l->epoch[i].epoch == epoch)
             to = &l->epoch[i];
     if (!to && l->epochs == LOCAL_EPOCHS)
-        return; /* cannot be: the session ends a round sooner */
+        return; /* cannot happen: the session ends a round sooner */
     if (!to) {
         to = &l->epoch[l->epochs++];
         *to = (struct epoch_sums){.epoch = epoch};
@@ -73,7 +73,7 @@ static void add_sums(struct local *l, const struct gradient_node *n, uint64_t ep
         to->metric[i] += n->sums.metric[i];
 }
 
-/* r = m r + (1 - m) s, s the mean over examples, and the same of what is added since the last round. */
+/* r = m r + (1 - m) s, with s the mean over examples; the same for what is added since the last round. */
 static void average(float *r, float *added, const float *s, float inv_n, float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -107,7 +107,7 @@ void local_step(struct local *l, float *w, const struct gradient_node *n, uint64
     add_sums(l, n, epoch);
     if (n->examples == 0)
         return;
-    /* the slots' age and the schedule's are two: the rate is worked out here, and stands */
+    /* The slots' age and the schedule's step differ, so the rate is computed here and passed as a constant. */
     struct optimizer o = l->optimizer;
     o.learning_rate = (float)optimizer_rate(&l->optimizer, id + 1);
     o.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT};
@@ -140,7 +140,7 @@ void local_round(struct local *l, const float *w, float part)
     }
 }
 
-/* A worker's own moving averages are for evaluation only: no gradient depends on them. */
+/* A worker's own moving averages are only for evaluation: no gradient depends on them. */
 static void take_statistics(struct local *l, float *w)
 {
     for (uint32_t i = 0; i < l->layout->tensors; i++) {

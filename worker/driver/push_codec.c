@@ -13,12 +13,12 @@
 #include "common/base/rng.h"
 #include "worker/driver/residual.h"
 
-enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
+enum { ERROR_SAMPLE = 64 }; /* the error is measured for one range in this many */
 
-/* How one shard's pushes travel. */
+/* The codec of one shard's pushes. */
 struct push_link {
     enum codec codec; /* of the running task */
-    bool tries;       /* others on a sample of it */
+    bool tries;       /* other codecs are tried on a sample of the task */
     struct codec_choice choice;
     struct codec_link link;
 };
@@ -30,7 +30,7 @@ struct push_codec {
     enum codec configured;
     struct push_link *link; /* by shard */
     struct coder *coder;
-    /* Of each node: the bytes of a run stand where its elements would. */
+    /* For each node: the bytes of a range are at the position of its elements. */
     float *encoded[GRADIENT_NODES_MAX];
     struct push_task task;
     struct residual *residual; /* top-k; else NULL */
@@ -142,7 +142,7 @@ static enum err say_not_finite(const struct push_codec *p, enum codec codec, con
         t->name, codec_str(codec));
 }
 
-/* How much is lost. */
+/* Add up the encoding error. */
 static void count_error(struct push_codec *p, const float *x, const float *back, uint64_t elems)
 {
     for (uint64_t i = 0; i < elems; i++) {
@@ -167,7 +167,7 @@ static uint64_t push_key(const struct push_codec *p, const struct gradient_node 
                    (uint64_t)n->node.level << 32 | n->node.index);
 }
 
-/* Sync: the shard's guard is to see it, and decides for all shards. */
+/* Sync: the shards' guard must see this gradient, and decides for all of them. */
 static bool guarded(const struct push_codec *p)
 {
     return p->terms->sync && nan_guard_refuses(p->terms->settings.nan_guard);
@@ -175,7 +175,7 @@ static bool guarded(const struct push_codec *p)
 
 /* ---- with error feedback ---- */
 
-/* Encode what stands in push->left to push->body, and leave there what is not sent. */
+/* Encode push->left to push->body, and leave in it what is not sent. */
 static enum err withhold(struct push_codec *p, struct residual_push *push, double weight,
                          uint64_t key, uint32_t first, uint32_t chunks, struct residual_run *run)
 {
@@ -243,7 +243,7 @@ static enum err feedback_run(struct push_codec *p, const struct gradient_node *n
     enum err err = push->run[first].made ? ERR_OK : make_run(p, push, n, first, chunks, e);
     if (err)
         return err;
-    assert(push->run[first].chunks == chunks); /* runs are counted from a shard's end, always */
+    assert(push->run[first].chunks == chunks); /* ranges are always counted from a shard's end */
     *body = (struct push_body){push->run[first].codec,
                                push->body + plan_chunk_elem(p->shape.plan, first),
                                push->run[first].bytes, push->number};
@@ -262,7 +262,7 @@ static bool is_taken(const Gradwire__Reply *m, uint64_t number, uint32_t chunk)
     return false;
 }
 
-/* Does this reply say what became of that push? In sync: the step is over, whatever was asked. */
+/* True if this reply has the outcome of that push. In sync: the step is over, whatever was asked. */
 static bool tells_of(const struct push_codec *p, const Gradwire__Reply *m,
                      const struct residual_name *name)
 {
@@ -294,7 +294,7 @@ const struct residual *push_codec_residual(const struct push_codec *p)
     return p->residual;
 }
 
-/* ---- without ---- */
+/* ---- without error feedback ---- */
 
 static bool try_codec(struct push_codec *p, struct push_link *l, enum codec codec, uint32_t first,
                       uint32_t chunks, const float *x)
@@ -314,7 +314,7 @@ static bool try_codec(struct push_codec *p, struct push_link *l, enum codec code
     return true;
 }
 
-/* What other codecs would make of the beginning of a task's first run. */
+/* Measure other codecs on the beginning of a task's first range. */
 static void try_codecs(struct push_codec *p, struct push_link *l, uint32_t first, uint32_t chunks,
                        const float *x)
 {
@@ -361,7 +361,7 @@ enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradi
         return say_not_finite(p, made_by, x, at, elems, e);
     if (err == ERR_NOMEM)
         return err_set(e, err, "no memory to encode a gradient");
-    if (!err) { /* else it is smaller as it is, or goes to the guard */
+    if (!err) { /* otherwise raw is smaller, or the guard must see it */
         *body = (struct push_body){.codec = made_by, .data = out, .bytes = made};
         if (p->runs++ % ERROR_SAMPLE == 0)
             measure_error(p, made_by, first, chunks, x, out, made);

@@ -75,7 +75,7 @@ static bool same(const struct residual_name *a, const struct residual_name *b)
            a->node.index == b->node.index;
 }
 
-/* One that is settled and of another task: its memory is free. */
+/* True for a push that is settled and belongs to another task: its memory can be reused. */
 static bool is_over(const struct residual_push *p, const struct residual_name *running)
 {
     return p->open == 0 &&
@@ -117,7 +117,7 @@ static struct span span_of(const struct residual *r, uint32_t chunk)
                          (size_t)plan_run_elems(r->plan, chunk, 1)};
 }
 
-/* e gets what is left, or comes back. */
+/* Add what is left, or what comes back, to e. */
 static void keep(struct residual *r, uint32_t chunk, const float *x, double weight)
 {
     struct span s = span_of(r, chunk);
@@ -172,7 +172,8 @@ void residual_sent(struct residual *r, struct residual_push *push, uint32_t firs
         float *left = push->left + s.at;
         for (size_t i = 0; i < s.elems; i++) {
             float d = left[i] - sent[i];
-            left[i] = isfinite(d) ? d : 0.0f; /* a statistic travels as it is, whatever it is */
+            /* a statistic is sent unchanged, whatever its value */
+            left[i] = isfinite(d) ? d : 0.0f;
         }
         push->weight[c] = weight;
         sent += s.elems;

@@ -22,7 +22,7 @@ void row_room_close(struct row_room *r)
     *r = (struct row_room){0};
 }
 
-/* The keys [first, end) of a list that lie in a range. */
+/* The keys [first, end) of a list that are in a range. */
 struct span {
     size_t first, end;
 };
@@ -37,7 +37,7 @@ static struct span values_span(const struct row_values *v, uint32_t list, struct
     return span_of(v->list[list].mixed, v->list[list].keys, range);
 }
 
-/* ---- asks ---- */
+/* ---- requests ---- */
 
 size_t row_frames_ask_bytes(const struct row_values *v, struct bucket_range range, uint32_t *keys)
 {
@@ -78,7 +78,8 @@ static size_t keys_in(struct span span)
     return span.end - span.first;
 }
 
-/* Bytes of the marks, which show the keys of a list that a part has: bits over the requested keys, or the keys themselves. */
+/* Bytes of the marks that tell which keys of a list a part has: bits over the requested keys, or the keys
+ * themselves. */
 static size_t marks_bytes(const struct row_sums *s, const struct row_values *asked, uint32_t list,
                           struct bucket_range part)
 {
@@ -128,7 +129,7 @@ static uint8_t *put_zeros_up_to(uint8_t *begin, uint8_t *out)
     return out + gap;
 }
 
-/* bits = which of the keys that were asked for the sums have. */
+/* bits = which of the requested keys the sums have. */
 static void put_bits(uint64_t *bits, const uint64_t *asked, size_t of, const uint64_t *mixed,
                      size_t keys)
 {
@@ -211,13 +212,13 @@ size_t row_frames_rows_most(const struct row_values *v, const enum row_codec *co
     return bytes;
 }
 
-/* The rest of a body. */
+/* The unread rest of a body. */
 struct rest {
     const uint8_t *at;
     size_t bytes;
 };
 
-/* An empty body has no address. */
+/* at may be NULL: an empty body has no address. */
 static bool take(struct rest *r, size_t bytes, const uint8_t **at)
 {
     *at = r->at;

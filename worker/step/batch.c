@@ -22,7 +22,7 @@ void batch_close(struct batch *b)
     row_values_close(&b->rows);
 }
 
-/* An empty leaf of an extra step has no memory of the loader. */
+/* An empty leaf of an extra step has no memory from the loader. */
 static enum err take_leaf(struct batch *b, struct loader *l, const struct session_task *task,
                           uint32_t leaf, struct errmsg *e)
 {
@@ -61,7 +61,7 @@ enum err batch_take(struct batch *b, struct loader *l, const struct session_task
         return err;
     }
     b->task = *task;
-    b->task.work = NULL; /* it is the session's, and the next task's soon */
+    b->task.work = NULL; /* the session owns it, and reuses it for the next task */
     b->there = true;
     return ERR_OK;
 }

@@ -12,8 +12,9 @@
 struct piece {
     struct tree_node node;
     uint32_t thread;
-    float *block[TREE_LEVELS_MAX + 1]; /* the fold's stack; block[0] ends as the piece's sum */
-    struct row_sums *rows[TREE_LEVELS_MAX + 1]; /* tables: the same of rows */
+    /* stack of partial sums; block[0] becomes the piece's sum */
+    float *block[TREE_LEVELS_MAX + 1];
+    struct row_sums *rows[TREE_LEVELS_MAX + 1]; /* tables: the same for rows */
     _Atomic uint64_t ready_from;                /* elements from here on are final */
 };
 
@@ -23,9 +24,9 @@ struct worker_thread {
     struct model_run *run;
     struct piece *piece;
     uint32_t leaf;          /* within the piece */
-    uint64_t reported_from; /* of this leaf */
+    uint64_t reported_from; /* elements of this leaf that are reported */
     uint32_t index;
-    struct row_values rows; /* tables: of this leaf */
+    struct row_values rows; /* tables: the rows of this leaf */
     struct row_sums spare;
 };
 
@@ -36,27 +37,27 @@ struct gradient {
     uint64_t seed, elems;
     struct worker_thread *thread;
 
-    size_t blocks, used; /* of the task */
+    size_t blocks, used; /* blocks in use by the task */
     float **block;
     const struct row_layout *layout; /* NULL: no tables */
-    size_t sums, sums_used;          /* of the task */
+    size_t sums, sums_used;          /* sums in use by the task */
     struct row_sums **row_sums;
 
     /* the task */
     uint64_t batch;
-    const struct epochs_work *work; /* NULL: its leaves belong to `batch` */
+    const struct epochs_work *work; /* NULL: its leaves are those of `batch` */
     const float *w;
-    const struct batch *held; /* tables: its microbatches; NULL: the loader has them */
+    const struct batch *held; /* tables: its microbatches; NULL: they come from the loader */
     uint32_t pieces, nodes;
     struct piece piece[GRADIENT_NODES_MAX * 4];
     struct gradient_node node[GRADIENT_NODES_MAX];
     struct sums leaf_sums[TREE_LEAVES_MAX];
     gradient_range *ready;
     void *ctx;
-    atomic_int failed; /* enum err of the thread that failed first */
+    atomic_int failed; /* enum err of the first failure */
 
-    pthread_mutex_t lock; /* for `why`, and waiting */
-    struct errmsg why;    /* of what failed first; "": failure() has the words */
+    pthread_mutex_t lock; /* for `why`, and for waiting */
+    struct errmsg why;    /* text of the first failure; "": failure() makes it */
     pthread_cond_t progress;
 };
 
@@ -167,7 +168,7 @@ static enum err add_piece(struct gradient *g, struct tree_node node, uint32_t th
     return ERR_OK;
 }
 
-/* Cut one run of leaves into nodes that travel, and into pieces for the threads. */
+/* Divide one range of leaves into nodes to send, and into pieces for the threads. */
 static enum err add_run(struct gradient *g, uint32_t first, uint32_t count)
 {
     struct tree_node node[2 * TREE_LEVELS_MAX];
@@ -193,14 +194,14 @@ static enum err add_run(struct gradient *g, uint32_t first, uint32_t count)
 
 /* ---- a thread's part ---- */
 
-/* How many sums of the piece's stack the running leaf completes. */
+/* The number of sums on the piece's stack that the running leaf completes. */
 static uint32_t folds_of(const struct worker_thread *t)
 {
     uint32_t folds = (uint32_t)__builtin_ctz(~t->leaf);
     return folds > t->piece->node.level ? t->piece->node.level : folds;
 }
 
-/* The leaf's elements [from, to) are final: fold them into what is left of them in the piece. */
+/* The leaf's elements [from, to) are final: add them to the partial sums of the piece. */
 static void fold(struct worker_thread *t, uint64_t from, uint64_t to)
 {
     uint32_t height = (uint32_t)__builtin_popcount(t->leaf), folds = folds_of(t);
@@ -210,7 +211,7 @@ static void fold(struct worker_thread *t, uint64_t from, uint64_t to)
     }
 }
 
-/* *left = *left + right, by way of a spare one. */
+/* *left = *left + right, using a spare one. */
 static enum err add_rows(struct row_sums *left, const struct row_sums *right,
                          struct row_sums *spare)
 {
@@ -223,7 +224,7 @@ static enum err add_rows(struct row_sums *left, const struct row_sums *right,
     return ERR_OK;
 }
 
-/* The same of the leaf's rows. Errors: ERR_NOMEM. */
+/* The same for the leaf's rows. Errors: ERR_NOMEM. */
 static enum err fold_rows(struct worker_thread *t)
 {
     uint32_t height = (uint32_t)__builtin_popcount(t->leaf), folds = folds_of(t);
@@ -238,7 +239,7 @@ static void stream(struct gradient *g);
 static void on_ready(void *ctx, uint64_t first, uint64_t n)
 {
     struct worker_thread *t = ctx;
-    (void)n; /* ranges come from the end, so what lies between two of them is a gap of zeros */
+    (void)n; /* ranges come from the end, so a space between two of them is a gap of zeros */
     if (first >= t->reported_from)
         return;
     fold(t, first, t->reported_from);
@@ -257,7 +258,7 @@ static void on_ready(void *ctx, uint64_t first, uint64_t n)
     }
 }
 
-/* The leaf's rows, from those of its task, and room for their gradients. Errors: ERR_NOMEM. */
+/* Get the leaf's rows from those of its task, and room for their gradients. Errors: ERR_NOMEM. */
 static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
                           struct leaf_rows *rows)
 {
@@ -305,7 +306,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     if (!err && g->held)
         err = fold_rows(t);
     if (!err)
-        on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */
+        on_ready(t, 0, t->reported_from); /* an empty microbatch reports no range */
     if (there && !g->held)
         loader_release(g->loader, &batch);
     return err;
@@ -337,7 +338,7 @@ static void compute_share(void *ctx, uint32_t thread)
     }
 }
 
-/* ---- joining what the threads have made ---- */
+/* ---- joining the threads' pieces ---- */
 
 static struct piece *piece_at(struct gradient *g, struct tree_node n)
 {
@@ -358,7 +359,7 @@ static float *join(struct gradient *g, struct tree_node n, uint64_t from, uint64
     return left;
 }
 
-/* Rows are joined when all of the task is computed. Errors: ERR_NOMEM. */
+/* Rows are joined when the whole task is computed. Errors: ERR_NOMEM. */
 static enum err join_rows(struct gradient *g, struct tree_node n, struct row_sums **out)
 {
     struct piece *p = piece_at(g, n);
@@ -445,7 +446,7 @@ static bool others_work(const struct gradient *g)
     return false;
 }
 
-/* The failure, in words. */
+/* The first failure, as text. */
 static enum err failure(const struct gradient *g, struct errmsg *e)
 {
     enum err err = (enum err)atomic_load(&g->failed);

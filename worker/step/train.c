@@ -18,15 +18,15 @@ struct train {
     struct loader *loader;
     uint64_t task_name;
     bool tables;
-    struct batch batch[2]; /* tables: the present task, and the next one */
-    struct {               /* the loader's expectation */
+    struct batch batch[2]; /* tables: the running task's, and the next one's */
+    struct {               /* the last prediction for the loader */
         struct generation generation;
         uint64_t batch, end;
         uint32_t first, leaves;
     } want;
 };
 
-/* ---- THE step ---- */
+/* ---- a step ---- */
 
 static void want_rows(struct train *t, const struct session_task *task)
 {
@@ -35,7 +35,7 @@ static void want_rows(struct train *t, const struct session_task *task)
     for (uint32_t i = 0; i < task->runs; i++)
         leaves = task->first[i] + task->count[i] - first;
     if (task->work && task->work->redo)
-        return; /* gathered as they are asked for; what is expected is the next epoch */
+        return; /* gathered on request; the prediction is the next epoch */
     if (!generation_equal(terms->generation, t->want.generation) || task->batch != t->want.batch ||
         task->end != t->want.end || first != t->want.first || leaves != t->want.leaves)
         loader_want(t->loader, task->batch, task->end, first, leaves);
@@ -55,7 +55,7 @@ static void push_range(void *ctx, struct gradient_node *n, uint64_t from, uint64
     driver_range(t->is.driver, n, from, to);
 }
 
-/* The straggler's sleep: nothing else happens on this thread, as if it computed. */
+/* A straggler's sleep: this thread does nothing else, as if it computed. */
 static void straggle(struct train *t, double took_s)
 {
     double s = fault_sleep_s(&t->config.fault, took_s);
@@ -69,7 +69,7 @@ static void stop(struct train *t, enum err err, const struct errmsg *e)
     driver_stop(t->is.driver, err_exit_code(err), e->text);
 }
 
-/* Tables: the guess was wrong, or there was none: ask for the rows of this task, which is handed out again with them. */
+/* Tables: the guess was wrong, or there was none: request the rows of this task, which is returned again with them. */
 static void ask_rows(struct train *t, const struct session_task *task)
 {
     struct errmsg e = {""};
@@ -88,7 +88,7 @@ static struct batch *batch_of(struct train *t, const struct session_task *task)
     return &t->batch[batch_is(&t->batch[0], task) ? 0 : 1];
 }
 
-/* Tables: what is to be asked for with the push of the running task. False: nothing. */
+/* Tables: the rows to request with the push of the running task. False: none. */
 static bool guess(struct train *t, const struct batch *now, struct driver_ask *next, enum err *err,
                   struct errmsg *e)
 {
@@ -100,7 +100,7 @@ static bool guess(struct train *t, const struct batch *now, struct driver_ask *n
     return *err == ERR_OK;
 }
 
-/* Batch -> forward and backward, which push what is final -> push the rest. */
+/* Compute the batch, pushing ranges as they become final, then push the rest. */
 static void step(struct train *t, const struct session_task *task)
 {
     struct errmsg e = {""};
@@ -130,7 +130,7 @@ void train_run(struct train *t, struct control *control, const struct driver_chi
 {
     struct session_task task;
     driver_start(t->is.driver, control, chief, ctx, result);
-    while (driver_next(t->is.driver, &task)) /* wait, and pull */
+    while (driver_next(t->is.driver, &task)) /* waits, and pulls */
         task.kind == TASK_ROWS ? ask_rows(t, &task) : step(t, &task);
 }
 
@@ -150,7 +150,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     bool averages = job->optimizer.use_ema && c->cluster->is_chief;
     uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
     uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
-    /* tables: those of two tasks are held */
+    /* tables: the microbatches of two tasks are held */
     uint32_t depth = (layout->rows ? 5 : 3) * job->training.microbatches;
     is->w = mem_floats(layout->elems);
     t->tables = layout->rows != NULL;
@@ -201,7 +201,7 @@ void train_free(struct train *t)
 {
     if (!t)
         return;
-    driver_free(t->is.driver); /* bytes that it has not sent yet are in the gradient's blocks */
+    driver_free(t->is.driver); /* first: its unsent parts are in the gradient's blocks */
     gradient_free(t->is.gradient);
     for (int i = 0; t->loader && i < 2; i++)
         batch_release(&t->batch[i], t->loader);

@@ -1,15 +1,17 @@
-/* Backup workers, sync: whose leaves a step is made of is decided here, once for all shards.
+/* Backup workers, sync: decides whose leaves a step consists of, once for all shards.
  *
- * Happy path: every shard reports which nodes of the running step are whole on it -> the leaves that are so on every
- * shard -> as soon as these have all that was dealt to so many workers, the set is closed -> the decision to every ps.
- * Failure modes: fewer workers than that are left (all that are dealt count), a worker that is lost (its leaves are
- * dealt again after worker_rejoin_s, and the new deal counts), nodes of a former deal (below), a ps's connection that
- * was lost, or another chief: as in commit.c.
+ * Happy path: every shard reports which nodes of the running step are whole on it -> the leaves that are whole on
+ * every shard -> when these contain all that was dealt to the wanted number of workers, the set is closed -> the
+ * decision goes to every ps.
+ * Failure modes: fewer workers are left (then all that have leaves count), a worker is lost (its leaves are dealt
+ * again after worker_rejoin_s, and the new deal counts), nodes of an earlier deal (below), a ps's connection is
+ * lost, or another chief takes over: as in commit.c.
  *
  * Extra steps (sync.dropped: redo) wait for all leaves, so that nothing is dropped twice.
  *
- * The first step of an epoch is closed when the chief's own session has reached it and has evaluated: that session may be the
- * slow one, and the decisions of an epoch's end (the best epoch, early stopping) must come before the next step. */
+ * The first step of an epoch is closed when the chief's own session has reached it and has evaluated: this session
+ * may be the slow one, and the decisions at an epoch's end (the best epoch, early stopping) must come before the
+ * next step. */
 #include <assert.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -19,7 +21,7 @@ bool accept_is_on(const struct chief *c)
     return c->config.settings.replicas_to_aggregate > 0;
 }
 
-/* ---- telling ---- */
+/* ---- messages ---- */
 
 static uint32_t leaves_of(const struct chief *c)
 {
@@ -50,7 +52,7 @@ static void tell_all(struct chief *c, uint64_t step, const struct tree_leaves *l
 
 /* ---- the decision ---- */
 
-/* Of the nodes that are whole on every shard the smallest one that has this leaf; 0: none. */
+/* The smallest node that has this leaf, among the nodes that are whole on every shard; 0: none. */
 static uint32_t smallest(const struct chief *c, const struct tree_nodes *whole, uint32_t leaf)
 {
     uint32_t bit = leaves_of(c) + leaf;
@@ -77,7 +79,8 @@ static bool has_part(const struct chief *c, const struct tree_nodes *whole,
     return true;
 }
 
-/* A part's leaves, and where they came as a node of a former deal, which cannot be taken apart, the rest of that. */
+/* Add a part's leaves. If a leaf came in a node of an earlier deal, all leaves of that node are added, because it
+ * cannot be taken apart. */
 static void add_part(const struct chief *c, const struct tree_nodes *whole,
                      const struct chief_part *p, struct tree_leaves *leaves)
 {
@@ -90,7 +93,7 @@ static void add_part(const struct chief *c, const struct tree_nodes *whole,
     }
 }
 
-/* The leaves to be accepted, when there are as many workers' as it takes. */
+/* Choose the leaves to accept. False: not enough workers' parts are whole. */
 static bool choose(const struct chief *c, const struct chief_part *part, uint32_t parts,
                    struct tree_leaves *leaves)
 {
@@ -107,7 +110,7 @@ static bool choose(const struct chief *c, const struct chief_part *part, uint32_
            (!c->sync.accept.extra || tree_count_leaves(leaves) == leaves_of(c));
 }
 
-/* Each leaf, or a node above it, is whole on every shard. */
+/* Asserts that each leaf, or a node above it, is whole on every shard. */
 static void check_whole(const struct chief *c, const struct tree_leaves *leaves)
 {
     (void)leaves;
@@ -116,7 +119,7 @@ static void check_whole(const struct chief *c, const struct tree_leaves *leaves)
             assert(!tree_has_leaf(leaves, leaf) || smallest(c, &c->shard[i].sync.whole, leaf));
 }
 
-/* Every shard is at this step, nothing is decided of it, and it may be made. */
+/* True if every shard has reported this step, it has no decision yet, and it may be made. */
 static bool due(const struct chief *c)
 {
     const struct chief_accept *a = &c->sync.accept;
@@ -143,9 +146,9 @@ void accept_progress(struct chief *c)
     tell_all(c, c->sync.accept.step, &leaves);
 }
 
-/* ---- what comes in ---- */
+/* ---- reports ---- */
 
-/* A decision that a former chief sent to one shard holds for all shards. */
+/* A decision that an earlier chief sent to a shard holds for all shards. */
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
     struct tree_leaves leaves = {{0}};

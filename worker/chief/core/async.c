@@ -1,4 +1,5 @@
-/* Async: workers are dealt batches, each is applied by itself. What ssp and geo have in common with it is here, too. */
+/* Async: workers are dealt batches, and each batch is applied by itself. Also contains what ssp and geo share with
+ * it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how)
 {
     if (!how.keeps_state)
         leases_repeat(c, worker);
-    if (worker == 0) /* the own session, which forgets with its welcome what it was told before */
+    if (worker == 0) /* a welcome makes the own session forget what it was told before */
         leases_tell_epoch(c);
 }
 
@@ -110,7 +111,7 @@ void async_from_cut(struct chief *c, struct chief_shard *s)
 {
     const struct manifest *m = &c->base;
     if (ids_unpack(&s->async.resolved, m->mark, m->window_bits, m->window_bits_bytes))
-        s->async.resolved = (struct ids){0}; /* the shards have refused such a cut already */
+        s->async.resolved = (struct ids){0}; /* the shards have already refused such a cut */
 }
 
 /* ---- a cut ---- */
@@ -137,7 +138,7 @@ void async_hold_tick(struct chief *c)
 {
     for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
-        bool own = i == 0 && w->up; /* it may evaluate */
+        bool own = i == 0 && w->up; /* it may be evaluating */
         if (!w->held && !own && workers_hold_is_over(c, w))
             fence(c, i);
     }

@@ -77,7 +77,7 @@ void chief_free(struct chief *c)
 
 /* ---- events ---- */
 
-/* What holds between two events. */
+/* Asserts the invariants between two events. */
 static void check(const struct chief *c)
 {
     const struct chief_cut *k = &c->cut;
@@ -148,7 +148,7 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->stall.asked_ms = 0; /* its answer may be lost */
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
-    if (c->phase == CHIEF_DONE_PS) /* it closed behind the word; it may stay, and be dialed again */
+    if (c->phase == CHIEF_DONE_PS) /* it closed after DONE; it may stay, and be connected again */
         c->ps[ps].told = true;
     finish_progress(c);
     check(c);
@@ -283,7 +283,7 @@ void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms)
 {
     begin(c, now_ms);
     if (!c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
-        return; /* a new generation begins, and drops it */
+        return; /* the new generation that is beginning drops the request */
     c->keep_ask = ask;
     c->keep_step = step;
     c->keep_ms = now_ms;
@@ -348,7 +348,7 @@ static void check_lost_ps(struct chief *c)
     }
 }
 
-/* What was learned since the last cut is lost with a ps that has left: nothing is gained by waiting for it. */
+/* If a ps has left, what was learned since the last cut is lost: waiting for the ps gains nothing. */
 static void check_going_alone(struct chief *c)
 {
     for (uint32_t i = 0; c->going && i < c->config.ps; i++) {
@@ -363,7 +363,7 @@ static void check_going_alone(struct chief *c)
     }
 }
 
-/* The journal has it: a new generation from the last cut, with all ps. */
+/* The journal is written: begin a new generation from the last cut, with all ps. */
 static void roll_back(struct chief *c)
 {
     if (c->unwritten || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
@@ -376,7 +376,7 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
 {
     begin(c, now_ms);
     assert(c->unwritten > 0);
-    if (error) { /* what waits for its line waits for ever */
+    if (error) { /* what waits for its line would wait for ever */
         chief_fail(c, "the journal could not be written: %s", error);
         return;
     }

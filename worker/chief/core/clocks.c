@@ -1,7 +1,7 @@
-/* The workers that are gone permanently. This matters in bounded staleness for the least clock, and in geo for the batches that
- * die with a worker. A worker is gone only when every shard refuses its incarnation:
- * FENCE to all ps -> FENCED from all -> GONE to all. Failure modes: a ps's connection is lost in between (the message is sent
- * again when it is back; a ps that comes back empty means a new generation, which begins without clocks). */
+/* Workers that are permanently gone. In bounded staleness they must leave the least clock; in geo their batches die
+ * with them. A worker is gone only when every shard refuses its incarnation: FENCE to all ps -> FENCED from all ->
+ * GONE to all. Failure modes: a ps's connection is lost in between (sent again when it is back; a ps that comes back
+ * empty means a new generation, which begins without clocks). */
 #include <assert.h>
 #include <string.h>
 

@@ -1,10 +1,11 @@
-/* The step commit, sync: what all shards do with a step is decided here, once, in a round that runs where it is needed.
+/* The step commit, sync: decides once what all shards do with a step, in a round that runs only if it is needed.
  *
- * Happy path: every shard has reported its part of the running step -> one scale for all -> the decision to every ps.
- * Failure modes: a ps's connection was lost (the last decision is said again, and its shards are asked), another chief
- * takes over (it asks all; what any shard has carried out, or holds, is the decision, and goes to the others), a report
- * of a step that is decided (answered with the decision). A shard that makes step k + 1 proves that all have made k, so
- * one step at a time is enough. */
+ * Happy path: every shard has reported its part of the running step -> one scale for all -> the decision to every
+ * ps.
+ * Failure modes: a ps's connection was lost (the last decision is sent again, and its shards are asked), another
+ * chief takes over (it asks all; a decision that any shard has carried out, or holds, is sent to the others), a
+ * report of a step that is already decided (answered with the decision). A shard that makes step k + 1 proves that
+ * all have made k, so one step at a time is enough. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static bool trust_take(struct chief *c, const struct plan_shard *p, const Gradwi
 
 /* ---- the commit ---- */
 
-/* With tables each bucket has a double behind those of the chunks. */
+/* With tables, the buckets' doubles follow those of the chunks. */
 static uint32_t buckets(const struct chief *c)
 {
     return c->config.layout->rows ? ROW_BUCKETS : 0;
@@ -86,7 +87,7 @@ static void send_decision(struct chief *c, uint32_t ps)
         chief_to_ps(c, ps, FRAME_STEP_DECISION, &m.base);
 }
 
-/* lamb, where the gradient is clipped: the ratios depend on the scale, so the shards report once more. */
+/* lamb, if the gradient is clipped: the ratios depend on the scale, so the shards report once more. */
 static void send_scale(struct chief *c, uint32_t ps)
 {
     const struct chief_commit *k = &c->sync.commit;
@@ -128,7 +129,7 @@ static void tell_all(struct chief *c, struct chief_decision d)
 
 /* ---- the decision ---- */
 
-/* Doubles are added in the order of the chunks, then of the buckets, however they are spread. */
+/* Doubles are added in the order of the chunks, then of the buckets, whichever shards have them. */
 static float scale_of(const struct chief *c)
 {
     const struct chief_commit *k = &c->sync.commit;
@@ -138,7 +139,7 @@ static float scale_of(const struct chief *c)
     return norm_scale(squares, k->divisor, c->config.settings.clip_norm);
 }
 
-/* Every shard has reported. The chief sends a rejection when the journal has it, so that it holds whichever process dies. */
+/* Every shard has reported. A rejection is sent only when the journal has it, so it holds whichever process dies. */
 static void decide(struct chief *c)
 {
     struct chief_commit *k = &c->sync.commit;
@@ -180,7 +181,7 @@ void commit_on_journaled(struct chief *c)
     tell_all(c, due);
 }
 
-/* A decision that a former chief sent to one shard holds for all shards. */
+/* A decision that an earlier chief sent to a shard holds for all shards. */
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
     const struct chief_decision *last = &c->sync.commit.last;
@@ -193,7 +194,7 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
                     .there = true, .step = m->step, .rejected = m->rejected, .scale = m->scale});
 }
 
-/* A report of the scaled gradient; its scale is the one for all, whoever decided it. */
+/* A report of the scaled gradient; its scale applies to all shards, whichever chief decided it. */
 static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
 {
     c->shard[m->shard].sync.trusted = m->round == GRADWIRE__ROUND__TRUST;

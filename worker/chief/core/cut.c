@@ -1,8 +1,8 @@
 /* One cut of the whole cluster. Sync: stop at a boundary -> the largest step -> copy -> save -> publish; with error
  * feedback the workers are held first, until nothing is withheld, and resumed when all is copied. Async: hold the
- * workers -> compare what is resolved -> redo what only some shards have -> copy -> resume -> save -> publish.
- * Failure modes: a worker that does not hold (fenced), a shard that cannot save (the cut is dropped and tried again),
- * a new generation (the cut is dropped). */
+ * workers -> compare what is resolved -> recompute what only some shards have -> copy -> resume -> save -> publish.
+ * Failure modes: a worker does not hold (fenced), a shard cannot save (the cut is dropped and tried again), a new
+ * generation (the cut is dropped). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void tell_kept(struct chief *c, enum chief_kept what)
         c->cut.keeps = 0;
 }
 
-/* What stood when it was asked for is in this cut: every shard has stopped. */
+/* Every shard has stopped, so this cut contains the state at the time of the request. */
 static void take_ask(struct chief *c)
 {
     c->cut.keeps = c->keep_ask;
@@ -75,8 +75,9 @@ static void take_ask(struct chief *c)
         tell_kept(c, KEPT_FAILED);
 }
 
-/* In sync: before a takeover the asker's leaves of this step may have come to some shards. They make the step, and the others stop,
- * or come to it, only when they have these leaves, too: the asker must not wait for the cut. */
+/* In sync, before a takeover, leaves of this step from the requesting worker may have reached only some shards.
+ * Those make the step; the other shards stop, or reach it, only when they get these leaves too. So the request must
+ * not wait for the cut. */
 static void ask_tick(struct chief *c)
 {
     int64_t since_ms = c->keep_ms > c->cut.began_ms ? c->keep_ms : c->cut.began_ms;
@@ -121,7 +122,8 @@ void cut_start(struct chief *c, bool final)
 {
     if (!c->entered || c->phase == CHIEF_GATHER || c->phase >= CHIEF_DONE)
         return;
-    if (c->cut.stage != STAGE_NONE) { /* before it is copied it will do */
+    /* a cut that is not copied yet serves the new request as well */
+    if (c->cut.stage != STAGE_NONE) {
         c->cut.again = c->cut.again || final || c->cut.stage >= STAGE_SAVE;
         return;
     }
@@ -134,7 +136,7 @@ void cut_start(struct chief *c, bool final)
     clear_shards(c);
     for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
-        w->held = !w->given; /* nobody who could push */
+        w->held = !w->given; /* a worker without an incarnation of this generation cannot push */
         w->fencing = false;
         if (c->holds && w->welcomed)
             send_hold(c, i);
@@ -148,7 +150,7 @@ void cut_abort(struct chief *c)
     if (c->cut.stage == STAGE_NONE)
         return;
     c->cut.keeps = 0;
-    /* A manifest that is being published may still come: it is whole, and older than what follows. */
+    /* A manifest that is being published may still appear: it is complete, and older than all that follow. */
     if (c->cut.stage != STAGE_PUBLISH)
         c->io->discard(c->ctx, c->cut.number);
     c->cut.stage = STAGE_NONE;
@@ -183,7 +185,8 @@ void cut_resend(struct chief *c, uint32_t ps)
         send_cut(c, ps);
     else if (c->cut.stage == STAGE_SAVE)
         send_cut_at(c, ps);
-    else if (c->cut.stage == STAGE_NONE && c->entered) /* its shards may be held for the last one */
+    /* its shards may still be stopped for the last cut */
+    else if (c->cut.stage == STAGE_NONE && c->entered)
         send_ended(c, ps, c->published_cut == c->cut.number);
 }
 
@@ -243,7 +246,7 @@ static void publish(struct chief *c)
     memcpy(m.uuid, c->uuid, sizeof m.uuid);
     memcpy(m.epoch, c->epoch, sizeof m.epoch);
     if (c->has_base)
-        m.begun = c->base.begun; /* borrowed: who publishes copies it */
+        m.begun = c->base.begun; /* borrowed: the publisher copies it */
     c->mode->put_manifest(c, &m, window);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         files[i] = c->shard[i].file;
@@ -338,8 +341,9 @@ void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m)
 
 bool cut_published(struct chief *c, uint64_t cut, const char *error)
 {
+    /* of an earlier generation; its manifest is found on disk when it is needed */
     if (c->cut.stage != STAGE_PUBLISH || cut != c->cut.number)
-        return false; /* of a generation that is over; the manifest is found when it is looked for */
+        return false;
     if (error) {
         cut_failed(c, error);
         return false;
@@ -349,7 +353,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     c->published_cut = cut;
     c->published_step = c->cut.step;
     c->published_final = c->cut.final;
-    c->usable_below = UINT64_MAX; /* this one is behind all that shards could not read */
+    c->usable_below = UINT64_MAX; /* this cut is newer than all that shards could not read */
     c->unusable[0] = '\0';
     if (c->mode->published)
         c->mode->published(c);
@@ -360,7 +364,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     return true;
 }
 
-/* Told to go while no cut could begin. */
+/* True if the chief or a ps got SIGTERM while no cut could begin. */
 static bool someone_goes(const struct chief *c)
 {
     bool goes = c->going;
@@ -379,7 +383,7 @@ void cut_tick(struct chief *c)
     }
     ask_tick(c);
     if (c->cut.stage == STAGE_STOP)
-        cut_progress(c); /* what is uneven waits for a worker that can redo it */
+        cut_progress(c); /* uneven ids wait for a worker that can recompute them */
     if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN || c->now_ms < c->retry_ms)
         return;
     bool wanted = c->mode->wants_cut && c->mode->wants_cut(c);

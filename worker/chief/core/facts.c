@@ -1,4 +1,4 @@
-/* Numbers for summaries and for people. */
+/* Counts for summaries and status pages. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

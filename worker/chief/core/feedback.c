@@ -1,5 +1,5 @@
-/* Error feedback (compression.push: top_k): workers withhold parts of gradients. In sync, too, they are held for a cut then,
- * until nothing is withheld. A worker that is gone takes along what it withheld: that is lost, and counted. */
+/* Error feedback (compression.push: top_k): workers withhold parts of gradients. So they are held for a cut in sync
+ * too, until nothing is withheld. If a worker is gone, what it withheld is lost, and counted. */
 #include <inttypes.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -9,7 +9,8 @@ void feedback_lost(struct chief *c, bool had)
     c->residuals_lost += c->feedback && had;
 }
 
-/* A takeover is a new generation, at which each worker drops what it withheld; the last chief's own went with it. */
+/* A takeover is a new generation, at which each worker drops what it withheld; the earlier chief's own session lost
+ * its part too. */
 static bool drops(const struct chief *c, uint32_t worker, struct chief_came how)
 {
     bool was_there = c->worker[worker].hello->incarnation != 0 || worker == 0;
@@ -22,7 +23,7 @@ void feedback_came(struct chief *c, uint32_t worker, struct chief_came how)
     feedback_lost(c, how.replaces);
 }
 
-/* Steps wait for its leaves anyway, and with them comes what it withholds. */
+/* Steps wait for its leaves anyway, and it pushes what it withholds with them. */
 static bool may_push(const struct chief *c, uint32_t worker)
 {
     struct chief_part part[CHIEF_WORKERS_MAX];
@@ -32,7 +33,7 @@ static bool may_push(const struct chief *c, uint32_t worker)
     return i < n && c->mode->steps(c) < c->total;
 }
 
-/* One that is away may stay so, and one without leaves may never answer. */
+/* A worker that is away may stay away, and one without leaves may never answer: do not wait for these. */
 void feedback_hold_tick(struct chief *c)
 {
     for (uint32_t i = 0; i < c->workers; i++) {

@@ -1,11 +1,11 @@
-/* The end: all is learned, evaluated, on disk, told. */
+/* The end of the job: all is learned, evaluated, written, and reported to all processes. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "worker/chief/core/chief_state.h"
 
-/* Everything is on disk: workers confirm first, ps serve until then. */
+/* Everything is on disk: workers confirm first, and ps serve until then. */
 static void done(struct chief *c)
 {
     c->awaits_evaluator = false;
@@ -14,7 +14,7 @@ static void done(struct chief *c)
     chief_send_done(c, 0, "", false);
 }
 
-/* The evaluator has the last word, within its bound. */
+/* If the job has an evaluator, wait for its result, within its bound. */
 static void final(struct chief *c)
 {
     if (c->io->final)
@@ -59,8 +59,8 @@ void finish_tick(struct chief *c)
     }
 }
 
-/* A member that has not confirmed DONE keeps its place as long as in training: its storage may be its own, and then only
- * the chief can tell it that the job is done. One that this chief never welcomed is not waited for. */
+/* A member that has not confirmed DONE is waited for as long as in training: its storage may be its own, and then
+ * only the chief can tell it that the job is done. A worker that this chief never welcomed is not waited for. */
 static bool may_confirm(const struct chief *c, uint32_t worker)
 {
     const struct chief_worker *w = &c->worker[worker];
@@ -118,17 +118,17 @@ void finish_check(struct chief *c)
 void finish_evaluated(struct chief *c)
 {
     if (c->phase != CHIEF_FINISH)
-        return; /* a rollback came in between: evaluated again when all is learned again */
+        return; /* a rollback came in between: evaluate again when all is learned again */
     c->evaluated = true;
-    bool none_comes =
-        c->cut.stage == STAGE_NONE; /* which would be the last, and not the final one */
+    /* no cut is running that would replace the final one as the last */
+    bool none_comes = c->cut.stage == STAGE_NONE;
     if (none_comes && c->published_final && c->published_step == c->mode->steps(c))
         final(c);
     else
         cut_start(c, true);
 }
 
-/* The published cut contains everything that was learned when the processes were asked to stop. */
+/* A cut is published that has all that was learned when these processes got SIGTERM. */
 static void let_go(struct chief *c)
 {
     Gradwire__Leave m = GRADWIRE__LEAVE__INIT;

@@ -1,5 +1,5 @@
-/* How a generation begins: what every ps has and what is on disk decide whether it takes over, restores a cut or starts
- * with initial values; then every shard enters it. */
+/* How a generation begins. The state of every ps and the cuts on disk decide whether it takes over, restores a cut
+ * or starts with initial values; then every shard enters it. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,8 +55,8 @@ static bool take_plan(struct chief *c)
     return c->phase != CHIEF_ENDED;
 }
 
-/* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
- * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
+/* The first step that no shard can have begun yet, so new rules can apply to it. Each shard may have made one more
+ * step since the ps reported; to begin the next, it needs leaves or a decision (backup workers) of this chief. */
 static uint64_t no_shard_has_begun(const struct chief *c)
 {
     uint64_t furthest = 0;
@@ -84,7 +84,7 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
-/* A shard could not read its part of the base; `why` mostly begins with the path of a file in the cut's folder. */
+/* A shard could not read its part of the base. `why` usually begins with the path of a file in the cut's directory. */
 static void note_unusable(struct chief *c, const char *why)
 {
     size_t at = strlen(c->unusable);
@@ -99,7 +99,7 @@ static void note_unusable(struct chief *c, const char *why)
     c->usable_below = c->base.cut;
 }
 
-/* `found`: why the cuts below usable_below cannot be used, "": there are none. */
+/* `found`: why the cuts below usable_below cannot be used; "": there are none. */
 static void fail_without_cut(struct chief *c, const char *found)
 {
     const char *and = c->unusable[0] && found[0] ? "; " : "";
@@ -116,7 +116,7 @@ static void choose_mode(struct chief *c)
     manifest_close(&c->base);
     enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
-    if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
+    if (err == ERR_NOMEM) { /* the ps wait for another process of this chief */
         chief_end(c, 138, "no memory to read the checkpoints");
         return;
     }
@@ -168,7 +168,7 @@ void generation_resend(struct chief *c, uint32_t ps)
         c->mode->resend(c, ps);
 }
 
-/* Every ps is connected: is this still our generation, or is a new one needed? */
+/* Every ps is connected: continue the present generation, or begin a new one. */
 void generation_gathered(struct chief *c)
 {
     c->phase = CHIEF_GATHER;

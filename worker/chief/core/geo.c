@@ -1,5 +1,6 @@
-/* Local SGD: workers push how far their own parameters have moved. A dead worker's batches are not dealt again. They are
- * done with once every shard refuses the worker; the next cut shows which of them were added, and which are lost. */
+/* Local SGD: workers push how far their own parameters have moved. The batches of a dead worker are not dealt again.
+ * They count as done once every shard refuses the worker; the next cut shows which of them were added, and which are
+ * lost. */
 #include "worker/chief/core/chief_state.h"
 
 /* ---- a generation ---- */
@@ -18,7 +19,8 @@ static void geo_entered(struct chief *c)
 static void geo_came(struct chief *c, uint32_t worker, struct chief_came how)
 {
     const Gradwire__Hello *hello = c->worker[worker].hello;
-    if (how.keeps_state) /* its report of them may have been lost: they must not be trained twice */
+    /* its report may have been lost: the batches must not be trained twice */
+    if (how.keeps_state)
         leases_take_done(c, hello->n_done, hello->done);
     if (how.replaces)
         leases_die(c, worker);
@@ -54,10 +56,10 @@ static void geo_on_fenced(struct chief *c, const Gradwire__Fenced *m)
 {
     if (clocks_on_fenced(c, m))
         leases_lose(c, m->worker);
-    (void)async_fenced_by_all(c, m); /* the batches that it held have died with it */
+    (void)async_fenced_by_all(c, m); /* its batches have died with it */
 }
 
-/* A batch that some shard has resolved, or a dead worker held, is resolved; a batch that no shard has is lost. */
+/* A batch that some shard has resolved, or that a dead worker had, becomes resolved; if no shard has it, it is lost. */
 static bool geo_stopped(struct chief *c)
 {
     struct chief_leases *l = &c->async.leases;
@@ -74,7 +76,7 @@ static bool geo_stopped(struct chief *c)
             continue;
         c->geo.losing += !somewhere;
         if (ids_add(all, id))
-            break; /* cannot be: nothing is dealt beyond the window */
+            break; /* cannot happen: nothing is dealt beyond the window */
     }
     c->cut.step = all->count;
     return true;
@@ -98,7 +100,7 @@ static void geo_published(struct chief *c)
     c->geo.lost = c->geo.losing;
 }
 
-/* The shards wait for what died. */
+/* The shards wait for the batches that died. */
 static bool geo_wants_cut(const struct chief *c)
 {
     return c->async.leases.unsettled != UINT64_MAX;

@@ -1,4 +1,4 @@
-/* The NaN guard. A finding is in the journal before it counts; the policy says what becomes of the job. */
+/* The NaN guard. A finding is written to the journal before it counts; the policy decides what happens to the job. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
 {
     uint32_t before = journal_recoveries(&c->journal, c->published_cut);
     if (c->rollback_due)
-        return; /* whatever else is broken by then is of a life that is over */
+        return; /* other findings belong to a state that will be rolled back */
     if (before >= c->config.training.max_recoveries) {
         chief_fail(c,
                    "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
@@ -80,7 +80,7 @@ bool guard_reject(struct chief *c, uint64_t batch, const char *what)
 void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m)
 {
     if (journal_has(&c->journal, m->batch) && c->config.settings.nan_guard == NAN_GUARD_SKIP)
-        return; /* said again */
+        return; /* a repeated message */
     (void)guard_reject(c, m->batch, m->what);
 }
 
@@ -90,17 +90,17 @@ void guard_batch_done(struct chief *c, uint64_t batch)
         c->row = 0;
 }
 
-/* ---- what a cut has ---- */
+/* ---- the contents of a cut ---- */
 
 static const char *broken_weight(const struct chief *c)
 {
-    for (uint32_t i = 0; i < c->plan.shards; i++) /* in the order of the model */
+    for (uint32_t i = 0; i < c->plan.shards; i++) /* the first in the order of the model */
         if (c->shard[i].broken[0])
             return c->shard[i].broken;
     return NULL;
 }
 
-/* Of the last epoch, over all workers; true where it has no examples. */
+/* The loss of the last epoch, over all workers; true if the epoch has no examples. */
 static bool loss_is_finite(const struct chief *c)
 {
     const struct epoch_sums *last = &c->epoch[0];

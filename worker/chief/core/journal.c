@@ -30,7 +30,7 @@ enum err journal_join(struct journal *to, const struct journal *from)
     return err;
 }
 
-/* ---- what counts ---- */
+/* ---- counts ---- */
 
 static bool has_before(const struct journal *j, uint64_t batch, size_t end)
 {

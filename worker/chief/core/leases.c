@@ -1,4 +1,4 @@
-/* The ids of batches, in the modes that deal batches: each one's owner, until it is done or dealt again. */
+/* The ids of batches, in the modes that lease batches: each id has an owner until it is done or dealt again. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum {
     UNEVEN_MAX = WORKER_RANGES_MAX / 2
-}; /* with what it holds they fit a worker's list; the others come next round */
+}; /* with the worker's own ids they fit its list; the others follow in the next round */
 
 static uint32_t *owner_of(struct chief *c, uint64_t id)
 {
@@ -84,12 +84,13 @@ uint64_t leases_low(const struct chief *c)
     return low;
 }
 
-/* What is resolved, below the end of what was ever dealt, is done; the rest is dealt again. */
+/* Below the end of all ids ever dealt, resolved ids are done; the others are dealt again. */
 static void done_from_shards(struct chief *c, bool by_some)
 {
     struct chief_leases *l = &c->async.leases;
     uint64_t low = leases_low(c), end = end_of(c);
-    if (end < low || end - low > IDS_WINDOW) /* cannot be: nothing is dealt beyond the window */
+    /* cannot happen: nothing is dealt beyond the window */
+    if (end < low || end - low > IDS_WINDOW)
         end = low + (end < low ? 0 : IDS_WINDOW);
     l->done = (struct ids){.mark = low, .count = low};
     for (uint64_t id = low; id < end && id - l->done.mark < IDS_WINDOW; id++) {
@@ -99,7 +100,7 @@ static void done_from_shards(struct chief *c, bool by_some)
     l->next_id = end;
 }
 
-/* It was dealt in this generation, before its former owner came and said that it has it. */
+/* True if the id was dealt to another worker in this generation, before its earlier owner came and claimed it. */
 static bool another_has(struct chief *c, uint64_t id, uint32_t worker)
 {
     uint32_t owner = *owner_of(c, id);
@@ -114,7 +115,8 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
         uint64_t id = r->first + i;
         if (id >= c->total || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
             continue;
-        for (; l->next_id <= id; l->next_id++) /* dealt by a former chief, to whom is not known */
+        /* dealt by an earlier chief, to an unknown worker */
+        for (; l->next_id <= id; l->next_id++)
             if (!is_done(c, l->next_id))
                 set_owner(c, l->next_id, OWNER_REDO);
         if (!is_done(c, id) && !another_has(c, id, worker))
@@ -130,7 +132,8 @@ void leases_start(struct chief *c, bool by_some)
     l->redo = 0;
     done_from_shards(c, by_some);
     uint64_t over = l->done.count / c->config.settings.batches_per_epoch;
-    l->epochs_told = over < l->epochs_told ? over : l->epochs_told; /* later ones: told again */
+    /* later epochs will be reported again */
+    l->epochs_told = over < l->epochs_told ? over : l->epochs_told;
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
         if (!is_done(c, id))
             set_owner(c, id, OWNER_REDO);
@@ -162,7 +165,7 @@ void leases_check(const struct chief *c)
     (void)redo;
 }
 
-/* ---- telling ---- */
+/* ---- messages ---- */
 
 struct id_ranges {
     size_t n;
@@ -258,7 +261,7 @@ static bool next_to_deal(struct chief *c, uint64_t *id)
     return true;
 }
 
-/* With error feedback it then pushes what it withheld: all of it is to be learned before the job is over. */
+/* With error feedback, the worker then pushes what it withheld: all of it must be learned before the job ends. */
 static void tell_none(struct chief *c, uint32_t worker)
 {
     Gradwire__Lease m = GRADWIRE__LEASE__INIT;
@@ -348,7 +351,7 @@ void leases_lose(struct chief *c, uint32_t worker)
 
 /* ---- a cut ---- */
 
-/* Ids that some shard has in part or whole while another has not. */
+/* Ids that some shard has in part or whole, but another does not. */
 static size_t uneven(const struct chief *c, uint64_t *out, size_t room)
 {
     size_t n = 0;

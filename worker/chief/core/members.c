@@ -1,4 +1,4 @@
-/* Workers that come, ask and go. The mode deals each its work: leaves in sync, batches in the others. */
+/* Workers that join, send messages and leave. The mode deals each its work: leaves in sync, batches in the others. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
 
-/* What the journal says is not to be learned from, where no step commit sees to it. */
+/* Batches that the journal excludes from learning, in modes without a step commit. */
 static void put_skipped(const struct chief *c, Gradwire__Welcome *m)
 {
     const struct journal *j = &c->journal;
@@ -44,12 +44,12 @@ static struct chief_came how_it_came(const struct chief *c, const struct chief_w
     };
 }
 
-/* From here on what has a smaller incarnation than this process ever had is another one, whose place it took. A process may
- * have any of its later ones: a WELCOME may be lost. */
+/* From now on, a process with a smaller incarnation than this process ever had is another one, which this process
+ * has replaced. A process may have any of its own later incarnations, because a WELCOME can be lost. */
 static void note_process(const struct chief *c, struct chief_worker *w, uint64_t former)
 {
     bool of_this_run = w->hello->incarnation && strcmp(w->hello->uuid, c->uuid) == 0;
-    if (w->hello_used) /* of the generation before, by the same process */
+    if (w->hello_used) /* the hello belongs to an earlier generation, by the same process */
         return;
     if (!of_this_run)
         w->process = w->incarnation;
@@ -75,14 +75,14 @@ static void welcome(struct chief *c, uint32_t worker)
     note_process(c, w, former);
     w->welcomed = w->member = w->given = w->hello_used = true;
     w->acked = w->fencing = w->held = false;
-    w->unreached = false; /* it has forgotten what it told */
+    w->unreached = false; /* it has forgotten what it reported */
     send_welcome(c, worker);
     if (c->holds)
         cut_resend_worker(c, worker);
     if (c->mode->welcomed)
         c->mode->welcomed(c, worker, how);
     if (worker == 0 && c->phase == CHIEF_FINISH && !how.keeps_state && !c->evaluated)
-        c->io->finish(c->ctx); /* it has forgotten that it was asked */
+        c->io->finish(c->ctx); /* it has forgotten this request */
 }
 
 bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__Hello *m)
@@ -156,7 +156,7 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
     }
 }
 
-/* A ps that nobody reaches is away for all, whatever this chief's own connection to it says. */
+/* A ps that no worker reaches counts as away for all, even if the chief's own connection to it is up. */
 static bool others_reach(const struct chief *c, uint32_t worker, uint32_t ps)
 {
     for (uint32_t i = 0; i < c->workers && c->ps[ps].up; i++) {
@@ -176,7 +176,7 @@ static void give_away(struct chief *c, uint32_t worker)
         c->mode->deal(c);
 }
 
-/* It hangs up, and is as one that is away. The chief's own has no connection that it could close. */
+/* The worker closes its connection, and counts as away. The chief's own session has no connection to close. */
 static void park(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -197,7 +197,7 @@ static void park(struct chief *c, uint32_t worker)
     give_away(c, worker);
 }
 
-/* A ps that came back in time is dialed within 2 s and told of within 1 s more. */
+/* A ps that came back in time is connected within 2 s, and reported within 1 s more. */
 enum { OWN_MORE_MS = 10000 };
 
 void members_check_own(struct chief *c)
@@ -205,7 +205,7 @@ void members_check_own(struct chief *c)
     const struct chief_worker *own = c->worker;
     uint32_t bound_s = c->config.timeouts.ps_rejoin_s;
     if (!own || !own->unreached || !c->entered || !c->ps[own->unreached_ps].up)
-        return; /* a ps that is away for all, or restores, has bounds of its own */
+        return; /* a ps that is away for all, or restores, has its own bounds */
     if (c->now_ms - own->unreached_ms > (int64_t)bound_s * 1000 + OWN_MORE_MS)
         chief_fail(c,
                    "the chief's own worker could not reach ps %u for %u s (timeouts.ps_rejoin_s), "
@@ -219,7 +219,8 @@ void members_tick(struct chief *c)
     for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        bool may_park = i > 0 || c->phase == CHIEF_RUN; /* the end is the chief's own to make */
+        /* at the end only the chief's own session can finish the job */
+        bool may_park = i > 0 || c->phase == CHIEF_RUN;
         if (may_park && w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
             others_reach(c, i, w->unreached_ps)) {
             park(c, i);

@@ -1,7 +1,7 @@
-/* How often cuts are taken that nobody asks for. The last one is paid off before the next begins: it may have taken 1 % of
- * the time that has passed since it began. Its cost is all of the time until it was published, though training is held for
- * a part of that alone, so the true share is less. With an evaluator its evaluation counts too: it may be on the same
- * cores, and it is to look at each cut. */
+/* How often cuts are taken without a request. The last cut must be paid off before the next begins: it may cost 1 %
+ * of the time since it began. Its cost is the whole time until it was published, although training is held for only
+ * a part of that, so the true share is less. With an evaluator, the cost includes its evaluation: it may use the
+ * same cores, and it must evaluate each cut. */
 #include <assert.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -11,7 +11,7 @@ static uint32_t or_auto(uint32_t given, uint32_t otherwise)
     return given == CHECKPOINT_AUTO ? otherwise : given;
 }
 
-/* By the keys or their defaults, whatever a cut costs. */
+/* True if the intervals of the job's keys, or the automatic ones, have passed. */
 static bool passed(const struct chief *c, uint64_t since)
 {
     uint32_t steps = or_auto(c->config.checkpoint.every_steps, CHIEF_CUT_STEPS),

@@ -1,4 +1,4 @@
-/* The shards' state, as they told it last, or as the cut has it with which a generation begins. */
+/* The shards' state, as they reported it last, or as in the cut with which a generation begins. */
 #include <string.h>
 
 #include "worker/chief/core/chief_state.h"

@@ -1,4 +1,4 @@
-/* Bounded staleness: async, and the shards keep clocks. The least clock must not wait for a worker that is gone permanently
+/* Bounded staleness: async with clocks on the shards. A worker that is permanently gone must leave the least clock
  * (clocks.c). */
 #include "worker/chief/core/chief_state.h"
 
@@ -17,7 +17,7 @@ static void ssp_on_fenced(struct chief *c, const Gradwire__Fenced *m)
         leases_return(c, m->worker);
 }
 
-/* Of those that others wait for; at the end as in async. */
+/* The worker with the least clock that others wait for; at the end as in async. */
 static uint32_t ssp_slowest(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)

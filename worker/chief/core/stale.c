@@ -1,4 +1,4 @@
-/* How stale the workers' pushes were, as the shards tell it with their status. */
+/* The staleness of the workers' pushes, as the shards report it with their status. */
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
 
@@ -17,7 +17,7 @@ static struct chief_stale *entry(struct chief *c, uint32_t shard, uint32_t worke
             return &a->stale[i];
     struct chief_stale *grown = mem_resize(a->stale, a->stales + 1, sizeof *grown);
     if (!grown)
-        return NULL; /* a number for people is not told */
+        return NULL; /* without memory this count is not reported */
     a->stale = grown;
     a->stale[a->stales] = (struct chief_stale){.shard = shard, .worker = worker};
     return &a->stale[a->stales++];

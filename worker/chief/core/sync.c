@@ -1,5 +1,5 @@
-/* Sync: the leaves of a step are dealt to all who take part, and a step is made of all of them. Layers over it decide
- * more of a step: commit.c, accept.c. */
+/* Sync: the leaves of a step are dealt to all members, and a step consists of all leaves. Layers above decide more:
+ * commit.c, accept.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 /* ---- sync.dropped: redo ---- */
 
-/* Microbatches that backup workers made needless are trained in extra steps behind the epoch's last batch; how many there
- * are shows only there. The place in the epoch is as the lead shard said last. */
+/* Microbatches that backup workers dropped are trained in extra steps after the epoch's last batch; their number is
+ * known only there. The position in the epoch is as the lead shard reported last. */
 
 uint64_t sync_wanted(const struct chief_config *config)
 {
@@ -23,7 +23,7 @@ static void redo_forget(struct manifest_redo *r)
     *r = (struct manifest_redo){.there = false};
 }
 
-/* Without memory there is none, and a cut of it fails. */
+/* Without memory it stays empty, and a cut of it fails. */
 static void redo_take(struct manifest_redo *to, const struct manifest_redo *from)
 {
     redo_forget(to);
@@ -47,7 +47,7 @@ static void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m)
     redo_take(to, &from);
 }
 
-/* The steps with the extra ones of the epochs that are over; how many will follow is not known. */
+/* The known number of steps, with the extra ones of finished epochs; the number of those to come is not known. */
 static uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s,
                              uint64_t total)
 {
@@ -63,7 +63,7 @@ static void sync_close(struct chief *c)
     redo_forget(&c->sync.redo);
 }
 
-/* Made is what every shard has made. */
+/* A step counts as made when every shard has made it. */
 static uint64_t made(const struct chief *c)
 {
     uint64_t step = UINT64_MAX;
@@ -75,7 +75,8 @@ static uint64_t made(const struct chief *c)
 
 static void sync_entered(struct chief *c)
 {
-    if (c->config.settings.redo) /* what was too many of another history need not be of this one */
+    /* the end that was found in another history may not apply to this one */
+    if (c->config.settings.redo)
         c->total = sync_wanted(&c->config);
     if (c->begins != BEGINS_TAKEOVER)
         redo_forget(&c->sync.redo);
@@ -102,7 +103,7 @@ static bool sync_learned(const struct chief *c)
 static uint64_t sync_enough(const struct chief *c, uint64_t step, uint64_t generation)
 {
     if (c->config.settings.redo && generation != c->generation.number)
-        return UINT64_MAX; /* the session says it again when this one has come so far */
+        return UINT64_MAX; /* the session reports it again when it has come that far */
     return step;
 }
 
@@ -175,7 +176,7 @@ static void sync_deal(struct chief *c)
     accept_progress(c);
 }
 
-/* Shards that have made a step more wait for what nobody can compute yet. */
+/* A shard that is one step ahead waits for leaves that no worker can compute yet, so these do not count. */
 static struct tree_leaves missing_leaves(const struct chief *c)
 {
     struct tree_leaves missing = {{0}};
@@ -197,7 +198,7 @@ static bool lacks_part(const struct tree_leaves *missing, const struct chief_par
     return false;
 }
 
-/* The chief's own session is named last: it is no other process, and may evaluate. */
+/* The chief's own session is named last, because it may be evaluating. */
 static uint32_t sync_slowest(const struct chief *c)
 {
     struct chief_part part[CHIEF_WORKERS_MAX];
@@ -209,7 +210,7 @@ static uint32_t sync_slowest(const struct chief *c)
     return found;
 }
 
-/* Elsewhere the shards look at gradients, and decide in the step commit. */
+/* With other policies the shards check gradients, and decide in the step commit. */
 static void sync_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                            const ProtobufCMessage *m)
 {

@@ -1,4 +1,4 @@
-/* Messages to every ps, lines for people, and the end of the job. */
+/* Messages to every ps, log lines, and the end of the job. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -51,7 +51,7 @@ void chief_end(struct chief *c, int exit_code, const char *text)
     c->io->ended(c->ctx, exit_code, text);
 }
 
-/* A member that has not heard of the end, and may never see what the chief wrote. */
+/* True if a member does not know of the end yet, and may never see the chief's files. */
 static bool someone_may_ask(const struct chief *c)
 {
     for (uint32_t i = 1; i < c->workers; i++)
@@ -88,7 +88,8 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
     va_end(args);
-    int told = c->config.finished ? 0 : 1; /* present processes must know that the job is done */
+    /* connected processes must learn that the job is done */
+    int told = c->config.finished ? 0 : 1;
     chief_send_done(c, told, c->failed, false);
     chief_send_done(c, told, c->failed, true);
     chief_end(c, 1, c->failed);

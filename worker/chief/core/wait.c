@@ -1,8 +1,10 @@
-/* Whom training waits for. Only the shards know whose part of a step is missing, so they are asked while nothing is made.
+/* The process that training waits for. Only the shards know whose part of a step is missing, so they are asked when
+ * nothing is made.
  *
- * Happy path: nothing was made for CHIEF_STALL_MS -> WAIT_ASK to all shards -> WAIT from all -> who it is, told once ->
- * something is made: nobody is waited for. Failure modes: a shard does not answer two asks (its ps is waited for), a ps is away
- * (known without asking), steps that take long (a stall lasts for CHIEF_STALL_STEPS of them at least). */
+ * Happy path: nothing was made for CHIEF_STALL_MS -> WAIT_ASK to all shards -> WAIT from all -> the process is
+ * found, and reported once -> something is made: the wait is over. Failure modes: a shard does not answer two
+ * requests (its ps is waited for), a ps is away (known without asking), steps that take long (a stall lasts at least
+ * CHIEF_STALL_STEPS of them). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
     return wait;
 }
 
-/* ---- who it is ---- */
+/* ---- which process ---- */
 
 static struct chief_wait for_hold(const struct chief *c)
 {
@@ -43,7 +45,7 @@ static struct chief_wait for_hold(const struct chief *c)
     return nobody;
 }
 
-/* The first shard that has not said it: an offset in struct chief_shard. */
+/* The ps of the first shard without `flag`, an offset in struct chief_shard. */
 static struct chief_wait for_shard(const struct chief *c, size_t flag)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)
@@ -52,7 +54,7 @@ static struct chief_wait for_shard(const struct chief *c, size_t flag)
     return nobody;
 }
 
-/* Of the asks of this stall, how many are behind the shard's last answer. */
+/* The number of this stall's requests after the shard's last answer. */
 static uint64_t unanswered(const struct chief *c, uint32_t shard)
 {
     const struct chief_stall *s = &c->stall;
@@ -68,7 +70,7 @@ static struct chief_wait for_silent_shard(const struct chief *c)
     return nobody;
 }
 
-/* One that is only late may answer the ask before. */
+/* True if each has answered a request of this stall; a shard that is late may have answered an earlier one. */
 static bool all_have_answered(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)
@@ -85,13 +87,13 @@ static struct chief_wait for_lost_member(const struct chief *c)
     return nobody;
 }
 
-/* The job ends when it has all. */
+/* The chief's own session is parked, and the job cannot end without it. */
 static struct chief_wait for_parked_own(const struct chief *c)
 {
     return c->worker && c->worker->unreached && !c->worker->member ? for_worker(c, 0) : nobody;
 }
 
-/* In the order in which one thing holds up the other. */
+/* The causes are tried in an order in which each can hold up the next ones. */
 static struct chief_wait find(const struct chief *c)
 {
     struct chief_wait w = for_silent_shard(c);
@@ -112,7 +114,7 @@ static struct chief_wait find(const struct chief *c)
     return w.who ? w : for_parked_own(c);
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes)
 {
@@ -156,7 +158,7 @@ static bool same(const struct chief_wait *a, const struct chief_wait *b)
            (!a->who || (a->index == b->index && a->why == b->why && a->ps == b->ps));
 }
 
-/* Of the beginning finish.c and chief.c tell by themselves. The chief's own session is no other process. */
+/* At the start, finish.c and chief.c report waits themselves. The chief's own session is not another process. */
 static void tell(struct chief *c, const struct chief_wait *w)
 {
     char text[256];
@@ -223,19 +225,19 @@ static void moved(struct chief *c)
 
 void wait_begin(struct chief *c)
 {
-    /* how long a step takes is not known: not told before CHIEF_SAY_WAIT_MS */
+    /* The duration of a step is not known yet: report nothing before CHIEF_SAY_WAIT_MS. */
     c->stall.took_ms[0] = c->stall.took_ms[1] = CHIEF_SAY_WAIT_MS / CHIEF_STALL_STEPS;
     moved(c);
 }
 
-/* One step that took long, since it was waited for, is not what steps take. */
+/* The shorter of the last two steps: one of them may have been long because it was waited for. */
 static int64_t patience_ms(const struct chief_stall *s)
 {
     int64_t took = s->took_ms[0] < s->took_ms[1] ? s->took_ms[0] : s->took_ms[1];
     return took > CHIEF_STALL_MS / CHIEF_STALL_STEPS ? took * CHIEF_STALL_STEPS : CHIEF_STALL_MS;
 }
 
-/* The chief's own work at the end is no stall; a cut of it may be. */
+/* The chief's own work at the end is not a stall, but a cut at that time may be. */
 static bool is_due(const struct chief *c)
 {
     int64_t since_ms = c->stall.moved_ms;

@@ -1,4 +1,4 @@
-/* The workers' places, and who computes which leaves. */
+/* The list of workers, and which leaves each computes. */
 #include <assert.h>
 #include <string.h>
 
@@ -64,6 +64,6 @@ bool workers_hold_is_over(const struct chief *c, const struct chief_worker *w)
 {
     int64_t since = c->cut.began_ms > w->lost_ms || w->up ? c->cut.began_ms : w->lost_ms;
     if (w->fencing)
-        since = w->fence_ms; /* an answer was lost with a ps's connection: said again */
+        since = w->fence_ms; /* an answer was lost with a ps's connection, and is sent again */
     return c->now_ms - since > (w->up ? CHIEF_HOLD_MS : CHIEF_HOLD_DOWN_MS);
 }

@@ -141,7 +141,7 @@ static const struct section sections[] = {
      .words = "data.format",
      .column = "Format",
      .text = "[data.md](data.md) describes each format and each kind of column, with examples.\n"
-             "[Memory](data.md#memory) explains `memory_mb` and `spill`."},
+             "[large-data.md](../guides/large-data.md) explains `memory_mb` and `spill`."},
     {.title = "### csv files",
      .rows =
          "data.columns data.header data.delimiter data.quotes data.trim data.comment data.missing"},

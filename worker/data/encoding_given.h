@@ -1,4 +1,4 @@
-/* The encoding that a checkpoint defines: reads the encoding.json (docs/reference/data.md) of an earlier job into
+/* The encoding that a checkpoint defines: reads the encoding.json (docs/reference/encoding.md) of an earlier job into
  * the schema by which this job's rows are read. The input columns must be the same, in the same order; other columns
  * can differ. */
 #ifndef GRADWIRE_WORKER_DATA_ENCODING_GIVEN_H

@@ -1,4 +1,4 @@
-/* encoding.json, next to a model that was trained on a csv; docs/reference/data.md defines its contents. */
+/* encoding.json, next to a model that was trained on a csv; docs/reference/encoding.md defines its contents. */
 #ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
 #define GRADWIRE_WORKER_EXPORT_ENCODING_H
 

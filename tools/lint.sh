@@ -57,12 +57,17 @@ lint_words() {
     python3 "$ROOT/tests/lint/words_test.py" && python3 "$ROOT/tests/lint/words.py"
 }
 
+# The form of pages' blocks, and the tables of commands that no test runs.
+lint_pages() {
+    python3 "$ROOT/tests/lint/pages_test.py" && python3 "$ROOT/tests/lint/pages.py"
+}
+
 lint() {
     local failed=() check
     [[ $# -eq 0 ]] || die 2 "lint: '$1' is not known; it takes no arguments"
     packages_need build lint
     in_git rev-parse --git-dir >/dev/null || die 1 "lint checks the files that git tracks, but this is not a git checkout"
-    for check in lint_format lint_shell lint_gcc lint_clang lint_paths lint_house lint_words; do
+    for check in lint_format lint_shell lint_gcc lint_clang lint_paths lint_house lint_words lint_pages; do
         say "$check"
         "$check" || failed+=("${check#lint_}")
     done

@@ -196,6 +196,8 @@ def check(root=ROOT):
         blocks = [block for block in found.get(entry.page, ([], []))[0] if block.is_run()]
         if not any(entry.matches(block) for block in blocks):
             errors.append(f"{NOT_RUN}:{entry.line}: no sh block of {entry.page} begins with: {entry.begins}")
+        errors += [f"{NOT_RUN}:{entry.line}: there is no {path}" for path in re.findall(r"\S+\.(?:py|md)\b", entry.instead)
+                   if not (pathlib.Path(root) / path).exists()]
     for entry in given:
         if not any(entry.begins in block.text for block in found.get(entry.page, ([], []))[0] if block.is_run()):
             errors.append(f"{DATA}:{entry.line}: no sh block of {entry.page} names {entry.begins}")

@@ -45,7 +45,8 @@ class FormTest(unittest.TestCase):
         self.root = pathlib.Path(folder.name)
         self.write("README.md", PAGE)
         self.write("docs/guides/b.md", "```sh\nsudo b file\n```\n\n```console\nb 1\n```\n")
-        self.write(pages.NOT_RUN, "# a comment\ndocs/guides/b.md | sudo b | b_test.py\n")
+        self.write("tests/b_test.py", "")
+        self.write(pages.NOT_RUN, "# a comment\ndocs/guides/b.md | sudo b | tests/b_test.py\n")
         self.write(pages.DATA, "README.md | file | b/file.gz\n")
         self.red()
 
@@ -113,9 +114,13 @@ class FormTest(unittest.TestCase):
         self.red("README.md:28: the block has no end")
 
     def test_an_entry_that_no_block_begins_with(self):
-        self.write(pages.NOT_RUN, "docs/guides/b.md | b | b_test.py\nno.md | sudo | slow\nb.md | sudo\n")
+        self.write(pages.NOT_RUN, "docs/guides/b.md | b | tests/b_test.py\nno.md | sudo | slow\nb.md | sudo\n")
         self.red(f"{pages.NOT_RUN}:3: a line is: page | ", f"{pages.NOT_RUN}:1: no sh block of docs/guides/b.md begins with: b",
                  f"{pages.NOT_RUN}:2: no sh block of no.md")
+
+    def test_a_stand_in_that_does_not_exist(self):
+        self.write(pages.NOT_RUN, "docs/guides/b.md | sudo b | tests/c_test.py, and README.md\n")
+        self.red(f"{pages.NOT_RUN}:1: there is no tests/c_test.py")
 
     def test_data_that_no_block_names(self):
         self.write(pages.DATA, "README.md | other | x\n")

@@ -222,7 +222,7 @@ class CheckpointTest(TrainCase):
 
     def last_cut(self, job):
         line = [line for line in job.log("worker-0").splitlines() if "begins with the weights" in line][-1]
-        number = int(line.split("of cut ")[1].split(",")[0])
+        number = int(line.split("of checkpoint ")[1].split(",")[0])
         self.assertEqual(min(job.cuts()) > number, True)  # no way back into the job before it
         return number
 

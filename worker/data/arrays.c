@@ -5,9 +5,10 @@
 
 #include "common/base/mem.h"
 
-enum { ARRAY_PIECE_BYTES = 256 << 10 /* read, then hashed while it is still in the cache */ };
+/* bytes read, and then hashed while they are still in the cache */
+enum { ARRAY_PIECE_BYTES = 256 << 10 };
 
-/* The arrays of one data set: images[i] and labels[i] belong together. */
+/* The arrays of one data set: images[i] and labels[i] are a pair. */
 struct array_set {
     const struct array_format *format;
     struct array_file *images, *labels;
@@ -75,7 +76,7 @@ static void set_close(struct array_set *set)
     mem_free(set->labels);
 }
 
-/* Columns of one: labels, where there are no others. */
+/* An array with one column has labels, if no other array does. */
 static void take_thin_labels(struct array_set *set)
 {
     size_t kept = 0;
@@ -141,7 +142,7 @@ static enum err set_open(struct array_set *out, const struct array_format *forma
     return err;
 }
 
-/* Nothing may follow; this also makes zlib and zstd compare their checksums. */
+/* No bytes may follow; this also makes zlib and zstd compare their checksums. */
 static enum err read_end(struct stream *s, const struct array_file *f, struct errmsg *e)
 {
     uint8_t extra;
@@ -153,13 +154,13 @@ static enum err read_end(struct stream *s, const struct array_file *f, struct er
     return err;
 }
 
-/* Where the elements of a file go: bytes as they are, or floats. */
+/* The destination of a file's elements: bytes, unchanged, or floats. */
 struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
 };
 
-/* `bytes` of elements, which stand at `offset` in the file. */
+/* Convert `bytes` of elements, which are at `offset` in the file. */
 static enum err put_floats(const struct array_file *f, float *out, const uint8_t *piece,
                            size_t bytes, uint64_t offset, struct errmsg *e)
 {
@@ -192,8 +193,7 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
     return err ? err : read_end(s, f, e);
 }
 
-/* Read the elements of *f to `out`, which has room for what its header said when it was opened
- * first. */
+/* Read the elements of *f to `out`, which has room for the size that its header had at the first opening. */
 static enum err array_read(const struct array_format *format, const struct array_file *f,
                            struct array_out out, struct sha256 *digest, struct errmsg *e)
 {
@@ -256,7 +256,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* One that is no bytes makes floats of all. */
+/* If one file has elements other than bytes, all become floats. */
 static bool has_wide(const struct array_file *file, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -5,13 +5,13 @@
 
 enum { NOTHING = -1 }; /* a pixel outside of the image */
 
-/* Uniform in -most .. most, from 15 bits. */
+/* Uniform in -most to most, from 15 bits. */
 static int32_t offset_of(uint64_t bits, uint32_t most)
 {
     return (int32_t)(((bits & 0x7FFF) * (2 * most + 1)) >> 15) - (int32_t)most;
 }
 
-/* Where each pixel of a side comes from, or NOTHING. */
+/* The source of each pixel of a side, or NOTHING. */
 static void side_map(int32_t *from, uint32_t side, int32_t window, int32_t shift, bool mirrored)
 {
     int32_t last = (int32_t)side - 1;

@@ -1,6 +1,6 @@
-/* CIFAR-10's binary version (Alex Krizhevsky's page "The CIFAR-10 dataset", "Binary version"):
- * records of a label byte and 32 x 32 pixels, all reds row by row, then all greens, then all blues.
- * A row here is (32, 32, 3), the channels last. */
+/* CIFAR-10's binary version (Alex Krizhevsky's page "The CIFAR-10 dataset", "Binary version"): records of a label
+ * byte and 32 x 32 pixels, all reds row by row, then all greens, then all blues. A row here is (32, 32, 3), channels
+ * last. */
 #include "worker/data/readers.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ enum {
     RECORD_BYTES = 1 + ROW_BYTES,
     PIECE_RECORDS = 16,
     LABELS = 10,
-    USUAL_ROWS = 10000 /* of a file */
+    USUAL_ROWS = 10000 /* of one file */
 };
 
 static void channels_last(uint8_t *restrict row, const uint8_t *restrict planes)
@@ -27,7 +27,7 @@ static void channels_last(uint8_t *restrict row, const uint8_t *restrict planes)
             row[i * CHANNELS + c] = planes[c * PLANE + i];
 }
 
-/* Room for `rows` rows in all. */
+/* Make room for `rows` rows in all. */
 static enum err reserve(struct dataset *d, uint64_t *room, uint64_t rows, struct errmsg *e)
 {
     if (rows <= *room)
@@ -97,7 +97,7 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
     return ERR_OK;
 }
 
-/* The first record; how many there are is known of a plain file. */
+/* Check the first record; the number of records is known for a plain file. */
 static enum err look_at(struct stream *s, struct dataset *d, const struct reading *r,
                         struct errmsg *e)
 {

@@ -1,14 +1,14 @@
-/* csv: text, a row a line (RFC 4180), as the job's data.columns describe it; and libsvm's, which is read in the same way but
- * for its lines (libsvm_rows.h).
+/* csv: text with one row a line (RFC 4180), described by the job's data.columns; also libsvm, which differs only in
+ * its lines (libsvm_rows.h).
  *
- * The text is cut into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each
- * thread in turn reads the next piece (decompression goes in order), makes rows of it beside the
- * others, and then waits until all pieces before it have been joined: so rows, words and the first
- * complaint are the same for any number of threads. Only the pieces being read are in memory as text.
+ * The text is divided into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each thread in
+ * turn reads the next piece (decompression is sequential), converts it to rows in parallel with the other threads,
+ * and then waits until all earlier pieces are joined. So rows, words and the first error are the same for any number
+ * of threads. Only the pieces that are being read are in memory as text.
  *
- * A row ends at a newline before which an even number of quotes stands, so a quote that is never
- * closed goes on until a piece is full, and is refused. The fingerprint is made of the digests of the
- * pieces, which threads compute beside each other. */
+ * A row ends at a newline with an even number of quotes before it, so a quote that is never closed extends the row
+ * until a piece is full, and is refused. The fingerprint is made from the digests of the pieces, which threads
+ * compute in parallel. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -32,20 +32,21 @@ enum { TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
 
 /* One thread's piece. */
 struct work {
-    struct csv_piece piece; /* its text is in `text`, behind a header */
+    struct csv_piece piece; /* its text is in `text`, after a header */
     char *text;             /* (TEXT_ROOM) */
-    size_t text_bytes;      /* as in the file: without a newline that its end lacks */
-    uint64_t ticket;        /* its place among all pieces */
+    /* as in the file: without the newline that is added if the file lacks one at its end */
+    size_t text_bytes;
+    uint64_t ticket; /* its position among all pieces */
     const struct csv_file *file;
     uint8_t digest[DIGEST_BYTES];
     bool digested;
-    uint32_t *renumber; /* words of the piece -> of all */
+    uint32_t *renumber; /* number of a word in the piece -> number among all words */
     enum err err;
     struct errmsg e;
 };
 
 struct place {
-    const char *path; /* NULL: nowhere */
+    const char *path; /* NULL: no such label yet */
     uint64_t line;
 };
 
@@ -59,33 +60,35 @@ struct csv {
     struct csv_file *file; /* (paths.count) */
     struct work *work;     /* (threads) */
 
-    pthread_mutex_t lock; /* reading; who has it reads the next piece */
+    pthread_mutex_t lock; /* for reading; the thread that holds it reads the next piece */
     size_t next_file;
     struct stream *stream; /* of file[next_file]; NULL: not open */
-    struct drawn drawn;    /* data.synthetic: read in place of a stream */
-    char *tail;            /* the beginning of a row, for the next piece: (CSV_PIECE_BYTES) */
+    struct drawn drawn;    /* for data.synthetic, in place of a stream */
+    char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
-    uint64_t first_row;    /* of this file, in the table */
-    uint64_t file_bytes;   /* of its text that was read */
-    uint64_t looked_bytes; /* a look: of the text of all files that was read */
-    uint64_t all_bytes;    /* a look: of those files, as they are when decompressed, likely */
-    size_t left_out;       /* a look: files that it does not open */
-    bool open;             /* file[next_file] is begun */
-    bool ended;            /* nothing more to read, or something failed */
+    uint64_t first_row;    /* the first row of this file, in the table */
+    uint64_t file_bytes;   /* bytes read of the file's text */
+    uint64_t looked_bytes; /* for a look: bytes read of the text of all files */
+    uint64_t all_bytes;    /* for a look: the likely decompressed size of those files */
+    size_t left_out;       /* for a look: number of files that are skipped */
+    bool open;             /* reading of file[next_file] has begun */
+    bool ended;            /* all is read, or an error has occurred */
 
-    pthread_mutex_t join_lock; /* joining, in the order of tickets; taken within no other */
+    /* for joining, in the order of tickets; never taken while another lock is held */
+    pthread_mutex_t join_lock;
     pthread_cond_t joined;
     uint64_t next_ticket, bad;
-    struct place zero, minus; /* where the first labels 0 and -1 stand */
+    struct place zero, minus; /* the positions of the first labels 0 and -1 */
     enum err err;
-    struct errmsg e; /* the first in the order of the text */
+    struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
 };
 
-/* ---- reading pieces; all with the lock ---- */
+/* ---- reading pieces; the caller holds the lock ---- */
 
-/* Behind the last newline that is outside of quotes; 0: there is none. The text begins outside. */
+/* The end of the last row: after the last newline outside of quotes; 0: no such newline. The text begins outside of
+ * quotes. */
 static size_t last_row_end(const char *text, size_t bytes, bool has_quotes)
 {
     size_t quotes = has_quotes ? csv_count(text, bytes, '"') : 0;
@@ -111,7 +114,7 @@ static void skip_byte_order_mark(struct csv_piece *p)
     p->text += BYTES;
 }
 
-/* Keep whole rows in the piece and the rest for the next one; at the file's end all is kept. */
+/* Keep whole rows in the piece, and the rest for the next one; at the file's end all is kept. */
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
     const char *path = c->file[c->next_file].path;
@@ -135,7 +138,7 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     f->path = c->paths.path[c->next_file];
     c->line = 1;
     c->tail_bytes = 0;
-    if (c->reading->look) /* else other threads may be joining their rows */
+    if (c->reading->look) /* only in a look: otherwise other threads may be joining their rows */
         c->first_row = c->table->rows;
     c->file_bytes = 0;
     c->open = true;
@@ -144,7 +147,7 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     return stream_open(&c->stream, f->path, e);
 }
 
-/* Of the file that is open, decompressed. A compressed one is read on a little to know it better. */
+/* The likely decompressed size of the open file. A compressed one is read a little further for a better estimate. */
 static uint64_t likely_bytes(struct csv *c)
 {
     enum { AHEAD_PIECES = 16 };
@@ -154,7 +157,7 @@ static uint64_t likely_bytes(struct csv *c)
         return stream_likely_bytes(c->stream);
     for (int i = 0; i < AHEAD_PIECES && got == CSV_PIECE_BYTES; i++) {
         if (stream_read(c->stream, c->tail, CSV_PIECE_BYTES, &got, NULL))
-            break; /* said when it is read */
+            break; /* the error is reported when the file is read */
         bytes += got;
     }
     return got < CSV_PIECE_BYTES ? bytes : stream_likely_bytes(c->stream);
@@ -192,7 +195,7 @@ static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, s
     return ERR_OK;
 }
 
-/* Fill the piece from the file that is open. */
+/* Fill the piece from the open file. */
 static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
@@ -215,7 +218,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
         p->text[p->bytes++] = '\n';
     p->begins_file = first;
     if (first) {
-        err = digest_piece(w, e); /* before a header's quotes are taken off */
+        err = digest_piece(w, e); /* before the quotes of a header are removed */
         skip_byte_order_mark(p);
         if (!err)
             err = csv_file_begin(f, p, &c->format, e);
@@ -228,13 +231,13 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     return err;
 }
 
-/* A look, which is one thread's, so all that was read has been joined. */
+/* For a look, which has one thread, so all that was read has been joined. */
 static bool looked_enough(const struct csv *c)
 {
     return c->reading->look && c->open && c->table->rows - c->first_row >= LOOK_ROWS;
 }
 
-/* Is this file one of a sample: the first, or the last of one of the equal parts? */
+/* True if this file is part of the sample: the first, or the last of one of the equal parts. */
 static bool is_in_sample(size_t file, size_t files)
 {
     return files <= DATASET_SAMPLE_FILES || file == 0 ||
@@ -251,7 +254,7 @@ static void leave_out(struct csv *c)
     }
 }
 
-/* The next piece, and its ticket; false: there is none. What fails is reported when its turn comes. */
+/* Take the next piece, and its ticket; false: none is left. An error is reported in its turn. */
 static bool take_piece(struct csv *c, struct work *w)
 {
     pthread_mutex_lock(&c->lock);
@@ -271,7 +274,7 @@ static bool take_piece(struct csv *c, struct work *w)
     return more;
 }
 
-/* ---- joining pieces; in order ---- */
+/* ---- joining pieces, in order ---- */
 
 static enum err join_words(struct csv *c, struct work *w, uint32_t input)
 {
@@ -301,7 +304,7 @@ static void renumber_cells(const struct work *w, uint32_t input, size_t width)
     }
 }
 
-/* The piece's rows to the table. */
+/* Append the piece's rows to the table. */
 static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
 {
     const struct table_schema *s = c->table->schema;
@@ -333,7 +336,7 @@ static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
     return ERR_OK;
 }
 
-/* One class for both would be a guess. */
+/* Refuse a set with both labels 0 and -1: one class for both would be a guess. */
 static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *e)
 {
     if (!c->zero.path && w->piece.zero_line)
@@ -404,7 +407,7 @@ static void work_on(void *ctx, uint32_t thread)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the load ---- */
 
 static enum err work_init(struct work *w, uint32_t inputs, struct errmsg *e)
 {
@@ -431,7 +434,7 @@ static void work_close(struct work *w, uint32_t inputs)
     mem_free(w->renumber);
 }
 
-/* All rows are read: a category of which no row has a word that its vocabulary knows tells the model nothing. */
+/* All rows are read: warn of a category if no row has a word of its vocabulary, because it tells the model nothing. */
 static void say_unknown(const struct csv *c, uint32_t threads)
 {
     size_t bytes;
@@ -477,7 +480,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     return err;
 }
 
-/* The files; or one that is drawn. */
+/* List the files, or the one synthetic source. */
 static enum err name_sources(struct csv *c, struct errmsg *e)
 {
     const struct job *job = c->reading->job;

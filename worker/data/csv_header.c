@@ -33,7 +33,7 @@ static struct csv_field field_of(const struct job_csv *job, uint32_t column)
     enum column_kind kind = job->column[column].kind;
     if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
         return (struct csv_field){kind, keys, column};
-    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* behind the inputs */
+    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* after the inputs */
         cell = inputs + (kind == COLUMN_WEIGHT);
     return (struct csv_field){kind, cell, column};
 }
@@ -42,7 +42,7 @@ static enum err fields_by_order(struct csv_file *file, const struct job_csv *job
 {
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < job->columns && !err; i++)
-        if (job->column[i].kind != COLUMN_CROSS) /* no field */
+        if (job->column[i].kind != COLUMN_CROSS) /* a cross has no field */
             err = add_field(file, field_of(job, i), e);
     return err;
 }
@@ -63,7 +63,7 @@ static enum err add_named_field(struct csv_file *file, const struct job_csv *job
     return add_field(file, field_of(job, i), e);
 }
 
-/* The first column that the job names and the file does not; NULL: there is none. */
+/* The first column that the job names but the file lacks; NULL: none. */
 static const char *unnamed_column(const struct csv_file *file, const struct job_csv *job)
 {
     for (uint32_t i = 0; i < job->columns; i++) {
@@ -76,7 +76,7 @@ static const char *unnamed_column(const struct csv_file *file, const struct job_
     return NULL;
 }
 
-/* One of its names would be `name` without blanks around it. */
+/* True if one of the header's names equals `name` without the blanks around it. */
 static bool has_blanked(const char *line, size_t bytes, char delimiter, const char *name)
 {
     const char *end = line + bytes;
@@ -90,7 +90,7 @@ static bool has_blanked(const char *line, size_t bytes, char delimiter, const ch
     return false;
 }
 
-/* "did you mean "age"?": the nearest of its names. Returns out; NULL: none is near. */
+/* "did you mean "age"?" with the nearest of the header's names. Returns out; NULL: none is near. */
 static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const char *line, size_t bytes,
                                 char delimiter, const char *name)
 {
@@ -128,7 +128,7 @@ static enum err refuse_names(const char *name, const struct csv_format *f, const
                    csv_row_shown(shown, line, bytes), hint);
 }
 
-/* The header's names, `bytes` of text up to its newline. */
+/* Read the header's names from `bytes` of text up to its newline. */
 static enum err fields_by_header(struct csv_file *file, const struct csv_format *f, char *text,
                                  size_t bytes, uint32_t *mark, struct errmsg *e)
 {

@@ -12,9 +12,9 @@
 #include "worker/data/text/csv_number.h"
 
 enum { CSV_LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
-#define NO_FIELD UINT32_MAX /* what is wrong is the row's fault, not a field's */
+#define NO_FIELD UINT32_MAX /* the error is in the row, not in one field */
 
-/* ---- what is wrong with a row ---- */
+/* ---- bad rows ---- */
 
 const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
 {
@@ -25,7 +25,7 @@ const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, si
     return out;
 }
 
-/* `column "age": `, or of a column without a name `column 3: ` */
+/* `column "age": `, or for a column without a name `column 3: ` */
 static void name_column(const struct csv_row *r, char *out, size_t bytes)
 {
     const char *name = r->format->job->column[r->piece->field[r->field].column].name;
@@ -85,7 +85,7 @@ const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes
 
 /* ---- the label ---- */
 
-/* "low, normal": all classes, or the first ones and how many there are. Returns out. */
+/* "low, normal": all classes, or the first ones and their number. Returns out. */
 static const char *list_classes(const struct csv_format *f, char out[static CSV_LISTED_BYTES])
 {
     char word[CSV_SHOWN_BYTES];
@@ -119,7 +119,7 @@ static void read_class(struct csv_row *r, const char *text, size_t bytes, float 
     *label = (float)number;
 }
 
-/* Labels -1 and +1 are usual for two classes; names are compared as text. */
+/* Labels -1 and +1 are common for two classes; names are compared as text. */
 static void refuse_class(struct csv_row *r, const char *shown, float label)
 {
     uint32_t classes = r->format->classes;
@@ -155,14 +155,14 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
     r->cells[cell] = table_bits(v);
 }
 
-/* ---- its cells ---- */
+/* ---- the row's cells ---- */
 
 static uint32_t row_cells(const struct csv_format *f)
 {
     return table_row_cells(f->schema);
 }
 
-/* Room for one more row. */
+/* Make room for one more row. */
 static enum err reserve(struct csv_piece *p, const struct csv_format *f)
 {
     if (p->rows < p->room)

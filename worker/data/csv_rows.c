@@ -103,7 +103,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Take the quotes off, and make "" a single one, in place. False: a quote stands alone in it. */
+/* Remove the quotes, and replace "" by one quote, in place. False: it has a single quote inside. */
 static bool unquote(char **begin, char **end)
 {
     char *p = *begin + 1, *last = *end - 1;
@@ -195,7 +195,7 @@ static void read_weight(struct csv_row *r, const struct csv_field *field, const 
     r->cells[field->cell] = table_bits(v);
 }
 
-/* A field is trimmed as a whole, so of several values each keeps its blanks. */
+/* A field is trimmed as a whole, so each of several values keeps its blanks. */
 static const char *key_hint(const struct csv_row *r, const struct table_key *k, const char *text,
                             size_t bytes)
 {
@@ -204,7 +204,7 @@ static const char *key_hint(const struct csv_row *r, const struct table_key *k, 
     return k->kind == COLUMN_KEY ? csv_row_hint(r, text, bytes, NULL, usual) : usual;
 }
 
-/* A word's key; *there: it has one. False: the row is bad. */
+/* A word's key; *there: the word has one. False: the row is bad. */
 static bool word_key(struct csv_row *r, const struct table_key *k, const char *text, size_t bytes,
                      uint64_t *key, bool *there)
 {
@@ -235,7 +235,7 @@ static void read_key(struct csv_row *r, const struct csv_field *field, const cha
         cells[TABLE_KEY_CELLS] = 1;
 }
 
-/* Take ":0.5" off the end. False: what stands behind the last ':' is no number. */
+/* Remove ":0.5" from the end. False: the text after the last ':' is not a number. */
 static bool take_weight(const char *text, size_t *bytes, float *weight)
 {
     enum { WEIGHT_BYTES = 48 };
@@ -247,13 +247,14 @@ static bool take_weight(const char *text, size_t *bytes, float *weight)
     size_t n = *bytes - (size_t)(colon + 1 - text);
     if (n > WEIGHT_BYTES)
         return false;
-    memcpy(number, colon + 1, n); /* what follows it in the row may go on a number */
+    /* copied: the bytes that follow in the row may continue a number */
+    memcpy(number, colon + 1, n);
     number[n] = 0;
     *bytes = (size_t)(colon - text);
     return csv_number(number, n, weight);
 }
 
-/* One value of keys. */
+/* Read one value of keys. */
 static void read_value(struct csv_row *r, const struct table_key *k, uint32_t *cells,
                        const char *text, size_t bytes)
 {
@@ -306,7 +307,7 @@ static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *k
     return k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
 }
 
-/* The hash of the keys that it is of, 8 bytes each, the lowest first. */
+/* The hash of the keys that it combines, 8 bytes each, little-endian. */
 static void make_cross(struct csv_row *r, const struct table_key *k)
 {
     const struct table_schema *s = r->format->schema;
@@ -380,7 +381,7 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
     return begin == end;
 }
 
-/* A row that begins at `begin` and ends at *end; its fields end at [mark, end]. */
+/* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. */
 static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     char *text = r->piece->text;
@@ -404,7 +405,7 @@ static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size
                 wanted, hint ? "; " : "", hint ? hint : "");
 }
 
-/* As above; `end` is NULL where no mark ends the row. */
+/* The same; `end` is NULL if no mark ends the row. */
 static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     struct csv_piece *p = r->piece;

@@ -25,7 +25,7 @@ static const char *shape_text(char out[static 64], uint32_t rank, const uint32_t
     return out;
 }
 
-/* Dimensions of 1 at the end say nothing: a grey image is one with one channel. */
+/* Trailing dimensions of 1 are ignored: a grey image equals one with one channel. */
 static uint32_t telling_rank(uint32_t rank, const uint32_t *shape)
 {
     while (rank > 1 && shape[rank - 1] == 1)
@@ -153,7 +153,7 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
         dataset_close(&d);
         return err_wrap(e, err, "%s: ", r->key);
     }
-    if (d.labels && !r->look) /* a look reads hardly any of them */
+    if (d.labels && !r->look) /* a look reads hardly any labels */
         d.label_max = largest(d.labels, d.rows);
     if (!r->eval)
         d.augment = r->job->data.augment;
@@ -161,7 +161,7 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     return ERR_OK;
 }
 
-/* `classes`: as the model says, which may not be there yet; of two classes the loss tells. */
+/* `classes`: from the model, if it is known; for two classes the loss is enough. */
 static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
 {
     if (!classes && job->model.loss == LOSS_BINARY_CROSSENTROPY)
@@ -211,7 +211,7 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     return load(d, &r, e);
 }
 
-/* A csv's eval part is read with the words that the training part's beginning has. */
+/* Look at an eval part of csv with the words at the beginning of the training part. */
 static enum err look_with(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     struct reading train = reading_of(r->job, 0, r->classes);
@@ -316,7 +316,7 @@ static enum err check_label(float y, uint32_t classes, struct errmsg *e)
     return ERR_OK;
 }
 
-/* Of a row that is in no table. */
+/* The label of a row outside a table. */
 static float label_of(const struct dataset *d, uint64_t row)
 {
     return d->y_float ? d->y_float[row] : (float)d->labels[row];
@@ -371,7 +371,7 @@ enum err dataset_name_label(const struct job *job, const struct encoding_given *
                    classes, classes - 1);
 }
 
-/* How many of them follow each other from `i` on. */
+/* The number of consecutive rows from `i` on. */
 static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
 {
     uint32_t end = i + 1;
@@ -380,8 +380,8 @@ static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
     return end - i;
 }
 
-/* If one in eight of them waits for the disk, all are asked for before the first is waited for. Where
- * they are in the page cache, asking would cost half as much again as reading. */
+/* If one in eight of the rows waits for the disk, prefetch all before the first wait. If they are in the page cache,
+ * prefetching would cost half as much as reading. */
 static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
 {
     enum { LOOK_AT_EACH = 8 };
@@ -467,7 +467,7 @@ enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint
     return err ? err : leaf_room_finish(room, keys, e);
 }
 
-/* Every step-th block; every other one of those counts in the half. */
+/* Count the keys of every step-th block; every second one of those also counts in the half. */
 static enum err count_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
                              struct key_count *count, uint64_t *counted, struct errmsg *e)
 {

@@ -7,7 +7,7 @@
 
 enum { LOG_SQUARED_MOST = 1 << 16 };
 
-/* One input's place in the file. */
+/* One input and its entry in the file. */
 struct taking {
     const struct encoding_given *given;
     struct table_input *in;
@@ -37,7 +37,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* {"hex": ".."}: bytes that are no UTF-8. */
+/* {"hex": "..."}: bytes that are not UTF-8. */
 static enum err add_hex(struct vocabulary *v, const json_t *hex)
 {
     const char *digits = json_string_value(hex);
@@ -67,7 +67,7 @@ static enum err read_words(struct vocabulary *v, const json_t *list)
         err = json_is_string(word)
                   ? vocabulary_add(v, json_string_value(word), json_string_length(word), &number)
                   : add_hex(v, json_object_get(word, "hex"));
-        if (!err && v->count != i + 1) /* a word that is there twice */
+        if (!err && v->count != i + 1) /* a duplicate word */
             err = ERR_CORRUPT;
     }
     return err;
@@ -177,7 +177,7 @@ static const char *function_of(const struct table_input *in)
     return in->scale == SCALE_LOG1P ? "log1p" : in->scale == SCALE_LOG2 ? "log2" : "";
 }
 
-/* Which scale it was is not said, nor does it matter: a shift and a divisor are. */
+/* The file does not name the scale, and needs not: it has a shift and a divisor. */
 static enum err take_number(const struct taking *t, struct errmsg *e)
 {
     const json_t *o = json_object_get(t->from, "number"), *shift = json_object_get(o, "shift");

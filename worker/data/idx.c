@@ -1,6 +1,5 @@
-/* idx, the format of MNIST (Yann LeCun's page "The MNIST database", "the IDX file format"):
- * big-endian; two zero bytes, the type of an element, the rank, a u32 for each dimension, then the
- * elements. */
+/* idx, the format of MNIST (Yann LeCun's page "The MNIST database", "the IDX file format"): big-endian; two zero
+ * bytes, the type of an element, the rank, a u32 for each dimension, then the elements. */
 #include "worker/data/arrays.h"
 
 enum { IDX_MAGIC_BYTES = 4 };
@@ -26,7 +25,7 @@ static enum err check_magic(const uint8_t m[static IDX_MAGIC_BYTES], struct errm
     return ERR_OK;
 }
 
-/* The header is in f->tag. */
+/* Read the header, also into f->tag. */
 static enum err read_header(struct array_file *f, struct stream *s, struct errmsg *e)
 {
     size_t got;

@@ -10,34 +10,34 @@ enum { SLOTS_FEWEST = 1024, BUCKET_LONG = 64 };
 
 struct numbered_key {
     uint64_t mixed;
-    uint32_t number; /* in the order in which keys came */
+    uint32_t number; /* in order of appearance */
 };
 
-/* The distinct keys of one list; a hash table while they come: mixed keys spread evenly as they are. */
+/* The distinct keys of one list; a hash table while they are added. Mixed keys need no further hash. */
 struct room_list {
     uint32_t keys, room, slots; /* slots: a power of two, more than twice the keys */
     uint32_t *slot;             /* a key's number + 1; 0: free */
-    uint64_t *came, *mixed;     /* (room) as they came; in ascending order */
+    uint64_t *came, *mixed;     /* (room) came: in order of appearance; mixed: in ascending order */
     struct numbered_key *order; /* (room) */
-    uint32_t *rank;             /* (room) by number: its place in ascending order */
-    uint32_t *begin;            /* (buckets + 1) of `order` */
+    uint32_t *rank;             /* (room) by number: its index in ascending order */
+    uint32_t *begin;            /* (buckets + 1) indices in `order` */
     uint32_t begin_room;
 };
 
-/* A key column in one list. */
+/* A key column that one list looks up. */
 struct room_column {
     const struct table_key *key;
     uint32_t list, width;
-    uint32_t *count; /* (rows) keys only */
-    uint32_t *at;    /* (rows, width) numbers; then ranks */
-    float *weight;   /* (rows, width) keys with weights only */
+    uint32_t *count; /* (rows) for keys only */
+    uint32_t *at;    /* (rows, width) numbers; later ranks */
+    float *weight;   /* (rows, width) for keys with weights only */
 };
 
 struct leaf_room {
     const struct table_schema *schema;
     uint32_t rows, rows_max;
     uint32_t columns, lists;
-    struct room_column *column; /* (columns) each pair of a list and a key column once */
+    struct room_column *column; /* (columns) one for each pair of a list and a key column */
     struct room_list *list;     /* (lists) */
     struct key_list *key_list;
     struct lookup_column *lookup; /* (schema->lookups) */
@@ -45,7 +45,7 @@ struct leaf_room {
     struct leaf_keys keys;
 };
 
-/* ---- making it ---- */
+/* ---- construction ---- */
 
 static bool column_init(struct room_column *c, const struct table_schema *s,
                         const struct table_lookup *look, uint32_t rows)
@@ -63,7 +63,7 @@ static bool column_init(struct room_column *c, const struct table_schema *s,
     return c->at && (c->count || !several) && (c->weight || !(several && key->options.weights));
 }
 
-/* Lookups of one column in one list share its places. */
+/* Lookups of one column in one list share its indices. */
 static bool columns_init(struct leaf_room *r)
 {
     const struct table_schema *s = r->schema;
@@ -132,7 +132,7 @@ void leaf_room_free(struct leaf_room *r)
     mem_free(r);
 }
 
-/* ---- keys as they come ---- */
+/* ---- adding keys ---- */
 
 void leaf_room_clear(struct leaf_room *r)
 {
@@ -144,7 +144,7 @@ void leaf_room_clear(struct leaf_room *r)
     }
 }
 
-/* The slot that holds the key, or the free one where it belongs. */
+/* The slot that has the key, or the free slot for it. */
 static uint32_t slot_of(const struct room_list *l, uint64_t mixed)
 {
     uint32_t mask = l->slots - 1, i = (uint32_t)mixed & mask;
@@ -153,7 +153,7 @@ static uint32_t slot_of(const struct room_list *l, uint64_t mixed)
     return i;
 }
 
-/* Twice the slots, and arrays for half of them. */
+/* Double the slots, with arrays for half of them. */
 static bool grow(struct room_list *l)
 {
     uint32_t slots = l->slots ? 2 * l->slots : SLOTS_FEWEST, room = slots / 2;
@@ -216,7 +216,7 @@ static bool add_keys(struct room_list *l, const struct room_column *c, const uin
     return true;
 }
 
-/* A row of weight 0 touches nothing: its loss is 0 whatever it reads. */
+/* A row of weight 0 has no keys: its loss is 0 whatever it reads. */
 static void add_nothing(struct room_column *c, uint32_t row)
 {
     if (c->count)
@@ -246,7 +246,7 @@ enum err leaf_room_add(struct leaf_room *r, const uint32_t *cells, struct errmsg
     return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for keys");
 }
 
-/* ---- in ascending order ---- */
+/* ---- sorting ---- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -254,7 +254,7 @@ static int ascending(const void *a, const void *b)
     return (x->mixed > y->mixed) - (x->mixed < y->mixed);
 }
 
-/* As many buckets as keys, so that one holds a key or two; the top bits say which. */
+/* As many buckets as keys, so that a bucket has a key or two; the top bits are the bucket's number. */
 static uint32_t bits_for(uint32_t keys)
 {
     uint32_t bits = 1;
@@ -302,7 +302,7 @@ static void sort_bucket(struct numbered_key *k, uint32_t n)
     }
 }
 
-/* begin[b]: where bucket b begins in `order`; each key is put where its bucket's next place is. */
+/* begin[b]: the index in `order` where bucket b begins; each key is put at its bucket's next index. */
 static void fill_buckets(struct room_list *l, uint32_t bits)
 {
     uint32_t buckets = UINT32_C(1) << bits, at = 0, shift = 64 - bits;

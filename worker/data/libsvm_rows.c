@@ -19,7 +19,7 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* A newline ends the piece, so a line ends before it does. */
+/* The piece ends with a newline, so this stops in time. */
 static const char *skip_blanks(const char *at)
 {
     while (is_blank(*at))
@@ -44,8 +44,8 @@ static const char *word_end(const char *at)
 struct line {
     struct csv_row row;
     const struct table_key *key;
-    uint32_t *values; /* how many there are, and the cells of each */
-    uint64_t index;   /* of the pair before */
+    uint32_t *values; /* their number, then the cells of each */
+    uint64_t index;   /* of the pair before it */
     bool minus;       /* its label is -1 */
 };
 
@@ -69,7 +69,7 @@ static void refuse_pair(struct line *l, const char *at, const char *what)
     csv_row_bad(&l->row, "\"%s\" %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
 }
 
-/* Decimal digits up to a ':'; NULL: something else stands there, or it is beyond 2^64 - 1. */
+/* Read decimal digits up to a ':'; NULL: other text, or a number beyond 2^64 - 1. */
 static const char *read_index(const char *at, uint64_t *index)
 {
     const char *p = at;
@@ -123,7 +123,7 @@ static void note_first(uint64_t *first, uint64_t line)
         *first = line;
 }
 
-/* From its label on. */
+/* Read a line, starting at its label. */
 static enum err read_line(struct line *l, const char *at)
 {
     struct csv_row *r = &l->row;

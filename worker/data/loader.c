@@ -1,13 +1,13 @@
 /* Prefetch of microbatches on one thread.
  *
- * Happy path: loader_want names what comes; the thread gathers it, slot by slot, until the ring is
- * full or the wanted range ends, and sleeps. loader_get lends out the slot that holds what is asked
- * for; loader_release takes it back, and wakes the thread once half of the ring is empty.
+ * Happy path: loader_want predicts the next ones; the thread gathers them, slot by slot, until the ring is full or
+ * the predicted range ends, and sleeps. loader_get lends out the slot with the requested microbatch; loader_release
+ * takes it back, and wakes the thread once half of the ring is empty.
  *
- * Failure modes: the wanted microbatch is being filled: the caller waits for it. It is not there: the
- * caller gathers it in a spare slot, and the thread leaves it out. A wrong guess: slots that are no
- * longer wanted, or of batches that were passed by, are emptied. All spares lent: ERR_STATE (a bug:
- * a compute thread holds one microbatch or two). Rows cannot be read: the caller that asks for them gets the error. */
+ * Failure modes: the wanted microbatch is being filled: the caller waits for it. It is not in the ring: the caller
+ * gathers it in a spare slot, and the thread skips it. A wrong guess: slots that are no longer wanted, or of batches
+ * that were passed, are emptied. All spares are lent: ERR_STATE (a bug: a compute thread holds one microbatch or
+ * two). Rows cannot be read: the caller that requests them gets the error. */
 #include "worker/data/dataset.h"
 
 #include <assert.h>
@@ -21,16 +21,15 @@
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 
-/* The owner of a slot. Only the loader thread writes into a FILLING one, only its borrower uses a LENT
- * one. */
+/* The owner of a slot. Only the loader thread writes into a FILLING one, and only its borrower uses a LENT one. */
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 
 struct slot {
     enum slot_state state;
     struct microbatch m;
     uint64_t *rows;         /* (microbatch) */
-    struct leaf_room *room; /* of keys; NULL: the set has none */
-    enum err err;           /* it could not be gathered; the caller that asks for it gets this */
+    struct leaf_room *room; /* for keys; NULL: the set has none */
+    enum err err;           /* of the gathering; the caller that requests the microbatch gets it */
     struct errmsg e;
 };
 
@@ -44,15 +43,15 @@ struct loader {
     const struct dataset *data;
     struct order order;
     uint32_t depth, spares;
-    struct slot *slot; /* the ring: (depth); the places of spares: (LOADER_SPARES_MAX) behind it */
+    struct slot *slot; /* the ring: (depth), followed by the spares: (LOADER_SPARES_MAX) */
     pthread_t thread;
 
-    pthread_mutex_t lock; /* for all below, and the slots' states and names */
-    pthread_cond_t work;  /* the thread waits: there is nothing to fill, or no room */
+    pthread_mutex_t lock; /* for all fields below, and the slots' states and names */
+    pthread_cond_t work;  /* the thread waits here: nothing to fill, or no room */
     pthread_cond_t filled;
     int quit, asleep;
-    uint64_t base_id; /* wanted or asked for last: prefetch stays within `depth` ids of it */
-    uint64_t next_id, end_id; /* the batch to fill next, and the end */
+    uint64_t base_id; /* wanted or requested last: prefetch stays within `depth` ids of it */
+    uint64_t next_id, end_id; /* the batch to fill next, and the end of the prediction */
     uint32_t next_leaf, first_leaf, leaves;
     struct taken taken[2]; /* by id % 2 */
     struct loader_stats stats;
@@ -63,7 +62,8 @@ static int slot_init(struct slot *s, const struct loader *l)
 {
     size_t rows = l->order.batch_size / l->order.microbatches + 1;
     s->rows = mem_zalloc(rows, sizeof *s->rows);
-    size_t features = l->data->features ? l->data->features : 1; /* keys alone: none */
+    /* a set with keys only has none */
+    size_t features = l->data->features ? l->data->features : 1;
     s->m.x = rows <= SIZE_MAX / features ? mem_floats(rows * features) : NULL;
     s->m.y = mem_floats(rows);
     bool weighted = dataset_is_weighted(l->data);
@@ -95,7 +95,7 @@ static void slot_fill(struct slot *s, const struct loader *l)
         s->err = dataset_gather_keys(l->data, s->rows, rows, s->room, &s->m.keys, &s->e);
 }
 
-/* The slot that holds (id, leaf), or will; NULL: none. With the lock. */
+/* The slot that has (id, leaf), or will have it; NULL: none. The caller holds the lock. */
 static struct slot *find(struct loader *l, uint64_t id, uint32_t leaf)
 {
     for (uint32_t i = 0; i < l->depth; i++) {
@@ -123,7 +123,7 @@ static uint32_t count_empty(const struct loader *l)
     return n;
 }
 
-/* The next one is one of the wanted leaves; each microbatch that was lent was gathered, by either. With the lock. */
+/* Asserts that the next leaf is a wanted one, and that each lent microbatch was filled. The caller holds the lock. */
 static void check(const struct loader *l)
 {
     assert(l->leaves == 0 ||
@@ -139,7 +139,7 @@ static void wake_if_half_empty(struct loader *l)
         pthread_cond_signal(&l->work);
 }
 
-/* ---- what was handed out ---- */
+/* ---- leaves that were handed out ---- */
 static int is_taken(const struct loader *l, uint64_t id, uint32_t leaf)
 {
     const struct taken *t = &l->taken[id % 2];
@@ -154,8 +154,7 @@ static void take(struct loader *l, uint64_t id, uint32_t leaf)
     t->leaves[leaf / 64] |= UINT64_C(1) << (leaf % 64);
 }
 
-/* Batch `id` is asked for: the one before it may still be under way, what is older was passed by.
- */
+/* Batch `id` is requested: the one before it may still be in use, older ones were passed. */
 static void pass_by(struct loader *l, uint64_t id)
 {
     if (id <= l->base_id)
@@ -172,7 +171,7 @@ static void pass_by(struct loader *l, uint64_t id)
 
 /* ---- the thread ---- */
 
-/* Wanted, and soon: a slot for what comes long after would be missing for what comes next. */
+/* Wanted soon: a slot for a much later one would be missing for the next one. */
 static int is_wanted(const struct loader *l, const struct microbatch *m)
 {
     return m->id < l->end_id && m->id + 1 >= l->base_id && m->id <= l->base_id + l->depth &&
@@ -187,7 +186,7 @@ static void advance(struct loader *l)
     l->next_id++;
 }
 
-/* The slot to fill next, named and FILLING; NULL: nothing to do now. With the lock. */
+/* The slot to fill next, named and FILLING; NULL: nothing to do now. The caller holds the lock. */
 static struct slot *claim(struct loader *l)
 {
     while (l->next_id < l->end_id &&
@@ -196,7 +195,8 @@ static struct slot *claim(struct loader *l)
     struct slot *s = l->next_id < l->end_id ? find_empty(l) : NULL;
     if (!s)
         return NULL;
-    assert(!find(l, l->next_id, l->next_leaf) && !is_taken(l, l->next_id, l->next_leaf)); /* once */
+    /* each one only once */
+    assert(!find(l, l->next_id, l->next_leaf) && !is_taken(l, l->next_id, l->next_leaf));
     s->m.id = l->next_id;
     s->m.leaf = l->next_leaf;
     s->state = SLOT_FILLING;
@@ -227,7 +227,8 @@ static void *loader_run(void *arg)
         slot_fill(s, l);
         pthread_mutex_lock(&l->lock);
         l->stats.filled++;
-        s->state = is_wanted(l, &s->m) ? SLOT_READY : SLOT_EMPTY; /* loader_want came in between */
+        /* loader_want may have been called in between */
+        s->state = is_wanted(l, &s->m) ? SLOT_READY : SLOT_EMPTY;
         pthread_cond_broadcast(&l->filled);
     }
     pthread_mutex_unlock(&l->lock);
@@ -317,7 +318,7 @@ void loader_free(struct loader *l)
 
 /* ---- for the compute threads ---- */
 
-/* A spare slot, LENT; made when it is first needed. NULL, and the reason in *err. With the lock. */
+/* A spare slot, LENT; allocated when it is first needed. NULL: *err has the reason. The caller holds the lock. */
 static struct slot *borrow_spare(struct loader *l, enum err *err)
 {
     struct slot *spare = l->slot + l->depth;
@@ -330,7 +331,7 @@ static struct slot *borrow_spare(struct loader *l, enum err *err)
     if (*err == ERR_STATE)
         return NULL;
     struct slot *s = &spare[l->spares];
-    assert(!s->m.x && s->state == SLOT_EMPTY); /* the first that has no memory yet */
+    assert(!s->m.x && s->state == SLOT_EMPTY); /* the first one without memory */
     if (!slot_init(s, l)) {
         slot_close(s);
         return NULL;
@@ -340,7 +341,7 @@ static struct slot *borrow_spare(struct loader *l, enum err *err)
     return s;
 }
 
-/* The prefetched slot, waited for where it is being filled right now; or NULL. With the lock. */
+/* The prefetched slot, after a wait if it is being filled; or NULL. The caller holds the lock. */
 static struct slot *borrow_prefetched(struct loader *l, uint64_t id, uint32_t leaf)
 {
     struct slot *s;
@@ -392,7 +393,7 @@ void loader_release(struct loader *l, struct microbatch *m)
     pthread_mutex_lock(&l->lock);
     struct slot *s = l->slot;
     while (s->m.x !=
-           m->x) /* every slot has memory of its own; a microbatch not from here is a bug */
+           m->x) /* every slot has memory of its own; a microbatch from elsewhere is a bug */
         s++;
     assert(s->state == SLOT_LENT && s->m.id == m->id && s->m.leaf == m->leaf);
     s->state = SLOT_EMPTY;

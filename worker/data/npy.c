@@ -1,6 +1,6 @@
-/* numpy's .npy and .npz (numpy's "NEP 1: A simple file format for NumPy arrays", versions 1.0 to 3.0): "\x93NUMPY", the
- * version, the header's length, a Python dictionary of descr, fortran_order and shape, then the elements. An .npz is a zip
- * archive of them; "set.npz:x" is its member x.npy. */
+/* numpy's .npy and .npz (numpy's "NEP 1: A simple file format for NumPy arrays", versions 1.0 to 3.0): "\x93NUMPY",
+ * the version, the header's length, a Python dictionary of descr, fortran_order and shape, then the elements. An
+ * .npz is a zip archive of such files; "set.npz:x" is its member x.npy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "worker/data/bytes/zip_member.h"
 
 enum {
-    NPY_MAGIC_BYTES = 8, /* with the version */
+    NPY_MAGIC_BYTES = 8, /* including the version */
     NPY_HEADER_MAX = 4096,
     NPY_DESCR_MAX = 16,
 };
@@ -66,7 +66,7 @@ static bool take_text(struct scan *s, char *out, size_t bytes)
     return true;
 }
 
-/* A list of fields: of nothing that is read it is skipped no further. */
+/* A list of fields is not supported, so the scan stops at it. */
 static bool take_descr(struct scan *s, struct npy_header *h)
 {
     skip_blanks(s);
@@ -87,7 +87,7 @@ static bool take_shape(struct scan *s, struct npy_header *h)
         if (h->rank < ARRAY_RANK_MAX)
             h->dim[h->rank] = (uint32_t)n;
         h->rank++;
-        s->p = end + (*end == 'L'); /* of Python 2 */
+        s->p = end + (*end == 'L'); /* written by Python 2 */
         if (!take(s, ',') && *s->p != ')')
             return false;
     }
@@ -131,7 +131,7 @@ static bool parse(struct npy_header *h, const char *text)
     return *s.p == '\0' && h->has_descr && h->has_order && h->has_shape;
 }
 
-/* ---- what of it is read ---- */
+/* ---- supported arrays ---- */
 
 static enum element type_of(const char *descr)
 {
@@ -174,7 +174,7 @@ static enum err check(const struct npy_header *h, struct errmsg *e)
     return ERR_OK;
 }
 
-/* The fingerprint has type and shape, not how the header spells them. */
+/* The fingerprint has type and shape, but not their spelling in the header. */
 static void set_tag(struct array_file *f, const struct npy_header *h)
 {
     int n = snprintf((char *)f->tag, sizeof f->tag, "npy %s", h->descr);
@@ -201,7 +201,7 @@ static enum err take_header(struct array_file *f, const char *text, struct errms
 
 /* ---- the file ---- */
 
-/* *bytes: of the dictionary. */
+/* *bytes: length of the dictionary. */
 static enum err read_magic(struct array_file *f, struct stream *s, size_t *bytes, struct errmsg *e)
 {
     uint8_t m[NPY_MAGIC_BYTES], length[4] = {0};
@@ -255,7 +255,7 @@ static enum err npy_open(struct array_file *f, struct stream **out, struct errms
     return ERR_OK;
 }
 
-/* ---- archives whose arrays are not named ---- */
+/* ---- archives without named arrays ---- */
 
 static enum err refuse_count(const char *path, char (*names)[ZIP_MEMBER_NAME_MAX], size_t n,
                              struct errmsg *e)

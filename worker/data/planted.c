@@ -6,8 +6,7 @@
 #include "common/base/series.h"
 #include "worker/data/drawn/clicks.h"
 
-/* Rows are counted by their logit in steps of 1 / 2048: with so many there is nothing to sort. Those of one step count as
- * tied. */
+/* Rows are counted by their logit in steps of 1 / 2048, so nothing needs sorting. Rows of one step count as ties. */
 enum { STEPS = 1 << 16, STEPS_PER_UNIT = 2048 };
 
 struct counts {
@@ -20,7 +19,7 @@ static uint32_t step_of(double logit)
     return at < 0 ? 0 : at >= STEPS ? STEPS - 1 : (uint32_t)at;
 }
 
-/* -log of the probability of what came. */
+/* -log of the probability of the outcome. */
 static double loss_of(const struct click *row)
 {
     return series_log(1 + series_exp(row->clicked ? -row->logit : row->logit));

@@ -1,7 +1,7 @@
-/* Happy path: reserve (the first makes the file and takes its name away) -> write -> want, read... Failure modes: the
- * folder cannot be written, or is full: the job's keys are wrong for this machine, and it has not begun. A write fails
- * with EIO, a read fails, or ends early: the disk does. Dirty pages of the file are the kernel's to write back when it wants memory, so nothing
- * is ever synced. */
+/* Happy path: reserve (the first call makes the file and removes its name) -> write -> want, read... Failure modes:
+ * the directory cannot be written, or is full: the job's keys are wrong for this machine (ERR_INPUT). A write fails
+ * with EIO, or a read fails or ends early: the disk fails (ERR_DISK). The kernel writes dirty pages back only when
+ * it needs memory, so the file is never synced. */
 #include "worker/data/spill.h"
 
 #include <assert.h>
@@ -18,13 +18,15 @@
 #include "common/base/fail_point.h"
 #include "common/base/mem.h"
 
-enum { MIB = 1 << 20, MEMORY_PART = 4 }; /* by default: so much of what this process may use */
+/* by default, this part of the memory that the process can use */
+enum { MIB = 1 << 20, MEMORY_PART = 4 };
 
 struct spill {
     uint32_t refs;
     int fd; /* -1: nothing is spilled */
     char *folder;
-    uint64_t budget_bytes, memory_bytes; /* may be, and is, in memory */
+    /* the limit of bytes in memory, and their present number */
+    uint64_t budget_bytes, memory_bytes;
     uint64_t file_bytes;
 };
 
@@ -72,7 +74,7 @@ void spill_unref(struct spill *s)
 {
     if (!s || --s->refs)
         return;
-    assert(s->memory_bytes == 0); /* whoever took some gave it back */
+    assert(s->memory_bytes == 0); /* all that was taken is given back */
     if (s->fd >= 0)
         close(s->fd);
     mem_free(s->folder);
@@ -92,7 +94,7 @@ bool spill_take_memory(struct spill *s, uint64_t bytes)
 
 void spill_give_memory(struct spill *s, uint64_t bytes)
 {
-    assert(bytes <= s->memory_bytes); /* what was taken */
+    assert(bytes <= s->memory_bytes); /* not more than was taken */
     s->memory_bytes -= bytes;
 }
 
@@ -185,7 +187,7 @@ enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes
     return ERR_OK;
 }
 
-/* A file system that cannot say does not count: asking ahead would cost more than it may save. */
+/* False for a file system that cannot answer: prefetching would cost more than it could save. */
 bool spill_waits(const struct spill *s, uint64_t at)
 {
     char byte;

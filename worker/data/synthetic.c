@@ -1,11 +1,11 @@
-/* Digits drawn by code, 28 x 28: strokes of each digit under a random affine map, with jitter,
- * width, ink, stray strokes and noise. Integer arithmetic alone: the same bytes on every machine. A
- * row is a function of (part, row), not of the job's seed: all seeds train on the same data.
+/* Synthetic digits, 28 x 28: strokes of each digit under a random affine map, with jitter, width, ink, stray strokes
+ * and noise. Only integer arithmetic, so the bytes are the same on every machine. A row is a function of (part,
+ * row), not of the job's seed: all seeds train on the same data.
  *
- * Hard enough to tell a network from a linear model. Test accuracy, measured on 60,000 + 10,000
- * rows: logistic regression 0.840 to 0.854 (Adam, 10 to 15 epochs; scikit-learn's L-BFGS 0.852);
- * 784-128(relu)-dropout 0.2-10, Adam 1e-3, batch 64: 0.937 after 1 epoch, 0.981 after 3, 0.990
- * after 10. tests/train/synthetic_test.c repeats it. A row takes about 2.5 us. */
+ * They are hard enough to tell a network from a linear model. Test accuracy, measured on 60,000 + 10,000 rows:
+ * logistic regression 0.840 to 0.854 (Adam, 10 to 15 epochs; scikit-learn's L-BFGS 0.852); 784-128(relu)-dropout
+ * 0.2-10, Adam 1e-3, batch 64: 0.937 after 1 epoch, 0.981 after 3, 0.990 after 10. tests/train/synthetic_test.c
+ * repeats it. A row takes about 2.5 us. */
 #include "worker/data/readers.h"
 
 #include <string.h>
@@ -20,17 +20,16 @@ enum {
     CANVAS_COLS = 48, /* at least CANVAS_ROWS, a multiple of 8 */
     BRUSH = 8,        /* side of a brush */
     WIDTHS = 8,
-    SUB = 4,              /* brushes by width, and by place within a pixel */
-    PX = 256,             /* one pixel, in the units of all positions */
+    SUB = 4,              /* brushes by width, and by position within a pixel */
+    PX = 256,             /* one pixel, in the unit of all positions */
     ONE = 4096,           /* 1.0 in the affine map */
-    PIXELS_PER_UNIT = 34, /* a unit of the glyphs, in 1/PX of a pixel */
-    TURN = 16,            /* steps of an arc's full turn */
+    PIXELS_PER_UNIT = 34, /* one unit of the glyphs, in 1/PX of a pixel */
+    TURN = 16,            /* number of steps in a full turn of an arc */
     VARIANTS = 2,
     STROKES_MAX = 3,
 };
 
-/* ---- the digits: x to the right, y down, about -45..45 by -65..65; arcs turn from right to down
- * ---- */
+/* ---- the digits: x to the right, y down, about -45 to 45 by -65 to 65; arcs turn from right to down ---- */
 struct stroke {
     enum { END, LINE, ARC } kind;
     int8_t a, b, c, d; /* LINE from (a, b) to (c, d); ARC centre (a, b), radii c, d */
@@ -68,14 +67,14 @@ static const struct stroke glyphs[DIGITS][VARIANTS][STROKES_MAX] = {
      {{ARC, 0, -28, 36, 35, 0, 16}, {ARC, -25, -8, 61, 73, 0, 4}}},
 };
 
-/* 256 * cos of k / TURN of a turn; sin is TURN / 4 steps behind. */
+/* 256 * cos of k / TURN of a turn; sin lags by TURN / 4 steps. */
 static const int16_t cosines[TURN] = {256,  237,  181,  98,  0, -98, -181, -237,
                                       -256, -237, -181, -98, 0, 98,  181,  237};
 
-/* ---- chance: 16 bits at a time from the row's own stream ---- */
+/* ---- random numbers: 16 bits at a time from the row's own stream ---- */
 struct chance {
     uint64_t key, position, bits;
-    unsigned left; /* 16-bit words in bits */
+    unsigned left; /* unused 16-bit words in bits */
 };
 
 /* Uniform in [low, high]. */
@@ -91,7 +90,7 @@ static int32_t between(struct chance *c, int32_t low, int32_t high)
     return low + (int32_t)((word * (uint32_t)(high - low + 1)) >> 16);
 }
 
-/* ---- brushes: discs with a soft edge, by width and place within a pixel ---- */
+/* ---- brushes: discs with a soft edge, by width and position within a pixel ---- */
 struct brushes {
     uint8_t ink[WIDTHS][SUB][SUB][BRUSH][BRUSH]; /* (width, y / SUB, x / SUB, row, column) */
 };
@@ -130,7 +129,7 @@ struct pen {
     const struct brushes *brushes;
     int32_t width;          /* of the brush */
     int32_t xx, xy, yx, yy; /* the affine map, 1 / ONE */
-    int32_t x0, y0;         /* where the glyph's origin goes, 1 / PX */
+    int32_t x0, y0;         /* position of the glyph's origin, 1 / PX */
 };
 
 struct point {
@@ -227,7 +226,7 @@ static void draw_strays(struct pen *p, struct chance *c)
     }
 }
 
-/* The middle of the canvas to the picture: out = canvas * ink + noise below `noise`. */
+/* Copy the middle of the canvas to the picture: out = canvas * ink + noise below `noise`. */
 static void develop(const struct pen *p, uint8_t *out, struct chance *c)
 {
     enum { FAINT = 130, GRAIN = 80 };
@@ -235,7 +234,7 @@ static void develop(const struct pen *p, uint8_t *out, struct chance *c)
     uint8_t grain[SIDE * SIDE];
     for (size_t i = 0; i < sizeof grain; i += 8) {
         uint64_t bits = rng_u64(c->key, c->position++);
-        memcpy(grain + i, &bits, 8); /* little-endian, as all that gradwire runs on */
+        memcpy(grain + i, &bits, 8); /* little-endian, like all supported machines */
     }
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++) {
@@ -245,7 +244,7 @@ static void develop(const struct pen *p, uint8_t *out, struct chance *c)
         }
 }
 
-/* One row: picture to `out` (SIDE, SIDE), returns its digit. */
+/* Draw one row: the picture to `out` (SIDE, SIDE); returns its digit. */
 static uint8_t draw(const struct brushes *b, uint64_t key, uint8_t *out)
 {
     struct chance c = {.key = key};

@@ -54,7 +54,7 @@ static uint32_t key_cells(const struct table_key *k)
     return TABLE_KEY_CELLS + (k->options.missing == KEY_MISSING_NONE);
 }
 
-/* Which key column of the schema it is. */
+/* Index of the column among the schema's keys. */
 static uint32_t key_of(const struct job_csv *csv, uint32_t column)
 {
     uint32_t key = 0;
@@ -142,7 +142,8 @@ void table_schema_unref(struct table_schema *s)
 
 /* ---- rows ---- */
 
-enum { CHUNK_BYTES_MOST = 4 << 20 }; /* it counts as a whole, however few rows are in it */
+/* a chunk counts with its full size, however few rows it has */
+enum { CHUNK_BYTES_MOST = 4 << 20 };
 
 static size_t row_cells(const struct table *t)
 {
@@ -168,7 +169,7 @@ static enum err no_memory(const struct table *t, struct errmsg *e)
     return err_set(e, ERR_NOMEM, "out of memory for %llu rows", (unsigned long long)t->rows + 1);
 }
 
-/* In memory, while there is room by the job. */
+/* Add a chunk, in memory while the budget allows it. */
 static enum err add_chunk(struct table *t, struct errmsg *e)
 {
     struct table_chunk *grown = mem_resize(t->chunk, t->chunks + 1, sizeof *grown), c = {NULL, 0};
@@ -187,13 +188,13 @@ static enum err add_chunk(struct table *t, struct errmsg *e)
     return ERR_OK;
 }
 
-/* Where a row's cells begin in its chunk: in cells. */
+/* Offset of a row's cells in its chunk, in cells. */
 static size_t row_at(const struct table *t, uint64_t row)
 {
     return (size_t)(row % t->chunk_rows) * row_cells(t);
 }
 
-/* Rows of one chunk. */
+/* Put rows of one chunk. */
 static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
                          struct errmsg *e)
 {
@@ -283,10 +284,10 @@ void table_want(const struct table *t, uint64_t row)
         spill_want(t->spill, place_of(t, row), row_cells(t) * sizeof(uint32_t));
 }
 
-/* ---- statistics: a partial result for each chunk, put together in their order ---- */
+/* ---- statistics: a partial result for each chunk, joined in their order ---- */
 
 struct moments {
-    double count, sum, squares; /* squares: of x - mean */
+    double count, sum, squares; /* squares: sum of (x - mean)^2 */
     float min, max;
 };
 
@@ -296,13 +297,13 @@ struct learning {
     struct moments *whole; /* (inputs) */
     atomic_ullong next;
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_SCALE } pass;
-    struct quantiles *quantiles; /* (inputs): those with an n are learned */
+    struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
 
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
 };
-enum { LOOK_CELLS = 1 << 18 }; /* of a chunk in the file, at a time and thread */
+enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread reads at a time */
 
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
@@ -369,7 +370,7 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
 {
     const struct table_schema *s = l->table->schema;
     for (; n > 0; n--, cells += table_row_cells(s)) {
-        if (isnan(table_float(cells[s->inputs]))) /* left out */
+        if (isnan(table_float(cells[s->inputs]))) /* a bad row */
             continue;
         if (l->pass == PASS_SUMS)
             add_sums(part, s, cells);
@@ -382,14 +383,14 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
     }
 }
 
-/* A chunk in the file goes through the buffer, and only where it was changed back to its place. */
+/* A chunk in the file is read into the buffer, and written back only if it was changed. */
 static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *buffer,
                             struct errmsg *e)
 {
     struct table *t = l->table;
     uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
     struct moments *part =
-        l->part ? l->part + chunk * t->schema->inputs : NULL; /* PASS_SCALE has none */
+        l->part ? l->part + chunk * t->schema->inputs : NULL; /* NULL in PASS_SCALE */
     uint32_t *there = t->chunk[chunk].cells;
     if (there) {
         learn_rows(l, part, there, end - row);
@@ -431,7 +432,7 @@ static void learn_chunks(void *ctx, uint32_t thread)
 
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
-    l->pass = (unsigned)pass; /* there is one more only where none failed */
+    l->pass = (unsigned)pass; /* only reached if no earlier pass failed */
     atomic_store(&l->next, 0);
     pool_run(pool, learn_chunks, l);
     return l->err ? err_set(e, l->err, "%s", l->e.text) : ERR_OK;
@@ -455,7 +456,7 @@ static void join_parts(struct learning *l)
         }
 }
 
-/* A column of one value alone is moved to 0 and not divided. */
+/* A column with only one value is shifted to 0 and not divided. */
 static void learn_input(struct table_input *in, const struct moments *m)
 {
     double mean = m->count > 0 ? m->sum / m->count : 0;
@@ -504,7 +505,7 @@ enum err table_schema_number(struct table_schema *s, struct errmsg *e)
     return ERR_OK;
 }
 
-/* The borders of one input, of its last round. */
+/* The borders of one input, from its last round. */
 static enum err take_quantiles(struct table_input *in, const struct quantiles *q)
 {
     float value[JOB_QUANTILES_MAX];
@@ -595,7 +596,7 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x)
 {
-    if (s->features) /* rows of keys alone have none, and no memory for them */
+    if (s->features) /* rows with keys only have none, and no memory for them */
         memset(x, 0, s->features * sizeof *x);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];

@@ -7,7 +7,7 @@
 
 enum { SLOTS_FIRST = 64, TEXT_FIRST = 1024 };
 
-/* Eight bytes at a time, mixed as by splitmix64; the result is never part of what is learned. */
+/* Eight bytes at a time, mixed as in splitmix64; the result never affects what is learned. */
 static uint32_t hash_of(const char *word, size_t bytes)
 {
     uint64_t h = bytes * UINT64_C(0x9E3779B97F4A7C15);
@@ -20,7 +20,7 @@ static uint32_t hash_of(const char *word, size_t bytes)
     return (uint32_t)(h ^ (h >> 32));
 }
 
-/* The text ends with the last word, and there is room behind it; at most half of the slots are taken. */
+/* Asserts that the text ends with the last word, with room after it, and that at most half of the slots are used. */
 static void check(const struct vocabulary *v)
 {
     const struct vocabulary_word *last = v->count ? &v->word[v->count - 1] : NULL;
@@ -56,7 +56,7 @@ static void put(struct vocabulary *v, uint32_t hash, uint32_t number)
     v->slot[i] = number + 1;
 }
 
-/* Twice the slots, at most half of them taken. */
+/* Double the slots, so that at most half are used. */
 static enum err grow_slots(struct vocabulary *v)
 {
     uint32_t slots = v->slots ? 2 * v->slots : SLOTS_FIRST;
@@ -126,7 +126,7 @@ const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t 
     return v->text + v->word[number].at;
 }
 
-/* The words before it were put without probing over its slot. */
+/* Safe, because no later word was placed by probing past its slot. */
 void vocabulary_drop_last(struct vocabulary *v)
 {
     const struct vocabulary_word *w = &v->word[v->count - 1];

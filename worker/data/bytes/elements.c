@@ -35,7 +35,7 @@ static uint64_t bits(const uint8_t *p, size_t bytes, bool little)
     return v;
 }
 
-/* IEEE 754's binary16. */
+/* Convert IEEE 754 binary16. */
 static float half_of(uint16_t bits)
 {
     unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;

@@ -16,13 +16,13 @@
 enum { STREAM_BUFFER_BYTES = 128 << 10 };
 
 struct stream {
-    uint64_t file_bytes, read_bytes; /* on disk; decompressed so far */
-    struct zip_member *zip;          /* or NULL */
-    gzFile gz;                       /* gzip and plain, or NULL; it owns the descriptor */
-    /* zstd */
+    uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far */
+    struct zip_member *zip;          /* NULL: not a zip member */
+    gzFile gz;                       /* for gzip and plain files, or NULL; it owns the descriptor */
+    /* for zstd */
     int fd;
     ZSTD_DStream *zstd;
-    uint64_t filled_bytes; /* compressed bytes that have been in the buffer */
+    uint64_t filled_bytes; /* compressed bytes that were read into the buffer */
     uint8_t *buffer;       /* STREAM_BUFFER_BYTES of compressed bytes */
     ZSTD_inBuffer in;
     size_t open_frame; /* 0 between frames */
@@ -56,7 +56,7 @@ enum { MAGIC_BYTES = 10 };
 /* A zstd frame, or a skippable one (RFC 8878, 3.1). */
 static int is_zstd(const uint8_t head[static MAGIC_BYTES])
 {
-    uint32_t magic; /* little-endian, as all that gradwire runs on */
+    uint32_t magic; /* little-endian, like all supported machines */
     memcpy(&magic, head, sizeof magic);
     return magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START;
 }
@@ -68,7 +68,7 @@ static enum err refuse_others(const uint8_t head[static MAGIC_BYTES], struct err
                              "7zXZ",
                       bzip2[] = "BZh", block[] = "1AY&SY", end[] = "\x17\x72\x45\x38\x50\x90";
     const char *name = NULL;
-    if (memcmp(head, xz, sizeof xz) == 0) /* with its 0 */
+    if (memcmp(head, xz, sizeof xz) == 0) /* includes its NUL */
         name = "xz";
     else if (memcmp(head, bzip2, 3) == 0 &&
              (memcmp(head + 4, block, 6) == 0 || memcmp(head + 4, end, 6) == 0))
@@ -109,7 +109,8 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
     enum err err = open_file(&fd, &bytes, path, e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
-    (void)!pread(fd, head, sizeof head, 0); /* an error here comes again when the file is read */
+    /* an error here will occur again when the file is read */
+    (void)!pread(fd, head, sizeof head, 0);
     err = refuse_others(head, e);
     if (err) {
         close(fd);
@@ -177,7 +178,7 @@ uint64_t stream_bound_bytes(const struct stream *s)
     return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
 }
 
-/* Of the file, for what was read of it. */
+/* Compressed bytes used so far. */
 static uint64_t used_bytes(const struct stream *s)
 {
     return s->zstd ? s->filled_bytes - (s->in.size - s->in.pos) : (uint64_t)gzoffset(s->gz);
@@ -214,7 +215,8 @@ static enum err gzip_error(struct stream *s, struct errmsg *e)
     case Z_MEM_ERROR:
         return err_set(e, ERR_NOMEM, "out of memory");
     default: {
-        const char *colon = strstr(text, ": "); /* before it zlib's name of the file, "<fd:5>" */
+        /* zlib's name of the file, "<fd:5>", comes before it */
+        const char *colon = strstr(text, ": ");
         return err_set(e, ERR_INPUT, "the gzip data is corrupt after %llu decompressed bytes: %s",
                        (unsigned long long)s->read_bytes, colon ? colon + 2 : text);
     }
@@ -239,7 +241,7 @@ static enum err gzip_read(struct stream *s, uint8_t *out, size_t bytes, size_t *
     return err;
 }
 
-/* Fill the buffer of compressed bytes again; s->in.size stays 0 at the end of the file. */
+/* Refill the buffer of compressed bytes; s->in.size stays 0 at the end of the file. */
 static enum err zstd_fill(struct stream *s, struct errmsg *e)
 {
     ssize_t n;
@@ -278,7 +280,7 @@ static enum err zstd_read(struct stream *s, uint8_t *to, size_t bytes, size_t *g
         int end = s->in.size == 0;
         if (end && s->open_frame == 0)
             break;
-        err = zstd_step(s, &out, e); /* at the end of the file: what is still inside */
+        err = zstd_step(s, &out, e); /* at the end of the file: flush the decoder */
         if (err)
             return err;
         if (end && out.pos == before && s->open_frame != 0)

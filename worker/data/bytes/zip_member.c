@@ -56,7 +56,7 @@ static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, str
 
 /* ---- names ---- */
 
-/* Without ".npy", and as messages may show it. */
+/* The name without ".npy", as messages may show it. */
 static void plain_name(char out[ZIP_MEMBER_NAME_MAX], const char *name)
 {
     size_t n = strlen(name), suffix = sizeof SUFFIX - 1;
@@ -106,7 +106,7 @@ enum err zip_members(const char *path, char (**names)[ZIP_MEMBER_NAME_MAX], size
     return ERR_OK;
 }
 
-/* ---- one of them ---- */
+/* ---- one member ---- */
 
 static zip_int64_t locate(zip_t *zip, const char *name)
 {
@@ -133,7 +133,7 @@ static enum err name_missing(const char *path, const char *name, struct errmsg *
 
 static uint64_t bound_of(const zip_stat_t *st, uint64_t archive_bytes)
 {
-    enum { DEFLATE_RATIO = 1032 /* zlib's manual: at most so many to one */ };
+    enum { DEFLATE_RATIO = 1032 /* zlib's manual: the largest ratio */ };
     uint64_t packed = st->comp_size < archive_bytes ? st->comp_size : archive_bytes;
     uint64_t ratio = st->comp_method == ZIP_CM_STORE ? 1 : DEFLATE_RATIO;
     uint64_t bound = packed > UINT64_MAX / ratio ? UINT64_MAX : packed * ratio;

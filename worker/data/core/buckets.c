@@ -33,8 +33,8 @@ void buckets_close(struct buckets *b)
     *b = (struct buckets){.count = 0};
 }
 
-/* As 3 Idiots' features for Criteo have it: floor(ln(x)^2) above 2, the integer itself up to there. The steps above 2
- * are behind those up to it. */
+/* As in the features of "3 Idiots" for Criteo: floor(ln(x)^2) above 2, the integer itself up to 2. The steps above 2
+ * follow those up to it. */
 static int32_t step_of(float x)
 {
     enum { LOWEST = -64, ABOVE_TWO = 3 };
@@ -44,7 +44,7 @@ static int32_t step_of(float x)
     return ABOVE_TWO + (int32_t)floor(l * l);
 }
 
-/* How many borders are at most x. */
+/* The number of borders that are at most x. */
 static uint32_t find_border(const struct buckets *b, float x)
 {
     uint32_t low = 0, high = b->count - 1;
@@ -95,7 +95,7 @@ enum err buckets_learn_borders(struct buckets *b, const float *value, uint32_t n
 enum { BITS = 32, PART_BITS = 11, PART_VALUES = 1 << PART_BITS };
 _Static_assert(QUANTILES_ROUNDS *PART_BITS >= BITS, "the last round knows all bits");
 
-/* Rises with the number. */
+/* An order-preserving mapping of the number to bits. */
 static uint32_t bits_of(float x)
 {
     union {
@@ -114,7 +114,7 @@ static float number_of(uint32_t bits)
     return w.f;
 }
 
-/* How many of the highest bits are known when the round begins. */
+/* The number of highest bits that are known when the round begins. */
 static uint32_t known_bits(int round)
 {
     uint32_t known = (uint32_t)round * PART_BITS;
@@ -126,7 +126,7 @@ static uint32_t highest(uint32_t bits, uint32_t n)
     return n == 0 ? 0 : bits >> (BITS - n);
 }
 
-/* The different beginnings of the quantiles, which rise as they do. */
+/* Collect the different beginnings of the quantiles, in rising order. */
 static enum err begin_round(struct quantiles *q)
 {
     q->ranges = 0;
@@ -146,7 +146,7 @@ enum err quantiles_init(struct quantiles *q, uint32_t n, uint64_t total)
     q->range = mem_zalloc(n, sizeof *q->range);
     if (!q->of || !q->range)
         return ERR_NOMEM;
-    for (uint32_t i = 0; i < n; i++) { /* ceil((i + 1) total / (n + 1)), from 1 */
+    for (uint32_t i = 0; i < n; i++) { /* ceil((i + 1) total / (n + 1)), counted from 1 */
         uint64_t whole = total / (n + 1), rest = total % (n + 1);
         q->of[i].rank = (i + 1) * whole + ((i + 1) * rest + n) / (n + 1) - 1;
         assert(q->of[i].rank < total);
@@ -162,7 +162,7 @@ void quantiles_close(struct quantiles *q)
     *q = (struct quantiles){.n = 0};
 }
 
-/* Which range begins so; `ranges`: none. */
+/* The range with this beginning; `ranges`: none. */
 static uint32_t find_range(const struct quantiles *q, uint32_t beginning)
 {
     uint32_t low = 0, high = q->ranges;
@@ -196,7 +196,7 @@ enum err quantiles_end_round(struct quantiles *q)
         uint32_t part = 0;
         while (of->rank >= atomic_load(&count[part])) {
             of->rank -= atomic_load(&count[part++]);
-            assert(part < PART_VALUES); /* there are more numbers than its rank */
+            assert(part < PART_VALUES); /* more numbers have this beginning than the rank */
         }
         of->bits = of->bits << bits | part;
     }

@@ -13,7 +13,7 @@ void distinct_add(struct distinct *d, uint64_t mixed)
         d->longest[at] = (uint8_t)(zeros + 1);
 }
 
-/* x + x^2 + 2 x^4 + 4 x^8 + .. */
+/* x + x^2 + 2 x^4 + 4 x^8 + ... */
 static double sigma(double x)
 {
     double sum = x, before, weight = 1;
@@ -28,7 +28,7 @@ static double sigma(double x)
     return sum;
 }
 
-/* (1 - x - (1 - x^1/2)^2 / 2 - (1 - x^1/4)^2 / 4 - ..) / 3 */
+/* (1 - x - (1 - x^1/2)^2 / 2 - (1 - x^1/4)^2 / 4 - ...) / 3 */
 static double tau(double x)
 {
     double rest = 1 - x, before, weight = 1;

@@ -1,7 +1,7 @@
-/* Integer arithmetic alone: the same bytes on every machine. A person's income depends on age (highest
- * in the middle of life), years of school, hours, marriage, occupation and gains of capital, on
- * two interactions (school counts more in some occupations, hours more with marriage),
- * and on luck. All other columns have no effect: a model should ignore them. */
+/* Only integer arithmetic, so the bytes are the same on every machine. A person's income depends on age (highest in
+ * the middle of life), years of school, hours, marriage, occupation and capital gains, on two interactions (school
+ * counts more in some occupations, hours more with marriage), and on luck. All other columns have no effect: a model
+ * should ignore them. */
 #include "worker/data/drawn/census.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int below(struct chance *c, int n)
     return (int)((rng_u64(c->key, c->position++) >> 32) * (uint64_t)n >> 32);
 }
 
-/* Near 0, within -most .. most: the mean of four. */
+/* Near 0, from -most to most: the mean of four. */
 static int around(struct chance *c, int most)
 {
     int sum = 0;
@@ -51,7 +51,7 @@ struct person {
     int age, school, marriage, occupation, gain, loss, hours;
 };
 
-/* One draw to a statement: in an expression their order would be the compiler's. */
+/* One random number in each statement: within an expression the compiler would choose their order. */
 static struct person person_draw(struct chance *c)
 {
     struct person p = {0};

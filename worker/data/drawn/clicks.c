@@ -1,5 +1,6 @@
-/* Everything is drawn as integers, or by functions whose bits are the same on every machine (common/base/series.h). Weights
- * and vectors of keys are not stored: they are drawn again for each row, so a vocabulary of any size takes no memory. */
+/* Everything is computed with integers, or with functions that have the same bits on every machine
+ * (common/base/series.h). Weights and vectors of keys are not stored: they are drawn again for each row, so a
+ * vocabulary of any size takes no memory. */
 #include "worker/data/drawn/clicks.h"
 
 #include <math.h>
@@ -7,13 +8,13 @@
 #include "common/base/rng.h"
 #include "common/base/series.h"
 
-enum { CLICKS_CHANCE = 2, PART_MODEL = 2 }; /* parts 0 and 1 are of rows; the census has chance 1 */
-/* How far weights and products move the logit: its variance by each. */
+enum { CLICKS_CHANCE = 2, PART_MODEL = 2 }; /* parts 0 and 1 are rows; the census uses 1 */
+/* The variance of the logit due to weights, and due to products. */
 static const double bias = -1.2, weights_variance = 1.6, products_variance = 1.0;
 
 /* ---- the model ---- */
 
-/* Fields differ in size, as real ones do: by the square of their number. Sums over all fields are `keys`. */
+/* Fields differ in size, as in real data: by the square of their number. The sum over all fields is `keys`. */
 static uint32_t keys_of(uint32_t field, uint32_t fields, uint64_t keys)
 {
     uint64_t below = (uint64_t)field * (field + 1) * (2 * field + 1) / 6, here = field + 1;
@@ -40,7 +41,7 @@ void clicks_init(struct clicks *c, const struct job *job)
     }
 }
 
-/* Word i of four, around 0. */
+/* Word i of four, centred on 0. */
 static int64_t word_of(uint64_t bits, uint32_t i)
 {
     return (int64_t)(bits >> (16 * i) & 0xFFFF) - 32768;
@@ -51,7 +52,8 @@ static int64_t weight_of(uint64_t bits)
     return word_of(bits, 0) + word_of(bits, 1) + word_of(bits, 2) + word_of(bits, 3);
 }
 
-/* The sum over pairs of fields of their vectors' products: half of (sum squared - sum of squares). Exact: |sum| < 2^21. */
+/* The sum over pairs of fields of their vectors' products: half of (sum squared - sum of squares). Exact: |sum| <
+ * 2^21. */
 static int64_t products(const struct clicks *c, const struct click *row)
 {
     int64_t sum[4] = {0}, squares = 0, all = 0;
@@ -87,7 +89,7 @@ static double unit(uint64_t chance, uint64_t position)
 
 static uint32_t key_draw(const struct clicks_field *f, double u)
 {
-    double x = series_exp(u * f->log_range); /* in [1, keys + 1), up to its rounding */
+    double x = series_exp(u * f->log_range); /* in [1, keys + 1), except for rounding */
     return x >= f->keys ? f->keys : (uint32_t)x;
 }
 
@@ -107,7 +109,7 @@ void clicks_draw(const struct clicks *c, int eval, uint64_t row, struct click *o
 
 /* ---- its text ---- */
 
-/* A count below 2^bits, each power of two as likely as the others; missing in so many of 256 rows. */
+/* A count below 2^bits, with each power of two equally likely; missing in this many of 256 rows. */
 static const struct {
     uint8_t bits, missing;
 } numbers[CLICKS_NUMBERS] = {{7, 116}, {10, 0},  {9, 55},  {6, 55}, {17, 7},  {11, 57}, {8, 11},
@@ -133,7 +135,7 @@ static char *number_put(char *out, uint32_t i, uint64_t bits)
     return decimal_put(out, (uint32_t)(bits >> 32) & ((1U << size) - 1));
 }
 
-/* 8 hex digits, another word for each key of the field: each line is a bijection (MurmurHash3's finalizer). */
+/* 8 hex digits, a different word for each key of the field: each line is a bijection (MurmurHash3's finalizer). */
 static char *word_put(char *out, const struct clicks_field *f, uint32_t key)
 {
     uint32_t x = key ^ (uint32_t)f->model;

@@ -63,7 +63,8 @@ const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job
         uint32_t n = fields_by(line, bytes, job_delimiter_char(&other), job->quotes);
         if (n > 1 && n == wanted)
             return say(out, w->word, n);
-        if (lone && n > most && other.delimiter != DELIMITER_SPACE) { /* any text has spaces */
+        /* spaces occur in any text */
+        if (lone && n > most && other.delimiter != DELIMITER_SPACE) {
             best = w;
             most = n;
         }

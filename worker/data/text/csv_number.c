@@ -1,6 +1,6 @@
-/* Most numbers are a few digits: those are exact in a double, and so is their power of ten, so that
- * one division or multiplication rounds correctly (Clinger, "How to Read Floating Point Numbers
- * Accurately", 1990). All others are strtof's. */
+/* Most numbers have a few digits. Those are exact in a double, and so is their power of ten, so one division or
+ * multiplication rounds correctly (Clinger, "How to Read Floating Point Numbers Accurately", 1990). All others go to
+ * strtof. */
 #include "worker/data/text/csv_number.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static const double powers[POWER_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5, 
                                              1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                              1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* The number as read: digits * 10^exponent; `digits` wraps where there are more than DIGITS_MAX. */
+/* The number as read: digits * 10^exponent; `digits` wraps if there are more than DIGITS_MAX. */
 struct decimal {
     uint64_t digits;
     int count, exponent;
@@ -35,7 +35,7 @@ static const char *read_digits(struct decimal *d, const char *p, const char *end
     return p;
 }
 
-/* After an 'e'; NULL: no exponent follows. */
+/* The exponent after an 'e'; NULL: no exponent follows. */
 static const char *read_exponent(struct decimal *d, const char *p, const char *end)
 {
     bool negative = p < end && *p == '-';
@@ -66,7 +66,7 @@ static bool read_decimal(struct decimal *d, const char *p, const char *end)
     return p == end;
 }
 
-/* A double that lies in the middle of two floats: which of them is nearest, its rounding hides. */
+/* True for a double in the middle of two floats: its rounding hides which of them is nearest. */
 static bool is_halfway(double v)
 {
     uint64_t bits;
@@ -74,14 +74,14 @@ static bool is_halfway(double v)
     return (bits & 0x1FFFFFFF) == 0x10000000;
 }
 
-/* Digits with at most one point among them, and few of them: exact in a double, and so small that their quotient never
- * rounds to the middle of two floats unless it lies there. (The middle is m * 2^-e, m of 25 bits; digits * 2^e and
- * m * 10^k are integers, so where they differ they do by 1 / (m * 10^k) >= 2^-52 of the value, more than a double's
+/* Few digits, with at most one point among them: exact in a double, and so small that their quotient rounds to the
+ * middle of two floats only if it is exactly there. (The middle is m * 2^-e, with m of 25 bits; digits * 2^e and m *
+ * 10^k are integers, so if they differ, they differ by 1 / (m * 10^k) >= 2^-52 of the value, more than a double's
  * rounding, 2^-53.) */
 static inline bool short_number(const char *text, size_t bytes, float *out)
 {
     uint32_t digits = 0;
-    size_t behind = bytes; /* the point */
+    size_t behind = bytes; /* index after the point */
     if (bytes - 1 >= SHORT_BYTES)
         return false;
     for (size_t i = 0; i < bytes; i++) {
@@ -93,7 +93,7 @@ static inline bool short_number(const char *text, size_t bytes, float *out)
         else
             return false;
     }
-    if (behind == bytes) { /* "5." too, but not "." */
+    if (behind == bytes) { /* "5." is accepted, but "." is not */
         *out = (float)digits;
         return is_digit(text[0]);
     }

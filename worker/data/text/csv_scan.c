@@ -13,7 +13,7 @@ struct masks {
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- one block, by level ---- */
+/* ---- one block, for each SIMD level ---- */
 
 INLINE uint64_t equal_base(const char *p, char byte)
 {
@@ -45,7 +45,7 @@ equal_avx512(const char *p, char byte)
 
 /* ---- from masks to positions ---- */
 
-/* Bit i is the parity of bits 0 .. i. */
+/* Bit i is the parity of bits 0 to i. */
 INLINE uint64_t parity_so_far(uint64_t m)
 {
     for (int shift = 1; shift < BLOCK; shift *= 2)
@@ -53,7 +53,7 @@ INLINE uint64_t parity_so_far(uint64_t m)
     return m;
 }
 
-/* The marks of a block; *inside is all ones where it ends within quotes. */
+/* The marks of a block outside of quotes; *inside is all ones if the block ends within quotes. */
 INLINE uint64_t outside_quotes(const struct masks *m, uint64_t *inside)
 {
     uint64_t marks = m->delimiter | m->newline;
@@ -104,7 +104,7 @@ size_t csv_scan(uint32_t *at, const char *text, size_t bytes, char delimiter, bo
 size_t csv_count(const char *text, size_t bytes, char byte)
 {
     size_t n = 0;
-    while (bytes) { /* in runs that a byte of each lane can count */
+    while (bytes) { /* in runs whose count fits a byte of each lane */
         size_t run = bytes < 4096 ? bytes : 4096;
         uint32_t here = 0;
         for (size_t i = 0; i < run; i++)

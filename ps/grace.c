@@ -73,6 +73,6 @@ void grace_say(const struct grace *g, char *out, size_t bytes)
                    "after SIGTERM is %" PRIu32 " s",
                    (double)grace_bytes(g) / mib, grace_needs_s(g),
                    (measured > 0 ? measured : GRACE_FIRST_BYTES_PER_S) / mib,
-                   measured > 0 ? "as the last one" : "assumed: none was written yet",
+                   measured > 0 ? "the rate of the last one" : "assumed: none was written yet",
                    g->allowed_s);
 }

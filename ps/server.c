@@ -772,7 +772,7 @@ int server_run(const struct server_config *config)
     }
     if (life_is[s->life].done)
         log_info(config->waits ? "idle until a chief connects (--when_done=wait)"
-                               : "waiting a while for a chief that trains on");
+                               : "waiting for a chief that continues training");
     err = loop_run(&s->loop);
     if (err) {
         log_error("the event loop failed: %s", err_str(err));

@@ -218,7 +218,7 @@ class DoneTest(TrainCase):
         chief.wait(0)
         again = self.start("worker", 1, *keys, "--set=timeouts.start_s=60", out=self.tmp / "own")
         again.until_said("ps 0 reports that the job is done")
-        self.assertIn(f"staying {stays} s for those that ask", ps[0].log())
+        self.assertIn(f"staying {stays} s to answer workers", ps[0].log())
         if patience < stays:
             self.until_alone(ps[0], patience + 2)
         self.end(ps[0], 0)
@@ -296,8 +296,8 @@ class DoneTest(TrainCase):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]
         slow = self.start("ps", 0, "--fault=disk:300000", "--grace_s=3", *keys, job=self.JOB)  # half of 1.2 MB in 2 s
         fast, chief, _ = (self.start(role, i, *keys, job=self.JOB) for role, i in (("ps", 1), ("worker", 0), ("worker", 1)))
-        words = re.compile(r"warn ps 0: a snapshot of its 0\.6 MiB takes about (\d+) s \((\d\.\d) MiB/s, as the last one\), and "
-                           r"the grace after SIGTERM is 3 s: on SIGTERM it will not begin one")
+        words = re.compile(r"warn ps 0: a snapshot of its 0\.6 MiB takes about (\d+) s \((\d\.\d) MiB/s, the rate of the last one\), and "
+                           r"the grace after SIGTERM is 3 s: on SIGTERM it would not begin one")
         took = self.until(lambda: f"it says so\n{slow.log()}", lambda: words.search(slow.log()))
         self.assertGreaterEqual(int(took[1]), 3)  # more on a loaded machine
         self.assertLessEqual(float(took[2]), 0.3)

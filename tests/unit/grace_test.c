@@ -45,8 +45,8 @@ static void afterwards_the_last_ones_rate_counts(void **state)
     assert_about(grace_needs_s(&g), 1 + 40);
     grace_say(&g, text, sizeof text);
     assert_string_equal(text,
-                        "a snapshot of its 200.0 MiB takes about 41 s (5.0 MiB/s, as the last "
-                        "one), and the grace after SIGTERM is 30 s");
+                        "a snapshot of its 200.0 MiB takes about 41 s (5.0 MiB/s, the rate of "
+                        "the last one), and the grace after SIGTERM is 30 s");
     grace_note(&g, 1, 100 * MIB, 5);
     assert_about(grace_needs_s(&g), 1 + 10);
 }

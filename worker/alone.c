@@ -61,7 +61,7 @@ static void run_ps(const char *program, int fd, const char *address, const struc
     }
     argv[n] = NULL;
     unsetenv("TF_CONFIG");
-    (void)setpgid(0, 0); /* Ctrl-C is for the worker: it tells the ps through the chief */
+    (void)setpgid(0, 0); /* Ctrl-C is only for the worker, which stops the ps through the chief */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
         _exit(138);
     execv(program, argv);
@@ -85,7 +85,7 @@ enum err alone_start(struct alone *a, struct cluster *c, const struct flags *f, 
     char program[PATH_MAX + 32], address[64];
     int fd = -1;
     tls_forget();
-    token_forget(); /* the two of them are on loopback, and the ps is ours */
+    token_forget(); /* both are on loopback, and this process starts the ps */
     enum err err = find_program(program, sizeof program, e);
     if (!err)
         err = listen_bind(&fd, "127.0.0.1:0", 0, e);

@@ -12,13 +12,13 @@
 #include "common/math/pool.h"
 
 enum {
-    SKIP_FIRST = 10, /* the running mean is not yet one */
-    SLOPE_OVER = 4,  /* points to each side */
+    SKIP_FIRST = 10, /* the running mean needs some points first */
+    SLOPE_OVER = 4,  /* number of points on each side */
     TABLE_LINES = 20,
 };
 static const double RATE_FIRST = 1e-7, RATE_LAST = 10, KEEP = 0.9, ENOUGH = 4;
 
-/* ---- what the losses say ---- */
+/* ---- evaluation of the losses ---- */
 
 void lr_finder_judge(struct lr_found *f)
 {
@@ -34,7 +34,7 @@ void lr_finder_judge(struct lr_found *f)
     }
     if (f->points)
         f->tenth_of_least = f->point[least].rate / 10;
-    /* Behind the least a loss that explodes may fall again: that is no learning. */
+    /* After the least loss, a loss that diverges may fall again, which is not learning. */
     for (uint32_t i = SKIP_FIRST; i <= least && i + SLOPE_OVER < f->points; i++) {
         const struct lr_point *before = &f->point[i - SLOPE_OVER],
                               *after = &f->point[i + SLOPE_OVER];
@@ -99,7 +99,7 @@ static void nobody_waits(void *ctx, struct gradient_node *n, uint64_t from, uint
     (void)ctx, (void)n, (void)from, (void)to;
 }
 
-/* All leaves of batch `id` make one node. Statistics of layers do not count in training and stay as they are. */
+/* All leaves of batch `id` make one node. Layers' statistics do not affect training, and stay unchanged. */
 static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, struct errmsg *e)
 {
     const struct session_task task = {.kind = TASK_COMPUTE,
@@ -115,7 +115,8 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
     struct sums sums = gradient_sums(r->gradient);
     struct optimizer optimizer = r->job->optimizer;
     optimizer.learning_rate = rate;
-    optimizer.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT}; /* nor a warm-up */
+    /* also disables a warm-up */
+    optimizer.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT};
     *loss = sums.loss / sums.examples;
     for (uint32_t i = 0; i < r->layout->tensors; i++) {
         const struct tensor *t = &r->layout->tensor[i];

@@ -1,4 +1,4 @@
-/* The life of a worker process: flags, what it is to be, training until the chief ends the job, and the wait for the next
+/* The life of a worker process: flags, its role, training until the chief ends the job, and the wait for the next
  * job. */
 #include <cblas.h>
 #include <inttypes.h>
@@ -65,10 +65,10 @@ static void say_lock_waits(const char *dir, pid_t holder)
     log_info("%s is in use by pid %d: waiting", dir, (int)holder);
 }
 
-/* A chief that no launcher started holds DIR by itself, to its end; a launcher's lock is its own. */
+/* A chief that no launcher started locks DIR itself, until it ends; a launcher has its own lock. */
 enum err process_lock_output(const struct process *p, struct errmsg *e)
 {
-    int fd; /* stays open as long as the process */
+    int fd; /* stays open until the process ends */
     if (!p->cluster.is_chief || p->flags.progress_fd >= 0)
         return ERR_OK;
     return dirlock_take(p->output, &fd, say_lock_waits, e);
@@ -102,7 +102,7 @@ static enum err open_port(struct process *p, struct errmsg *e)
     if (!p->cluster.is_chief || p->cluster.alone)
         return ERR_OK;
     if (p->listen_fd < 0 && !p->cluster.bind)
-        return ERR_OK; /* a chief that nobody can dial: it trains by itself */
+        return ERR_OK; /* a chief without an address trains by itself */
     enum err err = p->listen_fd >= 0
                        ? listen_adopt(p->listen_fd, e)
                        : listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
@@ -114,7 +114,7 @@ bool process_is_first_start(const struct process *p)
     return p->flags.listen_fd >= 0 && !getenv(PROCESS_AGAIN);
 }
 
-/* How it ended, for a worker that stays, or that came when all was over. */
+/* Remember how the run ended, for a worker that waits for the next one, or that came when all was over. */
 static void remember(struct process *p, const struct train *train, const struct control *control)
 {
     const struct session_terms *terms = session_terms(driver_session(train_parts(train)->driver));
@@ -123,7 +123,7 @@ static void remember(struct process *p, const struct train *train, const struct 
         p->over.generation = terms->generation.number;
     }
     if (control->nobody_came)
-        p->over = (struct idle_run){.generation = 0}; /* who called is news again */
+        p->over = (struct idle_run){.generation = 0}; /* any chief is new again */
     const struct idle_end end = {.exit_code = p->result.exit_code,
                                  .nobody_came = control->nobody_came,
                                  .known_over = p->known_over,
@@ -140,7 +140,7 @@ static void say_end(const struct process *p)
         log_info("%s", p->result.error);
 }
 
-/* Also with --when_done=wait: who started it starts it again. */
+/* Also with --when_done=wait: whatever started this process starts it again. */
 static void leave_at_once(const struct process *p)
 {
     log_warn("storage does not answer for %s: exiting without waiting for it", p->checkpoints);
@@ -150,7 +150,7 @@ static void leave_at_once(const struct process *p)
     _exit(p->result.exit_code);
 }
 
-/* *asked: there: the chief wants the rows to be read anew. */
+/* asked->there: the chief wants the rows to be read again. */
 static enum err run_worker(struct process *p, struct train *train, struct control_encoding *asked,
                            struct errmsg *e)
 {
@@ -178,7 +178,7 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
         if (!asked->there)
             remember(p, train, &control);
         if (asked->there && chief_link_hangs(link))
-            p->result.exit_code = 138; /* the rows are to be read anew: by another process */
+            p->result.exit_code = 138; /* another process must read the rows again */
         if (chief_link_hangs(link))
             leave_at_once(p);
     }
@@ -208,7 +208,7 @@ static enum err run(struct process *p, struct control_encoding *asked, struct er
     return err;
 }
 
-/* As the rows are, and anew if the chief reads them otherwise. */
+/* Run with the rows as they were read, and again if the chief's rows have another encoding. */
 static enum err run_all(struct process *p, struct errmsg *e)
 {
     struct control_encoding asked = {.there = false};
@@ -223,7 +223,7 @@ static enum err run_all(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* gradwire lr-finder: no cluster, nothing is kept but a table. */
+/* gradwire lr-finder: no cluster; only a table is written. */
 static enum err find_learning_rate(struct process *p, struct errmsg *e)
 {
     struct lr_found *found = mem_zalloc(1, sizeof *found);
@@ -236,7 +236,7 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* What ends it is said as of a worker. */
+/* Report the end in the same way as a worker. */
 static enum err run_evaluator(struct process *p, struct evaluator_end *end, struct errmsg *e)
 {
     const struct evaluator_role role = {.job = &p->job,
@@ -261,7 +261,7 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
     return err;
 }
 
-/* The evaluator. The newest cut says what its rows mean: they are read anew by it, once. */
+/* Run the evaluator. If the newest cut has another encoding, read the rows again with it, once. */
 static enum err evaluate_all(struct process *p, struct errmsg *e)
 {
     struct evaluator_end end = {.told = false};
@@ -275,7 +275,7 @@ static enum err evaluate_all(struct process *p, struct errmsg *e)
     return err ? err : run_evaluator(p, &end, e);
 }
 
-/* How many workers there are is known to the chief, unless they come and go. */
+/* The chief knows the number of workers, unless they join dynamically. */
 static enum err check_workers(const struct process *p, struct errmsg *e)
 {
     uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
@@ -284,7 +284,7 @@ static enum err check_workers(const struct process *p, struct errmsg *e)
     return job_check_workers(&p->job, workers ? workers : 1, e);
 }
 
-/* Peers and probes find it from here on, however long its data take to read. */
+/* From here on peers and probes can connect, however long reading the data takes. */
 static enum err listen_first(struct process *p, struct errmsg *e)
 {
     enum process_state state = p->rests;
@@ -301,15 +301,15 @@ static enum err listen_first(struct process *p, struct errmsg *e)
     return err ? err : process_begin_interim(p, state, e);
 }
 
-/* A worker that is told when to begin, and by whom. */
+/* True for a worker that a chief calls to a job. */
 static bool may_rest(const struct process *p)
 {
     return p->cluster.role != ROLE_EVALUATOR && !p->cluster.is_chief && !p->cluster.alone &&
            !p->flags.find_learning_rate;
 }
 
-/* Is the job over already? Whoever stays asks ps 0 whether a chief trains on; others leave. A job that was stopped early
- * may go on with another patience, which the chief alone would know. */
+/* Check whether the job is already over. A worker that waits asks ps 0 whether a chief continues it; others end. A
+ * job that was stopped early may continue with another patience, which only the chief can know. */
 static enum ending look_for_ending(struct process *p)
 {
     struct manifest m = {0};
@@ -323,8 +323,8 @@ static enum ending look_for_ending(struct process *p)
     return ending;
 }
 
-/* By a job file that was read again: where more is asked for, and the chief that called goes before it has us, the job
- * is not done. What is over stays what idle_wait has heard. */
+/* The job file was read again. If it asks for more, the job is not done, even if the chief that called leaves before
+ * it welcomes us. p->over stays as idle_wait set it. */
 static void look_again(struct process *p)
 {
     struct manifest m = {0};
@@ -332,7 +332,7 @@ static void look_again(struct process *p)
     manifest_close(&m);
 }
 
-/* Wait, holding nothing, until a chief calls, which *calls says, or until it is asked to stop. */
+/* Wait, with no part of a job, until a chief calls (*calls is true) or a signal comes. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
     interim_end(&p->interim);
@@ -353,7 +353,7 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     if (!*calls)
         return ERR_OK;
     signals_last_words(p->flags.termination_message, PROCESS_BEFORE_TRAINING);
-    job_close(&p->job); /* the chief may have another file: more epochs, say */
+    job_close(&p->job); /* the chief may have another file, for example with more epochs */
     err = process_load_job(p, e);
     if (err)
         return err;
@@ -361,7 +361,7 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     return process_begin_interim(p, STATE_LOADING, e);
 }
 
-/* Is there something to train? */
+/* Decide whether there is something to train. */
 static enum err rest(struct process *p, bool *trains, struct errmsg *e)
 {
     enum ending ending = ENDING_NONE;
@@ -373,7 +373,7 @@ static enum err rest(struct process *p, bool *trains, struct errmsg *e)
     return p->rests == STATE_LOADING ? ERR_OK : await_call(p, trains, e);
 }
 
-/* The role's whole life, once the job and its data are there. */
+/* The role's work, once the job and its data are loaded. */
 static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 {
     if (p->flags.find_learning_rate)
@@ -388,7 +388,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run_all(p, e);
 }
 
-/* Of the job nothing stays; names, sockets and what is over do. */
+/* Forget the job; keep names, sockets and p->over. */
 static void forget(struct process *p)
 {
     epoch_log_close(&p->log);
@@ -407,18 +407,18 @@ static void forget(struct process *p)
     mem_give_back();
 }
 
-/* It came when all was over; why: so ps 0 said. */
+/* The process came when all was over; why: ps 0 reported that. */
 static void end_untrained(struct process *p, const struct errmsg *why)
 {
     const struct idle_end end = {
         .nobody_came = true, .known_over = p->known_over, .waits = p->flags.waits};
-    p->over = (struct idle_run){.generation = 0}; /* who called is news again */
+    p->over = (struct idle_run){.generation = 0}; /* any chief is new again */
     p->rests = idle_state(&end, &p->result.exit_code);
     (void)snprintf(p->result.error, sizeof p->result.error, "%s",
                    p->flags.waits ? "the job is done" : why->text);
 }
 
-/* A job, from its file to its end; returns the exit code. */
+/* One job, from its file to its end; returns the exit code. */
 static int attend(struct process *p)
 {
     struct alone alone = {.pid = 0};
@@ -440,9 +440,9 @@ static int attend(struct process *p)
         err = live(p, &alone, &e);
     interim_end(&p->interim);
     alone_stop(&alone);
+    /* the summary could not be written; the reason of the job's end is logged last */
     if (err && p->result.exit_code)
-        log_error("%s", e.text); /* a summary that could not be written: what ended the job is said
-                                    last */
+        log_error("%s", e.text);
     else if (err)
         return wrong(err, &e);
     say_end(p);
@@ -451,7 +451,7 @@ static int attend(struct process *p)
     return exit_code;
 }
 
-/* To the end; returns the exit code. */
+/* All jobs of the process; returns the exit code. */
 static int work(struct process *p)
 {
     struct errmsg e = {""};
@@ -481,7 +481,7 @@ static int work(struct process *p)
     return exit_code;
 }
 
-/* OpenBLAS makes its threads when it is loaded. */
+/* OpenBLAS makes its threads when it is loaded, so this must run before. */
 static void (*const before_libraries)(int argc, char **argv, char **envp)
     __attribute__((section(".preinit_array"), used)) = blas_one_thread;
 
@@ -507,9 +507,8 @@ int main(int argc, char **argv)
     kernels_flush_denormals();
     int exit_code = work(p);
     termination_end(p->flags.termination_message, exit_code);
-    if (exit_code ==
-        err_exit_code(
-            ERR_NOMEM)) { /* out of memory: what runs at exit may wait for some for ever */
+    /* out of memory: exit handlers may wait for memory for ever */
+    if (exit_code == err_exit_code(ERR_NOMEM)) {
         (void)fflush(NULL);
         _exit(exit_code);
     }

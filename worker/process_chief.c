@@ -1,4 +1,4 @@
-/* The chief's part of a worker process: what it goes on from, its run, and summary.json. */
+/* The chief's part of a worker process: the checkpoint that it resumes from, its run, and summary.json. */
 #include "worker/process.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
 
-/* A run of another name begins: its first cut is made. */
+/* Begin a run with another name: make its first cut. */
 static enum err begin_run(struct process *p, struct errmsg *e)
 {
     uint8_t *fresh = NULL;
@@ -50,7 +50,8 @@ static enum err begin_run(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
+/* Find the newest usable cut; if that belongs to a finished job with another run name, make this run's first cut
+ * from it. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
     bool begins = !p->has_base || warm_start_is_due(&p->job, &p->base);
@@ -71,7 +72,7 @@ static enum err find_base(struct process *p, struct errmsg *e)
     return process_newest_cut(p, e);
 }
 
-/* Of a job that changed. */
+/* The ways out for a job that changed. */
 static const char *ways_out(const struct process *p)
 {
     struct errmsg e;
@@ -90,7 +91,7 @@ static void say_done(const struct process *p, uint64_t per_epoch, uint64_t epoch
     progress_untrained(p->flags.progress_fd, text);
 }
 
-/* Is the cut that the chief found of this job? */
+/* Check that the chief's cut belongs to this job. */
 static enum err check_base(const struct process *p, uint64_t per_epoch, struct errmsg *e)
 {
     if (job_identity_compare(p->base.identity_text, p->job.identity_text, e)) {
@@ -116,7 +117,8 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
     return ERR_OK;
 }
 
-/* Of training, in former runs. A chief that was killed has trained longer than its last checkpoint says. */
+/* Seconds of training in earlier runs. A chief that was killed may have trained longer than its last checkpoint
+ * says. */
 static double seconds_before(const struct process *p)
 {
     double told = p->log.n ? p->log.line[p->log.n - 1].seconds : 0;
@@ -126,7 +128,8 @@ static double seconds_before(const struct process *p)
                                                                             : p->base.seconds;
 }
 
-/* Of a job that is done. One whose final checkpoint is not finite, as an earlier release left it, has failed. */
+/* Check the end of a finished job. If its final checkpoint is not finite, as an earlier release could leave it, the
+ * job has failed. */
 static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epochs,
                             struct errmsg *e)
 {
@@ -143,7 +146,7 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
     return ERR_OK;
 }
 
-/* The chief: is there something to go on from, and is it of this job? */
+/* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
     if (!p->cluster.is_chief)
@@ -167,7 +170,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }
 
-/* The tables' part of model/, from the final cut, which is loaded, or the best one's; and that of best/. */
+/* Export the tables' part of model/, from the final cut (which is loaded) or the best one's, and that of best/. */
 static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
 {
     const struct tables_end end = {.job = &p->job,
@@ -178,7 +181,7 @@ static enum err export_tables(struct process *p, const struct manifest *final, s
                             : ERR_OK;
 }
 
-/* The same when the job ends now. */
+/* The same for a job that ends now. */
 static enum err export_final_tables(struct process *p, struct errmsg *e)
 {
     struct manifest final;
@@ -199,7 +202,7 @@ static void take_base_eval(struct process *p)
     memcpy(p->learned.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
 }
 
-/* The job was done before: what it leaves behind is made whole from the checkpoint. */
+/* The job was done before: complete its files from the checkpoint. */
 static enum err complete(struct process *p, const struct epoch_end_config *config, struct errmsg *e)
 {
     uint64_t elems = model_layout(p->model)->elems;
@@ -223,8 +226,8 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
     return err;
 }
 
-/* A job that was done before its evaluator was: it has its bound again. The other processes have gone by now; a signal
- * ends the wait. */
+/* The job was done, but its evaluator was not: wait for its result again, within its bound. The other processes are
+ * gone by now; a signal ends the wait. */
 static void await_evaluator(const struct process *p)
 {
     int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
@@ -269,7 +272,7 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
     return err;
 }
 
-/* What was learned has failed before this run. */
+/* The job's training failed before this run. */
 enum err process_summarize_failed(struct process *p, struct errmsg *e)
 {
     p->learned.first_step_s = NAN;
@@ -316,7 +319,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         const struct driver_result before = p->result;
         const struct epoch_end_result learned = p->learned;
         train_run(train, &control, &epoch_end_ops, end, &p->result);
-        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
+        /* a launcher that learned of the end from another process sends SIGTERM now */
+        signals_hold();
         control_close(&control);
         if (p->finished) {
             int exit_code = p->result.exit_code;

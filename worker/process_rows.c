@@ -1,5 +1,5 @@
-/* What a worker process reads before it trains: its job, what the newest cut teaches of the rows, the rows themselves, and the
- * model. */
+/* What a worker process reads before it trains: its job, the encoding from the newest cut, the rows, and the model
+ * for them. */
 #include "worker/process.h"
 
 #include <inttypes.h>
@@ -43,14 +43,14 @@ enum err process_newest_cut(struct process *p, struct errmsg *e)
                    each.text);
 }
 
-/* A worker that sees no checkpoint: the chief may have one that says more of its rows than they teach alone. */
+/* True for a worker that sees no checkpoint: the chief may have one whose encoding has more than these rows teach. */
 static bool may_ask(const struct process *p)
 {
     return p->cluster.role == ROLE_WORKER && !p->cluster.is_chief && !p->cluster.alone &&
            !p->flags.find_learning_rate && job_reads_columns(&p->job) && !p->taught.there;
 }
 
-/* The model first, which says what labels may be; the data first, where they say what the model is. */
+/* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
     struct job *job = &p->job;
@@ -76,7 +76,7 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 
-/* The chief says it in summary.json, also where an evaluator reads the rows. */
+/* The chief needs it for summary.json, even if an evaluator reads the rows. */
 static enum err measure_planted(struct process *p, struct errmsg *e)
 {
     if (!job_draws_clicks(&p->job) || !(p->cluster.is_chief || p->cluster.role == ROLE_EVALUATOR))
@@ -85,7 +85,7 @@ static enum err measure_planted(struct process *p, struct errmsg *e)
     return planted_measure(&p->job, &p->planted.auc, &p->planted.logloss, e);
 }
 
-/* The chief's newest cut stays its base. */
+/* The chief uses its newest cut, which stays its base. */
 static enum err find_taught(struct process *p, struct errmsg *e)
 {
     const struct manifest *base = NULL;
@@ -103,7 +103,7 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
 }
 
-/* Who would not stay waits for a chief that trains on, as elsewhere. */
+/* A process that does not wait for jobs waits this long for a chief that continues one, as elsewhere. */
 static int64_t over_ms(const struct process *p)
 {
     int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
@@ -112,7 +112,7 @@ static int64_t over_ms(const struct process *p)
     return start_ms < ENDING_ALONE_MS ? start_ms : ENDING_ALONE_MS;
 }
 
-/* What the chief's last cut says. Tries that failed count up to ENCODING_TRIES, within timeouts.start_s. */
+/* Get the encoding of the chief's last cut. Failed tries count up to ENCODING_TRIES, within timeouts.start_s. */
 static enum err ask_last_cut(struct process *p, struct errmsg *e)
 {
     int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
@@ -129,7 +129,8 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
     }
 }
 
-/* Fewer words than the model has features: those of the chief's last cut may be all. Errors: ERR_STATE the job is done. */
+/* If the rows have fewer words than the model has features, use the encoding of the chief's last cut. Errors:
+ * ERR_STATE: the job is done. */
 static enum err fit_rows(struct process *p, struct errmsg *e)
 {
     struct errmsg why = {""};
@@ -148,7 +149,7 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
                               e);
 }
 
-/* And what its rows mean from here on. */
+/* Load the rows, and agree on their encoding. */
 static enum err load_rows(struct process *p, struct errmsg *e)
 {
     enum err err = find_taught(p, e);
@@ -204,8 +205,8 @@ void process_forget_rows(struct process *p)
     mem_give_back();
 }
 
-/* By the chief's cut: this process does not see it. What cannot be had now is asked for again: the chief may have been
- * started anew. */
+/* Get the encoding of the chief's cut, which this process cannot see. A failed request is repeated, because the
+ * chief may have been restarted. */
 static enum err ask_chief(struct process *p, const struct control_encoding *asked, bool *had,
                           struct errmsg *e)
 {
@@ -220,12 +221,12 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
     return ERR_OK;
 }
 
-/* By the chief's cut, in taught; NULL: by the newest one that is seen. */
+/* Load again with the chief's cut, in p->taught; NULL: with the newest cut that this process can see. */
 enum err process_load_again(struct process *p, const struct control_encoding *read_by,
                             struct errmsg *e)
 {
     process_forget_rows(p);
-    job_close(&p->job); /* the data have told it what they are */
+    job_close(&p->job); /* the data have changed it */
     if (read_by)
         p->read_by = *read_by;
     else

@@ -13,9 +13,9 @@
 #include "common/process/files.h"
 #include "worker/model/metric.h"
 
-/* ---- what is made of the facts ---- */
+/* ---- values computed from the facts ---- */
 
-/* Of the last update that `t` gradients made; before the first, of that. */
+/* The rate of the last update that `t` gradients made; before the first one, the rate of that. */
 static double last_rate(const struct optimizer *o, uint64_t t)
 {
     uint64_t updates = optimizer_updates(o, t);
@@ -63,7 +63,7 @@ static bool loses_nothing(const struct job *job)
     return true;
 }
 
-/* ps.memory has left no row out. */
+/* True if ps.memory had room for all rows. */
 static bool had_room(const struct job *job, const struct chief_facts *f)
 {
     uint64_t without = f->squeezed;
@@ -84,7 +84,7 @@ static uint64_t epochs_made(const struct summarize *what, const struct chief_fac
     return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
 }
 
-/* Steps with a batch of their own, without the microbatches that they dropped and no other step has made up for. */
+/* Steps with a batch of their own, minus the dropped microbatches that no other step has recomputed. */
 static double learned_batches(const struct summarize *what, const struct chief_facts *f)
 {
     uint64_t steps = f->steps;
@@ -94,7 +94,7 @@ static double learned_batches(const struct summarize *what, const struct chief_f
            ((double)f->dropped - (double)f->redo.redone) / (double)what->job->training.microbatches;
 }
 
-/* In async, and with backup workers, the chief does not see all that was applied; all of it counts. */
+/* In async, and with backup workers, the chief does not see all that was applied, so this counts all of it. */
 static double examples_of_run(const struct summarize *what, const struct chief_facts *f)
 {
     if (what->job->training.update == UPDATE_SYNC && !has_backups(what))
@@ -117,7 +117,7 @@ static struct chief_facts facts(const struct summarize *what)
     if (what->base && (what->finished || !f.running))
         facts_from_base(what->base, &f);
     if (what->result->exit_code == 143 && f.running)
-        f.steps = f.cut_step; /* the steps after it are learned again */
+        f.steps = f.cut_step; /* the steps after it will be computed again */
     if (!f.running) {
         f.rejected = journal_rejected(what->journal);
         f.recoveries = journal_all_recoveries(what->journal);
@@ -127,8 +127,7 @@ static struct chief_facts facts(const struct summarize *what)
 
 /* ---- JSON ---- */
 
-/* null where there is no text; '?' for what is beyond ASCII in text that is no UTF-8 (an error may
- * quote a file). */
+/* null without a text; '?' for bytes beyond ASCII in text that is not UTF-8 (an error may quote a file). */
 static json_t *text_or_null(const char *text)
 {
     if (!text)
@@ -152,7 +151,7 @@ static json_t *count(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-/* Add to an object that may have failed before: *ok says whether all went well. */
+/* Add to an object that may have failed before; on failure *ok becomes false. */
 static void put(json_t *object, const char *key, json_t *take_value, bool *ok)
 {
     if (json_object_set_new(object, key, take_value) != 0)
@@ -166,7 +165,7 @@ static void add(json_t *list, json_t *take_value, bool *ok)
         *ok = false;
 }
 
-/* {"loss":..,"accuracy":..}; null where there is no evaluation. */
+/* {"loss":...,"accuracy":...}; null without an evaluation. */
 static json_t *results(const struct job *job, const struct evaluation *found, bool *ok)
 {
     json_t *object = json_object();
@@ -177,7 +176,7 @@ static json_t *results(const struct job *job, const struct evaluation *found, bo
     return object;
 }
 
-/* The same of training. */
+/* The same for training. */
 static json_t *trained(const struct job *job, const struct sums *sums, bool *ok)
 {
     struct evaluation found;
@@ -208,7 +207,7 @@ static json_t *batches(const struct chief_facts *f)
                      count(f->recoveries));
 }
 
-/* The evaluator's results take the place of the chief's own evaluations. Epochs after f->steps will be learned again. */
+/* The evaluator's results replace the chief's own evaluations. Epochs after f->steps will be trained again. */
 static json_t *history(const struct summarize *what, const struct chief_facts *f, bool *ok)
 {
     json_t *all = json_array();
@@ -250,7 +249,7 @@ static json_t *mean_staleness(const struct staleness *of)
     return of->count ? json_real((double)of->sum / (double)of->count) : json_null();
 }
 
-/* The least staleness of each bucket, up to the last one that is of use. */
+/* The least staleness of each bucket, up to the last used one. */
 static json_t *buckets(const struct staleness *of, bool bounds, bool *ok)
 {
     json_t *list = json_array();
@@ -293,7 +292,7 @@ static json_t *direction(enum codec codec, const struct codec_cost *c)
                      json_number(error));
 }
 
-/* Bytes are the workers' count; each side counted its own seconds. */
+/* Bytes are the workers' counts; each side counted its own seconds. */
 static json_t *compression(const struct summarize *what, const struct chief_facts *f,
                            const struct summary_worker *worker, uint32_t workers, bool *ok)
 {
@@ -322,7 +321,7 @@ static json_t *evaluator(const struct eval_result *last, uint64_t steps)
                      last && last->final && last->eval.step == steps);
 }
 
-/* The best that an evaluation could find; null: the rows were not drawn by a model. */
+/* The best possible result; null: no model drew the rows. */
 static json_t *planted(const struct planted *p)
 {
     if (!p->known)
@@ -345,7 +344,7 @@ static json_t *tables(const struct job *job, const struct chief_facts *f, bool *
     return all;
 }
 
-/* Keys in the order in which they are read. */
+/* Keys in the order in which people read them. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
 {
@@ -419,7 +418,8 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "%s/summary.json: out of memory", what->output);
     for (uint32_t i = 0; chief && i < workers; i++) {
         struct summary_worker *w = &worker[i];
-        w->account = what->result->account; /* the chief's own; the others sent theirs */
+        /* the chief's own; chief_account replaces it for the others */
+        w->account = what->result->account;
         w->accounted = i == 0 || chief_account(chief, i, &w->account);
         w->dropped = chief_dropped(chief, i);
         w->stales = chief_staleness(chief, i, &w->stale);

@@ -9,8 +9,8 @@
 #include "common/net/openssl.h"
 
 struct papers {
-    STACK_OF(X509) * cert; /* ours, and behind it those between it and the authority */
-    X509_STORE *ca;        /* all of them: while an authority is changed there are two */
+    STACK_OF(X509) * cert; /* ours, followed by those between it and the authority */
+    X509_STORE *ca;        /* all authorities: during a change there are two */
     EVP_PKEY *key;
 };
 
@@ -22,7 +22,7 @@ static FILE *open_file(struct finding *f, const char *path)
     return file;
 }
 
-/* All that are in the file; NULL: none. */
+/* All certificates of the file; NULL: none. */
 static STACK_OF(X509) * read_certificates(struct finding *f, const char *path)
 {
     STACK_OF(X509) *all = sk_X509_new_null();
@@ -52,7 +52,7 @@ static X509_STORE *read_authorities(struct finding *f, const char *path)
     return store;
 }
 
-/* Nobody is there who would type a password. */
+/* There is no one who could type a password. */
 static int no_password(char *out, int bytes, int writing, void *ctx)
 {
     (void)out, (void)bytes, (void)writing, (void)ctx;
@@ -122,7 +122,7 @@ static void say_unsigned(struct finding *f, const struct certificate_files *file
     finding_mend(f, VERDICT_FAIL, "all processes of a job need certificates of one authority");
 }
 
-/* Those above the certificate itself: the last is an authority's, the others came with the certificate. */
+/* Check the times of the certificates above ours: the last is the authority's, the others are in our file. */
 static void check_times(struct finding *f, const struct certificate_files *files,
                         const STACK_OF(X509) * chain, time_t now)
 {
@@ -131,8 +131,8 @@ static void check_times(struct finding *f, const struct certificate_files *files
         check_time(f, i == last ? files->ca : files->cert, sk_X509_value(chain, i), now);
 }
 
-/* As the other side of a connection will: the chain, and what each of it is for; times are not its subject. *now: those
- * above the certificate are told; NULL: they were. */
+/* Check the chain and its purposes, as the other side of a connection does; times are checked separately. now:
+ * report the times of the certificates above ours; NULL: they are already reported. */
 static bool check_chain(struct finding *f, const struct certificate_files *files,
                         const struct papers *p, const char *purpose, const time_t *now)
 {

@@ -1,4 +1,5 @@
-/* All processes of a job on one host, before the launcher starts them: is the model one, and is there memory for it? */
+/* All processes of a job on one host, before the launcher starts them: checks whether the model is valid, and
+ * whether there is memory for it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 
-/* ---- who ---- */
+/* ---- the processes ---- */
 
 static uint32_t readers(const struct check_crew *crew)
 {
@@ -31,7 +32,7 @@ bool check_crew_read(struct check_crew *crew, const char *text)
 
 /* ---- the model's shapes ---- */
 
-/* How many one-hot features it has is not said by the job, but by data or a checkpoint. */
+/* True if the number of its one-hot features comes from the data or a checkpoint, not from the job. */
 static bool learns_width(const struct job_column *c)
 {
     bool words = c->kind == COLUMN_CATEGORY && !c->words;
@@ -40,7 +41,7 @@ static bool learns_width(const struct job_column *c)
     return c->encode == ENCODE_ONE_HOT && (words || buckets);
 }
 
-/* As if each of these had some more. */
+/* Change the job as if each of these columns had some more features. */
 static void widen(struct job *job)
 {
     uint32_t shift = 0;
@@ -58,8 +59,8 @@ static void widen(struct job *job)
         job->model.shape[0] += shift;
 }
 
-/* The look has seen a part of the words, and a checkpoint may have others. An error that stays as it is with other widths
- * has nothing to do with them. */
+/* True if the error is the same with other widths, and so does not depend on them: the data that were read have only
+ * a part of the words, and a checkpoint may have others. */
 static bool stays(struct job *job, const struct errmsg *was)
 {
     struct model *model = NULL;
@@ -70,7 +71,7 @@ static bool stays(struct job *job, const struct errmsg *was)
     return err && strcmp(e.text, was->text) == 0;
 }
 
-/* Says nothing of wrong data: the processes name file and line when they read them. */
+/* Reports nothing about invalid data: the processes name file and line when they read them. */
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
@@ -112,7 +113,7 @@ static uint32_t threads_of(const struct check *p)
     return p->job.worker.threads ? p->job.worker.threads : share ? share : 1;
 }
 
-/* Of each process that reads them: rows of text that have no room beside the rest are in a file. */
+/* Of each process that reads data: rows of text without room in memory are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
     uint64_t mb = p->job.data.memory_mb, bytes = p->looked ? p->train.bytes : 0;
@@ -128,7 +129,7 @@ static uint64_t likely_bytes(const struct check *p, uint64_t elems, uint64_t sha
            readers(&p->crew) * worker;
 }
 
-/* No process is there without it. */
+/* The least that the processes need. */
 static uint64_t least_bytes(const struct check *p, uint64_t elems)
 {
     uint64_t here = elems / at_least_1(p->crew.all_ps) * p->crew.ps;
@@ -136,7 +137,7 @@ static uint64_t least_bytes(const struct check *p, uint64_t elems)
            readers(&p->crew) * estimate_worker_least_bytes(elems);
 }
 
-/* "2 ps and 30 workers", or those of them that there are. */
+/* "2 ps and 30 workers", without those that do not exist. */
 static const char *crew_words(const struct check_crew *crew, char out[48])
 {
     if (!readers(crew))
@@ -148,7 +149,7 @@ static const char *crew_words(const struct check_crew *crew, char out[48])
     return out;
 }
 
-/* Is it so? Then it cannot work, with all of the swap that there is. */
+/* Report if the least that they need exceeds memory and swap together, so the job cannot work. */
 static bool refuse(const struct check *p, struct finding *f, uint64_t elems)
 {
     char a[24], b[24], words[48];

@@ -1,4 +1,4 @@
-/* Who this process is, by TF_CONFIG or flags, and of what job: file, model, data. */
+/* The identity of this process, by TF_CONFIG or flags, and its job: file, model, data. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void check_version(struct check *p, struct finding *f)
                 FRAME_VERSION, CHECKPOINT_FORMAT_FIRST, CHECKPOINT_FORMAT);
 }
 
-/* ---- who ---- */
+/* ---- identity ---- */
 
 static void say_who(const struct cluster *c, struct finding *f)
 {
@@ -108,14 +108,14 @@ void check_job(struct check *p, struct finding *f)
 
 /* ---- data ---- */
 
-/* The look has told the job what its shape is. */
+/* The look has set the shape in the job. */
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
 }
 
-/* Files that are not there may be on a volume. */
+/* False: the files may be on a volume that is not mounted here. */
 static bool files_are_there(const char *patterns)
 {
     struct paths paths;
@@ -162,7 +162,7 @@ static void say_look(struct finding *f, const char *part, const struct dataset_l
                 l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
 }
 
-/* ---- what a checkpoint says of the rows ---- */
+/* ---- the encoding of a checkpoint ---- */
 
 static bool find_taught(struct check *p, struct finding *f)
 {
@@ -173,7 +173,7 @@ static bool find_taught(struct check *p, struct finding *f)
     return !finding_error(f, err, &e);
 }
 
-/* Would training refuse the words that are new? */
+/* Check whether training would refuse the new words. */
 static bool refuses_words(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
@@ -198,7 +198,7 @@ static void say_words(struct check *p, struct finding *f)
                 taught_words(&p->taught, p->schema, p->train.estimated, words, sizeof words));
 }
 
-/* Where the data say what the model is, the model then says which labels they may have. */
+/* If the data determine the model, the model then determines the allowed labels. */
 static void look_at_train(struct check *p, struct finding *f)
 {
     bool automatic = job_needs_data(&p->job);
@@ -223,8 +223,8 @@ void check_data(struct check *p, struct finding *f)
         look_at_train(p, reads ? f : &unheard);
     bool evaluates = reads && (c->role == ROLE_EVALUATOR || (c->is_chief && !c->has_evaluator)) &&
                      (p->job.data.eval || p->job.data.format == DATA_SYNTHETIC);
-    bool can =
-        p->looked || !job_reads_columns(&p->job); /* its columns are read as those of training */
+    /* its columns are read like those of the training part */
+    bool can = p->looked || !job_reads_columns(&p->job);
     p->looked_eval = evaluates && can && look(p, f, 1, &p->eval);
     if (p->looked_eval)
         say_look(f, "data.eval", &p->eval);

@@ -1,4 +1,4 @@
-/* Names, ports, and the peers that this process will dial: workers dial the ps and the chief, ps dial nobody. */
+/* Names, ports, and the peers that this process connects to: workers connect to the ps and the chief, a ps to none. */
 #include <string.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "worker/doctor/holder.h"
 #include "worker/doctor/check.h"
 
-/* ---- whom it dials ---- */
+/* ---- the peers ---- */
 
 static bool list_peers(struct check *p)
 {
@@ -52,7 +52,7 @@ void check_names(struct check *p, struct finding *f)
         const struct reach *r = &p->reach[i];
         if (r->is == REACH_OPEN)
             continue;
-        bool wrong = r->is != REACH_NAMELESS; /* no address at all */
+        bool wrong = r->is != REACH_NAMELESS; /* not even a valid address */
         finding_say(f, wrong ? VERDICT_FAIL : VERDICT_WARN, "%s, %s, %s%s", p->visit[i].what,
                     r->address, wrong ? "" : "not yet: ", r->why);
     }
@@ -98,7 +98,7 @@ static void say_taken(struct finding *f, const char *address, const struct errms
     }
 }
 
-/* `auth`: --auth, where it is the job that listens there; NULL: HTTP, which asks for no proof. */
+/* `auth`: --auth if the job's port is tried; NULL: HTTP, which needs no proof. */
 static void try_bind(struct finding *f, const char *address, const char *auth)
 {
     struct errmsg e = {""};
@@ -142,7 +142,7 @@ static void judge(const struct visit *v, struct finding *f)
 {
     const char *address = v->reach->address;
     switch (v->reach->is) {
-    case REACH_NAMELESS: /* said above */
+    case REACH_NAMELESS: /* reported by check_names */
         return;
     case REACH_REFUSED:
         finding_say(f, VERDICT_WARN, "%s at %s: nothing listens there yet", v->what, address);

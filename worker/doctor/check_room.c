@@ -1,4 +1,4 @@
-/* Memory, disk and time: what the job will want of them, and what there is. */
+/* Memory, disk and time: what the job needs, and what is available. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -20,7 +20,7 @@
 
 /* ---- memory ---- */
 
-enum { SCORE_BYTES = 24 /* of each row of the eval part (worker/evaluate/ranking.h) */ };
+enum { SCORE_BYTES = 24 /* for each row of the eval part (worker/evaluate/ranking.h) */ };
 
 static uint64_t physical_bytes(void)
 {
@@ -42,7 +42,7 @@ uint64_t check_activations_bytes(const struct check *p)
     return (uint64_t)(after.uordblks + after.hblkhd) - (uint64_t)(before.uordblks + before.hblkhd);
 }
 
-/* Of an exact auc. */
+/* Bytes for the scores of an exact auc. */
 static uint64_t scores_bytes(const struct check *p)
 {
     bool sorts = false;
@@ -51,7 +51,7 @@ static uint64_t scores_bytes(const struct check *p)
     return sorts && p->looked_eval ? p->eval.rows * SCORE_BYTES : 0;
 }
 
-/* A csv's rows that have no room beside the rest are in a file. */
+/* Rows of a csv without room in memory are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
     uint64_t bytes =
@@ -76,13 +76,13 @@ static uint64_t share_of(const struct check *p)
     return estimate_share(elems, p->cluster.n_ps ? p->cluster.n_ps : 1, &share, &e) ? elems : share;
 }
 
-/* It has a ps's share: a lone worker starts one. */
+/* True if a ps's share is on this host: a lone worker starts a ps itself. */
 static bool has_share(const struct check *p)
 {
     return p->cluster.role == ROLE_PS || p->cluster.n_ps == 0;
 }
 
-/* Without tables. */
+/* Bytes without tables. */
 static uint64_t needed_bytes(const struct check *p)
 {
     uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
@@ -137,11 +137,11 @@ void check_memory(struct check *p, struct finding *f)
                  limit < physical ? "the cgroup allows" : "no cgroup limits it, and the host has");
 }
 
-/* ---- the checkpoint's folder ---- */
+/* ---- the directory of checkpoints ---- */
 
 enum { PROBE_BYTES = 4 << 20 };
 
-/* `path`, or what of it is there already. */
+/* `path`, or the part of it that exists. */
 static void nearest(const char *path, char out[static 4200])
 {
     (void)snprintf(out, 4200, "%s", path);
@@ -198,7 +198,8 @@ static void check_space(const struct check *p, struct finding *f, const char *fo
     uint64_t one = estimate_cut_bytes(&p->job, model_layout(p->model)->elems) +
                    (uint64_t)p->tables.all.cut_bytes;
     bool best = job_has_tables(&p->job) && p->job.training.monitor != MONITOR_NONE;
-    uint32_t cuts = p->job.checkpoint.keep + 1 + best; /* the new one, before the oldest goes */
+    /* a new one is written before the oldest is removed */
+    uint32_t cuts = p->job.checkpoint.keep + 1 + best;
     uint64_t wanted = one * cuts;
     if (there < wanted) {
         finding_say(f, there < one ? VERDICT_FAIL : VERDICT_WARN,

@@ -1,4 +1,4 @@
-/* What proves who a process is. Nothing of it is ever said. */
+/* Tokens and certificates. Their secret contents are never printed. */
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ void check_token(struct check *p, struct finding *f)
         return;
     }
     if (p->has_cluster && p->cluster.alone && !flags->tls.cert[0])
-        return; /* nothing to say of a job on one host */
+        return; /* a job on one host needs none */
     bool one_host = p->has_cluster && all_on_loopback(&p->cluster);
     if (flags->tls.cert[0] || one_host) {
         finding_say(f, VERDICT_OK, "none, and none is needed %s",
@@ -60,7 +60,8 @@ void check_token(struct check *p, struct finding *f)
         "--token_file=FILE, in Kubernetes the Secret gradwire-token (docs/guides/kubernetes.md)");
 }
 
-/* Who is dialed has to be whom others expect; so has a worker, unless its ps are told otherwise. */
+/* A process that others connect to must have the name that they expect; so must a worker, unless its ps have other
+ * names configured. */
 static void check_name(const struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
@@ -86,17 +87,17 @@ void check_certificates(struct check *p, struct finding *f)
         *at[i] = strsep(&rest, ",");
     const struct tls_files *own = &p->flags->tls;
     struct errmsg e = {""};
-    if (!finding_error(f, tls_load(own, &e), &e)) { /* what peers are dialed with */
+    if (!finding_error(f, tls_load(own, &e), &e)) { /* used for connections to peers */
         bool ours = tls_own() && !files.cert;
         if (ours)
             files = (struct certificate_files){own->cert, own->key, own->ca};
-        bool alone = p->has_cluster && p->cluster.alone; /* needs none */
+        bool alone = p->has_cluster && p->cluster.alone; /* a lone worker needs none */
         if (!alone || files.cert || files.key || files.ca)
             certificate_check(f, &files, time(NULL));
         if (ours)
             check_name(p, f);
     }
-    if (f->verdict != VERDICT_FAIL) /* both are known by now */
+    if (f->verdict != VERDICT_FAIL) /* token and certificate are loaded by now */
         (void)finding_error(f, auth_check(p->flags->auth, &e), &e);
     mem_free(copy);
 }

@@ -1,4 +1,4 @@
-/* Tables of rows by key: what their rows will take of a ps. */
+/* Tables of rows by key: the memory that their rows will need on a ps. */
 #include "worker/doctor/check.h"
 
 void check_tables(struct check *p, struct finding *f)

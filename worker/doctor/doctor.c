@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     void (*check)(struct check *p, struct finding *f);
 } checks[] = {
-    /* each may use what those above it have found out */
+    /* each check may use the results of those above it */
     {"version", check_version}, {"cluster", check_cluster},
     {"job", check_job},         {"data", check_data},
     {"token", check_token},     {"certificates", check_certificates},
@@ -56,7 +56,7 @@ static void print_json(const struct finding *all, bool failed)
     json_decref(root);
 }
 
-/* For who looks at a container that ended: what failed, a line each. */
+/* Write the failures, one a line, as the container's termination message. */
 static void leave_words(const struct flags *flags, const struct finding *all)
 {
     char text[TERMINATION_BYTES];
@@ -127,7 +127,7 @@ int doctor_run(const struct flags *flags)
     static struct finding all[CHECKS];
     bool failed = false;
     p.flags = flags;
-    log_init("doctor", LOG_ERROR); /* what is to be said stands in the lines */
+    log_init("doctor", LOG_ERROR); /* all results are in the printed lines */
     for (size_t i = 0; i < CHECKS; i++) {
         all[i].name = checks[i].name;
         checks[i].check(&p, &all[i]);

@@ -23,7 +23,7 @@ void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     (void)vsnprintf(said, sizeof said, fmt, args);
     va_end(args);
     if (f->said && strstr(f->text, said))
-        return; /* the same of another file or part */
+        return; /* the same finding for another file or part */
     if (f->said == FINDING_SAID_MAX) {
         f->unsaid++;
         return;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LISTENING = 0x0A }; /* TCP_LISTEN, as /proc/net/tcp has it */
+enum { LISTENING = 0x0A }; /* TCP_LISTEN, as in /proc/net/tcp */
 
-/* The inode of the socket that listens, 0: none does. */
+/* The inode of the socket that listens; 0: none. */
 static unsigned long listening_inode(const char *table, uint16_t port)
 {
     char line[512];

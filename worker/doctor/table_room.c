@@ -11,14 +11,14 @@
 
 enum {
     HEAD_BYTES = 12,  /* stamp and count (ps/rows/row_table.h) */
-    INDEX_BYTES = 22, /* 12 a place, of which 48 to 60 % are taken (ps/rows/row_index.h) */
+    INDEX_BYTES = 22, /* 12 for each slot, of which 48 to 60 % are used (ps/rows/row_index.h) */
     CUT_BYTES = 20,   /* key, stamp and count */
 };
 
-/* A part of a shard's buckets may have some more keys than another. */
+/* Some shards' buckets may have a few more keys than others. */
 static const double UNEVEN = 1.05;
 
-/* What a checkpoint that is written takes beside the tables (docs/explanation/tables.md). */
+/* Memory of a checkpoint that is being written, in addition to the tables (docs/explanation/tables.md). */
 static const double CUT_SHARE = 0.15, CUT_LEAST_BYTES = 64 * 0x1p20;
 
 static uint64_t value_bytes(const struct job *job, uint32_t table)
@@ -44,7 +44,7 @@ static void add(struct table_room_size *s, const struct job *job, uint32_t table
     s->cut_bytes += rows * (double)table_room_row_cut_bytes(job, table);
 }
 
-/* Of min_count: part of checkpoints, as rows are. */
+/* Add the sketch of min_count, which is part of checkpoints, like rows. */
 static void add_sketch(struct table_room_size *s, const struct job_table *t)
 {
     double bytes = t->min_count > 1 ? t->sketch_mb * 0x1p20 : 0;
@@ -117,7 +117,7 @@ void table_room_text(const struct table_room *r, uint32_t ps, char *out, size_t 
                        r->least.rows, r->counted_rows, r->data_rows);
 }
 
-/* ---- where they are ---- */
+/* ---- the ps of this host ---- */
 
 static size_t host_bytes(const char *address)
 {

@@ -1,5 +1,6 @@
-/* Happy path: reach_all -> of those that listen, a dialer each -> hello -> HELLO_REPLY or REFUSE -> the next one's; the
- * loop ends with the last answer. Failure modes: who says nothing until VISIT_MS is told with why the dialer waits. */
+/* Happy path: reach_all -> for each peer that listens, a dialer -> hello -> HELLO_REPLY or REFUSE; the loop ends
+ * with the last answer. Failure modes: a peer that does not answer within VISIT_MS is reported with the dialer's
+ * reason. */
 #include "worker/doctor/visit.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ struct round {
     const struct job *job;
     const struct cluster *cluster;
     struct call *call;
-    size_t n, open; /* open: those that have not answered */
+    size_t n, open; /* open: number of those that have not answered */
 };
 
 struct call {
@@ -172,7 +173,7 @@ enum err visit_all(struct visit *v, struct reach *reach, size_t n, const struct 
     err = loop_init(&r.loop);
     if (!err) {
         err = talk(&r, v);
-        loop_close(&r.loop); /* ends what was closed */
+        loop_close(&r.loop); /* frees the closed connections */
     }
     mem_free(r.call);
     return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;

@@ -16,7 +16,7 @@
 
 enum { NOTES_MAX = 8 + METRICS_MAX };
 
-/* ---- what is monitored ---- */
+/* ---- the monitored quantity ---- */
 
 static bool monitors(const struct best *b)
 {
@@ -40,7 +40,7 @@ double best_monitored(const struct job *job, const struct evaluation *eval)
     return NAN;
 }
 
-/* Keras's mode "auto". */
+/* As Keras's mode "auto". */
 static bool larger_is_better(const struct job *job)
 {
     return job->training.monitor >= MONITOR_METRIC &&
@@ -87,7 +87,7 @@ static void let_go(struct best *b)
     b->hold = -1;
 }
 
-/* With tables: the cut that the file names, from now on held. */
+/* With tables: hold the cut that the file names. */
 static bool take_up_cut(struct best *b)
 {
     struct manifest m;
@@ -111,7 +111,7 @@ static bool take_up_cut(struct best *b)
     return true;
 }
 
-/* What the file says of itself; false where it is none of this job's monitor. */
+/* Read the file's notes; false if it is not a file of this job's monitor. */
 static bool take_up(struct best *b)
 {
     char name[JOB_NAME_MAX];
@@ -144,7 +144,7 @@ static bool take_up(struct best *b)
     return !has_tables(b) || take_up_cut(b);
 }
 
-/* A chief that was killed while it wrote has left temporary files. */
+/* Remove the temporary files of a chief that was killed while it wrote. */
 static void clean(const struct best *b)
 {
     char tables[sizeof b->folder + 16];
@@ -176,7 +176,7 @@ void best_close(struct best *b)
         let_go(b);
 }
 
-/* Numbers read back to the same bits. cut: NULL, or what has the rows. */
+/* Write the file. Numbers read back to the same bits. cut: the cut with the rows, or NULL. */
 static enum err keep(const struct best *b, uint64_t epoch, const struct evaluation *eval,
                      const struct manifest *cut, const float *w, struct errmsg *e)
 {
@@ -197,7 +197,7 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
     }
-    if (!has_tables(b)) { /* else it is said where the tables are there */
+    if (!has_tables(b)) { /* otherwise the digest is added when the tables are exported */
         export_digest(b->layout, w, NULL, digest);
         notes[n] = (struct export_note){.key = "digest"};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%s", digest);
@@ -236,7 +236,7 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
     return err;
 }
 
-/* The dense weights of a cut, and the file; what the tables of the best one before were exported to goes first. */
+/* Write the file with the dense weights of a cut; the exported tables of the earlier best epoch are removed first. */
 static enum err keep_from(const struct best *b, uint64_t epoch, const struct evaluation *eval,
                           const struct manifest *m, struct errmsg *e)
 {

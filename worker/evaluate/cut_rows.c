@@ -8,9 +8,10 @@
 struct pass {
     struct row_values *v;
     struct checkpoint_tables tables;
-    uint32_t
-        table_of[ROW_TABLES_MAX]; /* of the layout, by the checkpoint's; ROW_TABLES_MAX: none */
-    uint32_t at[ROW_TABLES_MAX]; /* of each table of the layout: its first key that is not behind */
+    /* index in the layout, by the checkpoint's index; ROW_TABLES_MAX: none */
+    uint32_t table_of[ROW_TABLES_MAX];
+    /* for each table of the layout: its first key that is not passed yet */
+    uint32_t at[ROW_TABLES_MAX];
 };
 
 static void absent_values(const struct cut_rows *c, struct row_values *v)
@@ -53,7 +54,7 @@ static enum err find_tables(const struct cut_rows *c, struct pass *p, struct err
     return err;
 }
 
-/* Rows of a table come in ascending order of their keys, as the keys that are wanted do. */
+/* Take a group. The rows of a table come in ascending order of their keys, like the wanted keys. */
 static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     struct pass *p = ctx;

@@ -97,8 +97,9 @@ static json_t *result_json(const struct eval_result *r, const struct job *job)
 static json_t *log_json(const struct eval_log *l, const struct job *job)
 {
     json_t *results = json_array();
+    /* also if result_json returned NULL */
     for (size_t i = 0; results && i < l->n; i++)
-        if (json_array_append_new(results, result_json(&l->result[i], job))) { /* NULL too */
+        if (json_array_append_new(results, result_json(&l->result[i], job))) {
             json_decref(results);
             results = NULL;
         }

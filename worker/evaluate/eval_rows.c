@@ -8,7 +8,7 @@
 
 enum { ROOMS = 32, BLOCK_ROWS_MAX = 256 };
 
-/* One thread's: the rows of its block. */
+/* The rows of one thread's block. */
 struct row_lane {
     struct row_values own;
     struct leaf_rows rows;
@@ -21,12 +21,12 @@ struct eval_rows {
     uint32_t block_rows;
     struct row_lane *lane; /* (threads) */
     struct leaf_room *room[ROOMS];
-    const struct leaf_keys *keys[ROOMS]; /* of blocks [first, end), at most ROOMS of them */
+    const struct leaf_keys *keys[ROOMS]; /* for blocks [first, end), at most ROOMS of them */
     uint64_t first, end;
-    bool kept; /* these are the window's */
+    bool kept; /* `keys` has those of the whole window */
     struct row_values rows, joined;
     atomic_ullong next;
-    atomic_bool failed; /* the thread that sets it says why */
+    atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
 };
@@ -81,7 +81,7 @@ void eval_rows_free(struct eval_rows *r)
     mem_free(r);
 }
 
-/* ---- which keys ---- */
+/* ---- collecting keys ---- */
 
 static enum err gather(const struct eval_rows *r, uint64_t block, struct leaf_room *room,
                        const struct leaf_keys **keys, struct errmsg *e)
@@ -110,7 +110,7 @@ static void gather_blocks(void *ctx, uint32_t thread)
     }
 }
 
-/* r->rows gets the keys of blocks [first, end), at most ROOMS, in addition to its own. */
+/* Add the keys of blocks [first, end), at most ROOMS, to r->rows. */
 static enum err add_keys(struct eval_rows *r, uint64_t first, uint64_t end, struct errmsg *e)
 {
     struct key_list list[ROW_TABLES_MAX];

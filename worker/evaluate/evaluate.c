@@ -13,7 +13,7 @@
 
 enum { ROWS = 250 };
 
-/* One thread's. */
+/* One thread's memory. */
 struct lane {
     struct model_run *run;
     float *x, *y, *weight; /* weight: NULL: the set has none */
@@ -27,13 +27,13 @@ struct evaluator {
     struct lane *lane; /* (threads) */
     const float *w;
     struct eval_rows *rows; /* NULL: the model has no tables */
-    uint64_t blocks, end;   /* end: of those that have their rows */
+    uint64_t blocks, end;   /* end: of the blocks whose rows are read */
     atomic_ullong next;
     atomic_bool stopped;
-    struct sums *sums;       /* a block each */
-    struct ranking *ranking; /* NULL: no auc is wanted */
+    struct sums *sums;       /* one for each block */
+    struct ranking *ranking; /* NULL: auc is not wanted */
     bool said_no_auc;
-    atomic_bool failed; /* the thread that sets it says why */
+    atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
 };
@@ -113,7 +113,7 @@ void evaluator_free(struct evaluator *v)
     mem_free(v);
 }
 
-/* The rows of a block that are not bad, into the lane; returns how many there are in *n. */
+/* Gather the good rows of a block into the lane; *n is their number. */
 static enum err gather_block(const struct evaluator *v, const struct lane *l, uint64_t block,
                              uint32_t *n, struct errmsg *e)
 {
@@ -126,7 +126,7 @@ static enum err gather_block(const struct evaluator *v, const struct lane *l, ui
     return dataset_gather_weighted(v->data, rows, wanted, l->x, l->y, l->weight, n, e);
 }
 
-/* What the lane's last pass made of its n rows. */
+/* Add the scores of the lane's last pass, over n rows. */
 static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t n, struct errmsg *e)
 {
     const struct lane *l = &v->lane[thread];
@@ -178,7 +178,7 @@ void evaluator_stop(struct evaluator *v)
     atomic_store(&v->stopped, true);
 }
 
-/* All blocks' sums, in their order. */
+/* Add all blocks' sums, in their order. */
 static struct sums join_blocks(const struct evaluator *v)
 {
     struct sums all = {0};
@@ -187,7 +187,7 @@ static struct sums join_blocks(const struct evaluator *v)
     return all;
 }
 
-/* Said once: each epoch would say the same. */
+/* Logged once, because it is the same in each epoch. */
 static void say_no_auc(struct evaluator *v, const struct sums *sums, double auc)
 {
     if (!v->ranking || !isnan(auc) || !isfinite(sums->loss) || sums->examples == 0 ||
@@ -199,7 +199,7 @@ static void say_no_auc(struct evaluator *v, const struct sums *sums, double auc)
     v->said_no_auc = true;
 }
 
-/* The job's metrics, from all rows' sums. */
+/* Compute the job's metrics from the sums over all rows. */
 static enum err make_metrics(struct evaluator *v, const struct sums *sums, double *metric,
                              struct errmsg *e)
 {
@@ -214,7 +214,7 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
     return err ? err_wrap(e, err, "evaluation: ") : ERR_OK;
 }
 
-/* Window by window, where rows are read. */
+/* Run window by window if rows are read, otherwise all blocks. */
 static enum err run_windows(struct evaluator *v, const struct row_reader *rows, struct errmsg *e)
 {
     uint64_t window = v->rows ? eval_rows_window(rows, v->blocks) : v->blocks;

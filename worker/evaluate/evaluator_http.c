@@ -67,7 +67,7 @@ static json_t *on_status(void *ctx)
                      vitals_json(), "tls", tls_json());
 }
 
-/* It listens, and it needs nobody to begin: so it is always ready. */
+/* The evaluator needs no peers to begin, so it is always ready. */
 static const struct http_ops ops = {.metrics = on_metrics, .status = on_status};
 
 enum err evaluator_http_begin(struct evaluator_http *h, int fd, const struct job *job,

@@ -28,14 +28,14 @@
 #include "worker/warm_start/warm_start.h"
 
 enum {
-    LOOK_MS = 200, /* between two looks at the folder */
+    LOOK_MS = 200, /* between two reads of the directory */
     SAY_MS = 10000,
-    ALIVE_EVERY_MS = 5000, /* ps 0 is called so often */
+    ALIVE_EVERY_MS = 5000, /* ps 0 is contacted at this interval */
     ALIVE_CONNECT_MS = 2000,
-    GONE_MS = 10000, /* behind a final checkpoint, ps 0 away for so long: the job is over */
+    GONE_MS = 10000, /* the job is over if ps 0 is away for this long after a final checkpoint */
 };
 
-/* Everything here is main's, but for the two that the signal handler uses. */
+/* Only main uses it, except for the two variables below, which the signal handler uses. */
 struct watch {
     const struct evaluator_role *role;
     struct pool *pool;
@@ -44,14 +44,14 @@ struct watch {
     struct events *events;
     struct evaluator_http http;
     struct evaluator_meter meter;
-    bool begun; /* there is an event in the files of this process */
+    bool begun; /* this process has written an event */
     float *w;
     struct eval_log log;
     bool unsaved; /* eval.json lacks the last result */
     struct eval_passed passed;
     bool any_passed;
-    bool seen;       /* a checkpoint was there */
-    bool final_seen; /* the newest is a final one, and done with */
+    bool seen;       /* a checkpoint has been found */
+    bool final_seen; /* the newest is a final one, and evaluated */
     bool other_encoding;
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
 };
@@ -71,7 +71,7 @@ static void on_signal(int number)
 
 /* ---- is the job alive? ---- */
 
-/* A ps serves until its job is over, so whoever listens there means that more may come. */
+/* A ps serves until its job is over, so while it listens, more checkpoints may come. */
 static bool ps_is_there(const char *address)
 {
     struct reach r = {.address = address};
@@ -115,14 +115,14 @@ static void say_waiting(struct watch *v, int64_t now)
 
 /* ---- one checkpoint ---- */
 
-/* A cut of an earlier release does not say. */
+/* True also for a cut of an earlier release, which does not tell. */
 static bool same_encoding(const char *text, const struct manifest_encoding *f)
 {
     struct errmsg e;
     return !text || !f->bytes || !checkpoint_check_encoding(f, text, strlen(text), "", &e);
 }
 
-/* Of our job, of our data, and read as we have read them? */
+/* Check that the checkpoint belongs to our job and our data, and that our rows were read with its encoding. */
 static enum err check_manifest(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
@@ -151,7 +151,7 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     return ERR_OK;
 }
 
-/* Held until it is evaluated: rows of tables are read when their keys are known. */
+/* The cut is held until it is evaluated: rows of tables are read when their keys are known. */
 static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct sums *sums,
                              struct errmsg *e)
 {
@@ -162,7 +162,7 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
     if (err)
         return err;
     err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
-    if (!err && !atomic_load(&told)) /* it came while the weights were read */
+    if (!err && !atomic_load(&told)) /* a signal may have come while the weights were read */
         err = evaluator_run(v->evaluator, v->w, &(struct row_reader){cut_rows_read, &rows, true},
                             sums, e);
     checkpoint_release(hold);
@@ -208,7 +208,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     return ERR_OK;
 }
 
-/* ERR_CLOSED: asked to stop in the middle of it. */
+/* ERR_CLOSED: a signal interrupted it. */
 static enum err evaluate(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     double began_s = clock_now_s();
@@ -216,7 +216,8 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     enum err err = check_manifest(v, m, e);
     if (!err)
         err = evaluate_cut(v, m, &sums, e);
-    if (err == ERR_NOTFOUND || err == ERR_CORRUPT) { /* pruned, or written anew after a rollback */
+    /* removed, or written again after a rollback */
+    if (err == ERR_NOTFOUND || err == ERR_CORRUPT) {
         log_warn("checkpoint %" PRIu64 " is skipped: %s", m->cut, e->text);
         v->passed = (struct eval_passed){m->generation, m->cut};
         v->any_passed = true;
@@ -236,7 +237,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     return keep(v, m, &r, e);
 }
 
-/* ---- the folder ---- */
+/* ---- the directory ---- */
 
 struct found {
     size_t n;
@@ -251,7 +252,7 @@ static void found_close(struct found *f)
     *f = (struct found){.n = 0};
 }
 
-/* The job before this one (checkpoint.run): its cuts are gone as soon as the chief has come. */
+/* Leave out the cuts of the earlier job (checkpoint.run), which the chief removes when it has started. */
 static void leave_other_jobs(const struct watch *v, struct found *f)
 {
     size_t kept = 0;
@@ -263,8 +264,8 @@ static void leave_other_jobs(const struct watch *v, struct found *f)
     f->n = kept;
 }
 
-/* The manifests that can be read; the chief says of others what is wrong with them. The newest is of a release that is
- * newer: ERR_INPUT, for so are those that will come. */
+/* Find the readable manifests; the chief logs what is wrong with others. If the newest is from a newer release:
+ * ERR_INPUT, because later ones will be too. */
 static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
@@ -287,14 +288,14 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 
-/* Nothing more is to come behind the newest one. */
+/* True if no checkpoint will follow this one. */
 static bool is_last(const struct watch *v, const struct manifest *m)
 {
     return m->final &&
            manifest_epochs(m, v->role->batches_per_epoch) >= v->role->job->training.epochs;
 }
 
-/* One look at the folder. *done: the final checkpoint is evaluated. */
+/* Read the directory once, and evaluate the next checkpoint. *done: the final checkpoint is evaluated. */
 static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg *e)
 {
     struct found f;
@@ -315,7 +316,7 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     return err;
 }
 
-/* A disk that is full is no reason to end: the chief waits for the file, so it is tried again. */
+/* A full disk must not end the evaluator, because the chief waits for the file: the write is tried again. */
 static void save(struct watch *v, int64_t now)
 {
     struct errmsg e = {""};
@@ -339,9 +340,9 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
         bool done = false, more = false;
         err = take_next(v, &done, &more, e);
         int64_t now = clock_now_ms();
-        if (tls_own()) /* it dials nobody with it, but tells of it */
+        if (tls_own()) /* no connection uses it, but /metrics reports it */
             (void)tls_look(tls_own(), now);
-        if (err == ERR_IO && now - v->away_said_ms >= SAY_MS) { /* its storage is away */
+        if (err == ERR_IO && now - v->away_said_ms >= SAY_MS) { /* the storage is unavailable */
             log_warn("%s", e->text);
             v->away_said_ms = now;
         }

@@ -8,14 +8,14 @@
 
 #include "common/base/mem.h"
 
-enum { CURSOR_BYTES = 4096 }; /* a run that is merged is read so much at a time, at least */
+enum { CURSOR_BYTES = 4096 }; /* the least that is read at a time of a run that is merged */
 
 /* Sorted rows in the file. */
 struct run {
-    uint64_t first, rows; /* of the area */
+    uint64_t first, rows; /* in the area */
 };
 
-/* A thread's rows that are not yet in the file. */
+/* A thread's rows that are not in the file yet. */
 struct lane {
     struct scored *row;
     uint64_t rows;
@@ -24,13 +24,15 @@ struct lane {
 struct ranking {
     struct spill *spill;
     uint64_t rows_max, taken_bytes;
-    struct scored *row; /* (rows_max), or in_file (room_rows): all lanes' rows, or what is merged */
-    atomic_ullong rows; /* in memory, or in runs */
+    /* (rows_max), or if in_file (room_rows): all lanes' rows, or those being merged */
+    struct scored *row;
+    atomic_ullong rows; /* rows in memory, or in runs */
     atomic_bool unordered;
     bool in_file;
-    uint32_t lanes, fan_in; /* runs that are merged at a time */
+    uint32_t lanes, fan_in; /* number of runs that are merged at a time */
     uint64_t room_rows,
-        area[2]; /* of the file: the runs are in the first, what becomes of them in the other */
+        /* in the file: the runs are in the first, merged ones go to the other */
+        area[2];
     struct lane *lane;
     struct run *run;
     uint64_t runs_max;
@@ -39,7 +41,7 @@ struct ranking {
 
 /* ---- life ---- */
 
-/* qsort copies what it sorts. */
+/* qsort needs a copy of what it sorts, hence twice the size. */
 static bool fits_in_memory(struct ranking *r)
 {
     uint64_t bytes = 2 * r->rows_max * sizeof *r->row;
@@ -131,7 +133,7 @@ static uint64_t row_at(const struct ranking *r, int area, uint64_t row)
     return r->area[area] + row * sizeof *r->row;
 }
 
-/* Sort and write what the lane has. */
+/* Sort and write the lane's rows. */
 static enum err end_run(struct ranking *r, struct lane *l, struct errmsg *e)
 {
     if (l->rows == 0)
@@ -178,11 +180,11 @@ enum err ranking_add(struct ranking *r, uint32_t thread, const struct scored *ro
 
 /* ---- merging ---- */
 
-/* Where a merge is in one of its runs. */
+/* The position of a merge in one of its runs. */
 struct cursor {
-    struct scored *row; /* (share): those that were read last */
-    uint64_t i, n;      /* of them: the next one, and how many there are */
-    uint64_t next, end; /* of the run: what is not yet read */
+    struct scored *row; /* (share) the rows that were read last */
+    uint64_t i, n;      /* i: index of the next row; n: number of rows */
+    uint64_t next, end; /* part of the run that is not read yet */
 };
 
 /* A heap of cursors, the lowest row first. */
@@ -190,7 +192,7 @@ struct merge {
     struct ranking *r;
     struct cursor *cursor;
     uint32_t n;
-    uint64_t share; /* rows in memory for each run, and for what is written */
+    uint64_t share; /* rows in memory for each run, and for the output */
 };
 
 static enum err refill(const struct merge *m, struct cursor *c, struct errmsg *e)
@@ -227,7 +229,7 @@ static void sift_down(struct merge *m, uint32_t at)
     }
 }
 
-/* Of the runs [first, first + n), n <= fan_in. */
+/* Begin a merge of the runs [first, first + n), n <= fan_in. */
 static enum err merge_begin(struct merge *m, const struct run *run, uint32_t n, struct errmsg *e)
 {
     enum err err = ERR_OK;
@@ -244,7 +246,7 @@ static enum err merge_begin(struct merge *m, const struct run *run, uint32_t n, 
     return err;
 }
 
-/* The lowest row, in *row; there is one. */
+/* Take the lowest row into *row; there must be one. */
 static enum err merge_next(struct merge *m, struct scored *row, struct errmsg *e)
 {
     struct cursor *c = &m->cursor[0];
@@ -259,7 +261,7 @@ static enum err merge_next(struct merge *m, struct scored *row, struct errmsg *e
     return err;
 }
 
-/* All rows of a merge as one run of the other area, at the same place. */
+/* Write all rows of a merge as one run to the other area, at the same position. */
 static enum err merge_into(struct merge *m, uint64_t first, struct errmsg *e)
 {
     struct scored *out = m->r->row;
@@ -281,7 +283,7 @@ static int by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Runs that stand side by side become one. */
+/* Merge groups of adjacent runs. */
 static enum err merge_pass(struct merge *m, struct errmsg *e)
 {
     struct ranking *r = m->r;

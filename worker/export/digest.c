@@ -1,4 +1,4 @@
-/* One number for what was learned: the same for any sharding, any number of workers. */
+/* One digest for what was learned: the same for any sharding, and any number of workers. */
 #include <string.h>
 
 #include "common/rows/row_layout.h"
@@ -15,7 +15,7 @@ static void add_tensor(struct sha256 *h, const struct tensor *t, const float *w)
     sha256_add(h, w + t->offset_elems, t->elems * sizeof *w);
 }
 
-/* Of the tables that are not yet in, the one of the least name. */
+/* The table with the least name that is not included yet. */
 static uint32_t next_table(const struct row_layout *l, uint64_t done)
 {
     uint32_t least = ROW_TABLES_MAX;

@@ -1,5 +1,5 @@
-/* encoding.json: how a row of a csv became features and keys, and which rows of tables a layer looks up by them: a server
- * of the model needs neither the training part nor the job file for that. */
+/* encoding.json: how a row of a csv becomes features and keys, and which rows of tables a layer looks up by them. A
+ * server of the model needs neither the training part nor the job file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +10,17 @@
 #include "common/process/files.h"
 #include "worker/export/encoding.h"
 
-/* Enough to read a double back to the same bits. */
+/* Digits that read a double back to the same bits. */
 enum { REAL_DIGITS = 17 };
 
-/* Add to an object that may have failed before: *ok says whether all went well. */
+/* Add to an object that may have failed before; on failure *ok becomes 0. */
 static void put(json_t *object, const char *key, json_t *take_value, int *ok)
 {
     if (json_object_set_new(object, key, take_value) != 0)
         *ok = 0;
 }
 
-/* Text; what is no UTF-8 as {"hex": ".."}. */
+/* Text; bytes that are not UTF-8 become {"hex": "..."}. */
 static json_t *text(const char *bytes, size_t n, int *ok)
 {
     static const char digits[] = "0123456789abcdef";
@@ -77,7 +77,7 @@ static json_t *borders(const struct buckets *b, int *ok)
     return list;
 }
 
-/* Of a number in buckets. */
+/* Describe a number in buckets. */
 static json_t *of_buckets(const struct table_input *in, int *ok)
 {
     const struct buckets *b = &in->buckets;
@@ -113,7 +113,7 @@ static json_t *of_category(const struct table_input *in, int *ok)
     return o;
 }
 
-/* 64 bits as decimal text: JSON's numbers need not hold them. */
+/* 64 bits as decimal text, because JSON's numbers may not hold them. */
 static json_t *integer_text(uint64_t value)
 {
     char digits[24];
@@ -143,7 +143,7 @@ static json_t *of_key(const struct job_column *c, int *ok)
     return o;
 }
 
-/* The job's columns in their order; inputs have a place among the features. */
+/* The job's columns in their order; inputs also have their index among the features. */
 static json_t *columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
 {
     json_t *list = json_array();
@@ -180,7 +180,7 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
 
 /* ---- rows of tables ---- */
 
-/* The job file's words. */
+/* Uses the job file's words. */
 static json_t *of_initializer(const struct job_weights *init, int *ok)
 {
     double value = (double)init->init_value, other = (double)init->init_other;

@@ -1,5 +1,5 @@
-/* weights.safetensors: u64 header bytes, header (JSON: name -> dtype, shape, data_offsets), tensors
- * back to back. */
+/* weights.safetensors: u64 header bytes, header (JSON: name -> dtype, shape, data_offsets), then the tensors without
+ * gaps. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 
-enum { HEADER_ALIGN_BYTES = 8 }; /* the format asks for it, filled up with spaces */
+enum { HEADER_ALIGN_BYTES = 8 }; /* required by the format; spaces fill the gap */
 
 static enum err out_of_memory(const char *path, struct errmsg *e)
 {
     return err_set(e, ERR_NOMEM, "%s: out of memory", path);
 }
 
-/* {"dtype":"F32","shape":[..],"data_offsets":[begin,end]}, or NULL. */
+/* {"dtype":"F32","shape":[...],"data_offsets":[begin,end]}, or NULL. */
 static json_t *describe(const struct tensor *t, uint64_t begin_bytes)
 {
     json_t *shape = json_array();
@@ -34,7 +34,7 @@ static json_t *describe(const struct tensor *t, uint64_t begin_bytes)
                      (json_int_t)begin_bytes, (json_int_t)end_bytes);
 }
 
-/* {key: value, ..}, added to *to. */
+/* {key: value, ...}, added to *to. */
 static enum err add_notes(const char *path, json_t *to, const struct export_note *notes, size_t n,
                           struct errmsg *e)
 {
@@ -44,7 +44,7 @@ static enum err add_notes(const char *path, json_t *to, const struct export_note
     return ERR_OK;
 }
 
-/* The header's text, for free(); NULL on error. An empty metadata is left out. */
+/* The header's text, for free(); NULL on error. Empty metadata is left out. */
 static enum err make_header(const char *path, const struct layout *l, json_t *metadata, char **text,
                             struct errmsg *e)
 {

@@ -1,4 +1,4 @@
-/* Reading safetensors files: the header says where each tensor stands. */
+/* Reads safetensors files: the header has each tensor's position. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ enum { HEADER_MAX_BYTES = 64 << 20 };
 struct reader {
     const char *path;
     int fd;
-    uint64_t data_at, data_bytes; /* behind the header */
+    uint64_t data_at, data_bytes; /* after the header */
     json_t *header;
 };
 
@@ -94,7 +94,7 @@ static bool same_shape(const json_t *shape, const struct tensor *t)
     return true;
 }
 
-/* Where tensor t begins, behind the header. */
+/* Position of tensor t, after the header. */
 static enum err find(const struct reader *r, const struct tensor *t, uint64_t *at, struct errmsg *e)
 {
     const json_t *said = json_object_get(r->header, t->name);
@@ -115,7 +115,7 @@ static enum err find(const struct reader *r, const struct tensor *t, uint64_t *a
     return ERR_OK;
 }
 
-/* w NULL: look only. */
+/* w NULL: only check. */
 static enum err read_all(const char *path, const struct layout *l, float *w, struct errmsg *e)
 {
     struct reader r;

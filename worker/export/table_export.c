@@ -14,7 +14,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 
-/* A row on its way: key, count, weights, without gaps. */
+/* A row as a record: key, count, weights, without gaps. */
 enum {
     RECORD_KEY = 0,
     RECORD_COUNT = 8,
@@ -31,10 +31,10 @@ struct piece {
 
 struct order {
     uint64_t key;
-    size_t row; /* in the memory */
+    size_t row; /* index in memory */
 };
 
-/* Where the merge is in a piece. */
+/* The position of the merge in a piece. */
 struct cursor {
     uint64_t next;     /* row of the piece that is read next */
     size_t have, used; /* rows in `records` */
@@ -45,18 +45,19 @@ struct table_export {
     uint32_t dim;
     size_t record_bytes, room; /* rows that fit into memory */
     struct spill *spill;
-    uint64_t rows, files; /* files: that it is written to */
-    /* before the merge */
+    uint64_t rows, files; /* files: number of files to write */
+    /* before the merge: */
     size_t n;
     uint8_t *records;    /* (room) */
     struct order *order; /* (room) */
     uint32_t pieces, pieces_room;
     struct piece *piece; /* (pieces) */
-    /* in the merge */
+    /* in the merge: */
     size_t block_rows;
     struct cursor *cursor; /* (pieces) */
     uint32_t heap_n,
-        *heap; /* (pieces) those that have rows: the one of the least key is the first */
+        /* (pieces) heap of the pieces that have rows; the one with the least key is first */
+        *heap;
 };
 
 static enum err out_of_memory(struct errmsg *e)
@@ -138,7 +139,7 @@ static enum err write_piece(struct table_export *x, uint64_t at, struct errmsg *
     return err ? err : spill_write(x->spill, at, block, used, e);
 }
 
-/* The rows in memory become a piece. */
+/* Make a piece of the rows in memory. */
 static enum err end_piece(struct table_export *x, struct errmsg *e)
 {
     if (x->n == 0)
@@ -192,7 +193,7 @@ static bool is_before(const struct table_export *x, uint32_t a, uint32_t b)
     return key_at(head_of(x, a)) < key_at(head_of(x, b));
 }
 
-/* The entry at `at` sinks to its place. */
+/* Restore the heap from the entry at `at` downwards. */
 static void sink(struct table_export *x, uint32_t at)
 {
     for (;;) {
@@ -209,7 +210,7 @@ static void sink(struct table_export *x, uint32_t at)
     }
 }
 
-/* The next rows of a piece, from row c->next; none: it is over. */
+/* Read the next rows of a piece, from row c->next; none: the piece is finished. */
 static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
 {
     struct cursor *c = &x->cursor[piece];
@@ -224,7 +225,7 @@ static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
     return err;
 }
 
-/* Every piece continues with row from[piece]. */
+/* Continue each piece i with row from[i]. */
 static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg *e)
 {
     x->heap_n = 0;
@@ -241,14 +242,14 @@ static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg
     return ERR_OK;
 }
 
-/* Which row of each piece comes next. */
+/* Set at[i] to the next row of each piece i. */
 static void tell(const struct table_export *x, uint64_t *at)
 {
     for (uint32_t i = 0; i < x->pieces; i++)
         at[i] = x->cursor[i].next - (x->cursor[i].have - x->cursor[i].used);
 }
 
-/* Behind the row of the least key. */
+/* Pass the row with the least key. */
 static enum err advance(struct table_export *x, struct errmsg *e)
 {
     uint32_t piece = x->heap[0];
@@ -264,7 +265,7 @@ static enum err advance(struct table_export *x, struct errmsg *e)
 static enum err begin_merge(struct table_export *x, struct errmsg *e)
 {
     size_t memory = x->room * x->record_bytes;
-    mem_free(x->records); /* its memory is the cursors' now */
+    mem_free(x->records); /* the cursors use its memory now */
     x->records = NULL;
     x->cursor = mem_zalloc(x->pieces, sizeof *x->cursor);
     x->heap = mem_zalloc(x->pieces, sizeof *x->heap);
@@ -312,7 +313,7 @@ static enum err write_header(struct files_writer *w, const struct section s[3], 
     return err;
 }
 
-/* One field of the next `rows` rows. */
+/* Write one field of the next `rows` rows. */
 static enum err write_section(struct table_export *x, struct files_writer *w,
                               const struct section *s, uint64_t rows, struct errmsg *e)
 {
@@ -332,7 +333,7 @@ static enum err write_section(struct table_export *x, struct files_writer *w,
     return err ? err : files_append(w, block, used, e);
 }
 
-/* at: (pieces) where the merge is; where it is behind the file's last row, afterwards. */
+/* at (pieces): the position of the merge; afterwards the position after the file's last row. */
 static enum err write_file(struct table_export *x, const char *path, const char *table,
                            uint64_t rows, uint64_t *at, struct errmsg *e)
 {
@@ -369,7 +370,7 @@ static void file_name(const char *table, char out[FILE_NAME_MAX])
     *at = '\0';
 }
 
-/* File i of x->files. */
+/* The name of file i of x->files. */
 static void name_file(const struct table_export *x, const char *table, uint64_t i,
                       char out[FILE_NAME_MAX + FILE_NAME_END])
 {

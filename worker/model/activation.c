@@ -4,7 +4,7 @@
 
 #include "common/math/kernels.h"
 
-/* From here on a row is worth a call for its maximum and its sum. */
+/* From this width on, a call per row for its maximum and its sum pays off. */
 enum { WIDE_COLS = 64 };
 
 const char *activation_name(enum activation a)
@@ -23,7 +23,7 @@ static bool needs_input(enum activation a)
     return a == ACT_GELU || a == ACT_GELU_TANH || a == ACT_SILU;
 }
 
-/* With this slope. */
+/* Append the op with this slope. */
 static enum err append(struct model *m, const struct job_layer *l, enum activation activation,
                        float alpha)
 {
@@ -126,7 +126,7 @@ static void leaky_relu_rows(float *y, const float *x, float slope, size_t n)
         y[i] = x[i] > 0.0f ? x[i] : x[i] * slope;
 }
 
-/* A pass that needs two pointers and a number of elements, and nothing else. */
+/* The signature of passes that need two pointers and a number of elements. */
 typedef void plain_rows(float *out, const float *a, size_t n);
 
 static void forward(const struct op *op, const struct op_pass *p)
@@ -169,7 +169,7 @@ static void leaky_relu_backward(float *dy, const float *y, float slope, size_t n
         dy[i] *= y[i] > 0.0f ? 1.0f : slope;
 }
 
-/* elu's slope by its output below 0: alpha exp(x) = y + alpha; `scale` is selu's, 1 in elu. */
+/* elu's slope from its output below 0: alpha exp(x) = y + alpha; `scale` is selu's, 1 for elu. */
 static void elu_backward(float *dy, const float *y, float alpha, float scale, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -188,7 +188,7 @@ static void tanh_backward(float *dy, const float *y, size_t n)
         dy[i] *= 1.0f - y[i] * y[i];
 }
 
-/* By the output y or, where needs_input, by the input x. */
+/* From the output y or, if needs_input, from the input x. */
 static void backward(const struct op *op, const struct op_pass *p)
 {
     const struct kernels *k = kernels();

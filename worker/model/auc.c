@@ -17,7 +17,7 @@ int scored_compare(const void *a, const void *b)
     return order ? order : compare(x->weight, y->weight);
 }
 
-/* A positive row of this tie wins against all below, and half of the tie's own. */
+/* A positive row of this tie ranks above all lower rows, and above half of the tie's own. */
 static void end_tie(struct auc *a)
 {
     a->area += a->tied_positives * (a->negatives + a->tied_negatives / 2.0);

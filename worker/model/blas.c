@@ -22,7 +22,8 @@ static bool __attribute__((no_sanitize("address", "thread"))) is_set(const char 
     return *name == '\0';
 }
 
-/* Of the environment a copy that has it. Returns only where the kernel refuses: then main tells OpenBLAS. */
+/* Execute the program again with a copy of the environment that has the variable. Returns only if the kernel
+ * refuses; then main tells OpenBLAS. */
 static void __attribute__((no_sanitize("address", "thread")))
 begin_anew(char **argv, char **envp, size_t n)
 {
@@ -45,20 +46,20 @@ blas_one_thread(int argc, char **argv, char **envp)
         if (is_set(envp[n]))
             return;
     if (getauxval(AT_BASE) == 0)
-        return; /* a loader that was named by hand: /proc/self/exe is that one */
+        return; /* a dynamic loader was started by hand: /proc/self/exe names the loader */
     begin_anew(argv, envp, n);
 }
 
 /* ---- buffers ---- */
 
-/* Of OpenBLAS (driver/others/memory.c). Weak: another BLAS has none of them. */
+/* From OpenBLAS (driver/others/memory.c). Weak, because another BLAS lacks them. */
 extern void *blas_memory_alloc(int position) __attribute__((weak));
 extern void blas_memory_free(void *buffer) __attribute__((weak));
 
-enum { BUFFER_MIB = 128 }; /* the largest of its kernels for x86-64 and arm64 */
+enum { BUFFER_MIB = 128 }; /* the largest size in its kernels for x86-64 and arm64 */
 
-/* It does not come back where one of its buffers is not there. Each is asked for as it does, so that what bounds them
- * (ulimit -v and -d, vm.overcommit_memory) bounds these. */
+/* Check for the address space first, because OpenBLAS does not return if it cannot get a buffer. Each buffer is
+ * mapped here in the same way, so the same limits apply (ulimit -v and -d, vm.overcommit_memory). */
 static enum err probe(uint32_t buffers, struct errmsg *e)
 {
     size_t bytes = (size_t)BUFFER_MIB << 20;
@@ -82,7 +83,7 @@ static enum err probe(uint32_t buffers, struct errmsg *e)
 
 enum err blas_take(uint32_t threads, struct errmsg *e)
 {
-    static uint32_t taken; /* OpenBLAS keeps them for the next that asks */
+    static uint32_t taken; /* OpenBLAS keeps them for later calls */
     if (!blas_memory_alloc || !blas_memory_free || threads <= taken)
         return ERR_OK;
     enum err err = probe(threads - taken, e);

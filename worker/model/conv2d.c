@@ -1,11 +1,11 @@
-/* Conv2D: keras.layers.Conv2D, channels last: y[i, j, o] = act(b[o] + sum over k, l, c of
- * x[i stride + k dilation - pad, j stride + l dilation - pad, c] W[k, l, c, o]), and 0 outside of
- * the image. W is (height, width, in, out) as in Keras.
+/* Conv2D: keras.layers.Conv2D, channels last: y[i, j, o] = act(b[o] + sum over k, l, c of x[i stride + k dilation -
+ * pad, j stride + l dilation - pad, c] W[k, l, c, o]), and 0 outside of the image. W is (height, width, in, out) as
+ * in Keras.
  *
- * Here for the shapes that conv2d_direct.c leaves. A block of output rows at a time: the input under
- * each output is copied to one row of a matrix ("im2col"; Chellapilla, Puri, Simard 2006), small
- * enough to stay in the cache, and OpenBLAS does the rest. Blocks depend on the layer and the number
- * of examples alone, and so do the bits. */
+ * This file computes the shapes that conv2d_direct.c does not support, one block of output rows at a time: the input
+ * of each output is copied to one row of a matrix ("im2col"; Chellapilla, Puri, Simard 2006), small enough to stay
+ * in the cache, and OpenBLAS multiplies. Blocks depend only on the layer and the number of examples, and so do the
+ * bits. */
 #include "worker/model/layers.h"
 
 #include <cblas.h>
@@ -13,15 +13,15 @@
 
 #include "common/math/kernels.h"
 
-enum { COLUMNS_ELEMS = 1 << 15 }; /* of a block, or one output row */
+enum { COLUMNS_ELEMS = 1 << 15 }; /* of a block, or one output row if that is larger */
 
-/* Inputs of one output. */
+/* Number of inputs of one output. */
 static size_t taps_elems(const struct op *op)
 {
     return (size_t)op->window.y.size * op->window.x.size * op->window.channels;
 }
 
-/* A kernel of one pixel and no stride: the matrix is the input itself. */
+/* With a kernel of one pixel and no stride, the matrix is the input itself. */
 static bool is_pointwise(const struct window *w)
 {
     return w->y.size == 1 && w->x.size == 1 && w->y.stride == 1 && w->x.stride == 1;
@@ -42,7 +42,7 @@ static size_t work_elems(const struct op *op)
 
 static size_t state_bytes(const struct op *op, size_t n)
 {
-    return op->pooled ? n * op_out_elems(op) : 0; /* which pixels were the largest */
+    return op->pooled ? n * op_out_elems(op) : 0; /* indices of the largest pixels */
 }
 
 static enum err add_tensors(struct model *m, struct op *op, struct errmsg *e)
@@ -88,8 +88,7 @@ enum err conv2d_add(struct model *m, const struct job_layer *l, struct errmsg *e
 
 /* ---- images to matrices, and back ---- */
 
-/* The taps of one kernel row, of those inside the image the pixels at `from` on: (size, channels).
- */
+/* Copy the taps of one kernel row: (size, channels); taps outside of the image are 0. */
 static void gather_taps(float *out, const struct window *w, const float *image_row, uint32_t ox)
 {
     const uint32_t c = w->channels;
@@ -116,7 +115,7 @@ static void scatter_taps(float *image_row, const struct window *w, const float *
     }
 }
 
-/* One output row of one example: columns (x.out, y.size, x.size, channels). */
+/* Copy the taps of one output row of one example: columns (x.out, y.size, x.size, channels). */
 static void gather_row(float *columns, const struct window *w, const float *image, uint32_t oy)
 {
     const size_t run = (size_t)w->x.size * w->channels, stride = w->y.size * run;
@@ -134,7 +133,7 @@ static void gather_row(float *columns, const struct window *w, const float *imag
     }
 }
 
-/* image += what gather_row would have taken from it */
+/* The reverse of gather_row: image += columns. */
 static void scatter_row(float *image, const struct window *w, const float *columns, uint32_t oy)
 {
     const size_t run = (size_t)w->x.size * w->channels, stride = w->y.size * run;
@@ -148,7 +147,7 @@ static void scatter_row(float *image, const struct window *w, const float *colum
     }
 }
 
-/* Output rows [first, first + rows), counted over the examples. Returns where the matrix stands. */
+/* Gather output rows [first, first + rows), counted over the examples. Returns the matrix. */
 static const float *gather(const struct op *op, float *work, const float *x, size_t first,
                            size_t rows)
 {

@@ -1,7 +1,6 @@
-/* conv2d without a matrix: kernels that hold the output's channels in vectors (kernels()->conv), an
- * example at a time, with a following max_pooling2d on the rows that are still in the first cache.
- * Backward for the input is a convolution too, of the gradient within a border of zeros with the
- * kernel turned around. */
+/* conv2d without a matrix: kernels that hold the output's channels in vectors (kernels()->conv), one example at a
+ * time, with a following max_pooling2d applied to rows that are still in the first-level cache. Backward for the
+ * input is also a convolution: of the gradient, within a border of zeros, with the rotated kernel. */
 #include "worker/model/layers.h"
 
 #include <string.h>
@@ -10,15 +9,16 @@
 
 enum { TAPS_MAX = 1152, CHANNELS_STEP = 16 };
 
-/* One call's room. */
+/* The scratch memory of one call. */
 struct direct {
-    uint32_t *tap, *tap_back; /* of the kernel, of the turned one */
+    uint32_t *tap, *tap_back; /* offsets of the kernel's taps, and of the rotated kernel's */
     float *image;             /* (image_y, image_x, in channels): the input within its padding */
-    float *z; /* rows of output before the pooling; where dx is wanted, an example's gradient by
-                 them, within a border: (border_y, border_x, channels) */
+    /* rows of output before the pooling; if dx is wanted, an example's gradient by them, within a border: (border_y,
+     * border_x, channels) */
+    float *z;
     float *turned; /* (y.size, x.size, channels, in channels) */
     size_t image_y, image_x, border_y, border_x;
-    size_t cols; /* of the output before the pooling, as far as it goes */
+    size_t cols; /* used columns of the output before the pooling */
 };
 
 bool conv2d_may_be_direct(const struct op *op, bool wants_dx)
@@ -31,9 +31,9 @@ bool conv2d_may_be_direct(const struct op *op, bool wants_dx)
                          taps / w->channels * op->channels <= TAPS_MAX);
 }
 
-/* ---- room ---- */
+/* ---- scratch memory ---- */
 
-/* Pixels from the first that a window touches to the last, padding included. */
+/* Pixels from the first to the last that a window covers, padding included. */
 static size_t reach(const struct window_axis *a)
 {
     size_t windows = (size_t)(a->out - 1) * a->stride + window_span(a), all = a->in + a->pad;
@@ -50,7 +50,7 @@ static size_t used(const struct window_axis *pool, const struct window_axis *con
     return pooled ? (size_t)(pool->out - 1) * pool->stride + pool->size : conv->out;
 }
 
-/* `elems` floats of the room, in whole cache lines. */
+/* Reserve `elems` floats of the memory, in whole cache lines. */
 static float *part(float *work, size_t *at, size_t elems)
 {
     float *p = work ? work + *at : NULL;
@@ -58,7 +58,7 @@ static float *part(float *work, size_t *at, size_t elems)
     return p;
 }
 
-/* Lay the room out; returns its size. work == NULL: only that. */
+/* Divide up the memory; returns its size. work == NULL: only compute the size. */
 static size_t direct_init(struct direct *d, const struct op *op, float *work)
 {
     const struct window *w = &op->window;
@@ -86,7 +86,7 @@ size_t conv2d_direct_work_elems(const struct op *op)
     return direct_init(&d, op, NULL);
 }
 
-/* Where the taps of a pixel stand, in an image of `width` pixels with so many channels. */
+/* Offsets of a pixel's taps in an image of `width` pixels with so many channels. */
 static void fill_taps(uint32_t *tap, const struct window *w, size_t width, size_t channels)
 {
     for (uint32_t i = 0; i < w->y.size; i++)
@@ -95,7 +95,7 @@ static void fill_taps(uint32_t *tap, const struct window *w, size_t width, size_
                 *tap++ = (uint32_t)((i * w->y.dilation * width + j * w->x.dilation) * channels + c);
 }
 
-/* Start a pass: taps, and the zeros around the image. */
+/* Begin a pass: set the taps, and the zeros around the image. */
 static void begin(struct direct *d, const struct op *op, float *work)
 {
     const struct window *w = &op->window;
@@ -105,7 +105,7 @@ static void begin(struct direct *d, const struct op *op, float *work)
         memset(d->image, 0, d->image_y * d->image_x * w->channels * sizeof *d->image);
 }
 
-/* The example's input within its padding. */
+/* The example's input with its padding. */
 static const float *padded(const struct direct *d, const struct window *w, const float *x)
 {
     const size_t row = (size_t)w->x.in * w->channels;
@@ -117,7 +117,7 @@ static const float *padded(const struct direct *d, const struct window *w, const
     return d->image;
 }
 
-/* `rows` rows of output, `z_row` elements apart. */
+/* The convolution of `rows` rows of output, `z_row` elements apart. */
 static struct kernel_conv conv_of(const struct direct *d, const struct op *op, size_t rows,
                                   size_t z_row)
 {
@@ -145,7 +145,7 @@ static struct kernel_pool pool_of(const struct op *op, size_t width)
 
 /* ---- forward ---- */
 
-/* One example: the rows of each row of windows, then their maxima. */
+/* One example: for each row of windows compute its rows, then their maxima. */
 static void forward_pooled(const struct direct *d, const struct op *op, float *y, uint8_t *arg,
                            const float *kernel, const float *bias, const float *image)
 {
@@ -182,7 +182,7 @@ void conv2d_direct_forward(const struct op *op, const struct op_pass *p)
 
 /* ---- backward ---- */
 
-/* The kernel of the way back: taps in reverse, in and out exchanged. */
+/* Make the rotated kernel for backward: taps in reverse, in and out exchanged. */
 static void turn(const struct direct *d, const struct op *op, const float *kernel)
 {
     const size_t taps = (size_t)op->window.y.size * op->window.x.size, in = op->window.channels,
@@ -194,8 +194,7 @@ static void turn(const struct direct *d, const struct op *op, const float *kerne
                 d->turned[(t * out + o) * in + c] = kernel[((taps - 1 - t) * in + c) * out + o];
 }
 
-/* One example's gradient before the pooling, from z on, `width` pixels a row. dy becomes 0 where a
- * relu has been. */
+/* One example's gradient before the pooling, from z on, `width` pixels a row. dy becomes 0 where relu was inactive. */
 static void unpool(const struct op *op, float *z, float *dy, const uint8_t *arg, size_t width)
 {
     const size_t out_row = (size_t)op->pool.x.out * op->channels;
@@ -205,7 +204,7 @@ static void unpool(const struct op *op, float *z, float *dy, const uint8_t *arg,
                               arg + r * out_row, &pool);
 }
 
-/* One example without dx: each row of windows while it is in the cache. */
+/* One example without dx: one row of windows at a time, while it is in the cache. */
 static void backward_pooled(const struct direct *d, const struct op *op, float *dw, float *dy,
                             const uint8_t *arg, const float *image)
 {

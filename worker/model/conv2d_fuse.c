@@ -1,13 +1,13 @@
-/* Which convolutions go without a matrix, and which of these take the max_pooling2d behind them
- * along: their output is then never written whole. Once all ops are there, before flow.c. */
+/* Decides which convolutions are computed without a matrix, and which of these include the max_pooling2d that
+ * follows, so that their output is never written as a whole. Runs when all ops are appended, before flow.c. */
 #include "worker/model/layers.h"
 
 #include <string.h>
 
-enum { POOL_TAPS_MAX = 255 }; /* 255 itself says: none */
+enum { POOL_TAPS_MAX = 255 }; /* 255 means none */
 
 struct readers {
-    bool trained[OPS_MAX + 1];  /* something before the value has parameters */
+    bool trained[OPS_MAX + 1];  /* an earlier op has parameters */
     uint32_t uses[OPS_MAX + 1]; /* by inputs of ops */
 };
 
@@ -24,7 +24,7 @@ static void survey(struct readers *r, const struct model *m)
     }
 }
 
-/* Op i is a pooling right behind a convolution that nobody else reads, of windows apart. */
+/* True if op i is a pooling of disjoint windows directly after a convolution that no other op reads. */
 static bool may_join(const struct model *m, const struct readers *r, uint32_t i)
 {
     const struct op *pool = &m->op[i];
@@ -34,7 +34,7 @@ static bool may_join(const struct model *m, const struct readers *r, uint32_t i)
            pool->window.y.size * pool->window.x.size <= POOL_TAPS_MAX;
 }
 
-/* Op i becomes a part of the one before it; what read value i + 1 reads value i. */
+/* Make op i a part of the op before it; readers of value i + 1 then read value i. */
 static void join(struct model *m, uint32_t i)
 {
     struct op *conv = &m->op[i - 1];

@@ -1,6 +1,5 @@
-/* Dropout: keras.layers.Dropout. In training an element is 0 with probability `rate` and x / (1 -
- * rate) otherwise; in evaluation nothing happens. The randomness is a function of (key, position).
- */
+/* Dropout: keras.layers.Dropout. In training an element is 0 with probability `rate`, and x / (1 - rate) otherwise;
+ * in evaluation it is unchanged. The random numbers are a function of (key, position). */
 #include "worker/model/layers.h"
 
 #include <string.h>
@@ -35,7 +34,7 @@ static size_t state_bytes(const struct op *op, size_t n)
 static void forward(const struct op *op, const struct op_pass *p)
 {
     size_t elems = p->n * op_out_elems(op);
-    if (p->y != p->x[0]) /* x's slot may be another's before y is read */
+    if (p->y != p->x[0]) /* copied: x's slot may be reused before y is read */
         memcpy(p->y, p->x[0], elems * sizeof *p->y);
     if (p->train)
         kernels()->dropout(p->y, p->state, p->key, op->layer->dropout.rate, elems);

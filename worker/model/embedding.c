@@ -1,5 +1,5 @@
-/* Embedding: keras.layers.Embedding over a dense table: input_dim rows of output_dim. The inputs
- * are numbers of rows, as the data has them: floats. Without input_dim it looks up keys in a table that grows. */
+/* Embedding: keras.layers.Embedding over a dense table: input_dim rows of output_dim. The inputs are row numbers as
+ * floats, like all data. Without input_dim it looks up keys in a growing table. */
 #include "worker/model/layers.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ enum err embedding_add(struct model *m, const struct job_layer *l, struct errmsg
     return ERR_OK;
 }
 
-/* NaN is none, nor is what has a fraction: a number that was scaled, say. */
+/* NaN is not a row number, and neither is a number with a fraction (for example, a scaled one). */
 static bool row_of(const struct op *op, float id, size_t *row)
 {
     if (!(id >= 0.0f && id < (float)op->layer->embedding.input_dim) || id != truncf(id))
@@ -68,7 +68,7 @@ static void refuse(const struct op *op, float id, struct op_fault *fault)
                     op->layer->name, (double)id, rows - 1, rows);
 }
 
-/* y (rows, out) = the rows of the table that x (rows) names. One that is not there counts as row 0. */
+/* y (rows, out) = the rows of the table that x (rows) names. An invalid number counts as row 0. */
 static void forward(const struct op *op, const struct op_pass *p)
 {
     const float *table = p->w + op->kernel_offset, *x = p->x[0];

@@ -1,4 +1,4 @@
-/* Flatten: (a, b, ..) -> (a * b * ..). Rows are contiguous, so there is nothing to compute. */
+/* Flatten: (a, b, ...) -> (a * b * ...). Rows are contiguous, so there is nothing to compute. */
 #include "worker/model/layers.h"
 
 enum err flatten_add(struct model *m, const struct job_layer *l, struct errmsg *e)

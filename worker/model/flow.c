@@ -1,12 +1,12 @@
-/* Where values and gradients stand. The order of work is fixed, forward over all ops and backward
- * again, so who holds a buffer when is known before: slots are handed out and taken back along
- * that order, once, when the model is made.
+/* Assigns memory to values and gradients. The order of work is fixed, forward over all ops and then backward, so the
+ * lifetime of each buffer is known in advance: slots are assigned and released along that order, once, when the
+ * model is made.
  *
- * A value keeps its slot until the last op that reads it; one that backward looks at again, until
- * the op that made it has gone backward. A gradient's slot is taken by the first op, from behind,
- * that writes it, and given back by the op that uses it up; a value read more than once gets its
- * gradients added in that order, the same whatever the split of the work. A gradient by rows of tables is added up when
- * all ops are through, so the gradient by the output of an op that looks rows up stands until then. */
+ * A value keeps its slot until the last op that reads it or, if backward reads it, until the op that made it has
+ * gone backward. A gradient's slot is taken by the last op that writes it, and released by the op that uses it up; a
+ * value that several ops read gets its gradients added in that order, which does not depend on the split of the
+ * work. A gradient by rows of tables is added when all ops have gone backward, so the gradient by the output of a
+ * lookup op keeps its slot until then. */
 #include "worker/model/layers.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 struct flow {
     struct model *m;
     bool busy[SLOTS_MAX];
-    bool wanted[OPS_MAX + 1];   /* a gradient by the value */
+    bool wanted[OPS_MAX + 1];   /* a gradient by the value is needed */
     bool kept[OPS_MAX + 1];     /* backward reads this value */
     uint32_t uses[OPS_MAX + 1]; /* by inputs of ops */
     uint32_t last[OPS_MAX + 1]; /* the last op that reads it */
@@ -23,7 +23,7 @@ struct flow {
 
 /* ---- slots ---- */
 
-/* A free slot that needs to grow least. */
+/* Take a free slot, the one that needs to grow least. */
 static uint32_t take(struct flow *f, size_t elems)
 {
     struct model *m = f->m;
@@ -54,7 +54,7 @@ static void give_back(struct flow *f, uint32_t slot)
     f->busy[slot] = false;
 }
 
-/* ---- what is looked at again ---- */
+/* ---- lifetimes ---- */
 
 static void survey(struct flow *f)
 {
@@ -78,8 +78,8 @@ static void survey(struct flow *f)
     f->kept[m->ops] = true; /* the loss reads it */
 }
 
-/* Whether op i may write over its first input: nobody else reads it, backward neither. A relu
- * needs only where it was 0, and dropout passes no gradient where it makes one. */
+/* True if op i may overwrite its first input: neither another op nor backward reads it. Exception: a relu's backward
+ * only needs where its output was 0, and dropout passes no gradient where it makes a 0. */
 static bool may_overwrite(const struct flow *f, uint32_t i)
 {
     const struct op *op = &f->m->op[i];
@@ -91,7 +91,7 @@ static bool may_overwrite(const struct flow *f, uint32_t i)
     return !f->kept[u] || (op->drops && relu);
 }
 
-/* The value whose slot value v has from the beginning. */
+/* The first of the values in place that share v's slot. */
 static uint32_t root_of(const struct model *m, uint32_t v)
 {
     while (v > 0 && m->op[v - 1].in_place)
@@ -112,7 +112,7 @@ static void decide_in_place(struct flow *f)
             f->kept[root_of(m, i + 1)] = true;
 }
 
-/* ---- the way forward and back ---- */
+/* ---- forward and backward ---- */
 
 static void plan_forward(struct flow *f)
 {
@@ -129,7 +129,7 @@ static void plan_forward(struct flow *f)
     }
 }
 
-/* The gradient by input k, from that by the output, which dies with k = 0. */
+/* Plan the gradient by input k. It is made from the gradient by the output, which is dead after k = 0. */
 static void plan_input(struct flow *f, struct op *op, uint32_t k)
 {
     uint32_t u = op->input[k];
@@ -150,7 +150,7 @@ static void plan_input(struct flow *f, struct op *op, uint32_t k)
     }
 }
 
-/* The slot now holds the gradient by an input. */
+/* True if the slot now has the gradient by an input. */
 static bool lives_on(const struct op *op, uint32_t slot)
 {
     for (uint32_t k = 0; op->backward && k < op->inputs; k++)
@@ -162,7 +162,7 @@ static bool lives_on(const struct op *op, uint32_t slot)
 static void plan_backward(struct flow *f)
 {
     struct model *m = f->m;
-    f->gradient[m->ops] = take(f, op_out_elems(&m->op[m->ops - 1])); /* the loss's */
+    f->gradient[m->ops] = take(f, op_out_elems(&m->op[m->ops - 1])); /* of the loss */
     for (uint32_t i = m->ops; i-- > 0;) {
         struct op *op = &m->op[i];
         op->dy = f->gradient[i + 1];
@@ -188,5 +188,5 @@ void flow_plan(struct model *m)
     plan_forward(&f);
     plan_backward(&f);
     for (uint32_t s = 0; s < m->slots; s++)
-        assert(!f.busy[s]); /* each one that was taken was given back */
+        assert(!f.busy[s]); /* all slots are released */
 }

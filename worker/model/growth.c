@@ -5,7 +5,7 @@
 #include "common/base/mem.h"
 #include "worker/model/layers.h"
 
-/* Each value's elements: NULL where none is new. Owned here but for value 0. */
+/* Flags of each value's new elements; NULL: none is new. Owned here, except value 0. */
 struct walk {
     const struct model *model;
     struct model_growth *growth;
@@ -17,7 +17,7 @@ static bool any(const uint8_t *fresh, size_t n)
     return fresh && memchr(fresh, 1, n);
 }
 
-/* *out: a copy of the flags (n), or NULL where there is none. */
+/* *out: a copy of the flags (n), or NULL if none is set. */
 static enum err keep(uint8_t **out, const uint8_t *fresh, size_t n, struct errmsg *e)
 {
     if (!any(fresh, n))
@@ -29,7 +29,7 @@ static enum err keep(uint8_t **out, const uint8_t *fresh, size_t n, struct errms
     return ERR_OK;
 }
 
-/* A 0 stays a 0, so a feature that is not there says nothing to who reads it. */
+/* True if 0 stays 0, so an absent feature does not affect the reader. */
 static bool keeps_zero(const struct op *op)
 {
     if (op->layer->kind == LAYER_DROPOUT)
@@ -83,7 +83,7 @@ static enum err step(struct walk *w, uint32_t i, struct errmsg *e)
     const uint8_t *first = w->value[op->input[0]];
     if (op->type == &select_op)
         return select_flags(w, i, e);
-    if (op->outer == 1 && op->width[0]) /* side by side */
+    if (op->outer == 1 && op->width[0]) /* a concatenation */
         return join_flags(w, i, e);
     if (op->outer == 1 && op->layer->kind == LAYER_DENSE && op->tensors)
         return keep(&w->growth->fresh[op->tensor], first, op->in, e);

@@ -1,5 +1,5 @@
-/* Linear: logistic regression's, or the wide part of Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems":
- * the sum of the weights of all keys that an example looks up, and a bias. */
+/* Linear: as in logistic regression, or the wide part of Cheng et al. 2016, "Wide & Deep Learning for Recommender
+ * Systems": the sum of the weights of all keys that an example looks up, and a bias. */
 #include "worker/model/layers.h"
 
 enum err linear_add(struct model *m, const struct job_layer *l, struct errmsg *e)

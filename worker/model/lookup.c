@@ -1,9 +1,9 @@
-/* Layers over tables: rows by key, which the loader's lists name and the shards have given. A lookup is one key column; the
- * places of a row of data in it are a bag, and become one vector of the table's dimension. An embedding, or an
- * embedding_bag, has its lookups' vectors side by side, a linear layer their sum.
+/* Layers over tables: rows by key; the loader lists the keys, and the shards provide the rows. A lookup is one key
+ * column; the keys of one row of data in it form a bag, which becomes one vector of the table's dimension. An
+ * embedding or embedding_bag layer has its lookups' vectors side by side, a linear layer their sum.
  *
- * Weights and means as in tf.nn.safe_embedding_lookup_sparse: sum w row; mean: / sum w; sqrtn: / sqrt(sum w^2), and
- * these two leave out places whose weight is not above 0. A bag without places is 0. */
+ * Weights and means as in tf.nn.safe_embedding_lookup_sparse: sum w row; mean: / sum w; sqrtn: / sqrt(sum w^2);
+ * these two ignore entries whose weight is not above 0. An empty bag is 0. */
 #include "worker/model/layers.h"
 
 #include <assert.h>
@@ -46,16 +46,16 @@ enum err lookup_append(struct model *m, const struct job_layer *l, enum bag_mode
 
 /* ---- bags ---- */
 
-/* The places of one row of data in one lookup. */
+/* The bag of one row of data in one lookup. */
 struct bag {
     uint32_t places;
     const uint32_t *at;  /* (places) */
     const float *weight; /* (places); NULL: all 1 */
-    bool positive;       /* weights that are not above 0 are left out */
-    float norm;          /* by which weights are divided */
+    bool positive;       /* entries whose weight is not above 0 are ignored */
+    float norm;          /* divisor of the weights */
 };
 
-/* The weight of the row at position i; false: it does not count. */
+/* The weight of entry i; false: the entry is ignored. */
 static bool weight_of(const struct bag *b, uint32_t i, float *weight)
 {
     *weight = b->weight ? b->weight[i] : 1.0f;
@@ -104,7 +104,7 @@ static void begin_output(const struct op *op, const struct op_pass *p)
         memcpy(p->y + r * op->out, p->w + op->bias_offset, op->out * sizeof *p->y);
 }
 
-/* The position of lookup k's vector in a row of the output: linear has one for all. */
+/* Offset of lookup k's vector in a row of the output: in linear all have the same. */
 static size_t place_of(const struct op *op, uint32_t k)
 {
     return (size_t)k * op->in % op->out;
@@ -129,14 +129,14 @@ static void forward(const struct op *op, const struct op_pass *p)
 
 /* ---- backward ---- */
 
-/* db (out) = column sums of dy; rows come when all ops are through */
+/* db (out) = column sums of dy; rows follow when all ops have gone backward */
 static void backward(const struct op *op, const struct op_pass *p)
 {
     if (op->layer->use_bias)
         kernels()->column_sums(p->dw + op->bias_offset, p->dy, p->n, op->out);
 }
 
-/* dw (keys, in) of what row r of the data looks up += dy (out) */
+/* Add dy (out) to the gradient dw (keys, in) of the rows that row r of the data looks up. */
 static void add_example(const struct op *op, const struct op_pass *p, float *dw, const float *dy,
                         size_t r)
 {

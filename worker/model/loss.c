@@ -1,7 +1,6 @@
-/* Losses: keras.losses, per example, without the mean: the ps divides by the number of examples.
- * A cross-entropy always works on logits: given so (from_logits), or by fusing the last softmax or
- * sigmoid, which Keras does as well where it can see the activation
- * (keras/src/backend/tensorflow/nn.py, _get_logits). */
+/* Losses: keras.losses, per example, without the mean: the ps divides by the number of examples. A cross-entropy
+ * always works on logits: either given as such (from_logits), or by fusing the last softmax or sigmoid, which Keras
+ * does too if it can see the activation (keras/src/backend/tensorflow/nn.py, _get_logits). */
 #include "worker/model/layers.h"
 
 #include <assert.h>
@@ -23,9 +22,9 @@ bool loss_is_crossentropy(enum loss_kind kind)
     return kind == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || kind == LOSS_BINARY_CROSSENTROPY;
 }
 
-/* ---- which pairs of a loss and a last activation there are ---- */
+/* ---- valid pairs of a loss and a last activation ---- */
 
-/* The activation that the outputs come from, dropouts passed over. */
+/* The activation of the outputs, ignoring dropouts after it. */
 static enum activation last_activation(const struct model *m)
 {
     uint32_t i = m->ops;
@@ -34,7 +33,7 @@ static enum activation last_activation(const struct model *m)
     return i > 0 ? m->op[i - 1].activation : ACT_LINEAR;
 }
 
-/* The activation whose formula the loss contains. */
+/* The activation that is part of the loss's formula. */
 static enum activation fusable(enum loss_kind kind)
 {
     return kind == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ? ACT_SOFTMAX : ACT_SIGMOID;
@@ -97,7 +96,7 @@ static enum err check_outputs(const struct model *m, struct errmsg *e)
     return ERR_OK;
 }
 
-/* A table of all classes' weights, where some are given. */
+/* Set the weights of all classes, if some are given. */
 static enum err attach_class_weights(struct model *m, const struct job *job, struct errmsg *e)
 {
     uint32_t classes = model_classes(m), n = job->training.class_weights;
@@ -138,7 +137,8 @@ enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
 
 /* ---- the formulas ---- */
 
-/* An example's loss and gradient times its weight. With a weight of 0 they are 0 even where they are not finite. */
+/* Multiply an example's loss and gradient by its weight. With a weight of 0 they are 0, even if they were not
+ * finite. */
 static double weigh(double loss, float *dz, const float *weight, size_t i, size_t cols)
 {
     if (!weight)
@@ -166,8 +166,7 @@ static double sparse_categorical(float *dz, float *scratch, const float *z, cons
     return loss;
 }
 
-/* log(1 + e) for e in [0, 1] without losing a small e: Kahan's correction by e / ((1 + e) - 1),
- * where log_u is log(1 + e). */
+/* log(1 + e) for e in [0, 1] without losing a small e: Kahan's correction by e / ((1 + e) - 1); log_u is log(1 + e). */
 static float log1p_of(float e, float log_u)
 {
     float u = 1.0f + e;
@@ -210,7 +209,7 @@ static double squared(float *dz, const float *z, const float *y, const float *we
     return loss;
 }
 
-/* |z - y|; gradient its sign, 0 at 0 (and NaN of NaN) */
+/* z - y|; gradient: its sign, 0 at 0 (and NaN for NaN) */
 static double absolute(float *dz, const float *z, const float *y, const float *weight, size_t n)
 {
     double loss = 0.0;

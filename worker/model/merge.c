@@ -5,13 +5,13 @@
 
 #include "common/math/kernels.h"
 
-/* Equal but for the last `free` axes. */
+/* True if equal except for the last `free` axes. */
 static bool same_shape(const struct shape *a, const struct shape *b, uint32_t free)
 {
     return a->rank == b->rank && memcmp(a->dim, b->dim, (a->rank - free) * sizeof a->dim[0]) == 0;
 }
 
-/* An op of all inputs; each one's shape must be the first one's, but for the last `free` axes. */
+/* Begin an op of all inputs; each shape must be equal to the first one's, except for the last `free` axes. */
 static enum err begin(struct op *op, const struct model *m, const struct job_layer *l,
                       uint32_t free, const struct op_type *type, struct errmsg *e)
 {

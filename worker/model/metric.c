@@ -1,7 +1,6 @@
-/* Metrics: keras.metrics. accuracy is what Keras makes of it by the loss: SparseCategoricalAccuracy
- * or BinaryAccuracy. The latter's threshold of 0.5 is put on the probability; with from_logits:
- * true that is a logit of 0 (Keras compares the bare logit with 0.5, a known trap that is not
- * copied). */
+/* Metrics: keras.metrics. accuracy depends on the loss, as in Keras: SparseCategoricalAccuracy or BinaryAccuracy.
+ * The latter compares the probability with 0.5; with from_logits: true that means a logit of 0 (Keras compares the
+ * logit itself with 0.5, a known trap that is not copied). */
 #include "worker/model/metric.h"
 #include "worker/model/layers.h"
 
@@ -11,7 +10,7 @@
 
 static const struct metric {
     const char *name;
-    bool ratio; /* of two sums, not a mean over examples */
+    bool ratio; /* a quotient of two sums, not a mean over examples */
     bool larger_is_better;
     enum { CLASSES, ONE_OUTPUT, TWO_CLASSES } wants;
 } metrics[] = {
@@ -36,7 +35,7 @@ bool metric_larger_is_better(enum metric_kind kind)
     return metrics[kind].larger_is_better;
 }
 
-/* Where metric i's second sum stands. */
+/* Index of metric i's second sum. */
 static uint32_t second_sum(const enum metric_kind *kind, uint32_t n, uint32_t i)
 {
     uint32_t at = n;
@@ -51,8 +50,8 @@ uint32_t metric_sums(const struct job *job)
            job_has_weights(job);
 }
 
-/* The mean logloss over the entropy of the labels' own rate, -(p log p + (1 - p) log(1 - p)): He et al. 2014, equation
- * (1). Below 1 where the model knows more than the rate. Labels of one class have no entropy, 0 log 0 being NAN. */
+/* The mean logloss divided by the entropy of the labels' own rate, -(p log p + (1 - p) log(1 - p)): He et al. 2014,
+ * equation (1). Below 1 if the model knows more than the rate. NAN for labels of one class, because 0 log 0 is NAN. */
 static double normalized_entropy(double logloss, double positives, double examples)
 {
     double p = positives / examples, q = 1.0 - p;
@@ -61,7 +60,7 @@ static double normalized_entropy(double logloss, double positives, double exampl
 
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
-    if (job_has_weights(job)) /* the sum of weights is the last one */
+    if (job_has_weights(job)) /* the sum of weights is the last sum */
         examples = sum[metric_sums(job) - 1];
     enum metric_kind kind = job->model.metric[i];
     if (kind == METRIC_AUC || examples <= 0)
@@ -106,7 +105,7 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
     return ERR_OK;
 }
 
-/* What an example counts. That of weight 0 counts nothing, even where it is not finite. */
+/* An example's value times its weight. With weight 0 it is 0, even if the value is not finite. */
 static double weigh(const float *weight, size_t i, double value)
 {
     if (!weight)
@@ -114,7 +113,7 @@ static double weigh(const float *weight, size_t i, double value)
     return weight[i] > 0.0f ? (double)weight[i] * value : 0.0;
 }
 
-/* The first of the largest. */
+/* The first index of the largest value. */
 static size_t argmax(const float *z, size_t cols)
 {
     size_t best = 0;
@@ -168,7 +167,7 @@ static double logloss(float *scratch, const float *z, const float *y, const floa
     return sum;
 }
 
-/* True positives, and all that are predicted so (precision) or are so (recall). */
+/* Count true positives, and all predicted (precision) or actual (recall) positives. */
 static void count_positives(double *right, double *all, bool precision, const float *z,
                             const float *y, const float *weight, size_t n)
 {
@@ -241,7 +240,7 @@ void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch,
         sum[i] += probabilities(scratch, z, weight, n);
         sum[second_sum(m->metric, m->metrics, i)] += positives(y, weight, n);
         return;
-    case METRIC_AUC: /* no sum */
+    case METRIC_AUC: /* not a sum */
         return;
     }
 }

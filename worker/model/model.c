@@ -20,7 +20,7 @@ static enum err set_input(struct model *m, const struct job *job, struct errmsg 
             return err_set(e, ERR_INPUT, "model.input.shape: too large");
     }
     if (job_has_tables(job) && (job->model.rank == 0 || elems == 0)) {
-        m->shape = (struct shape){.rank = 1}; /* keys alone */
+        m->shape = (struct shape){.rank = 1}; /* keys only */
         return ERR_OK;
     }
     if (job->model.rank == 0 || elems == 0)
@@ -30,7 +30,7 @@ static enum err set_input(struct model *m, const struct job *job, struct errmsg 
     return ERR_OK;
 }
 
-/* ---- what layers append ---- */
+/* ---- ops ---- */
 
 void op_append(struct model *m, const struct op *op)
 {
@@ -67,7 +67,7 @@ static layer_add *const add[LAYER_KINDS] = {
 #define ADD(KIND, name) [LAYER_##KIND] = name##_add,
     JOB_LAYERS(ADD)};
 
-/* One value: tap[0] is the model's input, tap[j + 1] what layer j gives. */
+/* Set *out to one input: tap[0] is the model's input, tap[j + 1] the output of layer j. */
 static enum err take_input(struct model *m, const struct job *job, uint32_t i, uint32_t input,
                            const struct tap *tap, struct tap *out, struct errmsg *e)
 {
@@ -90,7 +90,7 @@ static enum err take_input(struct model *m, const struct job *job, uint32_t i, u
     return ERR_OK;
 }
 
-/* What layer i reads. */
+/* Set the inputs of layer i. */
 static enum err take_inputs(struct model *m, const struct job *job, uint32_t i,
                             const struct tap *tap, struct errmsg *e)
 {
@@ -107,7 +107,7 @@ static enum err take_inputs(struct model *m, const struct job *job, uint32_t i,
     return err;
 }
 
-/* Everything that is computed must reach the output. */
+/* Check that every value reaches the output. */
 static enum err check_used(const struct model *m, const struct job *job, struct errmsg *e)
 {
     for (uint32_t v = 1; v <= m->ops; v++) {
@@ -150,7 +150,7 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     return code;
 }
 
-/* The plan of the shards' work wants a block, if a small one. */
+/* The plan of the shards needs a flat block, even a small one. */
 static enum err refuse_without_tensors(const struct model *m, const struct job *job,
                                        struct errmsg *e)
 {
@@ -208,7 +208,7 @@ static enum err add_tables(struct model *m, const struct job *job, struct errmsg
         m->row_penalty[i].l1 = job->model.table[i].init.l1;
         m->row_penalty[i].l2 = job->model.table[i].init.l2;
         rows->table[rows->tables++] = table_spec(&job->model.table[i]);
-        assert(job->model.table[i].list <= rows->lists); /* they ascend */
+        assert(job->model.table[i].list <= rows->lists); /* list numbers ascend */
         if (job->model.table[i].list == rows->lists)
             rows->lists++;
     }

@@ -1,11 +1,11 @@
 /* BatchNormalization and LayerNormalization: keras.layers, over the last axis.
- * y = (x - mean) / sqrt(variance + epsilon) gamma + beta; the variance is that of the values
- * themselves (divided by their number).
+ * y = (x - mean) / sqrt(variance + epsilon) gamma + beta; the variance is that of the values themselves (divided by
+ * their number).
  *
- * Batch normalization takes mean and variance of each column, in training over the rows of the
- * microbatch, in evaluation the moving ones; layer normalization those of each row. Sums are in
- * double, in row order. Gradients: Ioffe and Szegedy 2015, section 3; with a = gamma / sqrt(..),
- * N values: dx = a (dy - mean(dy) - xhat mean(dy xhat)). */
+ * Batch normalization uses mean and variance of each column: in training over the rows of the microbatch, in
+ * evaluation the moving ones; layer normalization uses those of each row. Sums are in double, in row order.
+ * Gradients: Ioffe and Szegedy 2015, section 3; with a = gamma / sqrt(...), N values: dx = a (dy - mean(dy) - xhat
+ * mean(dy xhat)). */
 #include "worker/model/layers.h"
 
 #include <math.h>
@@ -70,10 +70,10 @@ enum err layer_normalization_add(struct model *m, const struct job_layer *l, str
     return code;
 }
 
-/* ---- what forward leaves to backward ---- */
+/* ---- state from forward to backward ---- */
 
-/* Batch: two rows of doubles, then mean, variance, 1 / sqrt(variance + epsilon) and two rows to
- * work in; layer: mean and inverse of each row. */
+/* Batch: two rows of doubles, then mean, variance, 1 / sqrt(variance + epsilon) and two rows of scratch; layer: mean
+ * and inverse of each row. */
 enum { BATCH_ROWS = 5, BATCH_DOUBLE_ROWS = 2 };
 
 static size_t batch_state_bytes(const struct op *op, size_t n)
@@ -149,7 +149,7 @@ static void scale_rows(float *y, const float *x, const float *mean, const float 
             y[r * cols + c] = (x[r * cols + c] - mean[c]) * a[c] + (beta ? beta[c] : 0.0f);
 }
 
-/* In training by the rows' own mean and variance, otherwise by the moving ones. */
+/* Uses the rows' own mean and variance in training, otherwise the moving ones. */
 static void batch_forward(const struct op *op, const struct op_pass *p)
 {
     const struct batch_state s = batch_state(op, p->state);
@@ -184,8 +184,8 @@ static void sum_gradients(const struct op *op, const struct batch_state *s, cons
         }
 }
 
-/* In the place of the moving mean's and variance's gradients goes what the shard averages: the rows' own, times the n
- * examples. */
+/* In place of gradients by the moving mean and variance, this returns the values that the shard averages: the rows'
+ * own mean and variance, times the n examples. */
 static void batch_backward(const struct op *op, const struct op_pass *p)
 {
     const struct batch_state s = batch_state(op, p->state);
@@ -204,7 +204,7 @@ static void batch_backward(const struct op *op, const struct op_pass *p)
     if (!dx)
         return;
     slopes(op, s.work, p->w, s.inverse);
-    float *mean_dy = s.variance, *mean_dot = s.more; /* the variance has served */
+    float *mean_dy = s.variance, *mean_dot = s.more; /* the variance is no longer needed */
     for (size_t c = 0; c < cols; c++) {
         mean_dy[c] = (float)(s.sum[0][c] / (double)rows);
         mean_dot[c] = (float)(s.sum[1][c] / (double)rows) * s.inverse[c];

@@ -1,6 +1,6 @@
-/* Pooling: keras.layers.MaxPooling2D, AveragePooling2D and their Global ones, which are one window
- * over the whole image. Padding is no element: the largest and the mean are of what lies in the
- * image. A maximum's gradient goes to the first of the largest, row by row. */
+/* Pooling: keras.layers.MaxPooling2D, AveragePooling2D and their Global variants, which use one window over the
+ * whole image. Padding is not an element: the maximum and the mean are over pixels of the image. A maximum's
+ * gradient goes to the first of the largest pixels, in row order. */
 #include "worker/model/layers.h"
 
 #include <string.h>
@@ -64,8 +64,8 @@ enum err global_average_pooling2d_add(struct model *m, const struct job_layer *l
 
 /* ---- one window ---- */
 
-struct taps {     /* those in the image */
-    size_t first; /* the element where they begin */
+struct taps {     /* the taps inside the image */
+    size_t first; /* index of the first element */
     uint32_t rows, cols;
 };
 
@@ -80,13 +80,13 @@ static struct taps taps_of(const struct window *w, uint32_t oy, uint32_t ox)
                          .cols = right - left};
 }
 
-/* Where a tap's channels begin. */
+/* Index of the first channel of a tap. */
 static size_t tap_at(const struct window *w, const struct taps *t, uint32_t row, uint32_t col)
 {
     return t->first + ((size_t)row * w->x.in + col) * w->channels;
 }
 
-/* NaN is larger than all, so that a guard sees it. */
+/* NaN counts as larger than all, so that a guard sees it. */
 static inline bool larger(float a, float b)
 {
     return a > b || (a != a && b == b);
@@ -143,9 +143,9 @@ static void average_backward(float *dx, const struct window *w, const float *dy,
         }
 }
 
-/* ---- maxima of windows apart: a row of them at a time ---- */
+/* ---- maxima of disjoint windows: one row of them at a time ---- */
 
-/* Pixels of a window that a byte can tell apart; 255 says none. */
+/* The most pixels of a window whose index fits a byte; 255 means none. */
 enum { KERNEL_TAPS_MAX = 255 };
 
 static bool by_kernel(const struct op *op)
@@ -160,7 +160,7 @@ static size_t row_elems(const struct op *op)
     return (size_t)op->window.x.out * op->channels;
 }
 
-/* A row of maxima, and which pixels they were. */
+/* Memory for a row of maxima, and for the indices of their pixels. */
 static size_t work_elems(const struct op *op)
 {
     return by_kernel(op) ? 2 * row_elems(op) : 0;
@@ -187,7 +187,7 @@ static void rows_forward(const struct op *op, const struct op_pass *p)
             kernels()->max_pool(y, (uint8_t *)p->work, p->x[0] + b * op->in + r * in, NULL, &k);
 }
 
-/* Which pixels they were is found again: cheaper than to keep it. */
+/* The indices of the largest pixels are computed again, which is cheaper than keeping them. */
 static void rows_backward(const struct op *op, const struct op_pass *p)
 {
     const struct kernel_pool k = kernel_of(op);
@@ -224,7 +224,7 @@ static void forward(const struct op *op, const struct op_pass *p)
             }
 }
 
-/* dy is written to, and left as it was. */
+/* dy is changed temporarily, and restored. */
 static void backward(const struct op *op, const struct op_pass *p)
 {
     const struct window *w = &op->window;

@@ -1,6 +1,6 @@
-/* Regularizers: keras.regularizers L1, L2, L1L2: the penalty l1 sum |w| + l2 sum w^2 of a tensor is
- * added to the mean loss. A microbatch of n examples adds n times the penalty and its gradient, so
- * that the mean over examples has them once, whatever the split. */
+/* Regularizers: keras.regularizers L1, L2, L1L2: the penalty l1 sum |w| + l2 sum w^2 of a tensor is added to the
+ * mean loss. A microbatch of n examples adds n times the penalty and its gradient, so the mean over examples
+ * contains them once, whatever the split. */
 #include "worker/model/layers.h"
 #include "worker/model/model.h"
 
@@ -8,7 +8,7 @@
 
 enum { LANES = 16 };
 
-/* In lanes and an order that do not depend on the CPU. */
+/* Uses lanes and an order that do not depend on the CPU. */
 static double penalty(float l1, float l2, const float *w, uint64_t n)
 {
     double absolute[LANES] = {0}, square[LANES] = {0};
@@ -78,7 +78,7 @@ void regularizer_backward(const struct model *m, const struct op *op, float *dw,
 
 /* ---- rows of tables ---- */
 
-/* Floats of table t that the microbatch looks up; 0 where it has no regularizer. */
+/* Number of floats of table t that the microbatch looks up; 0 without a regularizer. */
 static uint64_t looked_up(const struct model *m, uint32_t t, const struct op_pass *p)
 {
     const struct row_table_spec *spec = &m->layout.rows->table[t];

@@ -1,4 +1,4 @@
-/* One thread's way through the model: forward, loss, backward. */
+/* One thread's pass through the model: forward, loss, backward. */
 #include "worker/model/model.h"
 
 #include <assert.h>
@@ -12,12 +12,12 @@
 struct model_run {
     const struct model *m;
     uint32_t rows_max;
-    float *slot[SLOTS_MAX];          /* values and gradients, as flow.c says */
-    void *state[OPS_MAX];            /* the state that an op's forward leaves to its backward */
-    float *work;                     /* an op's own room while it runs; NULL: none needs any */
-    float *scratch;                  /* (2, rows_max), the loss's */
-    float *weight;                   /* (rows_max): of examples, by their classes too */
-    const float *value[OPS_MAX + 1]; /* of the last forward */
+    float *slot[SLOTS_MAX]; /* values and gradients, as planned by flow.c */
+    void *state[OPS_MAX];   /* the state that an op's forward leaves to its backward */
+    float *work;            /* scratch memory of the running op; NULL: none needs any */
+    float *scratch;         /* (2, rows_max), for the loss */
+    float *weight;          /* (rows_max): weights of examples, including those of their classes */
+    const float *value[OPS_MAX + 1]; /* from the last forward */
     struct op_fault fault;
 };
 
@@ -129,7 +129,7 @@ static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
     r->m->op[i].type->forward(&r->m->op[i], &of);
 }
 
-/* The last op's output, (n, outputs). */
+/* Returns the last op's output, (n, outputs). */
 static const float *forward(struct model_run *r, const float *x, const struct op_pass *p)
 {
     r->value[0] = x;
@@ -152,7 +152,7 @@ static const float *weights_of(struct model_run *r, const struct examples *of,
     return r->weight;
 }
 
-/* Adds loss and metrics; the gradient by z is left where the last op looks for it. */
+/* Add loss and metrics; the gradient by z goes to the slot where the last op expects it. */
 static void score(struct model_run *r, const float *z, const struct examples *of,
                   const float *class_weight, struct sums *sums)
 {
@@ -168,7 +168,7 @@ static void score(struct model_run *r, const float *z, const struct examples *of
 
 /* ---- backward ---- */
 
-/* dy becomes, or gives, the gradient by input k. */
+/* dy becomes the gradient by input k, or that is computed from it. */
 static void backward_op(struct model_run *r, uint32_t i, uint32_t k, const struct op_pass *p)
 {
     const struct op *op = &r->m->op[i];
@@ -179,14 +179,14 @@ static void backward_op(struct model_run *r, uint32_t i, uint32_t k, const struc
     op->type->backward(op, &of);
 }
 
-/* The elements of the block that belong to op i, gaps included. */
+/* Report the elements of the block that belong to op i, gaps included. */
 static void tell_ready(const struct model *m, const struct op *op, model_ready *ready, void *ctx)
 {
     uint64_t first = m->layout.tensor[op->tensor].offset_elems;
     ready(ctx, first, layout_end(&m->layout, op->tensor + op->tensors - 1) - first);
 }
 
-/* Input k's gradient joins what others have left there. */
+/* Add input k's gradient to those of other readers of the same value. */
 static void join(struct model_run *r, const struct op *op, uint32_t k, size_t n)
 {
     const struct op_gradient *dx = &op->dx[k];
@@ -217,7 +217,7 @@ static void backward(struct model_run *r, const struct op_pass *p, model_ready *
     regularizer_backward_rows(m, p);
 }
 
-/* ---- one op alone ---- */
+/* ---- a single op ---- */
 
 void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n)
 {
@@ -231,7 +231,7 @@ void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n
     backward_op(r, i, 0, &p);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole model ---- */
 
 static void zero_gradient(const struct model *m, float *dw, model_ready *ready, void *ctx)
 {
@@ -255,7 +255,8 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     const struct op_pass p = {
         .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
     const float *z = forward(r, of->x, &p);
-    if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
+    /* no range is reported, because a gradient of invalid data must not be used */
+    if (r->fault.err)
         return;
     score(r, z, of, r->m->class_weight, sums);
     sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);

@@ -1,4 +1,4 @@
-/* Columns of the model's input that a layer names, side by side, in the order in which it names them. */
+/* Selects columns of the model's input, side by side, in the order in which a layer names them. */
 #include "worker/model/layers.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 
-/* The columns' features become as few ranges as they are, behind those of the model. Returns the features in all. */
+/* Append the columns' features to the model's ranges, merging adjacent ones. Returns the number of features. */
 static uint64_t add_ranges(struct model *m, const struct job *job, const struct job_selection *s)
 {
     uint32_t before = m->ranges;
@@ -70,4 +70,4 @@ static void forward(const struct op *op, const struct op_pass *p)
         }
 }
 
-const struct op_type select_op = {.forward = forward}; /* nobody wants a gradient by the input */
+const struct op_type select_op = {.forward = forward}; /* no gradient by the input is needed */

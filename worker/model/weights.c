@@ -1,4 +1,4 @@
-/* A layer's tensors: their names, first values and places. */
+/* A layer's tensors: their names, first values and offsets. */
 #include "worker/model/layers.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* What conv2d and pooling share: the geometry of windows that move over an image. Keras's names and
- * TensorFlow's formulas for padding (tensorflow.org/api_docs/python/tf/nn, "Notes on padding"). */
+/* The geometry of windows that move over an image, shared by conv2d and pooling. Names are Keras's, and the formulas
+ * for padding are TensorFlow's (tensorflow.org/api_docs/python/tf/nn, "Notes on padding"). */
 #include "worker/model/layers.h"
 
-/* One dimension: where its windows are, or false: not even one fits. */
+/* Compute one dimension's windows. False: not even one fits. */
 static bool fit(struct window_axis *a, enum padding padding)
 {
     uint32_t span = window_span(a);

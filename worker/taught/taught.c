@@ -19,7 +19,7 @@
 
 /* ---- which encoding ---- */
 
-/* Does the training part teach anything of these columns? */
+/* True if the training part teaches something about these columns. */
 static bool learns(const struct job_csv *csv)
 {
     for (uint32_t i = 0; i < csv->columns; i++) {
@@ -35,7 +35,7 @@ static bool learns(const struct job_csv *csv)
     return false;
 }
 
-/* An earlier release kept it beside the model alone, which is of the newest final cut. */
+/* An earlier release kept the encoding only next to the model, which belongs to the newest final cut. */
 static enum err take_from_model(struct taught *t, const struct job *job, const char *output,
                                 const struct manifest *m, struct errmsg *e)
 {
@@ -61,7 +61,7 @@ static enum err take_from_cut(struct taught *t, const char *checkpoints, const s
     return checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
 }
 
-/* One of another job teaches nothing: the chief refuses to go on from it, naming what differs. */
+/* A cut of another job teaches nothing; the chief refuses to resume from it, and names what differs. */
 static bool is_of_another_job(const struct job *job, const struct manifest *m, bool begins,
                               struct errmsg *e)
 {
@@ -69,7 +69,7 @@ static bool is_of_another_job(const struct job *job, const struct manifest *m, b
                   : job_identity_compare(m->identity_text, job->identity_text, e) != ERR_OK;
 }
 
-/* learn takes no word and no scale; the weights are those of the columns as they stood. */
+/* With `learn` no words and scales are taken, but the weights belong to the columns in their earlier order. */
 static enum err check_order(const struct job *job, const struct manifest *m, struct errmsg *e)
 {
     struct errmsg what;
@@ -90,8 +90,9 @@ static enum err take(struct taught *t, const struct job *job, const char *output
         return ERR_OK;
     if (begins && how == ENCODING_LEARN)
         return check_order(job, m, e);
+    /* from an earlier release, with the same data, which teach the same again */
     if (!m->encoding.bytes && (!begins || !learns(&job->data.csv)))
-        return ERR_OK; /* of an earlier release, and of the same data, which teach the same again */
+        return ERR_OK;
     enum err err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
                                      : take_from_model(t, job, output, m, e);
     if (err)
@@ -103,7 +104,7 @@ static enum err take(struct taught *t, const struct job *job, const char *output
     return ERR_OK;
 }
 
-/* The newest that can be read. *gone: there were some, and who begins a run has removed them meanwhile. */
+/* Use the newest readable cut. *gone: there were cuts, but a chief that begins a run has removed them meanwhile. */
 static enum err look(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, bool *gone, struct errmsg *e)
 {
@@ -140,7 +141,7 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
     return err;
 }
 
-/* What the chief has served. take_text moves. */
+/* Take what the chief has served. take_text moves. */
 static void take_from_chief(struct taught *t, const struct job *job, const struct manifest *m,
                             char *take_text)
 {
@@ -156,7 +157,7 @@ static void take_from_chief(struct taught *t, const struct job *job, const struc
     t->there = true;
 }
 
-/* Is the chief's cut of our job, and of our data? */
+/* Check that the chief's cut belongs to our job and our data. */
 static enum err check_chiefs(const struct job *job, const struct manifest *m,
                              const uint8_t data_fingerprint[32], struct errmsg *e)
 {
@@ -209,7 +210,7 @@ void taught_close(struct taught *t)
     *t = (struct taught){.there = false};
 }
 
-/* ---- what became of it ---- */
+/* ---- results ---- */
 
 static bool reads_column(const struct job *job, const struct job_layer *l, uint32_t column)
 {
@@ -226,7 +227,7 @@ static bool reads_column(const struct job *job, const struct job_layer *l, uint3
     return false;
 }
 
-/* Each word's number is a row of the embeddings that read the column. */
+/* Check that each embedding that reads the column has a row for each word's number. */
 static enum err check_rows(const struct job *job, uint32_t column, const struct table_input *in,
                            struct errmsg *e)
 {
@@ -282,7 +283,7 @@ static void say_all_growth(const struct taught *t, const struct table_schema *s,
             say_growth(&s->input[i], progress_fd);
 }
 
-enum { WORDS_COLUMNS = 4 /* that are named */ };
+enum { WORDS_COLUMNS = 4 /* the most columns that are named */ };
 
 const char *taught_words(const struct taught *t, const struct table_schema *s, bool least,
                          char *out, size_t bytes)

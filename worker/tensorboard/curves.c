@@ -4,7 +4,7 @@
 #include "common/math/optimizer.h"
 #include "worker/model/metric.h"
 
-static const double every_s = 1; /* points within an epoch */
+static const double every_s = 1; /* interval of points within an epoch, in seconds */
 
 static void forget(struct curves *c, uint64_t step, double now_s)
 {
@@ -15,7 +15,7 @@ static void forget(struct curves *c, uint64_t step, double now_s)
     c->paused_s = 0;
 }
 
-/* From `step` on all points are written again. The first step of a run shows where it resumes: a chief that takes over
+/* Write all points from `step` on again. The first step of a run shows where it resumes: a chief that takes over
  * continues at the shards' step, not at its last cut. */
 static void begin(struct curves *c, uint64_t step, double now_s)
 {
@@ -108,12 +108,12 @@ static void put_histograms(const struct curves *c, struct events_note *n, const 
     if (gradient->blocks)
         events_histograms(h, l, gradient, pool);
     for (uint32_t i = 0; gradient->blocks && i < l->tensors; i++)
-        if (l->tensor[i].role == TENSOR_WEIGHT) /* a push for a statistic is no gradient */
+        if (l->tensor[i].role == TENSOR_WEIGHT) /* a push for a statistic is not a gradient */
             events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
     mem_free(h);
 }
 
-/* Of all workers: in async the chief has only seen its own batches. */
+/* Examples of all workers: in async the chief has only seen its own batches. */
 static double examples_of_epoch(const struct curves *c, uint64_t step)
 {
     if (c->job->training.update == UPDATE_SYNC)
@@ -125,7 +125,7 @@ void curves_epoch(struct curves *c, uint64_t step, const struct sums *trained, c
                   const struct events_values *gradient, struct pool *pool, double now_s)
 {
     if (!c->events || step <= c->epoch_step || !(c->examples > 0))
-        return; /* made before this run began */
+        return; /* the epoch was made before this run began */
     const struct optimizer *o = &c->job->optimizer;
     uint64_t updates = optimizer_updates(o, step);
     double seconds = now_s - c->epoch_s - c->paused_s;
@@ -163,7 +163,8 @@ void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *
 {
     if (!c->events)
         return;
-    /* The first of this run, and one of a step that was evaluated before: what there was of it, and behind it, goes. */
+    /* For the first evaluation of this run, and for a step that was evaluated before: drop its points, and all later
+     * ones. */
     if (step <= c->evaluated || c->evaluated == 0)
         events_restart(c->events, EVENTS_EVAL, step);
     c->evaluated = step;

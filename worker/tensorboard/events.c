@@ -13,12 +13,12 @@
 struct events {
     char logs[FILES_PATH_MAX];
     struct disk_thread *disk;
-    /* the thread's own */
+    /* used by the disk's thread */
     struct events_file file[EVENTS_RUNS];
     bool complained;
 };
 
-/* ---- the thread ---- */
+/* ---- the disk's thread ---- */
 
 static enum err open_file(struct events *ev, enum events_run run, double wall_time,
                           struct errmsg *e)
@@ -111,7 +111,7 @@ static double value_at(const struct events_values *v, uint64_t i)
     return v->scale * sum;
 }
 
-/* Elements [from, to). */
+/* The histogram of elements [from, to). */
 static void histogram(struct events_histogram *h, const struct events_values *v, uint64_t from,
                       uint64_t to)
 {

@@ -27,7 +27,7 @@ static void put_le(uint8_t *to, uint64_t value, int bytes)
         to[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* All or nothing. */
+/* Write all bytes, or on error none. */
 static enum err write_all(struct events_file *f, const uint8_t *data, size_t bytes,
                           struct errmsg *e)
 {
@@ -65,7 +65,7 @@ enum err events_file_append(struct events_file *f, const Tensorboard__Event *eve
     return err;
 }
 
-/* A process that is started again within a second, with the pid of the last one, takes the next second's name. */
+/* A process that restarts within a second, with the same pid, uses the next second's name. */
 static enum err create(struct events_file *f, const char *folder, const char *host, int64_t seconds,
                        struct errmsg *e)
 {

@@ -51,7 +51,7 @@ enum err events_note_write(const struct events_note *n, struct events_file *to, 
     return events_file_append(to, &event, e);
 }
 
-/* A packed message behind another one is one message, with the values of both. */
+/* Two packed messages in sequence are one message with the values of both. */
 static void append(struct events_note *n, Tensorboard__Value *value)
 {
     Tensorboard__Summary s = TENSORBOARD__SUMMARY__INIT;
@@ -111,7 +111,7 @@ void events_histogram(struct events_note *n, const char *name, const char *suffi
 
 /* ---- plugins ---- */
 
-/* A value that a plugin reads: its data are what the plugin wants there. */
+/* A value for a plugin, with data in the plugin's format. */
 static void append_plugin(struct events_note *n, const char *tag, const char *plugin,
                           ProtobufCBinaryData content, Tensorboard__Tensor *tensor)
 {
@@ -128,7 +128,7 @@ static void append_plugin(struct events_note *n, const char *tag, const char *pl
     append(n, &value);
 }
 
-/* As Markdown shows what is no Markdown: each line four blanks in. */
+/* Indent each line by four blanks, which Markdown shows unchanged. */
 static char *indented(const char *text)
 {
     size_t lines = 1, at = 0;
@@ -222,7 +222,7 @@ static void hparam_text(struct hparams *h, const char *key, const char *value)
     v->string_value = (char *)value;
 }
 
-/* As short as it still reads back to the same float: 0.001, not 0.0010000000474974513. */
+/* The shortest decimal that reads back to the same float: 0.001, not 0.0010000000474974513. */
 static double shortest(float x)
 {
     char text[32];

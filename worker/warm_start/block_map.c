@@ -14,7 +14,7 @@ static enum err add_run(struct block_map *map, uint64_t at, uint64_t n, uint64_t
     return ERR_OK;
 }
 
-/* Rows of one kind that follow each other are one run. *from: where the next old row was. */
+/* Consecutive rows of one kind make one run. *from: position of the next old row. */
 static enum err add_tensor(struct block_map *map, const struct tensor *t, const uint8_t *fresh,
                            uint64_t *from)
 {

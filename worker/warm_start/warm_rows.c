@@ -1,5 +1,5 @@
-/* A writer asks for the next rows, and a reader hands them on: between the two is a copy of as many buckets as have about
- * 65,536 rows. */
+/* A writer requests the next rows, but a reader pushes them: between the two is a copy of as many buckets as have
+ * about 65,536 rows. */
 #include "worker/warm_start/warm_rows.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
     return err ? err_set(e, err, "no memory for the rows of a new job's first checkpoint") : ERR_OK;
 }
 
-/* The next buckets' rows into the copy. */
+/* Read the next buckets' rows into the copy. */
 static enum err read_more(struct warm_rows *w, struct errmsg *e)
 {
     uint32_t left = w->head.buckets.end - w->next_bucket;
@@ -50,7 +50,7 @@ static bool make_room(struct warm_rows *w, size_t floats, size_t keys)
     return true;
 }
 
-/* Those of its rows that stay, with their weights alone, and slots as they begin. */
+/* Keep the group's rows that stay, with only their weights, and with initial slots. */
 static enum err begin_anew(struct warm_rows *w, struct row_group *g, struct errmsg *e)
 {
     const struct checkpoint_table *was = &w->tables.table[g->table], *is = &w->table[g->table];
@@ -72,7 +72,7 @@ static enum err begin_anew(struct warm_rows *w, struct row_group *g, struct errm
         optimizer_row_initial(&w->optimizer[g->table], to + is->dim, is->dim);
         to += width;
     }
-    memset(to, 0, n * sizeof *to); /* the counts, as wide as a float, are behind the values */
+    memset(to, 0, n * sizeof *to); /* the counts, as wide as a float, follow the values */
     g->rows = n;
     g->mixed = w->mixed;
     g->stamp = stamp;
@@ -81,7 +81,7 @@ static enum err begin_anew(struct warm_rows *w, struct row_group *g, struct errm
     return ERR_OK;
 }
 
-/* The next group as it was. */
+/* Read the next group as the earlier job had it. */
 static enum err read_group(struct warm_rows *w, struct row_group *g, struct errmsg *e)
 {
     enum err err = w->copy.head.next(&w->copy, g, e);
@@ -103,11 +103,11 @@ static enum err next(void *ctx, struct row_group *g, struct errmsg *e)
         err = begin_anew(w, g, e);
         if (err)
             return err;
-    } while (g->rows == 0); /* all of it has gone */
+    } while (g->rows == 0); /* all its rows are left out */
     return ERR_OK;
 }
 
-/* Where the table is in the new job, and what updates its rows there. Errors: ERR_INPUT: it has no such table. */
+/* Find the table's index and its rows' optimizer in the new job. Errors: ERR_INPUT: the job has no such table. */
 static enum err take_place(struct warm_rows *w, uint32_t table, const struct job *job,
                            struct errmsg *e)
 {

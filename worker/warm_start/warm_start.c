@@ -17,7 +17,8 @@
 #include "worker/warm_start/warm_rows.h"
 
 enum {
-    PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */
+    /* elements of one file of the cut; in memory, plus as many for each slot */
+    PIECE_ELEMS = 1 << 22,
     FILES_MAX = 1 << 10,
 };
 
@@ -41,7 +42,7 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
     return ERR_OK;
 }
 
-/* What is the old job's alone, and no cut. */
+/* Remove the files that belong to the earlier job alone, except its cuts. */
 static enum err forget(const struct warm_start *s, struct errmsg *e)
 {
     static const char *const files[] = {"checkpoints/journal", "best/weights.safetensors"};
@@ -88,7 +89,8 @@ static enum err piece_init(struct piece *p, const struct warm_start *s)
     return ERR_NOMEM;
 }
 
-/* Learned weights [at, at + n) of the new block, from wherever they were; those of new words are first values. */
+/* Read learned weights [at, at + n) of the new block from their earlier positions; those of new words are first
+ * values. */
 static enum err run_read(float *w, const struct warm_start *s, const struct manifest *from,
                          const struct block_run *run, uint64_t at, uint64_t n, struct errmsg *e)
 {
@@ -104,7 +106,7 @@ static enum err run_read(float *w, const struct warm_start *s, const struct mani
                            average == UINT32_MAX ? w : NULL, slot, e);
 }
 
-/* And the slots as they are before the first update. */
+/* Also sets the slots to their state before the first update. */
 static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
                            const struct block_map *map, uint64_t first, uint64_t n,
                            struct errmsg *e)
@@ -126,7 +128,7 @@ static enum err piece_read(struct piece *p, const struct warm_start *s, const st
     return err;
 }
 
-/* rows: NULL without tables; else each file has a share of the buckets. */
+/* rows: NULL without tables; otherwise each file has a share of the buckets. */
 static enum err write_pieces(struct piece *p, const struct warm_start *s,
                              const struct manifest *from, const struct block_map *map,
                              struct warm_rows *rows, struct manifest *to, struct errmsg *e)
@@ -154,7 +156,7 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s,
     return err;
 }
 
-/* The new run's beginning is noted, too: at its date rows of a later run may be too old. */
+/* Also notes when the run begins: from that date a later run decides which rows are too old. */
 static enum err write_with_rows(struct piece *p, const struct warm_start *s,
                                 const struct manifest *from, const struct block_map *map,
                                 struct manifest *to, struct errmsg *e)
@@ -186,7 +188,7 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
     if (!err && s->encoding)
         err = checkpoint_write_encoding(s->checkpoints, to->cut, s->encoding, strlen(s->encoding),
                                         &to->encoding, e);
-    if (!err) /* a full disk has been met by now */
+    if (!err) /* a full disk would have failed before this */
         err = forget(s, e);
     return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
@@ -200,13 +202,13 @@ void warm_start_settle(const struct job *job, const char *checkpoints,
     if (!job->checkpoint.run[0] || strcmp(newest->run, job->checkpoint.run) != 0 || newest->final ||
         newest->step)
         return;
-    /* one that is newer is damaged: what would stay is that */
+    /* a newer cut is damaged: it would be the one that stays */
     if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 1 && cuts[0] == newest->cut)
         checkpoint_prune(checkpoints, 1);
     mem_free(cuts);
 }
 
-/* Above all that are there: a damaged one that is newer would outlast it when the others are removed. */
+/* A number above all cuts: a damaged newer one would otherwise stay when the others are removed. */
 static enum err next_cut(const struct warm_start *s, const struct manifest *newest, uint64_t *cut,
                          struct errmsg *e)
 {
@@ -256,7 +258,7 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     beginnings_close(&to.begun);
     if (err)
         return err;
-    checkpoint_prune(s->checkpoints, 1); /* going back behind it would go back into the old job */
+    checkpoint_prune(s->checkpoints, 1); /* a rollback behind it would lead to the earlier job */
     log_info("run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
              " of run \"%s\", which is done",
              to.run, newest->cut, newest->step, newest->run);

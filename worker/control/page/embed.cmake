@@ -1,4 +1,4 @@
-# cmake -D OUT=HEADER -P embed.cmake FILE...: each FILE as an array of bytes, page.css as page_css.
+# cmake -D OUT=HEADER -P embed.cmake FILE...: writes HEADER with each FILE as an array of bytes; page.css becomes page_css.
 set(text "/* Made by worker/control/page/embed.cmake. */\n")
 math(EXPR last "${CMAKE_ARGC} - 1")
 foreach(i RANGE 5 ${last})

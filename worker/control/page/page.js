@@ -1,4 +1,4 @@
-// The job's page: shows what /status says, as /events tells it. All text from the job is set as text, never as HTML.
+// The job's page: shows /status, as /events sends it. All text from the job is set as text, never as HTML.
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
@@ -6,7 +6,7 @@
   const $ = (id) => document.getElementById(id);
   let last = null; // the last status
   let heard = 0; // when it came
-  let over = false; // the job has ended, and nothing more will come
+  let over = false; // the job has ended, and no more events will come
 
   // ---- words ----
 
@@ -43,7 +43,7 @@
       return ["failed", "failed", text];
     }
     if (s.state === "loading") return ["waiting", "loading", "The processes read their data."];
-    if (s.draining) return ["stopped", "stopping", "The job was told to end; it saves a checkpoint first."];
+    if (s.draining) return ["stopped", "stopping", "The job was asked to stop; it saves a checkpoint first."];
     if (s.waits_for) return ["waiting", "waiting", sentence(s.waits_for)];
     if (s.state === "done") return ["done", "done", "The training is done."];
     if (job && job.planned_steps && job.steps >= job.planned_steps)
@@ -87,7 +87,7 @@
     return [low, high];
   }
 
-  // A curve of each line: {name, className, points: [[x, y], ..], dots}
+  // One curve for each line: {name, className, points: [[x, y], ...], dots}
   function plot(lines, title, fromZero) {
     const points = lines.flatMap((line) => line.points);
     const [x0, x1] = [Math.min(...points.map((p) => p[0])), Math.max(...points.map((p) => p[0]))];
@@ -181,7 +181,7 @@
   const PLACE = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/;
   const LOOPBACK = /^(127\.|localhost:|\[::1\]:)/;
 
-  // A process that answers on its host's loopback only is reached where this page came straight from its own.
+  // A process that serves HTTP only on its host's loopback is linked only if this page came directly from the chief's own address.
   function linkOf(process, chief) {
     const at = process.http;
     if (typeof at !== "string" || !PLACE.test(at)) return null;
@@ -281,7 +281,7 @@
     $("badge").className = "badge lost";
     $("words").textContent = "";
     note("link", `The chief has not answered${since}: it restarts, or the job has ended. This page keeps trying; ` +
-      "gradwire status says how the job ended.");
+      "gradwire status shows how the job ended.");
   }
 
   async function poll() {
@@ -302,7 +302,7 @@
     };
     events.onerror = () => {
       lost();
-      if (events.readyState === EventSource.CLOSED && !over) setTimeout(poll, heard ? POLL_MS : 0); // full: ask instead
+      if (events.readyState === EventSource.CLOSED && !over) setTimeout(poll, heard ? POLL_MS : 0); // too many readers: poll
     };
   }
 

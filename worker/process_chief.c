@@ -170,7 +170,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }
 
-/* Export the tables' part of model/, from the final cut (which is loaded) or the best one's, and that of best/. */
+/* Export the tables to model/, from the final cut (which is loaded) or the best one's, and to best/. */
 static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
 {
     const struct tables_end end = {.job = &p->job,

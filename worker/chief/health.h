@@ -23,7 +23,7 @@ struct health {
 
 /* `peer`: the process's address as "host:port"; used if the process serves HTTP on all of its addresses. */
 void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, int64_t now_ms);
-/* Add its fields to `to`, for /status; the format is that of the job's page. */
+/* Add its fields to `to`, for /status, in the format of the job's page. */
 void health_put(const struct health *h, json_t *to, int64_t now_ms);
 /* A worker is slow if its task_s is above this: 1.5 times the median of the known ones; INFINITY: fewer than two are
  * known. */

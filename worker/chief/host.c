@@ -131,8 +131,9 @@ static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct host *h = ctx;
     h->facts = chief_facts(h->chief);
+    /* the connected processes know that the job is done; the others are gone */
     if (h->config.finished)
-        exit_code = 0; /* the processes that are connected have been told; the others are gone */
+        exit_code = 0;
     const char *why = exit_code == 1 ? ps_links_why_away(h) : "";
     control_stop_train(h->control, exit_code, "%s%s%s", text, why[0] ? ": " : "", why);
 }

@@ -113,7 +113,7 @@ static uint32_t threads_of(const struct check *p)
     return p->job.worker.threads ? p->job.worker.threads : share ? share : 1;
 }
 
-/* Of each process that reads data: rows of text without room in memory are in a file. */
+/* Bytes of data in each process that reads them; rows of text without room in memory are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
     uint64_t mb = p->job.data.memory_mb, bytes = p->looked ? p->train.bytes : 0;

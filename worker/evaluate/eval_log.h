@@ -43,8 +43,8 @@ struct eval_passed {
 long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,
                      const struct eval_passed *passed);
 
-/* Add the result of a cut of job `uuid`. Results at its step or later are of a history that was rolled back, and are
- * removed; *again is true if there were any. Errors: ERR_NOMEM. */
+/* Add the result of a cut of job `uuid`. Results at its step or later belong to a history that was rolled back, and
+ * are removed; *again is true if there were any. Errors: ERR_NOMEM. */
 enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_result *r,
                       bool *again) MUST_CHECK;
 

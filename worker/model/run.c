@@ -105,7 +105,7 @@ const float *model_run_outputs(const struct model_run *r)
 
 /* ---- forward ---- */
 
-/* Of op i, except the gradient by an input: *p has the members that are the same for all ops. */
+/* Make the pass of op i, without the gradient by an input; *p has the members that are the same for all ops. */
 static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct op_pass *p)
 {
     const struct op *op = &r->m->op[i];

@@ -60,7 +60,7 @@ void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how)
 {
     if (!how.keeps_state)
         leases_repeat(c, worker);
-    if (worker == 0) /* a welcome makes the own session forget what it was told before */
+    if (worker == 0) /* a welcome makes the own session forget earlier messages */
         leases_tell_epoch(c);
 }
 

@@ -548,7 +548,7 @@ void finish_progress(struct chief *c);
 void finish_tick(struct chief *c);
 
 /* generation.c */
-/* checks whether the present generation is still that of all ps */
+/* checks whether all ps are still in the present generation */
 void generation_gathered(struct chief *c);
 void generation_start(struct chief *c);
 void generation_send_enter(struct chief *c, uint32_t ps);

@@ -1,5 +1,5 @@
 /* Finds the ends of the fields and rows of csv text, 64 bytes at a time, with the same result at every SIMD level
- * (the one in use is that of common/math/kernels.h). */
+ * (common/math/kernels.h chooses the level). */
 #ifndef GRADWIRE_WORKER_DATA_TEXT_CSV_SCAN_H
 #define GRADWIRE_WORKER_DATA_TEXT_CSV_SCAN_H
 

@@ -258,8 +258,7 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     beginnings_close(&to.begun);
     if (err)
         return err;
-    /* a rollback past this cut would lead to the earlier job */
-    checkpoint_prune(s->checkpoints, 1);
+    checkpoint_prune(s->checkpoints, 1); /* a rollback past it would lead to the earlier job */
     log_info("run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
              " of run \"%s\", which is done",
              to.run, newest->cut, newest->step, newest->run);

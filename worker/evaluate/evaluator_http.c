@@ -32,7 +32,8 @@ static void on_metrics(void *ctx, struct metrics *m)
                   (double)atomic_load(&of->step));
     metrics_gauge(m, "gradwire_evaluator_seconds", "Duration of the last evaluation.",
                   atomic_load(&of->seconds));
-    metrics_family(m, "Results of the last evaluation.", METRICS_GAUGE, "What it came to.");
+    metrics_family(m, "gradwire_evaluator_result", METRICS_GAUGE,
+                   "Results of the last evaluation.");
     metrics_put(m, atomic_load(&of->loss), "name", "loss", NULL);
     for (uint32_t i = 0; i < h->job->model.metrics; i++)
         metrics_put(m, atomic_load(&of->metric[i]), "name", metric_name(h->job->model.metric[i]),

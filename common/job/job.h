@@ -290,7 +290,7 @@ struct job {
     struct {
         uint32_t threads;        /* 0: all cores that it can use */
         uint32_t memory;         /* MiB of rows; 0: no limit */
-        enum row_full when_full; /* what to do at the limit */
+        enum row_full when_full; /* the action at the limit */
     } ps;
     struct {
         uint32_t threads; /* 0: all cores that it can use */

@@ -100,7 +100,7 @@ enum {
 #define JOB_INPUT_NAME "input" /* name of the model's input, among the inputs of layers */
 
 const struct job_key *job_key_find(const char *path); /* NULL: unknown */
-/* Returns the next key in the table's order, which is that of docs/reference/job-file.md. NULL gives the first
+/* Returns the next key in the table's order, the order of docs/reference/job-file.md. NULL gives the first
  * key, and the last key gives NULL. */
 const struct job_key *job_key_next(const struct job_key *key);
 size_t job_key_index(const struct job_key *key); /* below JOB_KEYS_MAX */

@@ -163,7 +163,7 @@ static void flush_tls(struct conn *c)
         socket_cork(c->fd, false);
 }
 
-/* Without TLS: one system call. What is left waits until the socket is writable. */
+/* Without TLS: one system call. The rest waits until the socket is writable. */
 void conn_queue_flush(struct conn *c)
 {
     struct iovec iov[IOVECS];

@@ -1,6 +1,6 @@
 /* A thread that waits for a disk so that an event loop does not have to. It runs jobs one after the other, in the
  * order of posting; a job reports its result by a letter (mailbox.h). Each purpose that must not wait for another one
- * has a thread of its own. CONTRIBUTING.md ("What we ask of code") lists the disk waits that remain on event
+ * has a thread of its own. CONTRIBUTING.md ("Rules for code") lists the disk waits that remain on event
  * loops. */
 #ifndef GRADWIRE_COMMON_NET_DISK_THREAD_H
 #define GRADWIRE_COMMON_NET_DISK_THREAD_H

@@ -52,7 +52,7 @@ lint_house() {
         python3 "$ROOT/tests/lint/adding.py" && python3 "$ROOT/tests/lint/same_objects_test.py"
 }
 
-# Sentences and phrases that a reader must read twice, in the folders that are clean of them.
+# Sentences and phrases that a reader must read twice.
 lint_words() {
     python3 "$ROOT/tests/lint/words_test.py" && python3 "$ROOT/tests/lint/words.py"
 }

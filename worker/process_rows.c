@@ -1,4 +1,4 @@
-/* What a worker process reads before it trains: its job, the encoding from the newest cut, the rows, and the model
+/* A worker process before it trains: it reads its job, the encoding from the newest cut, and the rows, and makes the model
  * for them. */
 #include "worker/process.h"
 

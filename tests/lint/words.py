@@ -9,8 +9,7 @@ docstrings and of C's message strings (outside of tests, where they quote the pr
     phrases    the expressions of phrases.txt, and in the user's pages those of phrases_pages.txt, which also say what to write
                instead
 
-    words.py [PATH]...   check these files and folders; without PATH, those of words_clean.txt
-    words.py --all       check every file that git tracks
+    words.py [PATH]...   check these files and folders; without PATH, every file that git tracks
     words.py --count     print the number of hits of each folder and kind, not the hits
 """
 import argparse
@@ -26,7 +25,7 @@ import tokenize
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PHRASES, PAGE_PHRASES, CLEAN = "tests/lint/phrases.txt", "tests/lint/phrases_pages.txt", "tests/lint/words_clean.txt"
+PHRASES, PAGE_PHRASES = "tests/lint/phrases.txt", "tests/lint/phrases_pages.txt"
 EXEMPT = (PHRASES, PAGE_PHRASES, "tests/lint/words.py", "tests/lint/words_test.py",
           "docs/reference/glossary.md")  # they quote the words
 USER_PAGES = re.compile(r"(README|docs/(README|guides/(?!extend-gradwire).*|reference/.*)|examples/.*README|k8s/README)\.md")
@@ -275,11 +274,6 @@ def tracked(root, paths):
     return sorted({path for path in listed.stdout.split("\0") if path and path not in EXEMPT})
 
 
-def clean_paths(root):
-    with open(os.path.join(root, CLEAN), encoding="utf-8") as file:
-        return [line.strip() for line in file if line.strip() and not line.startswith("#")]
-
-
 def check(root, paths):
     (phrases, errors), (of_pages, wrong) = read_phrases(root), read_phrases(root, PAGE_PHRASES)
     errors += wrong
@@ -300,12 +294,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--root", default=ROOT)
-    parser.add_argument("--all", action="store_true")
     parser.add_argument("--count", action="store_true")
     options = parser.parse_args()
     paths = [os.path.relpath(os.path.abspath(path), options.root) for path in options.paths]
-    paths = ["."] if options.all else paths or clean_paths(options.root)
-    hits, errors = check(options.root, paths) if paths else ([], [])
+    hits, errors = check(options.root, paths or ["."])
     if options.count:
         counts = collections.Counter((path.split("/")[0], kind if kind == "headless" else f"{kind}: {advice}")
                                      for path, _, kind, _, advice in hits)

@@ -260,7 +260,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (k->type == FRAME_HELLO_REPLY)
         session_on_link_up(k->links->config.session, k->shard);
     else if (k->type == FRAME_CHALLENGE)
-        ; /* for a token that this process does not have: the refusal that follows says so */
+        ; /* for a token that this process does not have: the refusal that follows names the reason */
     else if (k->type == FRAME_REFUSE)
         on_refuse(k, (const Gradwire__Refuse *)m);
     else if (k->type == FRAME_ROWS)

@@ -71,7 +71,7 @@ void push_codec_free(struct push_codec *p)
     mem_free(p);
 }
 
-/* What was withheld is dropped with the generation (docs/explanation/semantics.md, "Top-k"). */
+/* The withheld gradients are dropped with the generation (docs/explanation/semantics.md, "Top-k"). */
 static enum err restart_residual(struct push_codec *p)
 {
     residual_free(p->residual);

@@ -376,7 +376,7 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
 {
     begin(c, now_ms);
     assert(c->unwritten > 0);
-    if (error) { /* what waits for its line would wait for ever */
+    if (error) { /* events that wait for their line would wait for ever */
         chief_fail(c, "the journal could not be written: %s", error);
         return;
     }

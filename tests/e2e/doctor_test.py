@@ -90,7 +90,7 @@ class DoctorTest(TrainCase):
     def test_its_help_is_its_own(self):
         got = subprocess.run([str(WORKER), "--doctor", "--help"], capture_output=True, text=True, timeout=60)
         self.assertEqual(got.returncode, 0, got.stderr)
-        for what in ("Usage: gradwire doctor [JOB]", "--json", "--certificates=", "--job=FILE", "Exit: 0"):
+        for what in ("Usage: gradwire doctor [JOB]", "--json", "--certificates=", "--job=FILE", "Exit codes: 0"):
             self.assertIn(what, got.stdout)
 
     def test_a_lone_worker_finds_all_that_it_needs(self):

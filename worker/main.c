@@ -150,7 +150,7 @@ static void leave_at_once(const struct process *p)
     _exit(p->result.exit_code);
 }
 
-/* asked->there: the chief wants the rows to be read again. */
+/* asked->there: the rows must be read again, for the chief. */
 static enum err run_worker(struct process *p, struct train *train, struct control_encoding *asked,
                            struct errmsg *e)
 {

@@ -78,7 +78,7 @@ class RankTest(Certificates, TrainCase):
         self.make_ca("ca")
         self.make("here", "IP:127.0.0.1")
         self.make("friend", "DNS:friend")
-        takes = "--tls_names=worker=friend"  # the chief is not told of that
+        takes = "--tls_names=worker=friend"  # the chief does not have this flag
         ranks = [self.rank("--address=127.0.0.1", "--ps=1", *flags, env=slurm(i, 3), keys={"training.epochs": 100000})
                  for i, flags in enumerate(([*self.tls("here"), takes], self.tls("here"), [*self.tls("friend"), takes]))]
         self.assertRegex(ranks[2].wait(2).last_line(), "the chief and this process do not accept each other: .* its certificate names "

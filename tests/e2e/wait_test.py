@@ -27,7 +27,7 @@ class Wait(TrainCase):
         return w and (w["role"], w["index"], w["why"])
 
     def stopped(self, job, name, whom, words):
-        """A process is stopped: all who tell of the job name it, and nobody when it goes on."""
+        """A process is stopped: every place that shows the job names it, and none does when the process continues."""
         role, index = name.split("-")
         job.kill(name, signal.SIGSTOP)
         job.until_said("launcher", f"for {role} {index}, {words}")

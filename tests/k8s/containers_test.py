@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # timeout: 1800
-"""Overlays as containers of the real image. It wants an image, as ./gradwire test containers makes it, or another, named by
+"""Overlays as containers of the real image. It needs an image, as ./gradwire test containers makes it, or another, named by
 GRADWIRE_IMAGE_STORAGE=DIR (./gradwire image --storage DIR), root, podman, runc and dnsmasq; without one it skips, saying
 so."""
 import copy
@@ -235,7 +235,7 @@ class ContainersTest(PodCase):
             cluster.net.remove()
             self.tmp = self.tmp / "again"  # a cluster of its own
             self.tmp.mkdir()
-        for name, (one, more) in seen.items():  # no pool of BLAS's that goes by the machine's cores
+        for name, (one, more) in seen.items():  # no pool of BLAS's with as many threads as the machine has cores
             self.assertEqual(more - one, min(2, len(os.sched_getaffinity(0))) - 1, name)
 
     UNITS, ROWS = 10000, 1000
@@ -436,7 +436,7 @@ class ContainersTest(PodCase):
         inside = cluster.pods["mnist-worker-0"].host
         self.assertTrue(cluster.reaches(inside, cluster.pods["mnist-ps-0"].address, 2222))
         self.assertFalse(cluster.reaches(inside, cluster.pods["mnist-ps-0"].address, 8080))
-        for host in (stranger, monitoring):  # and it speaks to nobody else
+        for host in (stranger, monitoring):  # and it connects to no other host
             self.assertFalse(cluster.reaches(inside, cluster.net.address(host), 2222))
         ps = cluster.pods["mnist-ps-0"]
         subprocess.run(cluster.net.command(ps.host, "nft", "delete", "table", "inet", "gradwire"), check=True)

@@ -308,7 +308,7 @@ PLANS = {"TFJob": tfjob_plan, "Job": job_plan, "StatefulSet": statefulset_plan}
 
 
 def policy_of(doc, kind):
-    """Of the pods of an owner's replica type: what the kubelet goes by."""
+    """The restart policy that the kubelet uses for pods of an owner's replica type."""
     if doc["kind"] == "TFJob":
         return pod_policy(doc["spec"]["tfReplicaSpecs"][kind].get("restartPolicy", "Never"))
     return "Always" if doc["kind"] == "StatefulSet" else doc["spec"]["template"]["spec"].get("restartPolicy", "Never")

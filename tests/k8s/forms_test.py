@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 1800
 """The forms without an operator, TLS and nights, as containers of the real image; as containers_test.py, which has the rest
-of the overlays, it wants an image, root, podman, runc, dnsmasq and nft, and without one it skips, saying so."""
+of the overlays, it needs an image, root, podman, runc, dnsmasq and nft; without one it skips and names it."""
 import copy
 import pathlib
 import re

@@ -59,7 +59,7 @@ class PrintTest(unittest.TestCase):
 
 
 class HereTest(unittest.TestCase):
-    """tests/k8s/image_here: what ./gradwire test containers goes by."""
+    """tests/k8s/image_here: its exit codes and messages, on which ./gradwire test containers depends."""
 
     def here(self, **env):
         tools = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))

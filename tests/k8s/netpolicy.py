@@ -2,7 +2,7 @@
 open in it; who is, admits what one of them allows, and answers to that.
 
     ruleset(policies, host, hosts, node) -> text for `nft -f -` in the host's network namespace
-    allows(policies, source, target, protocol, port) -> the same asked the other way round, of one pair: the tests' oracle"""
+    allows(policies, source, target, protocol, port) -> the same for one pair, computed independently: the tests' oracle"""
 import dataclasses
 import ipaddress
 

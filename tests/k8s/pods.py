@@ -2,7 +2,7 @@
 DNS server in which names come and go as their pods do, and NetworkPolicies in force.
 
 Happy path: Cluster(case, docs) -> start_all(): the controllers of controllers.py are asked what to create -> run(): a
-container ends -> its kubelet, then its controller, say what becomes of it -> "Succeeded" or why not. A test edits the
+container ends -> its kubelet, then its controller, decide its next state -> "Succeeded" or why not. A test edits the
 objects (`replicas`, `suspend`) and calls reconcile(), kills containers, deletes pods.
 Failure modes: a field that is not translated is refused by name (podspec.py, netpolicy.py); a machine that cannot do this
 skips the test, saying why; a job that does not end within its bound fails the test with all logs.

@@ -39,7 +39,7 @@ def made(package, program):
     why = run_go(None, "install", package, GOBIN=str(program.parent))
     if not why or "the main module" not in why:
         return why
-    with tempfile.TemporaryDirectory() as folder:  # one that excludes others wants a module of its own
+    with tempfile.TemporaryDirectory() as folder:  # a module that excludes others must be the main module
         (pathlib.Path(folder) / "go.mod").write_text("module tools\n\ngo 1.16\n")
         return run_go(folder, "get", package) or run_go(folder, "build", "-o", str(program), package.split("@")[0])
 

@@ -54,7 +54,7 @@ extern const struct conn_ops peer_ops;
 
 /* A TCP connection over 127.0.0.1: a[0] and a[1] are its ends, both blocking. */
 void peer_sockets(int a[2]);
-/* Bound to a free port of 127.0.0.1: nobody else gets it, and who dials it is refused while it does not listen. */
+/* Bound to a free port of 127.0.0.1: no other process gets the port, and connections are refused while it does not listen. */
 int peer_bind(void);
 /* A listening socket on a free port of 127.0.0.1. */
 int peer_listen(void);

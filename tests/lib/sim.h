@@ -88,7 +88,7 @@ struct sim_config {
     bool reshape;  /* numbers of ps and workers may change when all start again */
     bool tables;   /* rows of sim_row_layout are looked up, too */
     struct row_admission admission[SIM_TABLES];
-    uint32_t kept_bytes;               /* of rows that a cut may keep at a time; 0: as in earnest */
+    uint32_t kept_bytes; /* of rows that a cut may keep at a time; 0: as in a real ps */
     uint32_t unseen_steps[SIM_TABLES]; /* eviction; 0: rows stay */
     bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };

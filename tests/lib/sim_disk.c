@@ -91,7 +91,7 @@ static void move_rows(struct sim_save *s, struct sim_file *f)
     s->name.clock = head->clock;
 }
 
-/* The rename: from here on the file is there, whatever becomes of its writer. */
+/* The rename: from here on the file exists, even if its writer dies. */
 static void make_file(struct sim *sim, struct sim_save *s)
 {
     const struct checkpoint_shard *b = &s->image->blocks;

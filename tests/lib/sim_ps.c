@@ -585,7 +585,7 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
 
 /* ---- workers' messages ---- */
 
-/* The first push of a generation is kept, to be said again in a later one; its body would not be read. */
+/* The first push of a generation is kept, to be sent again in a later one; its body would not be read. */
 static void keep_push(struct sim_thread *t, const Gradwire__Push *m, const struct buffer *body)
 {
     if (!body || t->last_push || m->codec != GRADWIRE__CODEC__RAW)

@@ -98,7 +98,7 @@ void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const G
     for (size_t i = 0; i < t->core->ssp.clocks.n; i++)
         if (t->core->ssp.clocks.of[i].worker == from->worker &&
             t->core->ssp.clocks.of[i].incarnation == from->incarnation)
-            return; /* said again */
+            return; /* sent again */
     sim_seen.joins++;
 }
 

@@ -1,5 +1,5 @@
-/* Backup workers, the chief by itself: two ps of a shard each, three workers with the leaves 0-2, 3-5 and 6-7, of whom
- * two are waited for. */
+/* Backup workers, the chief by itself: two ps of a shard each, three workers with the leaves 0-2, 3-5 and 6-7. The
+ * chief waits for two of the workers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,7 +152,7 @@ static void the_set_is_closed_when_enough_workers_are_whole_on_every_shard(void 
     assert_int_equal(chief_dropped(f.chief, 0), 0);
     assert_int_equal(chief_dropped(f.chief, 1), 3);
     assert_int_equal(chief_dropped(f.chief, 2), 0);
-    report(&f, 0, 0, NODES(PART_0, PART_1, PART_2)); /* it comes too late: said again, the same */
+    report(&f, 0, 0, NODES(PART_0, PART_1, PART_2)); /* it comes too late: sent again, the same */
     assert_int_equal(f.decisions[0], 2);
     assert_int_equal(f.decisions[1], 1);
     assert_int_equal(f.leaves, BITS_0 | BITS_2);

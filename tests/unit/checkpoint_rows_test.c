@@ -630,7 +630,7 @@ static void rows_out_of_order_are_not_written(void **state)
     struct bucket_range all = {0, ROW_BUCKETS};
     struct errmsg text = {""};
     assert_ok(write_as_they_stand(&(struct rows){4, (struct row *)rows}, all, &e));
-    for (int i = 0; i < 3; i++) { /* each neighbour, the other way round */
+    for (int i = 0; i < 3; i++) { /* each two neighbours, swapped */
         struct row swapped[2] = {rows[i + 1], rows[i]};
         assert_int_equal(write_as_they_stand(&(struct rows){2, swapped}, all, &text), ERR_STATE);
         assert_non_null(strstr(text.text, "out of order"));

@@ -455,7 +455,7 @@ static void the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps(void **
     struct fixture f;
     open_fixture(&f, GRADWIRE__UPDATE__SYNC);
     unreached(&f, 0, true, 1, 1000);
-    pass(&f, 609000); /* a ps that is back by then is dialed, and told of */
+    pass(&f, 609000); /* the chief connects to a ps that is back by then, and reports it */
     assert_int_equal(f.ended, 0);
     pass(&f, 1);
     assert_int_equal(f.ended, 1);

@@ -54,7 +54,7 @@ static void who_begins_does_so_at_the_least_clock_or_at_the_highest_there_was(vo
     clocks_tick(&c, 0, 1, 1, 5, false);
     assert_int_equal(enter(&c, 1, 1, 1), 5);
     clocks_tick(&c, 0, 1, 1, 6, false);
-    assert_int_equal(enter(&c, 1, 1, 1), 5); /* said again */
+    assert_int_equal(enter(&c, 1, 1, 1), 5); /* sent again */
     clocks_tick(&c, 0, 1, 1, 7, true);
     clocks_tick(&c, 1, 1, 1, 6, true);
     assert_int_equal(enter(&c, 1, 1, 2), 7); /* nobody is live */

@@ -359,7 +359,7 @@ static void skip_rejects_the_step_on_all_shards(void **state)
     struct fixture f;
     open_guarded(&f, 0, 0, NAN_GUARD_SKIP, NULL);
     both(&f, 0, nan_text);
-    both(&f, 0, nan_text); /* said again meanwhile */
+    both(&f, 0, nan_text); /* sent again meanwhile */
     assert_int_equal(f.said.decisions[0], 0);
     written(&f);
     assert_true(f.said.decision.rejected);
@@ -441,7 +441,7 @@ static void a_rollback_waits_for_the_journal_and_is_not_decided_otherwise(void *
     open_guarded(&f, 0, 4, NAN_GUARD_ROLLBACK,
                  NULL); /* all ps agree: a takeover, for another reason */
     both(&f, 7, nan_text);
-    both(&f, 7, NULL); /* said again, and now otherwise */
+    both(&f, 7, NULL); /* sent again, and now otherwise */
     chief_tick(f.chief, f.now_ms);
     assert_int_equal(f.said.decisions[0], 0);
     assert_int_equal(f.said.journaled, 1);

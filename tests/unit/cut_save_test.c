@@ -1,5 +1,5 @@
 /* Rows on their way from a shard's thread to the writer of its cut: in order, in bounded memory, and no wait on the shard's
- * side; what becomes of a save that is given up. */
+ * side; the end of a save that is given up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -154,7 +154,7 @@ static void gate_takes_nothing_when_it_is_picked(void **state)
         assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 2}), GATE_DUPLICATE);
         assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){1, 0}), GATE_DUPLICATE);
         assert_int_equal(g.chunk[0].nodes, 2);
-        gate_pick(&g, 0, &picked); /* said again */
+        gate_pick(&g, 0, &picked); /* sent again */
     }
     assert_int_equal(gate_examples(&g, 0), examples_of((struct tree_node){1, 0}));
     gate_clear(&g, 0);

@@ -1,4 +1,4 @@
-/* data.format: libsvm: what a job may say of it, and what becomes of its lines. */
+/* data.format: libsvm: its keys in a job, and the rows that its lines give. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -277,7 +277,7 @@ static void session_of_a_late_worker_pulls_the_largest_step(void **state)
     assert_int_equal(f.step, 3);
     assert_int_equal(f.pulls[0], 2);
     assert_int_equal(f.pulls[1], 1);
-    reply(&f, 0, 4, 0, true); /* gone: the others have gone on */
+    reply(&f, 0, 4, 0, true); /* gone: the others are further */
     assert_int_equal(f.step, 4);
     assert_int_equal(f.pulls[0], 2);
     assert_int_equal(f.pulls[1], 2);

@@ -317,7 +317,7 @@ static void a_generation_that_is_not_larger_is_not_entered(void **state)
     enter(&f, 4, GRADWIRE__ENTER_MODE__INIT);
     assert_non_null(strstr(f.said.entered_error, "not above the present one, 5"));
     assert_int_equal(shard_facts(f.shard).generation.number, 5);
-    enter(&f, 5, GRADWIRE__ENTER_MODE__INIT); /* said again, answered again */
+    enter(&f, 5, GRADWIRE__ENTER_MODE__INIT); /* sent again, answered again */
     assert_string_equal(f.said.entered_error, "");
     assert_int_equal(step(&f), 1);
     enter(&f, 6, GRADWIRE__ENTER_MODE__TAKEOVER);

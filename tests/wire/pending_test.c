@@ -158,7 +158,7 @@ static void without_descriptors_a_stranger_makes_room_for_who_comes(void **state
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     peer_wait_int(&h.loop, &h.accepted, 7);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
-    /* one for each, and one more: accept wants a descriptor before it looks whether anybody waits */
+    /* one for each, and one more: accept needs a descriptor before it knows whether a connection waits */
     assert_hung_up(0, 4, 7);
     assert_int_equal(h.pending.open, 3);
 }

@@ -35,8 +35,9 @@ enum {
     CHIEF_DONE_MS = 10000,       /* a worker that is not a member must confirm DONE within this */
     CHIEF_DONE_PS_MS = 3000,     /* ps must close within this */
     CHIEF_SAY_WAIT_MS = 10000,
-    CHIEF_STALL_MS = 3000, /* no progress for this long: the shards are asked for whom they wait, */
-    CHIEF_ANSWER_MS = 2000, /* must answer within this, and are asked again */
+    /* after this long without progress the chief asks the shards whose parts they wait for */
+    CHIEF_STALL_MS = 3000,
+    CHIEF_ANSWER_MS = 2000, /* the shards must answer within this, and are asked again */
     /* a shard that has not answered this many requests is itself the process waited for */
     CHIEF_SILENT_ASKS = 2,
     CHIEF_STALL_STEPS =

@@ -190,7 +190,7 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
         job, PLACE_MONITOR,
         err_set(
             e, ERR_INPUT,
-            "training.monitor: it goes by the chief's evaluation at each epoch's end, and with an "
+            "training.monitor: it uses the chief's evaluation at each epoch's end, and with an "
             "evaluator the chief does not evaluate: leave one of the two out"),
         e);
 }

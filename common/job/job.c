@@ -188,10 +188,9 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
         return ERR_OK;
     return job_blame(
         job, PLACE_MONITOR,
-        err_set(
-            e, ERR_INPUT,
-            "training.monitor: it uses the chief's evaluation at each epoch's end, and with an "
-            "evaluator the chief does not evaluate: leave one of the two out"),
+        err_set(e, ERR_INPUT,
+                "training.monitor: it uses the chief's evaluation at each epoch's end, and with an "
+                "evaluator the chief does not evaluate: leave one of the two out"),
         e);
 }
 

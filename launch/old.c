@@ -125,10 +125,9 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
     struct job_dir d;
     job_dir_look(&d, path);
     if (!d.holder && job_dir_meets(&d, path)) {
-        (void)snprintf(
-            why, OLD_WHY_BYTES,
-            "ranks are meeting in it and have not begun; if they are gone, remove its " RENDEZVOUS_FOLDER
-            " first");
+        (void)snprintf(why, OLD_WHY_BYTES,
+                       "ranks are meeting in it and have not begun; if they are gone, remove "
+                       "its " RENDEZVOUS_FOLDER " first");
         return false;
     }
     *fd = rundir_file(path, "lock", lock, NULL) ? -1 : open(lock, O_RDWR | O_CLOEXEC);

@@ -487,8 +487,9 @@ static void a_table_admits_by_a_count_or_by_a_coin(void **state)
             "min_count above 1");
     refused("tables.ids.min_count=256",
             "--set tables.ids.min_count: '256' is not allowed; allowed: integer from 1 to 255");
-    refused("tables.ids.probability=0",
-            "--set tables.ids.probability: '0' is not allowed; allowed: number above 0 and up to 1");
+    refused(
+        "tables.ids.probability=0",
+        "--set tables.ids.probability: '0' is not allowed; allowed: number above 0 and up to 1");
 }
 
 static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)

@@ -13,14 +13,14 @@ enum err job_check_admission(struct job_reader *r)
                       sketch[] = JOB_TABLE_PREFIX ".sketch_mb";
     if (counted && drawn)
         return job_refuse(r, NULL, both,
-                          "it does not go with min_count, which is %u: leave one of the two out",
+                          "it excludes min_count, which is %u; remove one of the two",
                           t->min_count);
     if (t->unadmitted != UNADMITTED_ZEROS && !counted && !drawn)
         return job_refuse(r, NULL, unadmitted,
-                          "every touch makes a row: it does nothing without min_count above 1, or "
-                          "probability below 1");
+                          "it has no effect, because every touch makes a row; set min_count above "
+                          "1 or probability below 1, or remove it");
     if (t->sketch_mb != strtoul(job_key_find(sketch)->fallback, NULL, 10) && !counted)
         return job_refuse(r, NULL, sketch,
-                          "nothing is counted: it does nothing without min_count above 1");
+                          "it has no effect without min_count above 1; set that, or remove it");
     return ERR_OK;
 }

@@ -57,8 +57,8 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
         unsigned now = name.bytes ? place_of(is, &name) : 0;
         if (now && now != place)
             return err_set(e, ERR_INPUT,
-                           "column %.*s was input column %u, is input column %u, and would be "
-                           "read with another column's weights",
+                           "column %.*s was input column %u, is now input column %u, and would get "
+                           "another column's weights; restore the order of the columns",
                            (int)name.bytes, name.text, place, now);
     }
     return ERR_OK;

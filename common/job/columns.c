@@ -52,7 +52,7 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     char *lines = NULL, **out = job_read_at(r, key);
     size_t bytes = 0;
     enum err err =
-        c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; leave it out or fill it");
+        c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; fill it, or remove it");
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
         err = is_text(c, TEXT_BYTES_MAX) ? append(r, &lines, &bytes, c->text)
                                          : job_refuse_value(r, key, c);
@@ -109,7 +109,7 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
     enum err err = ERR_OK;
     for (size_t i = 1; i < n && !err; i++)
         if (slice_order(&word[i - 1], &word[i]) == 0)
-            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%.*s' stands twice in its %s",
+            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%.*s' occurs twice in its %s",
                              (int)word[i].bytes, word[i].text,
                              c->kind == COLUMN_LABEL   ? "classes"
                              : c->kind == COLUMN_CROSS ? "of"
@@ -134,16 +134,17 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     const struct job_column *column = r->job->data.csv.column, *last = &column[r->column];
     for (uint32_t i = 0; i < r->column; i++) {
         if (last->name[0] && strcmp(column[i].name, last->name) == 0)
-            return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its name, %s, is that of data.columns[%u] too", last->name,
-                              column[i].item);
+            return job_refuse(
+                r, node, JOB_COLUMN_PREFIX,
+                "its name, %s, is also the name of data.columns[%u]; rename one of them",
+                last->name, column[i].item);
         if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "data.columns[%u] is the label already: there is one",
+                              "data.columns[%u] is already the label; only one column can be",
                               column[i].item);
         if (last->kind == COLUMN_WEIGHT && column[i].kind == COLUMN_WEIGHT)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "data.columns[%u] is the weight already: there is one",
+                              "data.columns[%u] is already the weight; only one column can be",
                               column[i].item);
     }
     return ERR_OK;
@@ -158,21 +159,21 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
         return ERR_OK;
     if (!k->hash && k->missing == KEY_MISSING_EMPTY)
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "with hash: false a missing value has no key: say missing: none, or "
+                          "with hash: false a missing value has no key; write missing: none, or "
                           "missing: {key: 0}");
     if (k->hash && k->missing == KEY_MISSING_KEY)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "missing: {key: ..} goes with hash: false; with hash: true allowed: "
-                          "empty, none");
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "missing: {key: ...} needs hash: false; allowed with hash: true: empty, none");
     if (!k->hash && k->space[0])
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its space is a part of the hash, and hash is false; leave it out");
+                          "its space is part of the hash, and hash is false; remove space");
     if (c->kind == COLUMN_KEYS && !k->separator[0])
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "its separator is empty");
     if (k->weights && strcmp(k->separator, ":") == 0)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its separator is :, which stands before a value's weight; take another, "
-                          "or leave weights out");
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "its separator is :, which marks a value's weight; choose another, or remove weights");
     return ERR_OK;
 }
 
@@ -186,10 +187,11 @@ static enum err check_borders(struct job_reader *r, const struct job_node *node,
         char *end;
         float border = strtof(p, &end);
         if (n == 0 || end != p + n || !isfinite(border))
-            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%.*s' is no number", n, p);
+            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%.*s' is not a number", n,
+                              p);
         if (border <= before)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its border %.*s is not above the one before it", n, p);
+                              "its border %.*s is not above the border before it", n, p);
         before = border;
     }
     return ERR_OK;
@@ -202,14 +204,14 @@ static enum err check_number(struct job_reader *r, const struct job_node *node)
         return ERR_OK;
     if (c->buckets == BUCKETS_NONE && c->encode != ENCODE_ONE_HOT)
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its encode is of buckets, and it has none: buckets: log_squared, "
-                          "{quantiles: 10} or {borders: [0, 10]}");
+                          "its encode is for buckets, and it has none; add buckets, such as "
+                          "{quantiles: 10}, or remove encode");
     if (c->buckets != BUCKETS_NONE && c->scale != SCALE_NONE)
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "a number in buckets has no scale; leave scale or buckets out");
+                          "a number with buckets has no scale; remove scale or buckets");
     if (c->buckets == BUCKETS_BORDERS && !c->words)
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its borders are missing: buckets: {borders: [0, 10]}");
+                          "its borders are missing; write buckets: {borders: [0, 10]}");
     return check_borders(r, node, c);
 }
 
@@ -231,7 +233,7 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
     struct job_column *c = &r->job->data.csv.column[r->column];
     char name[JOB_NAME_MAX];
     if (job_range_name(range, number, name, sizeof name))
-        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name of its range is too long");
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range is too long");
     memcpy(c->name, name, sizeof c->name);
     if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
         memcpy(c->key.space, name, sizeof c->key.space);
@@ -259,7 +261,8 @@ static enum err expand(struct job_reader *r, const struct job_node *node)
     uint32_t first = r->column;
     if (job_range_parse(&range, like.name))
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its name, %s, is no range of names; one is like C{1..26}", like.name);
+                          "its name, %s, is not a valid range; write a range like C{1..26}",
+                          like.name);
     if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
     enum err err = ERR_OK;
@@ -300,7 +303,7 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
 {
     struct job_csv *csv = &r->job->data.csv;
     if (node->kind != NODE_LIST)
-        return job_refuse(r, node, key->path, "a list of columns is meant, like - number: age");
+        return job_refuse(r, node, key->path, "it must be a list of columns, like - number: age");
     job_columns_free(csv);
     r->column = r->item = 0;
     r->otherwise.path = NULL;
@@ -339,10 +342,10 @@ static enum err check_room(struct job_reader *r)
         cells += cells_of(&csv->column[i]);
     if (cells <= JOB_ROW_CELLS_MAX)
         return ERR_OK;
-    return job_refuse(r, NULL, "data.columns",
-                      "a row has room for %llu values of 4 bytes; allowed: up to %d: take less "
-                      "max_values",
-                      (unsigned long long)cells, JOB_ROW_CELLS_MAX);
+    return job_refuse(
+        r, NULL, "data.columns",
+        "a row has room for %llu values of 4 bytes; allowed: up to %d; reduce max_values",
+        (unsigned long long)cells, JOB_ROW_CELLS_MAX);
 }
 
 /* Without quotes, a field cannot contain the delimiter. */
@@ -353,8 +356,8 @@ static enum err check_separators(struct job_reader *r)
         if (csv->column[i].kind == COLUMN_KEYS &&
             strchr(csv->column[i].key.separator, job_delimiter_char(csv)))
             return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
-                              "its separator has data.delimiter in it, which no field has with "
-                              "data.quotes: false; take another");
+                              "its separator contains data.delimiter, which no field can contain "
+                              "with data.quotes: false; choose another");
     return ERR_OK;
 }
 
@@ -367,16 +370,17 @@ static enum err check_columns(struct job_reader *r)
         label |= kind == COLUMN_LABEL;
         features |= kind != COLUMN_LABEL && kind != COLUMN_WEIGHT && kind != COLUMN_IGNORE;
         if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
-            return job_refuse(r, NULL, "data.columns",
-                              "column %u has no name; data.header: names finds columns by theirs",
-                              i);
+            return job_refuse(
+                r, NULL, "data.columns",
+                "column %u has no name; data.header: names needs a name for every column", i);
     }
     if (!label)
-        return job_refuse(r, NULL, "data.columns", "no column is the label, like - label: income");
+        return job_refuse(r, NULL, "data.columns",
+                          "no column is the label; add one, like - label: income");
     if (!features)
         return job_refuse(
             r, NULL, "data.columns",
-            "no column is a number, a category or a key: there is nothing to learn from");
+            "no column is a number, a category or a key, so there is nothing to learn from");
     return ERR_OK;
 }
 
@@ -428,8 +432,8 @@ enum err job_check_csv(struct job_reader *r)
     if (job->data.scale != 1)
         return job_refuse(
             r, NULL, "data.scale", "%s",
-            libsvm ? "libsvm's values are taken as they are; leave it out"
-                   : "csv columns have a scale of their own: - number: {scale: standard}");
+            libsvm ? "libsvm's values are not scaled; remove it"
+                   : "csv columns have a scale of their own; write - number: {scale: standard}");
     enum err err = libsvm ? job_check_libsvm(r) : check_columns(r);
     if (!err && !libsvm)
         err = check_separators(r);

@@ -19,15 +19,15 @@ static enum err check_reply(struct job_reader *r)
     enum update_mode update = r->job->training.update;
     if (update == UPDATE_GEO && c != CODEC_RAW)
         return job_refuse(r, NULL, "compression.reply",
-                          "with update: geo a worker and the servers move by the same numbers, "
-                          "which %s may change; allowed here: none",
+                          "with training.update: geo, workers and servers must apply the same "
+                          "numbers, and %s can change them; allowed here: none",
                           codec_str(c));
     if (update != UPDATE_SYNC && c != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> c & 1)
-        return job_refuse(
-            r, NULL, "compression.reply",
-            "%s sends differences to what all workers hold, which only update: sync knows; "
-            "allowed here: " WHOLE "auto",
-            codec_str(c));
+        return job_refuse(r, NULL, "compression.reply",
+                          "%s sends differences from what all workers have, which only "
+                          "training.update: sync knows; "
+                          "allowed here: " WHOLE "auto",
+                          codec_str(c));
     return ERR_OK;
 }
 
@@ -38,10 +38,10 @@ static enum err check_push(struct job_reader *r)
     enum codec c = r->job->compression.push;
     if (r->job->training.update != UPDATE_GEO || c == CODEC_RAW)
         return ERR_OK;
-    return job_refuse(
-        r, NULL, "compression.push",
-        "%s is for gradients, and update: geo sends moves of parameters; allowed here: none",
-        codec_str(c));
+    return job_refuse(r, NULL, "compression.push",
+                      "%s is for gradients, and training.update: geo sends changes of parameters; "
+                      "allowed here: none",
+                      codec_str(c));
 }
 
 /* top_k adds unsent values to a later gradient. The sum stays the same only if the update is linear in the
@@ -53,33 +53,34 @@ static enum err check_top_k(struct job_reader *r)
     if (job->compression.push != CODEC_TOP_K)
         return ERR_OK;
     if (!optimizer_is_linear(&job->optimizer))
-        return job_refuse(r, NULL, key,
-                          "top_k sends a part of each gradient and the rest later, and %s divides "
-                          "by the size of gradients, which the parts do not have; allowed with "
-                          "optimizer: sgd, with or without momentum",
-                          job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
+        return job_refuse(
+            r, NULL, key,
+            "top_k sends each gradient in parts, and %s divides by the size of complete gradients; "
+            "allowed with optimizer: sgd, with or without momentum",
+            job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
     if (job->training.update == UPDATE_SSP)
         return job_refuse(r, NULL, key,
-                          "top_k withholds a part of each gradient, and a read of update: ssp is "
-                          "promised whole ones; allowed with training.update: sync, async");
+                          "top_k holds back a part of each gradient, and training.update: ssp "
+                          "promises complete ones; allowed with training.update: sync, async");
     if (job->sync.replicas_to_aggregate)
         return job_refuse(r, NULL, key,
-                          "top_k withholds nothing from a checkpoint, which waits until what each "
-                          "worker withheld is in a step; the pushes of one that is always too late "
-                          "never are; allowed without sync.replicas_to_aggregate");
+                          "a checkpoint waits until a step has the parts that top_k held back, and "
+                          "no step has those of a worker that is always too late; allowed without "
+                          "sync.replicas_to_aggregate");
     if (job->sync.dropped == DROPPED_REDO)
-        return job_refuse(r, NULL, key,
-                          "top_k is flushed at the end of each epoch, which sync.dropped: redo "
-                          "makes longer as it goes; allowed with sync.dropped: lost");
+        return job_refuse(
+            r, NULL, key,
+            "top_k sends its remaining parts at the end of each epoch, and sync.dropped: redo adds "
+            "steps after that; allowed with sync.dropped: lost");
     if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
         return job_refuse(r, NULL, key,
-                          "top_k in async pushes what is left by itself, which "
-                          "training.gradient_accumulation_steps would count as a gradient; allowed "
-                          "with one of the two");
+                          "top_k in async pushes remaining parts separately, and "
+                          "training.gradient_accumulation_steps would count them as a gradient; "
+                          "remove one of the two");
     if (job->training.update == UPDATE_ASYNC && job->optimizer.use_ema)
         return job_refuse(r, NULL, key,
-                          "top_k in async pushes what is left by itself, which use_ema would leave "
-                          "out of its average or count as a step; allowed with one of the two");
+                          "top_k in async pushes remaining parts separately, and use_ema would "
+                          "average them wrongly; remove one of the two");
     return ERR_OK;
 }
 

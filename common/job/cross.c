@@ -38,12 +38,12 @@ static enum err refuse_cross(struct job_reader *r, uint32_t cross)
         size_t bytes = strcspn(at, "\n");
         if (find_key(csv, at, bytes) == csv->columns)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its of names %.*s, and no column is - key: %.*s", (int)bytes, at,
-                              (int)bytes, at);
+                              "its of names %.*s, and there is no column - key: %.*s", (int)bytes,
+                              at, (int)bytes, at);
         at = at[bytes] ? at + bytes + 1 : NULL;
     }
     return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                      "its of is to name 2 to %d key columns, like of: [C1, C2]", JOB_CROSS_MAX);
+                      "its of must name 2 to %d key columns, like of: [C1, C2]", JOB_CROSS_MAX);
 }
 
 enum err job_check_crosses(struct job_reader *r)

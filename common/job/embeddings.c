@@ -70,13 +70,13 @@ static enum err refuse_mixed(struct job_reader *r, struct columns columns)
     if (n == 0 || (n == 1 && !other))
         return ERR_OK;
     const char *more = n > NAMED_MAX ? ", .." : "";
-    return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                      "%s has one table for the ids of %s%s%s%s, %s; make each id a column of "
-                      "keys (- key: NAME), and look it up in a table by its key: - embedding: "
-                      "{inputs: [%s%s], output_dim: %u}",
-                      layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : other,
-                      n > 1 ? "and id 1 of each would be the same row" : "which has no ids", ids,
-                      more, layer->embedding.output_dim);
+    return job_refuse(
+        r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+        "%s has one set of rows for the ids of %s%s%s%s, %s; make each of them a column - key: "
+        "NAME, and look it up in a table: - embedding: {inputs: [%s%s], output_dim: %u}",
+        layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : other,
+        n > 1 ? "and id 1 of each would be the same row" : "which has no ids", ids, more,
+        layer->embedding.output_dim);
 }
 
 enum err job_check_embeddings(struct job_reader *r)

@@ -611,8 +611,8 @@ static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
             find_option(is, &new, options[i], &b);
             if (!same_value(&a, &b))
                 return err_set(e, ERR_INPUT,
-                               "the keys of column %.*s: %s was %.*s, is %.*s, and no row would be "
-                               "found by them",
+                               "the keys of column %.*s: %s was %.*s, is %.*s, so no row would be "
+                               "found; restore the earlier value",
                                old.value_bytes, old.value, options[i], a.value_bytes, a.value,
                                b.value_bytes, b.value);
         }

@@ -23,10 +23,11 @@ static enum err add_lookup(struct job_reader *r, const struct job_node *node, ui
     struct job_layer *layer = &job->model.layer[r->layer];
     for (uint32_t i = 0; i < layer->lookups; i++)
         if (job->model.lookup[layer->first_lookup + i].column == column)
-            return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s stands twice in its inputs",
+            return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s occurs twice in its inputs",
                               job->data.csv.column[column].name);
     if (job->model.lookups == JOB_LOOKUPS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "more than %d columns are looked up in all",
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "more than %d columns are looked up by all layers together",
                           JOB_LOOKUPS_MAX);
     struct job_lookup *grown =
         mem_resize(job->model.lookup, (size_t)job->model.lookups + 1, sizeof *grown);
@@ -67,8 +68,8 @@ static enum err add_selected(struct job_reader *r, const struct job_node *node, 
     struct job_selection *s = &job->model.selection[job->model.selections - 1];
     size_t used = (size_t)s->first + s->columns;
     if (used == JOB_LOOKUPS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "more than %d columns are named in all",
-                          JOB_LOOKUPS_MAX);
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "more than %d columns are named by all layers together", JOB_LOOKUPS_MAX);
     uint32_t *grown = mem_resize(job->model.selected, used + 1, sizeof *grown);
     if (!grown)
         return err_set(r->e, ERR_NOMEM, "out of memory");
@@ -84,22 +85,24 @@ static enum err add_column(struct job_reader *r, const struct job_node *node, ui
     const struct job_layer *layer = &r->job->model.layer[r->layer];
     bool is_key = job_column_has_keys(c);
     if (c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT || c->kind == COLUMN_IGNORE)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is no input: it is %s", c->name,
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is not an input: it is %s", c->name,
                           c->kind == COLUMN_LABEL    ? "the label"
-                          : c->kind == COLUMN_WEIGHT ? "the rows' weight"
+                          : c->kind == COLUMN_WEIGHT ? "the weight of rows"
                                                      : "ignored");
     if (is_key && !job_layer_looks_up(layer))
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "column %s holds keys: embedding, embedding_bag and linear look them up",
-                          c->name);
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "column %s holds keys; only embedding, embedding_bag and linear look them up", c->name);
     if (!is_key && job_layer_looks_up(layer))
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "it looks up keys, and column %s holds none: - key: %s would be one",
-                          c->name, c->name);
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "it looks up keys, and column %s holds none; to make it one, write - key: %s", c->name,
+            c->name);
     if (c->kind == COLUMN_KEYS && layer->kind == LAYER_EMBEDDING)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "column %s has several keys a row: embedding_bag sums their rows up",
-                          c->name);
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "column %s has several keys a row; use embedding_bag, which combines their rows",
+            c->name);
     return is_key ? add_lookup(r, node, column) : add_selected(r, node, column);
 }
 
@@ -111,7 +114,8 @@ enum err job_input_columns(struct job_reader *r, const struct job_node *node, bo
     *found = false;
     if (job_range_parse(&range, node->text))
         return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "'%.*s' is no range of names; one is like C{1..26}", SHOWN, node->text);
+                          "'%.*s' is not a valid range; write a range like C{1..26}", SHOWN,
+                          node->text);
     enum err err = ERR_OK;
     for (uint32_t i = range.first; i <= range.last && !err; i++) {
         uint32_t column =

@@ -43,8 +43,8 @@ static enum err check_accumulation(struct job_reader *r)
         job->training.clip_norm <= 0)
         return ERR_OK;
     return job_refuse(r, NULL, "training.gradient_accumulation_steps",
-                      "training.clip_norm is the norm of accumulated gradients' mean, which is "
-                      "known in training.update: sync alone; give one of them");
+                      "training.clip_norm needs the norm of the mean of accumulated gradients, "
+                      "which only training.update: sync knows; remove one of the two");
 }
 
 static enum err check_decay(struct job_reader *r)
@@ -54,7 +54,7 @@ static enum err check_decay(struct job_reader *r)
     if (!r->job->decay_exclude[0] || r->job->optimizer.weight_decay > 0)
         return ERR_OK;
     return job_refuse(r, NULL, job_option_path(&of, "exclude_from_weight_decay", path),
-                      "no tensor is decayed: weight_decay is 0; give that, or leave it out");
+                      "weight_decay is 0, so no tensor is decayed; set weight_decay, or remove it");
 }
 
 /* In geo the optimizer runs at workers, which come and go. */
@@ -65,8 +65,8 @@ static enum err check_ema(struct job_reader *r)
     if (!r->job->optimizer.use_ema || r->job->training.update != UPDATE_GEO)
         return ERR_OK;
     return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
-                      "with training.update: geo the optimizer runs at the workers, and no "
-                      "average outlives them; allowed: false, or another training.update");
+                      "with training.update: geo, each worker has its own optimizer, and no common "
+                      "average exists; allowed: false, or another training.update");
 }
 
 static uint32_t power_of_two_within(uint32_t n, uint32_t most)
@@ -109,8 +109,8 @@ static enum err check_augment(struct job_reader *r)
         return ERR_OK;
     if (rank != 2 && rank != 3)
         return job_refuse(r, NULL, key,
-                          "it is for images: model.input.shape is to be [height, width] or "
-                          "[height, width, channels]");
+                          "it is for images; model.input.shape must be [height, width] or [height, "
+                          "width, channels]");
     if (r->job->model.shape[0] > JOB_AUGMENT_SIDE_MAX ||
         r->job->model.shape[1] > JOB_AUGMENT_SIDE_MAX)
         return job_refuse(r, NULL, key, "it is for images of at most %d pixels a side",
@@ -125,11 +125,11 @@ static enum err check_files(struct job_reader *r)
     const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
     if (job->data.format == DATA_SYNTHETIC && key)
         return job_refuse(r, NULL, key,
-                          "data.format: synthetic reads no files; give the files' format, or "
-                          "leave it out");
+                          "data.format: synthetic reads no files; set data.format to the files' "
+                          "format, or remove it");
     if (job->data.format != DATA_SYNTHETIC && !job->data.train)
         return job_refuse(r, job_given(r, "data.format"), "data.train",
-                          "it is missing; data.format: %s needs a path, glob, or list of these",
+                          "it is missing; data.format: %s needs a path, a glob, or a list of them",
                           job_word_of(job_key_find("data.format")->words, (int)job->data.format));
     return ERR_OK;
 }
@@ -139,9 +139,10 @@ static enum err check_clicks(struct job_reader *r)
     const struct job *job = r->job;
     if (job->data.synthetic_keys >= job->data.synthetic_fields)
         return ERR_OK;
-    return job_refuse(r, NULL, "data.synthetic_keys",
-                      "%u key columns (data.synthetic_fields) need a key each: at least %u",
-                      job->data.synthetic_fields, job->data.synthetic_fields);
+    return job_refuse(
+        r, NULL, "data.synthetic_keys",
+        "%u key columns (data.synthetic_fields) need one key each; allowed: at least %u",
+        job->data.synthetic_fields, job->data.synthetic_fields);
 }
 
 static bool has_metric(const struct job *job, uint32_t kind)
@@ -163,16 +164,17 @@ static enum err check_monitor(struct job_reader *r)
                           : job->early_stopping.restore_best_weights
                               ? "early_stopping.restore_best_weights"
                               : NULL;
-        return key ? job_refuse(r, NULL, key,
-                                "training.monitor is to say what is looked at: loss, or a metric "
-                                "of model.metrics")
+        return key ? job_refuse(
+                         r, NULL, key,
+                         "training.monitor is missing; set it to loss or to one of model.metrics")
                    : ERR_OK;
     }
     if (monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC))
-        return job_refuse(r, NULL, "training.monitor", "it is to be loss or one of model.metrics");
+        return job_refuse(r, NULL, "training.monitor", "it must be loss or one of model.metrics");
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return job_refuse(r, NULL, "training.monitor",
-                          "there is nothing to evaluate on: data.eval is missing");
+        return job_refuse(
+            r, NULL, "training.monitor",
+            "data.eval is missing, so there is nothing to evaluate on; set data.eval");
     return ERR_OK;
 }
 
@@ -180,17 +182,16 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
 {
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
         return err_set(e, ERR_INPUT,
-                       "%s: data.eval: it is missing, so there is nothing for the evaluator to "
-                       "look at; give it, "
-                       "or leave the evaluator out",
+                       "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
+                       "set it, or remove the evaluator",
                        job->file);
     if (job->training.monitor == MONITOR_NONE)
         return ERR_OK;
     return job_blame(
         job, PLACE_MONITOR,
         err_set(e, ERR_INPUT,
-                "training.monitor: it uses the chief's evaluation at each epoch's end, and with an "
-                "evaluator the chief does not evaluate: leave one of the two out"),
+                "training.monitor: it needs the chief's evaluation of each epoch, and with an "
+                "evaluator the chief does not evaluate; remove one of the two"),
         e);
 }
 
@@ -334,8 +335,8 @@ enum err job_parse(struct job *job, const char *text, size_t bytes, const char *
     if (err)
         return err;
     if (root->kind != NODE_MAP)
-        err = err_set(e, ERR_INPUT, "%s:%u: a job file is a map of keys, like name: mnist", name,
-                      root->line);
+        err = err_set(e, ERR_INPUT, "%s:%u: a job file must be a map of keys, like name: mnist",
+                      name, root->line);
     if (!err)
         err = apply_sets(root, sets, n_sets, e);
     if (!err)

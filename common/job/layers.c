@@ -39,7 +39,7 @@ static enum err check_initializers(struct job_reader *r, const struct job_node *
     for (int i = 0; i < 2; i++)
         if (of[i]->initializer == INIT_RANDOM_UNIFORM && of[i]->init_other > of[i]->init_value)
             return job_refuse(r, node, JOB_LAYER_PREFIX,
-                              "its %s is from %g to %g: minval is above maxval",
+                              "its %s is from %g to %g; minval must not be above maxval",
                               i ? "bias_initializer" : "kernel_initializer",
                               (double)of[i]->init_other, (double)of[i]->init_value);
     return ERR_OK;
@@ -55,8 +55,7 @@ static enum err check_bias(struct job_reader *r, const struct job_node *node)
                      : l->bias.regularizer != REGULARIZER_NONE ? "bias_regularizer"
                                                                : NULL;
     return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
-                           "its %s is of a bias, and use_bias is false; leave one of the two out",
-                           of)
+                           "its %s is for a bias, and use_bias is false; remove one of the two", of)
               : ERR_OK;
 }
 
@@ -103,11 +102,11 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     const struct job_layer *layer = r->job->model.layer;
     if (strcmp(layer[r->layer].name, JOB_INPUT_NAME) == 0)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "its name, " JOB_INPUT_NAME ", is the model's input; give it another");
+                          "its name, " JOB_INPUT_NAME ", means the model's input; give it another");
     for (uint32_t i = 0; i < r->layer; i++)
         if (strcmp(layer[i].name, layer[r->layer].name) == 0)
             return job_refuse(r, node, JOB_LAYER_PREFIX,
-                              "its name, %s, is that of model.layers[%u] too; give it another",
+                              "its name, %s, is also the name of model.layers[%u]; give it another",
                               layer[i].name, i);
     return ERR_OK;
 }
@@ -122,10 +121,10 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
         return job_refuse(r, node, JOB_LAYER_PREFIX, "%s cannot be its own input",
                           layer[found].name);
     if (found < r->job->model.layers)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "its input %s stands behind it, as model.layers[%u]; what a layer reads "
-                          "must stand before it",
-                          layer[found].name, found);
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "its input %s is a later layer, model.layers[%u]; a layer can only read earlier layers",
+            layer[found].name, found);
     struct words near;
     words_init(&near, node->text);
     words_try(&near, JOB_INPUT_NAME);
@@ -135,7 +134,7 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
         words_try(&near, r->job->data.csv.column[i].name);
     return job_refuse(
         r, node, JOB_LAYER_PREFIX,
-        "no layer%s is called %.*s%s%s%s; a layer before this one is meant, or " JOB_INPUT_NAME,
+        "no layer%s is called %.*s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
         r->job->data.csv.columns ? " and no column" : "", SHOWN, node->text,
         near.best ? ", did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
 }
@@ -144,10 +143,10 @@ static enum err add_layer(struct job_reader *r, const struct job_node *node, uin
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];
     if (job_layer_looks_up(layer))
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "it looks up keys of columns, and %.*s is none: name key columns in its "
-                          "inputs",
-                          JOB_NAME_MAX, node->text);
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "it looks up keys of columns, and %.*s is not a column; name key columns in its inputs",
+            JOB_NAME_MAX, node->text);
     if (layer->inputs == JOB_INPUTS_MAX)
         return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
                           JOB_INPUTS_MAX);
@@ -158,7 +157,8 @@ static enum err add_layer(struct job_reader *r, const struct job_node *node, uin
 static enum err resolve_one(struct job_reader *r, const struct job_node *node)
 {
     if (node->kind != NODE_SCALAR || job_tree_is_null(node))
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "its inputs are a list of names of layers");
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "its inputs must be a list of names of layers");
     uint32_t found = 0;
     while (found < r->job->model.layers && strcmp(r->job->model.layer[found].name, node->text) != 0)
         found++;
@@ -181,10 +181,11 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
         return ERR_OK; /* a dense layer concatenates several inputs */
     if (merges && layer->inputs < 2)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "%s joins at least two layers: name them in its inputs", layer->name);
+                          "%s needs at least two layers; name them in its inputs", layer->name);
     if (!merges && layer->inputs != 1)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "%s has one input, and %u are named",
-                          layer->name, layer->inputs);
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "%s can have one input, and its inputs name %u", layer->name,
+                          layer->inputs);
     return ERR_OK;
 }
 
@@ -194,7 +195,7 @@ static enum err resolve_none(struct job_reader *r)
     struct job_layer *layer = &r->job->model.layer[r->layer];
     if (job_layer_looks_up(layer))
         return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                          "%s looks up keys: name key columns in its inputs, like C1 or C{1..26}",
+                          "%s looks up keys; name key columns in its inputs, like C1 or C{1..26}",
                           layer->name);
     layer->inputs = 1;
     layer->input[0] = r->layer;
@@ -209,7 +210,8 @@ static enum err resolve(struct job_reader *r)
         return err ? err : check_count(r, r->at[r->layer].layer);
     }
     if (list->kind == NODE_LIST && !list->child)
-        return job_refuse(r, list, JOB_LAYER_PREFIX, "its inputs are a list of names of layers");
+        return job_refuse(r, list, JOB_LAYER_PREFIX,
+                          "its inputs must be a list of names of layers");
     enum err err = ERR_OK;
     if (list->kind != NODE_LIST)
         err = resolve_one(r, list);
@@ -231,8 +233,8 @@ static enum err refuse_unused(struct job_reader *r)
         r->layer = i;
         if (!used)
             return job_refuse(r, r->at[i].layer, JOB_LAYER_PREFIX,
-                              "no layer reads %s, and it is not the last: take it away, or name "
-                              "it in the inputs of another",
+                              "no layer reads %s, and it is not the last; remove it, or name it in "
+                              "the inputs of another layer",
                               layer[i].name);
     }
     return ERR_OK;
@@ -254,7 +256,7 @@ enum err job_read_layers(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node)
 {
     if (node->kind != NODE_LIST || !node->child)
-        return job_refuse(r, node, key->path, "a list of layers is meant, like - dense: 10");
+        return job_refuse(r, node, key->path, "it must be a list of layers, like - dense: 10");
     r->layer = 0;
     r->job->model.layers = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {

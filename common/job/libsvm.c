@@ -39,12 +39,13 @@ enum err job_check_libsvm(struct job_reader *r)
     struct job_column *keys = keys_of(&r->job->data.csv);
     if (!keys)
         return job_refuse(r, NULL, "data.columns",
-                          "a row of libsvm is a label and index:value pairs: [label, keys: {name: "
-                          "features, max_values: 64}] is meant");
+                          "a row of libsvm is a label and index:value pairs; write [label, keys: "
+                          "{name: features, max_values: 64}]");
     if (r->otherwise.path) {
         r->item = r->otherwise.item;
-        return job_refuse(r, r->otherwise.node, r->otherwise.path,
-                          "in libsvm the index is the key, and the value its weight; leave it out");
+        return job_refuse(
+            r, r->otherwise.node, r->otherwise.path,
+            "in libsvm the index is the key, and the value its weight; remove this option");
     }
     keys->key.hash = false;
     keys->key.weights = true;

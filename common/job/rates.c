@@ -39,9 +39,10 @@ enum err job_settle_rate(struct job_reader *r, const struct job_updates *u, bool
     if (g.at[0] && g.at[1]) {
         job_path_shown(r, g.path[1], shown, sizeof shown);
         job_tree_where(where, sizeof where, g.at[1], r->name);
-        return job_refuse(r, g.at[0], g.path[0],
-                          "%s is the same key, and is given too, by %s; give one of them", shown,
-                          where);
+        return job_refuse(
+            r, g.at[0], g.path[0],
+            "%s is another name of this key, and is also set, by %s; remove one of the two", shown,
+            where);
     }
     if (!*given)
         return ERR_OK;
@@ -57,20 +58,20 @@ static enum err check_piecewise(struct job_reader *r, const struct job_updates *
     char path[JOB_PATH_MAX];
     (void)rate_path(u, "learning_rate_schedule.piecewise_constant_decay.boundaries", path);
     if (s->boundaries.n == 0)
-        return job_refuse(r, NULL, path, "at least one is meant, like [1000]");
+        return job_refuse(r, NULL, path, "at least one is needed, like [1000]");
     for (uint32_t i = 1; i < s->boundaries.n; i++)
         if (s->boundaries.value[i] <= s->boundaries.value[i - 1])
-            return job_refuse(r, NULL, path, "they must rise: %u stands behind %u",
+            return job_refuse(r, NULL, path, "they must rise, and %u follows %u",
                               s->boundaries.value[i], s->boundaries.value[i - 1]);
     find_rate(r, u, &g);
     for (int i = 0; i < 2; i++)
         if (g.at[i])
             return job_refuse(r, g.at[i], g.path[i],
-                              "piecewise_constant_decay has its own values; leave it out");
+                              "piecewise_constant_decay has its own values; remove it");
     if (s->values.n != s->boundaries.n + 1)
         return job_refuse(
             r, NULL, rate_path(u, "learning_rate_schedule.piecewise_constant_decay.values", path),
-            "%u rates for %u boundaries; one more than boundaries is meant", s->values.n,
+            "%u rates for %u boundaries; there must be one rate more than boundaries", s->values.n,
             s->boundaries.n);
     return ERR_OK;
 }
@@ -87,12 +88,12 @@ enum err job_check_schedule(struct job_reader *r, const struct job_updates *u)
     if (s->warmup_target == 0 && s->warmup_target_steps)
         return job_refuse(r, NULL,
                           rate_path(u, "learning_rate_schedule.cosine_decay.warmup_steps", path),
-                          "it is of the climb to warmup_target; give that too, or %s, which climbs "
-                          "to the rate",
+                          "it has no effect without warmup_target; set that too, or use %s, which "
+                          "climbs to the rate",
                           beside);
     if (s->warmup_target > 0 && s->warmup_steps)
         return job_refuse(r, NULL,
                           rate_path(u, "learning_rate_schedule.cosine_decay.warmup_target", path),
-                          "%s is a warm-up too; give one of them", beside);
+                          "%s is also a warm-up; remove one of the two", beside);
     return ERR_OK;
 }

@@ -277,7 +277,7 @@ static enum err read_later(struct job_reader *r, const struct job_key *key,
         (strcmp(node->text ? node->text : "", key->fallback) == 0 ||
          (strcmp(key->fallback, "null") == 0 && job_tree_is_null(node))))
         return ERR_OK;
-    return job_refuse(r, node, key->path, "not supported yet (%s); leave it out%s%s", key->doc,
+    return job_refuse(r, node, key->path, "not supported yet (%s); remove it%s%s", key->doc,
                       key->fallback ? " or say " : "", key->fallback ? key->fallback : "");
 }
 
@@ -288,7 +288,7 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
 {
     struct job *job = r->job;
     if (node->kind != NODE_LIST)
-        return job_refuse(r, node, key->path, "a list is meant, like [accuracy]");
+        return job_refuse(r, node, key->path, "it must be a list, like [accuracy]");
     job->model.metrics = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
         const struct job_word *w;
@@ -297,7 +297,7 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
             return err;
         for (uint32_t i = 0; i < job->model.metrics; i++)
             if (job->model.metric[i] == (enum metric_kind)w->value)
-                return job_refuse(r, c, key->path, "%s stands here twice", c->text);
+                return job_refuse(r, c, key->path, "%s occurs twice", c->text);
         if (job->model.metrics == METRICS_MAX)
             return job_refuse(r, c, key->path, "at most %d metrics are allowed", METRICS_MAX);
         job->model.metric[job->model.metrics++] = (enum metric_kind)w->value;
@@ -316,7 +316,7 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
     job->training.class_weights = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
         if (!integer_parse(c->key, &label) || label > UINT32_MAX)
-            return job_refuse(r, c, key->path, "%.*s is no class: a class is an integer from 0",
+            return job_refuse(r, c, key->path, "%.*s is not a class; a class is an integer from 0",
                               SHOWN_BYTES, c->key);
         if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || !has_text(c) || c->quoted)
             return job_refuse_value(r, key, c);
@@ -373,7 +373,7 @@ static enum err read_names(struct job_reader *r, const struct job_key *key,
         if (n == 0 || strspn(c->text, allowed) != n)
             return job_refuse_value(r, key, c);
         if (n + 2 > sizeof joined - at)
-            return job_refuse(r, c, key->path, "more than %zu characters in all",
+            return job_refuse(r, c, key->path, "more than %zu characters in total",
                               sizeof joined - 1);
         at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", at ? "," : "", c->text);
     }
@@ -386,14 +386,14 @@ static enum err read_codecs(struct job_reader *r, const struct job_key *key,
 {
     uint32_t bits = 0;
     if (node->kind != NODE_LIST)
-        return job_refuse(r, node, key->path, "a list is meant, like [int8, fp16]");
+        return job_refuse(r, node, key->path, "it must be a list, like [int8, fp16]");
     for (const struct job_node *c = node->child; c; c = c->next) {
         const struct job_word *w;
         enum err err = find_word(r, key, c, &w);
         if (err)
             return err;
         if (bits >> w->value & 1)
-            return job_refuse(r, c, key->path, "%s stands here twice", c->text);
+            return job_refuse(r, c, key->path, "%s occurs twice", c->text);
         bits |= 1u << w->value;
     }
     *(uint32_t *)job_read_at(r, key) = bits;
@@ -456,7 +456,8 @@ static enum err path_folder(const struct job_reader *r, const struct job_node *a
     char here[4096] = "";
     const char *dir = at->set || !r->dir ? "" : r->dir;
     if (dir[0] != '/' && !getcwd(here, sizeof here))
-        return err_set(r->e, ERR_INPUT, "the current folder cannot be named: %s", strerror(errno));
+        return err_set(r->e, ERR_INPUT, "cannot get the path of the current directory: %s",
+                       strerror(errno));
     (void)snprintf(out, bytes, "%s%s%s", here, *here && *dir ? "/" : "", dir);
     return ERR_OK;
 }
@@ -570,7 +571,7 @@ static enum err read_options(struct job_reader *r, const struct job_word *w, con
     if (job_tree_is_null(value))
         return ERR_OK;
     if (!w->lone)
-        return job_refuse(r, value, group, "its options are a map, like {option: value}");
+        return job_refuse(r, value, group, "its options must be a map, like {option: value}");
     char path[2 * JOB_PATH_MAX];
     (void)snprintf(path, sizeof path, "%.*s.%s", JOB_PATH_MAX, group, w->lone);
     struct job_node *option = mem_zalloc(1, sizeof *option);
@@ -594,7 +595,8 @@ static enum err read_options(struct job_reader *r, const struct job_word *w, con
 static enum err refuse_two(struct job_reader *r, const struct job_key *key,
                            const struct job_node *map)
 {
-    return job_refuse(r, map, key->path, "one name is meant, got %.*s and %.*s", SHOWN_BYTES,
+    return job_refuse(r, map, key->path,
+                      "only one name is allowed, and there are two: %.*s and %.*s", SHOWN_BYTES,
                       map->child->key, SHOWN_BYTES, map->child->next->key);
 }
 
@@ -698,7 +700,7 @@ static enum err read_entry(struct job_reader *r, const struct job_node *node, co
             return ERR_OK;
         if (node->kind == NODE_MAP)
             return read_map(r, node, path);
-        return job_refuse(r, node, path, "a map of keys is meant, like {key: value}");
+        return job_refuse(r, node, path, "it must be a map of keys, like {key: value}");
     }
     char hint[ALLOWED_BYTES];
     job_key_hint(path, hint, sizeof hint);
@@ -712,7 +714,7 @@ static enum err read_map(struct job_reader *r, const struct job_node *map, const
     for (const struct job_node *c = map->child; c && !err; c = c->next) {
         int n = snprintf(path, sizeof path, "%s%s%s", group, *group ? "." : "", c->key);
         if (n >= JOB_PATH_MAX || strpbrk(c->key, ".[]"))
-            err = job_refuse(r, c, group, "'%.*s' is no key: a name without . [ ] is meant",
+            err = job_refuse(r, c, group, "'%.*s' is not a key; a key is a name without . [ ]",
                              SHOWN_BYTES, c->key);
         else
             err = read_entry(r, c, path);

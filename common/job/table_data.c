@@ -155,15 +155,13 @@ static bool is_of_clicks(const struct job *job)
     return job->data.synthetic == SYNTHETIC_CLICKS;
 }
 
-#define OF_CLICKS HEEDED(is_of_clicks, "it is of data.synthetic: clicks; leave it out")
+#define OF_CLICKS HEEDED(is_of_clicks, "it has no effect without data.synthetic: clicks; remove it")
 #define OF_CSV                                                                                     \
-    HEEDED(job_reads_csv,                                                                          \
-           "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; "  \
-           "leave it out")
+    HEEDED(job_reads_csv, "it is for csv data: data.format: csv, or synthetic with "               \
+                          "data.synthetic: census or clicks; remove it")
 #define OF_COLUMNS                                                                                 \
-    HEEDED(job_reads_columns,                                                                      \
-           "it is of data.format: csv or libsvm, or synthetic with data.synthetic: census or "     \
-           "clicks; leave it out")
+    HEEDED(job_reads_columns, "it is for data.format: csv or libsvm, or synthetic with "           \
+                              "data.synthetic: census or clicks; remove it")
 
 static const struct job_key keys[] = {
     JOB_KEY("data.format", WORD, data.format,

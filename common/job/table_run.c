@@ -82,13 +82,13 @@ static const struct job_key keys[] = {
             "Backup workers: make each step from the microbatches of this many workers, those that "
             "come first. The microbatches of the others are dropped. 0: wait for all workers.",
             EXAMPLE("3"), RANGE(0, WORKERS_MAX), .fallback = "0",
-            HEEDED(in_sync, "it is of training.update: sync, which is %s here; leave it out")),
+            HEEDED(in_sync, "it is for training.update: sync, and the job has %s; remove it")),
     JOB_KEY(
         "sync.dropped", WORD, sync.dropped,
         "The fate of dropped microbatches. `lost`: they are counted. `redo`: extra steps at the "
         "epoch's end train on them.",
         EXAMPLE("redo"), .words = dropped_words, .fallback = "lost",
-        HEEDED(in_sync, "redo is of training.update: sync, which is %s here; leave it out")),
+        HEEDED(in_sync, "redo is for training.update: sync, and the job has %s; remove it")),
 
     JOB_KEY(
         "compression.push", CHOICE, compression.push,
@@ -110,8 +110,8 @@ static const struct job_key keys[] = {
         "compression.allow", CODECS, compression.allow,
         "The encodings that `auto` can choose in addition to none and zstd, which lose nothing.",
         EXAMPLE("[int8]"), .words = allow_words, .fallback_doc = "`[]`",
-        HEEDED(chooses, "it is what `auto` may choose; give compression.push: auto or "
-                        "compression.reply: auto, or leave it out"),
+        HEEDED(chooses, "it has no effect without compression.push: auto or compression.reply: "
+                        "auto; set one, or remove it"),
         .setting = "codecs_allowed"),
 
     JOB_KEY(
@@ -174,8 +174,8 @@ static const struct job_key keys[] = {
         "The most MiB that a ps uses for the rows of tables, with their index and sketches. Its "
         "shards get equal parts. 0: no bound.",
         EXAMPLE("8192"), RANGE(0, 1 << 30), .fallback = "0",
-        HEEDED(has_tables, "it is of tables of rows by key, and no layer looks up in one; leave "
-                           "it out"),
+        HEEDED(has_tables,
+               "it is for tables of rows by key, and no layer looks up in a table; remove it"),
         .setting = "row_memory"),
     JOB_KEY(
         "ps.when_full", WORD, ps.when_full,
@@ -183,7 +183,7 @@ static const struct job_key keys[] = {
         "rows with the oldest last touch. `refuse`: make no rows until memory is free. If rows "
         "are removed or refused, the summary says `exact: false`.",
         EXAMPLE("evict"), .words = full_words, .fallback = "stop",
-        HEEDED(has_row_memory, "it is of ps.memory; give that, too, or leave it out"),
+        HEEDED(has_row_memory, "it has no effect without ps.memory; set that, or remove it"),
         .setting = "row_full"),
 
     JOB_KEY("worker.threads", U32, worker.threads,

@@ -90,8 +90,7 @@ static bool rolls_back(const struct job *job)
 }
 
 #define OF_AVERAGE                                                                                 \
-    HEEDED(keeps_average,                                                                          \
-           "it is of the average that use_ema: true keeps; add that, or leave it out")
+    HEEDED(keeps_average, "it has no effect without use_ema: true; set that, or remove it")
 #define OF_STALE(value)                                                                            \
     HEEDED(has_stale_gradients, "with this training.update no gradient is stale; allowed: " value  \
                                 ", or training.update: async or ssp")
@@ -104,10 +103,10 @@ static bool rolls_back(const struct job *job)
     JOB_KEY("training.learning_rate_schedule." name, type, optimizer.schedule.member, text,        \
             __VA_ARGS__)
 #define NESTEROV_HEEDED                                                                            \
-    HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out")
+    HEEDED(has_momentum, "it has no effect while momentum is 0; set momentum, or remove it")
 #define ROWWISE_HEEDED                                                                             \
-    HEEDED(job_has_tables, "it is of rows of tables by key, and no layer looks up in one; leave "  \
-                           "it out")
+    HEEDED(job_has_tables,                                                                         \
+           "it is for rows of tables by key, and no layer looks up in a table; remove it")
 #define UP_TO_ONE_OF_AVERAGE UP_TO_ONE, OF_AVERAGE
 #define OPTIMIZER_KEYS(word, rate, decay)                                                          \
     RATE_AND_DECAY(word, rate, decay),                                                             \
@@ -192,14 +191,15 @@ static const struct job_key keys[] = {
             "The job fails after this many consecutive batches that `nan_guard: skip` rejects. In "
             "sync, it also limits the batches that `rollback` rejects.",
             EXAMPLE("3"), RANGE(1, 1000000), .fallback = "10",
-            HEEDED(rejects, "it is of batches that training.nan_guard: skip rejects (in sync "
-                            "rollback, too); give that, or leave it out")),
+            HEEDED(rejects, "it has no effect without training.nan_guard: skip (or rollback in "
+                            "sync); set that, or remove it")),
     JOB_KEY(
         "training.max_recoveries", U32, training.max_recoveries,
         "The job fails if `nan_guard: rollback` returns more often than this to the same "
         "checkpoint.",
         EXAMPLE("5"), RANGE(0, 1000000), .fallback = "3",
-        HEEDED(rolls_back, "it is of training.nan_guard: rollback; give that, or leave it out")),
+        HEEDED(rolls_back,
+               "it has no effect without training.nan_guard: rollback; set that, or remove it")),
     JOB_KEY("training.monitor", WORD, training.monitor,
             "The evaluation result that decides which epoch is best: `loss`, or one of "
             "`model.metrics`. The weights of the best epoch are kept in `DIR/best`. `calibration` "
@@ -217,17 +217,16 @@ static const struct job_key keys[] = {
     JOB_KEY("early_stopping.restore_best_weights", BOOL, early_stopping.restore_best_weights,
             "Export the weights of the best epoch to `model/`, not the last ones.", EXAMPLE("true"),
             .fallback = "false"),
-    JOB_KEY(
-        "training.staleness", U32, training.staleness,
-        "`ssp`: how many batches a worker can be ahead of the slowest one. 0: workers wait for "
-        "each other after each batch.",
-        EXAMPLE("5"), RANGE(0, 1000000), .fallback = "3",
-        HEEDED(in_ssp, "it is the bound of training.update: ssp, which is %s here; leave it out"),
-        .setting = "staleness"),
+    JOB_KEY("training.staleness", U32, training.staleness,
+            "`ssp`: how many batches a worker can be ahead of the slowest one. 0: workers wait for "
+            "each other after each batch.",
+            EXAMPLE("5"), RANGE(0, 1000000), .fallback = "3",
+            HEEDED(in_ssp, "it is for training.update: ssp, and the job has %s; remove it"),
+            .setting = "staleness"),
     JOB_KEY("training.geo_every", U32, training.geo_every,
             "`geo`: how many batches a worker trains by itself between two pushes.", EXAMPLE("16"),
             RANGE(1, 4096), .fallback = "8",
-            HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
+            HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
             .setting = "geo_every"),
     JOB_KEY("training.geo_merge", WORD, training.geo_merge,
             "`geo`: how changes merge. `average`: a worker pushes its share of the change, then "
@@ -236,14 +235,14 @@ static const struct job_key keys[] = {
             "release 0.1.0: `paddle`); in a new job, `average`.",
             EXAMPLE("average"), .identity = true, .words = geo_merge_words, .fallback = "auto",
             .former = "paddle",
-            HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
+            HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
             .setting = "geo_merge"),
     JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
             "`async`, `ssp`: the lambda of DC-ASGD, `g + lambda * g * g * (w - w_pulled)`. The ps "
             "keeps a copy of the parameters for each worker.",
             EXAMPLE("0.04"), NOT_NEGATIVE, .fallback = "0", OF_STALE("0"),
             .setting = "delay_compensation",
-            .without_tables = "it does not go with tables of rows by key; leave it out"),
+            .without_tables = "it does not work with tables of rows by key; remove it"),
     JOB_KEY("training.staleness_rate", BOOL, training.staleness_rate,
             "`async`, `ssp`: divide the rate of an update by its staleness.", EXAMPLE("true"),
             .fallback = "false", OF_STALE("false"), .setting = "staleness_rate"),

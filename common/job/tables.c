@@ -30,10 +30,10 @@ static enum err add_table(struct job_reader *r, const struct job_node *at, struc
         return job_refuse(r, at, JOB_LAYER_PREFIX, "more than %d tables", ROW_TABLES_MAX);
     if (strchr(layer->table_name, '.'))
         return job_refuse(r, at, JOB_LAYER_PREFIX,
-                          "its table is called %s; a name without . is meant: give it by table",
+                          "its table would have the name %s; set table to a name without .",
                           layer->table_name);
     if (dim > ROW_DIM_MAX)
-        return job_refuse(r, at, JOB_LAYER_PREFIX, "rows of %u; allowed: up to %d", dim,
+        return job_refuse(r, at, JOB_LAYER_PREFIX, "rows of length %u; allowed: up to %d", dim,
                           ROW_DIM_MAX);
     struct job_table *t = &job->model.table[job->model.tables];
     *t = (struct job_table){.dim = dim, .init = layer->kind == LAYER_LINEAR ? zeros : uniform};
@@ -56,8 +56,8 @@ static enum err find_table(struct job_reader *r)
         layer->table = t;
         if (table->dim != dim_of(layer))
             return job_refuse(r, at, JOB_LAYER_PREFIX,
-                              "it looks up rows of %u in table %s, whose rows have %u by a layer "
-                              "before it; give it a table of its own",
+                              "it looks up rows of length %u in table %s, and an earlier layer "
+                              "gives them the length %u; give it a table of its own",
                               dim_of(layer), table->name, table->dim);
         return ERR_OK;
     }
@@ -71,9 +71,9 @@ static enum err find_tables(struct job_reader *r)
         if (job_layer_looks_up(&r->job->model.layer[r->layer]))
             err = find_table(r);
         else if (r->job->model.layer[r->layer].table_name[0])
-            err = job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                             "with input_dim its rows are in the model, and in no table: leave one "
-                             "of the two out");
+            err = job_refuse(
+                r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                "with input_dim its rows are in the model, not in a table; remove one of the two");
     return err;
 }
 
@@ -128,7 +128,7 @@ enum err job_read_tables(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node)
 {
     if (node->kind != NODE_MAP && !job_tree_is_null(node))
-        return job_refuse(r, node, key->path, "a map is meant, like {ids: {initializer: zeros}}");
+        return job_refuse(r, node, key->path, "it must be a map, like {ids: {initializer: zeros}}");
     r->tables = node;
     return ERR_OK;
 }
@@ -160,7 +160,7 @@ static enum err check_initializer(struct job_reader *r, const struct job_node *n
     if (init->initializer != INIT_RANDOM_UNIFORM || init->init_other <= init->init_value)
         return ERR_OK;
     return job_refuse(r, node, JOB_TABLE_PREFIX,
-                      "its initializer is from %g to %g: minval is above maxval",
+                      "its initializer is from %g to %g; minval must not be above maxval",
                       (double)init->init_other, (double)init->init_value);
 }
 
@@ -172,7 +172,7 @@ static enum err read_table(struct job_reader *r)
     if (node && node->kind == NODE_SCALAR && job_tree_is_null(node))
         node = NULL;
     if (node && node->kind != NODE_MAP)
-        return job_refuse(r, node, JOB_TABLE_PREFIX, "a map is meant, like {initializer: zeros}");
+        return job_refuse(r, node, JOB_TABLE_PREFIX, "it must be a map, like {initializer: zeros}");
     job_read_forget(r, JOB_TABLE_PREFIX);
     enum err err = job_refuse_table_options(r, node);
     if (!err)
@@ -226,8 +226,8 @@ static enum err check_columns(struct job_reader *r)
             used = job->model.lookup[k].column == i;
         if (!used)
             return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
-                              "no layer looks up the keys of %s: name it in the inputs of an "
-                              "embedding, embedding_bag or linear, or say - ignore: %s",
+                              "no layer looks up the keys of %s; name it in the inputs of an "
+                              "embedding, embedding_bag or linear, or write - ignore: %s",
                               c->name, c->name);
     }
     return ERR_OK;
@@ -252,7 +252,7 @@ enum err job_check_tables(struct job_reader *r)
         return err;
     if (job->optimizer.use_ema)
         return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
-                          "rows of tables have no average; leave it out");
+                          "rows of tables have no average; remove it");
     const struct {
         bool given;
         const char *key, *why;
@@ -260,12 +260,12 @@ enum err job_check_tables(struct job_reader *r)
         {job->training.update == UPDATE_GEO, "training.update",
          "with tables of rows by key (layers over key columns) allowed: sync, async, ssp"},
         {optimizer_is_trusted(&job->optimizer), "optimizer",
-         "lamb needs the norms of whole tensors, and a table of rows by key has none; take "
+         "lamb needs the norms of complete tensors, and a table of rows by key has none; choose "
          "another"},
         {job->compression.push == CODEC_TOP_K, "compression.push",
-         "top_k does not go with tables of rows by key; take another"},
+         "top_k does not work with tables of rows by key; choose another"},
         {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
-         "it does not go with tables of rows by key; leave it out"},
+         "it does not work with tables of rows by key; remove it"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)

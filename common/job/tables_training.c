@@ -15,12 +15,12 @@ static struct job_updates updates_of(struct job_reader *r)
 static const struct {
     const char *word, *why;
 } not_of_tables[] = {
-    {"lamb", "lamb needs the norms of whole tensors, and a table of rows by key has none; take "
-             "another"},
-    {"use_ema", "rows of tables have no average; leave it out"},
-    {"ema_momentum", "rows of tables have no average; leave it out"},
-    {"ema_overwrite_frequency", "rows of tables have no average; leave it out"},
-    {"exclude_from_weight_decay", "weight_decay: 0 leaves all rows of this table out of it"},
+    {"lamb", "lamb needs the norms of complete tensors, and a table of rows by key has none; "
+             "choose another"},
+    {"use_ema", "rows of tables have no average; remove it"},
+    {"ema_momentum", "rows of tables have no average; remove it"},
+    {"ema_overwrite_frequency", "rows of tables have no average; remove it"},
+    {"exclude_from_weight_decay", "to exclude all rows of this table, set its weight_decay: 0"},
 };
 
 static enum err refuse_word(struct job_reader *r, const struct job_node *at, const char *path,
@@ -82,6 +82,6 @@ enum err job_settle_table_training(struct job_reader *r)
     if (job_given(r, JOB_TABLE_PREFIX ".optimizer.sgd.nesterov") && t->optimizer.nesterov &&
         !(t->optimizer.momentum > 0))
         return job_refuse(r, NULL, JOB_TABLE_PREFIX ".optimizer.sgd.nesterov",
-                          "it is a kind of momentum, which is 0; give that, or leave it out");
+                          "it has no effect while momentum is 0; set momentum, or remove it");
     return job_check_schedule(r, &of);
 }

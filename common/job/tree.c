@@ -145,8 +145,7 @@ static enum err copy_map(struct tree_copy *t, const yaml_node_t *from, struct jo
         const struct job_node *twin = job_tree_child(node, key);
         const yaml_node_t *at = yaml_document_get_node(t->document, p->key);
         if (twin)
-            err = copy_refuse(t, (uint32_t)at->start_mark.line + 1,
-                              "this key stands here twice: ", key);
+            err = copy_refuse(t, (uint32_t)at->start_mark.line + 1, "this key occurs twice: ", key);
         else
             err = copy_node(t, p->value, end);
         if (err) {
@@ -190,7 +189,7 @@ static enum err copy_node(struct tree_copy *t, int index, struct job_node **out)
     if (++t->nodes > JOB_TREE_NODES_MAX)
         return copy_refuse(t, line, "too many values", "");
     if (tagged(from))
-        return copy_refuse(t, line, "tags are not used here: ", (const char *)from->tag);
+        return copy_refuse(t, line, "tags are not allowed: ", (const char *)from->tag);
     struct job_node *node = node_new(from->type == YAML_SCALAR_NODE     ? NODE_SCALAR
                                      : from->type == YAML_SEQUENCE_NODE ? NODE_LIST
                                                                         : NODE_MAP,
@@ -221,7 +220,7 @@ static enum err parse_failed(const yaml_parser_t *parser, const char *name, cons
         (void)snprintf(began, sizeof began, " that begins in line %zu", context + 1);
     return err_set(e, ERR_INPUT, "%s: not YAML: %s%s%s%s%s", where, problem,
                    parser->context ? ", " : "", parser->context ? parser->context : "", began,
-                   strstr(problem, "cannot start any token") ? " (a tab? indent by blanks)" : "");
+                   strstr(problem, "cannot start any token") ? " (a tab? indent with blanks)" : "");
 }
 
 static enum err parse_document(yaml_parser_t *parser, struct tree_copy *t, struct job_node **root)
@@ -232,7 +231,7 @@ static enum err parse_document(yaml_parser_t *parser, struct tree_copy *t, struc
     t->document = &document;
     enum err err = yaml_document_get_root_node(&document)
                        ? copy_node(t, 1, root)
-                       : copy_refuse(t, 1, "there is nothing in it", "");
+                       : copy_refuse(t, 1, "the file is empty", "");
     yaml_document_delete(&document);
     return err;
 }
@@ -245,7 +244,7 @@ static enum err parse_end(yaml_parser_t *parser, struct tree_copy *t)
     const yaml_node_t *second = yaml_document_get_root_node(&document);
     uint32_t line = second ? (uint32_t)second->start_mark.line + 1 : 0;
     yaml_document_delete(&document);
-    return second ? copy_refuse(t, line, "a second document starts here; one is allowed", "")
+    return second ? copy_refuse(t, line, "a second document starts here; only one is allowed", "")
                   : ERR_OK;
 }
 
@@ -314,8 +313,10 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
             return ERR_OK;
         }
     if (!number || (index > n) || (set && index >= n))
-        return err_set(e, ERR_INPUT, "--set %.*s: '%.*s' is no element of this list of %lu, from 0",
-                       set ? (int)strcspn(set, "=") : 0, set ? set : "", (int)s->bytes, s->text, n);
+        return err_set(
+            e, ERR_INPUT,
+            "--set %.*s: '%.*s' is not an index of this list of %lu elements; the first is 0",
+            set ? (int)strcspn(set, "=") : 0, set ? set : "", (int)s->bytes, s->text, n);
     struct job_node *made = node_new(NODE_SCALAR, 0, set);
     if (!made)
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -393,7 +394,7 @@ static enum err tree_place(struct job_node *root, const char *path, size_t bytes
     enum err err = ERR_OK;
     while (!err && path_next(&path, end, &s)) {
         if (s.bytes == 0 || ++depth > JOB_TREE_DEPTH_MAX)
-            err = err_set(e, ERR_INPUT, "--set %.*s: not a key: names with dots between them",
+            err = err_set(e, ERR_INPUT, "--set %.*s: not a key; write names with dots between them",
                           set ? (int)strcspn(set, "=") : 0, set ? set : "");
         else
             err = step_into(node, &s, set, &node, e);

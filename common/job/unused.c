@@ -23,7 +23,7 @@ static enum err check_bad_rows(struct job_reader *r)
     if (r->job->data.csv.bad_rows != BAD_ROWS_STOP || job_key_is_default(most, r->job))
         return ERR_OK;
     return job_refuse(r, NULL, most->path,
-                      "it is of data.bad_rows: skip; give that, or leave it out");
+                      "it has no effect without data.bad_rows: skip; set that, or remove it");
 }
 
 enum err job_check_unused(struct job_reader *r)

@@ -20,8 +20,8 @@ enum err job_check_update(struct job_reader *r)
         return ERR_OK;
     return job_refuse(
         r, NULL, "sync.dropped",
-        "redo goes with training.nan_guard: check, off, skip or stop: after a rollback "
-        "the step to be skipped may be made of other microbatches");
+        "redo excludes training.nan_guard: rollback, because the step to skip can have other "
+        "microbatches after it; allowed nan_guard: check, off, skip, stop");
 }
 
 uint32_t job_replicas(const struct job *job, uint32_t workers)
@@ -36,7 +36,7 @@ static enum err check_workers(const struct job *job, uint32_t workers, struct er
     if (job->sync.replicas_to_aggregate > workers)
         return err_set(e, ERR_INPUT,
                        "sync.replicas_to_aggregate: %u, and there are %u workers; allowed: up to "
-                       "%u, which is without backup workers",
+                       "%u, which means no backup workers",
                        job->sync.replicas_to_aggregate, workers, workers);
     while (leaves < workers)
         leaves *= 2;
@@ -49,7 +49,7 @@ static enum err check_workers(const struct job *job, uint32_t workers, struct er
                        workers, JOB_MICROBATCHES_MAX);
     return err_set(e, ERR_INPUT,
                    "sync.replicas_to_aggregate: each of the %u workers needs a microbatch, and "
-                   "training.microbatches is %u; %u would do",
+                   "training.microbatches is %u; %u is enough",
                    workers, job->training.microbatches, leaves);
 }
 

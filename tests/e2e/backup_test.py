@@ -88,11 +88,11 @@ class BackupTest(TrainCase):
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_what_cannot_be_is_refused_with_what_would_do(self):
-        for keys, said in (({"training.microbatches": 2}, "training.microbatches is 2; 4 would do"),
+        for keys, said in (({"training.microbatches": 2}, "training.microbatches is 2; 4 is enough"),
                            ({"sync.replicas_to_aggregate": 4}, "there are 3 workers; allowed: up to 3"),
-                           ({"training.update": "async"}, "it is of training.update: sync, which is async here"),
+                           ({"training.update": "async"}, "it is for training.update: sync, and the job has async"),
                            ({"sync.dropped": "redo", "training.nan_guard": "rollback"},
-                            "redo goes with training.nan_guard: check, off, skip or stop")):
+                            "redo excludes training.nan_guard: rollback")):
             with self.subTest(said):
                 job = self.launch("--ps=1", "--workers=3", keys={**TWO_OF_THREE, **keys}).wait(2)
                 self.assertIn(said, job.stderr())
@@ -102,7 +102,7 @@ class BackupTest(TrainCase):
         command = [WORKER, f"--job={self.JOB}", "--job_name=worker", "--task_index=0", "--ps_hosts=127.0.0.1:1",
                    "--worker_hosts=127.0.0.1:2,127.0.0.1:3,127.0.0.1:4", f"--output={self.out}",
                    *self.sets({**TWO_OF_THREE, "training.microbatches": 2})]
-        self.assertIn("4 would do", Process(self, command, "chief").wait(2).last_line())
+        self.assertIn("4 is enough", Process(self, command, "chief").wait(2).last_line())
 
 
 if __name__ == "__main__":

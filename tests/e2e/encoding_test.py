@@ -133,7 +133,7 @@ class EncodingTest(NightsCase):
         self.JOB.write_text(began)
         self.night("monday", training__epochs=1)
         self.JOB.write_text(began.replace(numbers, "".join(reversed(numbers.splitlines(keepends=True)))))
-        self.assertIn("column age was input column 1, is input column 2",
+        self.assertIn("column age was input column 1, is now input column 2",
                       self.said(self.tuesday(code=2, data__encoding="learn")))
 
     def test_new_words_get_features_and_the_others_keep_theirs(self):

@@ -43,11 +43,11 @@ static void inputs_that_change_places_are_refused_naming_the_first(void **state)
     (void)state;
     compares("data.columns[0].number.name = size\ndata.columns[1].category.name = town\n"
              "data.columns[2].number.name = age\n",
-             "column age was input column 1, is input column 3, and would be read with another "
-             "column's weights");
+             "column age was input column 1, is now input column 3, and would get another column's "
+             "weights; restore the order of the columns");
     compares("data.columns[0].category.name = town\n",
-             "column town was input column 2, is input column 1, and would be read with another "
-             "column's weights");
+             "column town was input column 2, is now input column 1, and would get another "
+             "column's weights; restore the order of the columns");
 }
 
 static void columns_without_names_keep_their_places(void **state)

@@ -176,8 +176,8 @@ static void two_layers_may_share_a_table(void **state)
     assert_int_equal(job.model.lists, 2);
     job_close(&job);
     refused("model.layers[2].embedding_bag.table=ids",
-            "j.yaml:6: model.layers[2]: it looks up rows of 4 in table ids, whose rows have 10 by "
-            "a layer before it; give it a table of its own");
+            "j.yaml:6: model.layers[2]: it looks up rows of length 4 in table ids, and an earlier "
+            "layer gives them the length 10; give it a table of its own");
 }
 
 static void what_is_written_of_tables_reads_back_the_same(void **state)
@@ -222,21 +222,21 @@ static void rows_have_a_bound_and_what_is_done_at_it(void **state)
     assert_int_equal(job.ps.when_full, ROW_FULL_STOP);
     job_close(&job);
     refused("ps.when_full=refuse",
-            "--set ps.when_full: it is of ps.memory; give that, too, or leave it out");
+            "--set ps.when_full: it has no effect without ps.memory; set that, or remove it");
 }
 
 static void key_columns_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     refused("data.columns[3].key.hash=false",
-            "j.yaml:21: data.columns[3]: with hash: false a missing value has no key: say missing: "
-            "none, or missing: {key: 0}");
+            "j.yaml:21: data.columns[3]: with hash: false a missing value has no key; write "
+            "missing: none, or missing: {key: 0}");
     refused("data.columns[3].key.missing={key: 3}",
-            "j.yaml:21: data.columns[3]: missing: {key: ..} goes with hash: false; with hash: true "
-            "allowed: empty, none");
-    refused("data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none, space: x}}",
-            "--set data.columns[3]: its space is a part of the hash, and hash is false; leave it "
-            "out");
+            "j.yaml:21: data.columns[3]: missing: {key: ...} needs hash: false; allowed with hash: "
+            "true: empty, none");
+    refused(
+        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none, space: x}}",
+        "--set data.columns[3]: its space is part of the hash, and hash is false; remove space");
     refused("data.columns[3]=key", "--set data.columns[3]: data.columns[3].key.name: it is "
                                    "missing; allowed: text of one line, at most 63 bytes");
     refused("data.columns[4]={keys: tags}",
@@ -245,19 +245,19 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
     refused("data.columns[4].keys.separator=\"\"",
             "j.yaml:22: data.columns[4]: its separator is empty");
     refused("data.columns[4].keys.separator=:",
-            "j.yaml:22: data.columns[4]: its separator is :, which stands before a value's weight; "
-            "take another, or leave weights out");
+            "j.yaml:22: data.columns[4]: its separator is :, which marks a value's weight; choose "
+            "another, or remove weights");
     refused_with(
         (const char *const[]){"data.quotes=false", "data.columns[4].keys.separator=\", \""}, 2,
-        "j.yaml:22: data.columns[4]: its separator has data.delimiter in it, which no "
-        "field has with data.quotes: false; take another");
-    refused("data.columns[1].number.name=I{1..",
-            "j.yaml:19: data.columns[1]: its name, I{1.., is no range of names; one is like "
-            "C{1..26}");
+        "j.yaml:22: data.columns[4]: its separator contains data.delimiter, which no field can "
+        "contain with data.quotes: false; choose another");
+    refused("data.columns[1].number.name=I{1..", "j.yaml:19: data.columns[1]: its name, I{1.., is "
+                                                 "not a valid range; write a range like C{1..26}");
     refused("data.columns[1].number.name=I{1..4096}",
             "j.yaml:19: data.columns[1]: more than 4096 columns");
     refused("data.columns[1].number.name=C{3..4}",
-            "j.yaml:21: data.columns[3]: its name, C3, is that of data.columns[1] too");
+            "j.yaml:21: data.columns[3]: its name, C3, is also the name of data.columns[1]; rename "
+            "one of them");
 }
 
 static void a_cross_is_of_key_columns(void **state)
@@ -289,17 +289,17 @@ static void a_cross_of_what_is_no_key_column_is_refused(void **state)
         (void)snprintf(set, sizeof set, "data.columns[5]={cross: {name: x, of: [C1, %s]}}",
                        other[i]);
         (void)snprintf(why, sizeof why,
-                       "--set data.columns[5]: its of names %s, and no column is - key: %s",
+                       "--set data.columns[5]: its of names %s, and there is no column - key: %s",
                        other[i], other[i]);
         refused(set, why);
     }
     refused("data.columns[5]={cross: {name: x, of: [C1]}}",
-            "--set data.columns[5]: its of is to name 2 to 8 key columns, like of: [C1, C2]");
+            "--set data.columns[5]: its of must name 2 to 8 key columns, like of: [C1, C2]");
     refused("data.columns[5]={cross: {name: x, of: []}}",
-            "--set data.columns[5]: data.columns[5].cross.of: the list is empty; leave it out or "
-            "fill it");
+            "--set data.columns[5]: data.columns[5].cross.of: the list is empty; fill it, or "
+            "remove it");
     refused("data.columns[5]={cross: {name: x, of: [C1, C1]}}",
-            "--set data.columns[5]: 'C1' stands twice in its of");
+            "--set data.columns[5]: 'C1' occurs twice in its of");
 }
 
 static void columns_among_inputs_that_cannot_be_are_refused(void **state)
@@ -307,42 +307,41 @@ static void columns_among_inputs_that_cannot_be_are_refused(void **state)
     (void)state;
     refused("model.layers[3].dense.inputs=[e, bag, I9]",
             "--set model.layers[3].dense.inputs: model.layers[3]: no layer and no column is called "
-            "I9, did you mean I1?; a layer before this one is meant, or input");
+            "I9, did you mean I1?; name a layer before this one, or input");
     refused("model.layers[3].dense.inputs=[e, bag, \"I{1..4}\"]",
             "--set model.layers[3].dense.inputs: model.layers[3]: no column is called I4");
     refused("model.layers[3].dense.inputs=[e, bag, \"I{4..1}\"]",
-            "--set model.layers[3].dense.inputs: model.layers[3]: 'I{4..1}' is no range of names; "
-            "one is like C{1..26}");
+            "--set model.layers[3].dense.inputs: model.layers[3]: 'I{4..1}' is not a valid range; "
+            "write a range like C{1..26}");
     refused("model.layers[3].dense.inputs=[e, bag, C1]",
-            "--set model.layers[3].dense.inputs: model.layers[3]: column C1 holds keys: embedding, "
-            "embedding_bag and linear look them up");
+            "--set model.layers[3].dense.inputs: model.layers[3]: column C1 holds keys; only "
+            "embedding, embedding_bag and linear look them up");
     refused("model.layers[3].dense.inputs=[e, bag, y]",
-            "--set model.layers[3].dense.inputs: model.layers[3]: column y is no input: it is the "
-            "label");
+            "--set model.layers[3].dense.inputs: model.layers[3]: column y is not an input: it is "
+            "the label");
     refused_with((const char *const[]){"data.columns[5]={weight: w}",
                                        "model.layers[3].dense.inputs=[e, bag, w]"},
                  2,
-                 "--set model.layers[3].dense.inputs: model.layers[3]: column w is no input: it is "
-                 "the rows' weight");
+                 "--set model.layers[3].dense.inputs: model.layers[3]: column w is not an input: "
+                 "it is the weight of rows");
     refused("model.layers[0].linear.inputs=[I1]",
             "--set model.layers[0].linear.inputs: model.layers[0]: it looks up keys, and column I1 "
-            "holds none: - key: I1 would be one");
+            "holds none; to make it one, write - key: I1");
     refused("model.layers[0].linear.inputs=[C1, C1]",
-            "--set model.layers[0].linear.inputs: model.layers[0]: column C1 stands twice in its "
+            "--set model.layers[0].linear.inputs: model.layers[0]: column C1 occurs twice in its "
             "inputs");
     refused("model.layers[0].linear.inputs=input",
             "--set model.layers[0].linear.inputs: model.layers[0]: it looks up keys of columns, "
-            "and input is none: name key columns in its inputs");
+            "and input is not a column; name key columns in its inputs");
     refused("model.layers[0]={linear: {name: wide}}",
-            "--set model.layers[0]: wide looks up keys: name key columns in its inputs, like C1 or "
+            "--set model.layers[0]: wide looks up keys; name key columns in its inputs, like C1 or "
             "C{1..26}");
     refused("model.layers[1].embedding.inputs=[\"C{1..3}\", tags]",
             "--set model.layers[1].embedding.inputs: model.layers[1]: column tags has several keys "
-            "a row: embedding_bag sums their rows up");
-    refused(
-        "model.layers[2].embedding_bag.inputs=[C1]",
-        "j.yaml:22: data.columns[4]: no layer looks up the keys of tags: name it in the inputs of "
-        "an embedding, embedding_bag or linear, or say - ignore: tags");
+            "a row; use embedding_bag, which combines their rows");
+    refused("model.layers[2].embedding_bag.inputs=[C1]",
+            "j.yaml:22: data.columns[4]: no layer looks up the keys of tags; name it in the inputs "
+            "of an embedding, embedding_bag or linear, or write - ignore: tags");
 }
 
 static void tables_that_cannot_be_are_refused(void **state)
@@ -350,21 +349,22 @@ static void tables_that_cannot_be_are_refused(void **state)
     (void)state;
     refused("tables.idz={}", "--set tables.idz: tables: no layer looks up in a table called idz; "
                              "did you mean ids?");
-    refused("tables=ids", "--set tables: a map is meant, like {ids: {initializer: zeros}}");
+    refused("tables=ids", "--set tables: it must be a map, like {ids: {initializer: zeros}}");
     refused("tables.ids.initializer=glorot_uniform",
             "--set tables.ids.initializer: 'glorot_uniform' is unknown; allowed: zeros, ones, "
             "constant, random_normal, random_uniform, truncated_normal");
-    refused("tables.ids.initializer={random_uniform: {minval: 1, maxval: 0}}",
-            "j.yaml:12: tables.ids: its initializer is from 1 to 0: minval is above maxval");
+    refused(
+        "tables.ids.initializer={random_uniform: {minval: 1, maxval: 0}}",
+        "j.yaml:12: tables.ids: its initializer is from 1 to 0; minval must not be above maxval");
     refused("model.layers[1].embedding.table=a.b",
-            "j.yaml:5: model.layers[1]: its table is called a.b; a name without . is meant: give "
-            "it by table");
+            "j.yaml:5: model.layers[1]: its table would have the name a.b; set table to a name "
+            "without .");
     refused("model.layers[1].embedding.output_dim=5000",
-            "j.yaml:5: model.layers[1]: rows of 5000; allowed: up to 4096");
+            "j.yaml:5: model.layers[1]: rows of length 5000; allowed: up to 4096");
     refused("model.layers[1]={embedding: {inputs: colour, input_dim: 5, table: ids, output_dim: "
             "10, name: e}}",
-            "--set model.layers[1]: with input_dim its rows are in the model, and in no table: "
-            "leave one of the two out");
+            "--set model.layers[1]: with input_dim its rows are in the model, not in a table; "
+            "remove one of the two");
 }
 
 /* ---- embeddings with rows of their own ---- */
@@ -393,29 +393,29 @@ static void ids_that_overlap_are_refused_with_the_table_that_does_it(void **stat
         const char *columns, *layers, *why;
     } cases[] = {
         {TOWN AGE, OWN_ROWS,
-         "j.yaml:4: model.layers[0]: e has one table for the ids of town, age, and id 1 of each "
-         "would be the same row; make each id a column of keys (- key: NAME), and look it up in a "
-         "table by its key: - embedding: {inputs: [town, age], output_dim: 4}"},
+         "j.yaml:4: model.layers[0]: e has one set of rows for the ids of town, age, and id 1 of "
+         "each would be the same row; make each of them a column - key: NAME, and look it up in a "
+         "table: - embedding: {inputs: [town, age], output_dim: 4}"},
         {TOWN SIZE, OWN_ROWS,
-         "j.yaml:4: model.layers[0]: e has one table for the ids of town and for size, which has "
-         "no ids; make each id a column of keys (- key: NAME), and look it up in a table by its "
-         "key: - embedding: {inputs: [town], output_dim: 4}"},
+         "j.yaml:4: model.layers[0]: e has one set of rows for the ids of town and for size, which "
+         "has no ids; make each of them a column - key: NAME, and look it up in a table: - "
+         "embedding: {inputs: [town], output_dim: 4}"},
         {COLOUR TOWN, OWN_ROWS,
-         "j.yaml:4: model.layers[0]: e has one table for the ids of town and for colour, which has "
-         "no ids; make each id a column of keys (- key: NAME), and look it up in a table by its "
-         "key: - embedding: {inputs: [town], output_dim: 4}"},
+         "j.yaml:4: model.layers[0]: e has one set of rows for the ids of town and for colour, "
+         "which has no ids; make each of them a column - key: NAME, and look it up in a table: - "
+         "embedding: {inputs: [town], output_dim: 4}"},
         {TOWN AGE "    - category: {name: street, encode: id}\n" SIZE,
          "    - flatten\n    - reshape: [4]\n" OWN_ROWS,
-         "j.yaml:6: model.layers[2]: e has one table for the ids of town, age, .., and id 1 of "
-         "each would be the same row; make each id a column of keys (- key: NAME), and look it up "
-         "in a table by its key: - embedding: {inputs: [town, age, ..], output_dim: 4}"},
+         "j.yaml:6: model.layers[2]: e has one set of rows for the ids of town, age, .., and id 1 "
+         "of each would be the same row; make each of them a column - key: NAME, and look it up in "
+         "a table: - embedding: {inputs: [town, age, ..], output_dim: 4}"},
         {TOWN AGE SIZE,
          "    - dense: {inputs: [size], units: 1, name: d}\n"
          "    - embedding: {inputs: [town, age], input_dim: 9, output_dim: 4, name: e}\n"
          "    - flatten: {inputs: e, name: f}\n    - concatenate: [d, f]\n",
-         "j.yaml:5: model.layers[1]: e has one table for the ids of town, age, and id 1 of each "
-         "would be the same row; make each id a column of keys (- key: NAME), and look it up in a "
-         "table by its key: - embedding: {inputs: [town, age], output_dim: 4}"},
+         "j.yaml:5: model.layers[1]: e has one set of rows for the ids of town, age, and id 1 of "
+         "each would be the same row; make each of them a column - key: NAME, and look it up in a "
+         "table: - embedding: {inputs: [town, age], output_dim: 4}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct job job;
@@ -477,14 +477,14 @@ static void a_table_admits_by_a_count_or_by_a_coin(void **state)
     assert_int_equal(job.model.table[1].unadmitted, UNADMITTED_INITIAL);
     job_close(&job);
     refused("tables.ids={min_count: 2, probability: 0.5}",
-            "--set tables.ids: tables.ids.probability: it does not go with min_count, which is 2: "
-            "leave one of the two out");
+            "--set tables.ids: tables.ids.probability: it excludes min_count, which is 2; remove "
+            "one of the two");
     refused("tables.ids={unadmitted: initial}",
-            "--set tables.ids: tables.ids.unadmitted: every touch makes a row: it does nothing "
-            "without min_count above 1, or probability below 1");
+            "--set tables.ids: tables.ids.unadmitted: it has no effect, because every touch makes "
+            "a row; set min_count above 1 or probability below 1, or remove it");
     refused("tables.ids={probability: 0.5, sketch_mb: 2}",
-            "--set tables.ids: tables.ids.sketch_mb: nothing is counted: it does nothing without "
-            "min_count above 1");
+            "--set tables.ids: tables.ids.sketch_mb: it has no effect without min_count above 1; "
+            "set that, or remove it");
     refused("tables.ids.min_count=256",
             "--set tables.ids.min_count: '256' is not allowed; allowed: integer from 1 to 255");
     refused(
@@ -500,13 +500,13 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
         {"training.update=geo",
          "--set training.update: with tables of rows by key (layers over key "
          "columns) allowed: sync, async, ssp"},
-        {"optimizer=lamb", "--set optimizer: lamb needs the norms of whole tensors, and a table of "
-                           "rows by key has none; take another"},
+        {"optimizer=lamb", "--set optimizer: lamb needs the norms of complete tensors, and a table "
+                           "of rows by key has none; choose another"},
         {"optimizer={adam: {use_ema: true}}",
-         "--set optimizer: optimizer.adam.use_ema: rows of tables have no average; leave it out"},
+         "--set optimizer: optimizer.adam.use_ema: rows of tables have no average; remove it"},
         {"training.gradient_accumulation_steps=2",
-         "--set training.gradient_accumulation_steps: it does not go with tables of rows by key; "
-         "leave it out"},
+         "--set training.gradient_accumulation_steps: it does not work with tables of rows by key; "
+         "remove it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -516,7 +516,7 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
     struct errmsg e = {""};
     assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e),
                      ERR_INPUT);
-    assert_non_null(strstr(e.text, "does not go with tables of rows by key"));
+    assert_non_null(strstr(e.text, "does not work with tables of rows by key"));
 }
 
 static void what_bounds_an_update_goes_with_tables(void **state)
@@ -625,54 +625,54 @@ static void a_rate_beside_the_optimizer_holds_wherever_it_stands(void **state)
     struct errmsg e = {""};
     assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", both, 2, &e),
                      ERR_INPUT);
-    assert_string_equal(e.text, "--set tables.ids.learning_rate: "
-                                "tables.ids.optimizer.sgd.learning_rate is the same key, and is "
-                                "given too, by --set tables; give one of them");
+    assert_string_equal(
+        e.text, "--set tables.ids.learning_rate: tables.ids.optimizer.sgd.learning_rate is another "
+                "name of this key, and is also set, by --set tables; remove one of the two");
 }
 
 static void updates_of_rows_that_cannot_be_are_refused(void **state)
 {
     (void)state;
 #define AT "--set tables.ids"
-    static const char lamb[] = "lamb needs the norms of whole tensors, and a table of rows by key "
-                               "has none; take another";
+    static const char lamb[] = "lamb needs the norms of complete tensors, and a table of rows by "
+                               "key has none; choose another";
     char why[256];
     (void)snprintf(why, sizeof why, "--set tables.ids.optimizer: %s", lamb);
     refused("tables.ids.optimizer=lamb", why);
     (void)snprintf(why, sizeof why, "--set tables.ids: tables.ids.optimizer: %s", lamb);
     refused("tables.ids={optimizer: {lamb: {beta_1: 0.5}}}", why);
-    refused("tables.ids.optimizer={adam: {use_ema: true}}",
-            AT ".optimizer: tables.ids.optimizer.adam.use_ema: rows of tables have no average; "
-               "leave it out");
+    refused(
+        "tables.ids.optimizer={adam: {use_ema: true}}", AT
+        ".optimizer: tables.ids.optimizer.adam.use_ema: rows of tables have no average; remove it");
     refused("tables.ids.optimizer={sgd: {exclude_from_weight_decay: [ids]}}",
-            AT ".optimizer: tables.ids.optimizer.sgd.exclude_from_weight_decay: weight_decay: 0 "
-               "leaves all rows of this table out of it");
+            AT ".optimizer: tables.ids.optimizer.sgd.exclude_from_weight_decay: to exclude all "
+               "rows of this table, set its weight_decay: 0");
     refused("tables.ids.optimizer={sgd: {rowwise: true}}",
             AT ".optimizer: tables.ids.optimizer.sgd.rowwise: unknown key; allowed: learning_rate, "
                "weight_decay, momentum, nesterov");
     refused("tables.ids.optimizer={sgd: {nesterov: true}}",
-            AT ".optimizer: tables.ids.optimizer.sgd.nesterov: it is a kind of momentum, which is "
-               "0; give that, or leave it out");
+            AT ".optimizer: tables.ids.optimizer.sgd.nesterov: it has no effect while momentum is "
+               "0; set momentum, or remove it");
     refused("tables.ids.optimizer=adagard",
             AT ".optimizer: 'adagard' is unknown, did you mean adagrad? allowed: sgd, adam, "
                "adagrad, adamw, ftrl, rmsprop");
     refused("tables.ids.learning_rate=0",
             AT ".learning_rate: '0' is not allowed; allowed: number above 0");
     refused("tables.ids={learning_rate: 1, optimizer: {sgd: {learning_rate: 1}}}",
-            AT ": tables.ids.learning_rate: tables.ids.optimizer.sgd.learning_rate is the same "
-               "key, and is given too, by " AT "; give one of them");
+            AT ": tables.ids.learning_rate: tables.ids.optimizer.sgd.learning_rate is another "
+               "name of this key, and is also set, by " AT "; remove one of the two");
     refused("tables.ids.learning_rate_schedule=cosine_decay",
             AT ".learning_rate_schedule: tables.ids.learning_rate_schedule.cosine_decay."
                "decay_steps: it is missing; allowed: integer from 1 to 4294967295");
     refused("tables.ids.learning_rate_schedule={cosine_decay: {decay_steps: 9, warmup_steps: 3}}",
-            AT ".learning_rate_schedule: "
-               "tables.ids.learning_rate_schedule.cosine_decay.warmup_steps: it is of the climb to "
-               "warmup_target; give that too, or tables.ids.warmup_steps, which climbs to the "
-               "rate");
+            AT
+            ".learning_rate_schedule: tables.ids.learning_rate_schedule.cosine_decay.warmup_steps: "
+            "it has no effect without warmup_target; set that too, or use tables.ids.warmup_steps, "
+            "which climbs to the rate");
     refused("tables.ids={learning_rate: 1, learning_rate_schedule: {piecewise_constant_decay: "
             "{boundaries: [5], values: [1, 2]}}}",
-            AT ": tables.ids.learning_rate: piecewise_constant_decay has its own values; leave it "
-               "out");
+            AT
+            ": tables.ids.learning_rate: piecewise_constant_decay has its own values; remove it");
     struct job job;
     struct errmsg e = {""};
     assert_int_equal(parse(&job, wide_deep, "tables.ids.gradient_accumulation_steps=2", &e),
@@ -711,8 +711,8 @@ static void rowwise_without_tables_is_refused(void **state)
     struct job job;
     struct errmsg e = {""};
     assert_int_equal(parse(&job, plain, NULL, &e), ERR_INPUT);
-    assert_string_equal(e.text, "j.yaml:3: optimizer.adagrad.rowwise: it is of rows of tables by "
-                                "key, and no layer looks up in one; leave it out");
+    assert_string_equal(e.text, "j.yaml:3: optimizer.adagrad.rowwise: it is for rows of tables by "
+                                "key, and no layer looks up in a table; remove it");
 }
 
 static void a_table_whose_name_is_excluded_is_not_decayed(void **state)
@@ -797,22 +797,22 @@ static void a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did(void **st
                 "data.columns=[{key: {name: \"C{1..3}\", buckets: 1000}}, {label: y}, {number: "
                 "\"I{1..3}\"}, {category: colour}, {keys: {name: tags, max_values: 9}}]",
                 "");
-    begins_with(
-        NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 10}}",
-        "the keys of column C1: buckets was 1000, is 10, and no row would be found by them");
-    begins_with(
-        NULL, "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none}}",
-        "the keys of column C1: hash was true, is false, and no row would be found by them");
-    begins_with(
-        NULL, "data.columns[4]={keys: {name: tags, max_values: 5, space: words}}",
-        "the keys of column tags: space was tags, is words, and no row would be found by them");
-    begins_with(
-        NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 1000, missing: none}}",
-        "the keys of column C1: missing was empty, is none, and no row would be found by them");
-    begins_with(
-        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 3}}}",
-        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 4}}}",
-        "the keys of column C1: missing.key.key was 3, is 4, and no row would be found by them");
+    begins_with(NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 10}}",
+                "the keys of column C1: buckets was 1000, is 10, so no row would be found; restore "
+                "the earlier value");
+    begins_with(NULL, "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none}}",
+                "the keys of column C1: hash was true, is false, so no row would be found; restore "
+                "the earlier value");
+    begins_with(NULL, "data.columns[4]={keys: {name: tags, max_values: 5, space: words}}",
+                "the keys of column tags: space was tags, is words, so no row would be found; "
+                "restore the earlier value");
+    begins_with(NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 1000, missing: none}}",
+                "the keys of column C1: missing was empty, is none, so no row would be found; "
+                "restore the earlier value");
+    begins_with("data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 3}}}",
+                "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 4}}}",
+                "the keys of column C1: missing.key.key was 3, is 4, so no row would be found; "
+                "restore the earlier value");
 }
 
 /* As many columns as there may be, and each looked up. */

@@ -196,8 +196,8 @@ static void microbatches_are_a_power_of_two_within_the_batch(void **state)
 static void the_bound_of_staleness_is_refused_where_nobody_heeds_it(void **state)
 {
     (void)state;
-    refused_set("training.staleness=8", "--set training.staleness: it is the bound of "
-                                        "training.update: ssp, which is sync here; leave it out");
+    refused_set("training.staleness=8", "--set training.staleness: it is for training.update: ssp, "
+                                        "and the job has sync; remove it");
     struct job job = parsed(mlp, "training.staleness=3");
     job_close(&job);
     job = parsed(mlp, "training.update=ssp");
@@ -209,8 +209,8 @@ static void the_bound_of_staleness_is_refused_where_nobody_heeds_it(void **state
 static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
 {
     (void)state;
-    refused_set("training.geo_every=4", "--set training.geo_every: it is of training.update: geo, "
-                                        "which is sync here; leave it out");
+    refused_set("training.geo_every=4", "--set training.geo_every: it is for training.update: geo, "
+                                        "and the job has sync; remove it");
     struct job job = parsed(mlp, "training.update=geo");
     assert_int_equal(job.training.geo_every, 8);
     job_close(&job);
@@ -256,10 +256,8 @@ static void a_checkpoint_says_how_the_rounds_of_geo_merge(void **state)
                       paddle[] = "training.geo_merge = paddle\n",
                       average[] = "training.geo_merge = average\n";
     struct errmsg e;
-    refused_set(
-        "training.geo_merge=paddle",
-        "--set training.geo_merge: it is of training.update: geo, which is sync here; leave it "
-        "out");
+    refused_set("training.geo_merge=paddle", "--set training.geo_merge: it is for training.update: "
+                                             "geo, and the job has sync; remove it");
     assert_string_equal(merge_of("training.update=geo", NULL), "average");
     assert_string_equal(merge_of("training.update=geo", old), "paddle");
     assert_string_equal(merge_of("training.update=geo", paddle), "paddle");
@@ -283,9 +281,8 @@ static void backup_workers_are_refused_where_nobody_waits(void **state)
     static const char *const async[] = {"training.update=async", "sync.replicas_to_aggregate=2"};
     assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/jobs", async, 2, &e),
                      ERR_INPUT);
-    assert_string_equal(
-        e.text, "--set sync.replicas_to_aggregate: it is of training.update: sync, which is "
-                "async here; leave it out");
+    assert_string_equal(e.text, "--set sync.replicas_to_aggregate: it is for training.update: "
+                                "sync, and the job has async; remove it");
     job = parsed(mlp, "sync.dropped=lost");
     assert_int_equal(job.sync.replicas_to_aggregate, 0);
     assert_int_equal(job_replicas(&job, 3), 0);
@@ -306,16 +303,14 @@ static void backup_workers_need_a_microbatch_for_each_worker(void **state)
     struct errmsg e;
     struct job job = parsed(mlp, "sync.replicas_to_aggregate=2");
     assert_int_equal(job.training.microbatches, 2);
-    workers_refused(
-        &job, 1,
-        "--set sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to 1, "
-        "which is without backup workers");
+    workers_refused(&job, 1,
+                    "--set sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to "
+                    "1, which means no backup workers");
     assert_int_equal(job_check_workers(&job, 2, &e), ERR_OK); /* all: not one is a backup */
     assert_int_equal(job_replicas(&job, 2), 0);
-    workers_refused(
-        &job, 5,
-        "--set sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, and "
-        "training.microbatches is 2; 8 would do");
+    workers_refused(&job, 5,
+                    "--set sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, "
+                    "and training.microbatches is 2; 8 is enough");
     workers_refused(&job, 300,
                     "--set sync.replicas_to_aggregate: each worker needs a microbatch, and of 300 "
                     "workers only 256 can have one");
@@ -358,8 +353,8 @@ static void two_layers_of_one_name_are_refused(void **state)
 {
     (void)state;
     refused_set("model.layers=[dense: {units: 3, name: dense_1}, dense: 3, dense: 3]",
-                "--set model.layers: model.layers[2]: its name, dense_1, is that of "
-                "model.layers[0] too; give it another");
+                "--set model.layers: model.layers[2]: its name, dense_1, is also the name of "
+                "model.layers[0]; give it another");
     refused_set("model.layers=[dense: {units: 3, name: a/b}]",
                 "--set model.layers: model.layers[0].dense.name: 'a/b' is not allowed; allowed: "
                 "name of 1 to 63 letters, digits, . _ or -");
@@ -388,26 +383,27 @@ static void inputs_that_cannot_be_are_refused(void **state)
     (void)state;
     refused_set("model.layers=[dense: {units: 3, name: body}, dense: {units: 3, inputs: [bdy]}]",
                 "--set model.layers: model.layers[1]: no layer is called bdy, did you mean body?; "
-                "a layer before this one is meant, or input");
+                "name a layer before this one, or input");
     refused_set(
         "model.layers=[dense: {units: 3, name: a, inputs: [b]}, dense: {units: 3, name: b}]",
-        "--set model.layers: model.layers[0]: its input b stands behind it, as "
-        "model.layers[1]; what a layer reads must stand before it");
+        "--set model.layers: model.layers[0]: its input b is a later layer, model.layers[1]; a "
+        "layer can only read earlier layers");
     refused_set("model.layers=[dense: {units: 3, name: a, inputs: [a]}]",
                 "--set model.layers: model.layers[0]: a cannot be its own input");
     refused_set("model.layers=[dense: {units: 3, name: a}, dense: {units: 3, inputs: [input]}]",
-                "--set model.layers: model.layers[0]: no layer reads a, and it is not the last: "
-                "take it away, or name it in the inputs of another");
-    refused_set("model.layers=[dense: 3, add]",
-                "--set model.layers: model.layers[1]: add joins at least two layers: name them in "
-                "its inputs");
-    refused_set("model.layers=[dense: 3, softmax: {inputs: [dense, input]}]",
-                "--set model.layers: model.layers[1]: softmax has one input, and 2 are named");
+                "--set model.layers: model.layers[0]: no layer reads a, and it is not the last; "
+                "remove it, or name it in the inputs of another layer");
+    refused_set("model.layers=[dense: 3, add]", "--set model.layers: model.layers[1]: add needs at "
+                                                "least two layers; name them in its inputs");
+    refused_set(
+        "model.layers=[dense: 3, softmax: {inputs: [dense, input]}]",
+        "--set model.layers: model.layers[1]: softmax can have one input, and its inputs name 2");
     refused_set("model.layers=[dense: {units: 3, name: input}]",
-                "--set model.layers: model.layers[0]: its name, input, is the model's input; give "
-                "it another");
-    refused_set("model.layers=[dense: {units: 3, inputs: {a: 1}}]",
-                "--set model.layers: model.layers[0]: its inputs are a list of names of layers");
+                "--set model.layers: model.layers[0]: its name, input, means the model's input; "
+                "give it another");
+    refused_set(
+        "model.layers=[dense: {units: 3, inputs: {a: 1}}]",
+        "--set model.layers: model.layers[0]: its inputs must be a list of names of layers");
 }
 
 static void regularizers_and_class_weights_are_read_as_keras_has_them(void **state)
@@ -442,7 +438,7 @@ static void regularizers_and_class_weights_are_read_as_keras_has_them(void **sta
         char set[64], said[64];
         struct errmsg e = {""};
         (void)snprintf(set, sizeof set, "training.class_weight={%s: 2}", no_class[i]);
-        (void)snprintf(said, sizeof said, "%s is no class: a class is an integer from 0",
+        (void)snprintf(said, sizeof said, "%s is not a class; a class is an integer from 0",
                        no_class[i]);
         assert_int_equal(parse(&job, least, set, &e), ERR_INPUT);
         assert_non_null(strstr(e.text, said));
@@ -582,7 +578,7 @@ static void wrong_types_and_ranges_say_what_is_allowed(void **state)
     refused_line("training: {batch_size: }",
                  "j.yaml:7: training.batch_size: no value is not allowed; allowed: integer from 1 "
                  "to 1048576");
-    refused_line("training: 3", "j.yaml:7: training: a map of keys is meant, like {key: value}");
+    refused_line("training: 3", "j.yaml:7: training: it must be a map of keys, like {key: value}");
     refused_line("checkpoint: {keep: 0}",
                  "j.yaml:7: checkpoint.keep: '0' is not allowed; allowed: integer from 1 to "
                  "1000000");
@@ -655,7 +651,7 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
         "csv, libsvm, npy, npz");
     refused_set(
         "recovery=partial",
-        "--set recovery: not supported yet (restoring a lost shard alone (partial)); leave it out");
+        "--set recovery: not supported yet (restoring a lost shard alone (partial)); remove it");
 }
 
 static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
@@ -663,10 +659,10 @@ static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
     (void)state;
     struct job job = parsed(mlp, "optimizer=sgd");
     job_close(&job);
-    refused_set("compression.push=top_k",
-                "--set compression.push: top_k sends a part of each gradient and the rest later, "
-                "and adam divides by the size of gradients, which the parts do not have; allowed "
-                "with optimizer: sgd, with or without momentum");
+    refused_set(
+        "compression.push=top_k",
+        "--set compression.push: top_k sends each gradient in parts, and adam divides by the size "
+        "of complete gradients; allowed with optimizer: sgd, with or without momentum");
     const char *const backed[] = {"optimizer=sgd", "sync.replicas_to_aggregate=1",
                                   "compression.push=top_k"};
     struct errmsg e = {""};
@@ -677,10 +673,9 @@ static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
     assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", averaged, 3, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "use_ema"));
     refused_set("compression.push.top_k.ratio=0.02",
-                "--set compression.push.top_k.ratio: compression.push: top_k sends a part of each "
-                "gradient and the rest later, "
-                "and adam divides by the size of gradients, which the parts do not have; allowed "
-                "with optimizer: sgd, with or without momentum");
+                "--set compression.push.top_k.ratio: compression.push: top_k sends each gradient "
+                "in parts, and adam divides by the size of complete gradients; allowed with "
+                "optimizer: sgd, with or without momentum");
 }
 
 static void replies_of_values_alone_may_have_a_codec_outside_sync(void **state)
@@ -693,7 +688,7 @@ static void replies_of_values_alone_may_have_a_codec_outside_sync(void **state)
         {"training.update=ssp", "compression.reply=fp16", NULL},
         {"training.update=ssp", "compression.reply=zstd", NULL},
         {"training.update=ssp", "compression.reply=auto", NULL},
-        {"training.update=ssp", "compression.reply=int8", "which only update: sync knows"},
+        {"training.update=ssp", "compression.reply=int8", "which only training.update: sync knows"},
         {"training.update=geo", "compression.reply=fp16", "allowed here: none"},
         {"training.update=geo", "compression.reply=zstd", "allowed here: none"},
     };
@@ -722,19 +717,18 @@ static void a_key_that_is_missing_is_named(void **state)
                 "--set model.layers: model.layers[0].dropout.rate: it is missing; allowed: number "
                 "from 0 to below 1");
     refused_set("model.layers=[]",
-                "--set model.layers: a list of layers is meant, like - dense: 10");
-    refused_set("data.format=idx", "--set data.format: data.train: it is missing; data.format: "
-                                   "idx needs a path, glob, or list of these");
+                "--set model.layers: it must be a list of layers, like - dense: 10");
+    refused_set("data.format=idx", "--set data.format: data.train: it is missing; data.format: idx "
+                                   "needs a path, a glob, or a list of them");
 }
 
 static void a_key_that_stands_twice_is_refused(void **state)
 {
     (void)state;
-    refused_line("optimizer: adam", "j.yaml:7: this key stands here twice: optimizer");
-    refused_set("training={epochs: 1, epochs: 2}",
-                "--set training: this key stands here twice: epochs");
+    refused_line("optimizer: adam", "j.yaml:7: this key occurs twice: optimizer");
+    refused_set("training={epochs: 1, epochs: 2}", "--set training: this key occurs twice: epochs");
     refused_set("model.metrics=[mae, mean_absolute_error]",
-                "--set model.metrics: mean_absolute_error stands here twice");
+                "--set model.metrics: mean_absolute_error occurs twice");
 }
 
 static void the_rate_is_given_once(void **state)
@@ -745,8 +739,8 @@ static void the_rate_is_given_once(void **state)
             "optimizer: {sgd: {learning_rate: 0.1}}\n"
             "training: {learning_rate: 0.2}\n",
             NULL,
-            "j.yaml:4: training.learning_rate: optimizer.sgd.learning_rate is the same key, and "
-            "is given too, by j.yaml:3; give one of them");
+            "j.yaml:4: training.learning_rate: optimizer.sgd.learning_rate is another name of this "
+            "key, and is also set, by j.yaml:3; remove one of the two");
     static const char *const both[] = {"optimizer.adam.learning_rate=0.5",
                                        "training.learning_rate=0.25"};
     struct job none;
@@ -754,10 +748,10 @@ static void the_rate_is_given_once(void **state)
     for (size_t i = 0; i < 2; i++) { /* neither is the later one */
         const char *const sets[] = {both[i], both[1 - i]};
         assert_int_equal(job_parse(&none, mlp, strlen(mlp), "j.yaml", "/", sets, 2, &e), ERR_INPUT);
-        assert_string_equal(e.text,
-                            "--set training.learning_rate: optimizer.adam.learning_rate is the "
-                            "same key, and is given too, by --set optimizer.adam.learning_rate; "
-                            "give one of them");
+        assert_string_equal(
+            e.text,
+            "--set training.learning_rate: optimizer.adam.learning_rate is another name of this "
+            "key, and is also set, by --set optimizer.adam.learning_rate; remove one of the two");
     }
     /* They are one key: a --set of either takes the place of what the file says. */
     struct job job = parsed(mlp, "optimizer={adam: {learning_rate: 0.5}}");
@@ -838,9 +832,9 @@ static void accumulation_is_of_whole_gradients(void **state)
                 "--set training.gradient_accumulation_steps: '0' is not allowed; allowed: integer "
                 "from 1 to 65536");
     refused_line("training: {update: async, gradient_accumulation_steps: 2, clip_norm: 1}",
-                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm is the norm "
-                 "of accumulated gradients' mean, which is known in training.update: sync alone; "
-                 "give one of them");
+                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm needs the "
+                 "norm of the mean of accumulated gradients, which only training.update: sync "
+                 "knows; remove one of the two");
 }
 
 static void averages_are_keras_keys_and_do_something(void **state)
@@ -860,11 +854,11 @@ static void averages_are_keras_keys_and_do_something(void **state)
     assert_false(job.optimizer.use_ema);
     job_close(&job);
     refused_set("optimizer={adam: {ema_momentum: 0.9}}",
-                "--set optimizer: optimizer.adam.ema_momentum: it is of the average that use_ema: "
-                "true keeps; add that, or leave it out");
+                "--set optimizer: optimizer.adam.ema_momentum: it has no effect without use_ema: "
+                "true; set that, or remove it");
     refused_set("optimizer={adam: {ema_overwrite_frequency: 3}}",
-                "--set optimizer: optimizer.adam.ema_overwrite_frequency: it is of the average "
-                "that use_ema: true keeps; add that, or leave it out");
+                "--set optimizer: optimizer.adam.ema_overwrite_frequency: it has no effect without "
+                "use_ema: true; set that, or remove it");
     refused_set("optimizer={adam: {use_ema: true, ema_momentum: 1.5}}",
                 "--set optimizer: optimizer.adam.ema_momentum: '1.5' is not allowed; allowed: "
                 "number from 0 to 1");
@@ -873,8 +867,8 @@ static void averages_are_keras_keys_and_do_something(void **state)
                                  "training: {update: geo}\n"
                                  "optimizer:\n  sgd:\n    use_ema: true\n";
     refused(in_geo, NULL,
-            "j.yaml:6: optimizer.sgd.use_ema: with training.update: geo the optimizer runs at the "
-            "workers, and no average outlives them; allowed: false, or another training.update");
+            "j.yaml:6: optimizer.sgd.use_ema: with training.update: geo, each worker has its own "
+            "optimizer, and no common average exists; allowed: false, or another training.update");
 }
 
 static void schedules_are_read_and_checked(void **state)
@@ -911,8 +905,8 @@ static void schedules_are_read_and_checked(void **state)
                     "polynomial_decay, piecewise_constant_decay, inverse_time_decay");
     refused_line("training: {warmup_steps: 5, learning_rate_schedule: {cosine_decay: {decay_steps: "
                  "9, warmup_target: 1}}}",
-                 "j.yaml:7" IN "cosine_decay.warmup_target: training.warmup_steps is a warm-up "
-                 "too; give one of them");
+                 "j.yaml:7" IN "cosine_decay.warmup_target: training.warmup_steps is also a "
+                 "warm-up; remove one of the two");
 }
 
 static void piecewise_rates_are_one_more_than_rising_boundaries(void **state)
@@ -932,10 +926,10 @@ static void piecewise_rates_are_one_more_than_rising_boundaries(void **state)
         const char *set, *why;
     } cases[] = {
         {"{boundaries: [1, 5], values: [1, 0.5]}}",
-         "values: 2 rates for 2 boundaries; one more than boundaries is meant"},
+         "values: 2 rates for 2 boundaries; there must be one rate more than boundaries"},
         {"{boundaries: [5, 5], values: [1, 0.5, 0.1]}}",
-         "boundaries: they must rise: 5 stands behind 5"},
-        {"{boundaries: [], values: [1]}}", "boundaries: at least one is meant, like [1000]"},
+         "boundaries: they must rise, and 5 follows 5"},
+        {"{boundaries: [], values: [1]}}", "boundaries: at least one is needed, like [1000]"},
         {"{boundaries: [1.5], values: [1, 2]}}",
          "boundaries: '1.5' is not allowed; allowed: list of integers from 0 to 4294967295"},
         {"{boundaries: 5, values: [1, 2]}}",
@@ -953,10 +947,10 @@ static void piecewise_rates_are_one_more_than_rising_boundaries(void **state)
         assert_int_equal(parse(&job, least, set, &e), ERR_INPUT);
         assert_string_equal(e.text, why);
     }
-    refused_line("training: {learning_rate: 1, learning_rate_schedule: {piecewise_constant_decay: "
-                 "{boundaries: [1], values: [1, 2]}}}",
-                 "j.yaml:7: training.learning_rate: piecewise_constant_decay has its own values; "
-                 "leave it out");
+    refused_line(
+        "training: {learning_rate: 1, learning_rate_schedule: {piecewise_constant_decay: "
+        "{boundaries: [1], values: [1, 2]}}}",
+        "j.yaml:7: training.learning_rate: piecewise_constant_decay has its own values; remove it");
 }
 
 static void excluded_names_are_a_list_of_words(void **state)
@@ -977,73 +971,74 @@ static void what_would_do_nothing_is_refused(void **state)
 {
     (void)state;
     refused_set("optimizer.adam.exclude_from_weight_decay=[bias]",
-                "--set optimizer.adam.exclude_from_weight_decay: no tensor is decayed: "
-                "weight_decay is 0; give that, or leave it out");
+                "--set optimizer.adam.exclude_from_weight_decay: weight_decay is 0, so no tensor "
+                "is decayed; set weight_decay, or remove it");
     struct job job =
         parsed(mlp, "optimizer={adam: {weight_decay: 0.1, exclude_from_weight_decay: [bias]}}");
     job_close(&job);
-    refused_set("training.learning_rate_schedule={cosine_decay: {decay_steps: 9, warmup_steps: 3}}",
-                "--set training.learning_rate_schedule: "
-                "training.learning_rate_schedule.cosine_decay.warmup_steps: it is of the climb to "
-                "warmup_target; give that too, or training.warmup_steps, which climbs to the rate");
+    refused_set(
+        "training.learning_rate_schedule={cosine_decay: {decay_steps: 9, warmup_steps: 3}}",
+        "--set training.learning_rate_schedule: "
+        "training.learning_rate_schedule.cosine_decay.warmup_steps: it has no effect without "
+        "warmup_target; set that too, or use training.warmup_steps, which climbs to the rate");
     refused_set("data.train=data/train-*.gz",
-                "--set data.train: data.format: synthetic reads no files; give the files' format, "
-                "or leave it out");
-    refused_set("data.eval=/x", "--set data.eval: data.format: synthetic reads no files; give the "
-                                "files' format, or leave it out");
+                "--set data.train: data.format: synthetic reads no files; set data.format to the "
+                "files' format, or remove it");
+    refused_set("data.eval=/x", "--set data.eval: data.format: synthetic reads no files; set "
+                                "data.format to the files' format, or remove it");
 }
 
 static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
 {
-#define OF_CLICKS "it is of data.synthetic: clicks; leave it out"
+#define OF_CLICKS "it has no effect without data.synthetic: clicks; remove it"
 #define CLICK_COLUMNS "data.columns=[label: y, number: x]", "model.input.shape=auto"
 #define OF_COLUMNS                                                                                 \
-    "it is of data.format: csv or libsvm, or synthetic with data.synthetic: census or clicks; "    \
-    "leave it out"
+    "it is for data.format: csv or libsvm, or synthetic with data.synthetic: census or clicks; "   \
+    "remove it"
 #define OF_CSV                                                                                     \
-    "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; leave "   \
-    "it out"
+    "it is for csv data: data.format: csv, or synthetic with data.synthetic: census or clicks; "   \
+    "remove it"
     static const struct {
         const char *text, *key, *value, *why, *with[3]; /* with which it does something */
     } keys[] = {
         {least,
          "optimizer",
          "{sgd: {nesterov: true}}",
-         "optimizer.sgd.nesterov: it is a kind of momentum, which is 0; give that, or leave it out",
+         "optimizer.sgd.nesterov: it has no effect while momentum is 0; set momentum, or remove it",
          {"optimizer.sgd.momentum=0.9"}},
         {least,
          "training.max_rejected",
          "3",
-         "it is of batches that training.nan_guard: skip rejects (in sync rollback, too); give "
-         "that, or leave it out",
+         "it has no effect without training.nan_guard: skip (or rollback in sync); set that, or "
+         "remove it",
          {"training.nan_guard=skip"}},
         {least, "training.max_rejected", "3", NULL, {"training.nan_guard=rollback"}},
         {least,
          "training.max_recoveries",
          "5",
-         "it is of training.nan_guard: rollback; give that, or leave it out",
+         "it has no effect without training.nan_guard: rollback; set that, or remove it",
          {"training.nan_guard=rollback", "training.update=async"}},
         {least,
          "compression.allow",
          "[int8]",
-         "it is what `auto` may choose; give compression.push: auto or compression.reply: auto, or "
-         "leave it out",
+         "it has no effect without compression.push: auto or compression.reply: auto; set one, or "
+         "remove it",
          {"compression.push=auto"}},
         {least, "compression.allow", "[fp16]", NULL, {"compression.reply=auto"}},
         {least,
          "early_stopping.min_delta",
          "0.1",
-         "training.monitor is to say what is looked at: loss, or a metric of model.metrics",
+         "training.monitor is missing; set it to loss or to one of model.metrics",
          {"training.monitor=loss"}},
         {least,
          "early_stopping.start_from_epoch",
          "2",
-         "training.monitor is to say what is looked at: loss, or a metric of model.metrics",
+         "training.monitor is missing; set it to loss or to one of model.metrics",
          {"training.monitor=loss"}},
         {csv,
          "data.bad_rows_max",
          "5",
-         "it is of data.bad_rows: skip; give that, or leave it out",
+         "it has no effect without data.bad_rows: skip; set that, or remove it",
          {"data.bad_rows=skip"}},
         {mlp,
          "data.columns",
@@ -1088,14 +1083,14 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         job_close(&job);
     }
     refused_line("training: {max_rejected: 3}",
-                 "j.yaml:7: training.max_rejected: it is of batches that training.nan_guard: skip "
-                 "rejects (in sync rollback, too); give that, or leave it out");
+                 "j.yaml:7: training.max_rejected: it has no effect without training.nan_guard: "
+                 "skip (or rollback in sync); set that, or remove it");
     refused_set("model.layers[3].dense={units: 1, use_bias: false, bias_initializer: ones}",
-                "j.yaml:8: model.layers[3]: its bias_initializer is of a bias, and use_bias is "
-                "false; leave one of the two out");
+                "j.yaml:8: model.layers[3]: its bias_initializer is for a bias, and use_bias is "
+                "false; remove one of the two");
     refused_set("model.layers[3].dense={units: 1, use_bias: false, bias_regularizer: l2}",
-                "j.yaml:8: model.layers[3]: its bias_regularizer is of a bias, and use_bias is "
-                "false; leave one of the two out");
+                "j.yaml:8: model.layers[3]: its bias_regularizer is for a bias, and use_bias is "
+                "false; remove one of the two");
 }
 
 static void a_default_and_redo_may_stand_where_nobody_heeds_them(void **state)
@@ -1126,10 +1121,9 @@ static void first_values_that_cannot_be_are_refused(void **state)
         "model.layers[3].dense={units: 1, kernel_initializer: {random_normal: {stddev: -1}}}",
         "--set model.layers[3].dense: model.layers[3].dense.kernel_initializer."
         "random_normal.stddev: '-1' is not allowed; allowed: number from 0");
-    refused_set(
-        "model.layers[3].dense={units: 1, bias_initializer: {random_uniform: {minval: 1}}}",
-        "j.yaml:8: model.layers[3]: its bias_initializer is from 1 to 0.05: minval is above "
-        "maxval");
+    refused_set("model.layers[3].dense={units: 1, bias_initializer: {random_uniform: {minval: 1}}}",
+                "j.yaml:8: model.layers[3]: its bias_initializer is from 1 to 0.05; minval must "
+                "not be above maxval");
     struct job job = parsed(mlp, "model.layers[3].dense={units: 1, kernel_initializer: "
                                  "{random_uniform: {minval: 1, maxval: 1}}}");
     job_close(&job);
@@ -1138,8 +1132,8 @@ static void first_values_that_cannot_be_are_refused(void **state)
 static void options_of_another_optimizer_are_refused(void **state)
 {
     (void)state;
-    refused_set("optimizer.sgd.momentum=0.9",
-                "--set optimizer.sgd.momentum: optimizer: one name is meant, got adam and sgd");
+    refused_set("optimizer.sgd.momentum=0.9", "--set optimizer.sgd.momentum: optimizer: only one "
+                                              "name is allowed, and there are two: adam and sgd");
     refused_set("optimizer={adam: {momentum: 0.9}}",
                 "--set optimizer: optimizer.adam.momentum: unknown key; did you mean "
                 "optimizer.sgd.momentum?");
@@ -1165,9 +1159,9 @@ static void a_set_value_is_plain_text_unless_it_opens_yaml(void **state)
                 "flow node");
     refused_set("training.epochs", "--set training.epochs: write it as key=value");
     refused_set("=3", "--set =3: write it as key=value");
-    refused_set("a..b=3", "--set a..b: not a key: names with dots between them");
-    refused_set("model.layers.4.dense.units=3",
-                "--set model.layers.4.dense.units: '4' is no element of this list of 4, from 0");
+    refused_set("a..b=3", "--set a..b: not a key; write names with dots between them");
+    refused_set("model.layers.4.dense.units=3", "--set model.layers.4.dense.units: '4' is not an "
+                                                "index of this list of 4 elements; the first is 0");
 }
 
 static void a_later_set_wins(void **state)
@@ -1226,18 +1220,18 @@ static void what_is_no_yaml_names_its_line(void **state)
     refused("name: x\n\tmodel: 3\n", NULL,
             "j.yaml:2: not YAML: found a tab character that violates indentation, while scanning a "
             "plain scalar that begins in line 1");
-    refused(
-        "a:\n  \t- b\n", NULL,
-        "j.yaml:2: not YAML: found character that cannot start any token, while scanning for the "
-        "next token (a tab? indent by blanks)");
+    refused("a:\n  \t- b\n", NULL,
+            "j.yaml:2: not YAML: found character that cannot start any token, while scanning for "
+            "the next token (a tab? indent with blanks)");
     refused(
         "a: {b: 1,\n  c: \"d}\n", NULL,
         "j.yaml:3: not YAML: found unexpected end of stream, while scanning a quoted scalar that "
         "begins in line 2");
-    refused("", NULL, "j.yaml:1: there is nothing in it");
-    refused("- a\n", NULL, "j.yaml:1: a job file is a map of keys, like name: mnist");
-    refused("a: 1\n---\nb: 2\n", NULL, "j.yaml:3: a second document starts here; one is allowed");
-    refused("name: !!int 3\n", NULL, "j.yaml:1: tags are not used here: tag:yaml.org,2002:int");
+    refused("", NULL, "j.yaml:1: the file is empty");
+    refused("- a\n", NULL, "j.yaml:1: a job file must be a map of keys, like name: mnist");
+    refused("a: 1\n---\nb: 2\n", NULL,
+            "j.yaml:3: a second document starts here; only one is allowed");
+    refused("name: !!int 3\n", NULL, "j.yaml:1: tags are not allowed: tag:yaml.org,2002:int");
     refused("name: \"a\\0b\"\n", NULL, "j.yaml:1: a NUL byte in text");
     refused("? [a]\n: 3\n", NULL, "j.yaml:1: a key must be a plain name");
 }
@@ -1437,48 +1431,51 @@ static void columns_that_make_no_sense_are_refused(void **state)
     refused(csv, "data.columns[2].ignore.scale=none",
             "--set data.columns[2].ignore.scale: unknown key; allowed: name");
     refused(csv, "data.columns[3]=ignore",
-            "j.yaml:7: data.columns: no column is the label, like - label: income");
-    refused(csv, "data.columns[2]={label: z}",
-            "j.yaml:11: data.columns[3]: data.columns[2] is the label already: there is one");
+            "j.yaml:7: data.columns: no column is the label; add one, like - label: income");
     refused(
-        csv, "data.columns=[weight: v, number: a, weight: w, label: y]",
-        "--set data.columns: data.columns[2]: data.columns[0] is the weight already: there is one");
+        csv, "data.columns[2]={label: z}",
+        "j.yaml:11: data.columns[3]: data.columns[2] is already the label; only one column can be");
+    refused(csv, "data.columns=[weight: v, number: a, weight: w, label: y]",
+            "--set data.columns: data.columns[2]: data.columns[0] is already the weight; only one "
+            "column can be");
     refused(csv, "data.columns=[number: {name: a, encode: id}, label: y]",
-            "--set data.columns: data.columns[0]: its encode is of buckets, and it has none: "
-            "buckets: log_squared, {quantiles: 10} or {borders: [0, 10]}");
+            "--set data.columns: data.columns[0]: its encode is for buckets, and it has none; add "
+            "buckets, such as {quantiles: 10}, or remove encode");
     refused(csv, "data.columns=[number: {name: a, scale: log2, buckets: log_squared}, label: y]",
-            "--set data.columns: data.columns[0]: a number in buckets has no scale; leave scale or "
-            "buckets out");
+            "--set data.columns: data.columns[0]: a number with buckets has no scale; remove scale "
+            "or buckets");
     refused(csv, "data.columns=[number: {name: a, buckets: borders}, label: y]",
-            "--set data.columns: data.columns[0]: its borders are missing: buckets: {borders: [0, "
-            "10]}");
+            "--set data.columns: data.columns[0]: its borders are missing; write buckets: "
+            "{borders: [0, 10]}");
     refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, x]}}, label: y]",
-            "--set data.columns: data.columns[0]: its border 'x' is no number");
+            "--set data.columns: data.columns[0]: its border 'x' is not a number");
     refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, 3, 3]}}, label: y]",
-            "--set data.columns: data.columns[0]: its border 3 is not above the one before it");
+            "--set data.columns: data.columns[0]: its border 3 is not above the border before it");
     refused(csv, "data.columns=[weight: v, label: y]",
-            "--set data.columns: no column is a number, a category or a key: there is nothing to "
-            "learn from");
+            "--set data.columns: no column is a number, a category or a key, so there is nothing "
+            "to learn from");
     refused(csv, "data.columns[2]={ignore: age}",
-            "--set data.columns[2]: its name, age, is that of data.columns[0] too");
+            "--set data.columns[2]: its name, age, is also the name of data.columns[0]; rename one "
+            "of them");
     refused(csv, "data.columns[3]={label: {classes: [a, b|c, a]}}",
-            "--set data.columns[3]: 'a' stands twice in its classes");
+            "--set data.columns[3]: 'a' occurs twice in its classes");
     refused(csv, "data.columns[3]={label: {classes: [a, b|a]}}",
-            "--set data.columns[3]: 'a' stands twice in its classes");
+            "--set data.columns[3]: 'a' occurs twice in its classes");
     refused(csv, "data.columns[1].category.vocabulary=[a, a|b, '', a]",
-            "j.yaml:9: data.columns[1]: 'a' stands twice in its vocabulary");
+            "j.yaml:9: data.columns[1]: 'a' occurs twice in its vocabulary");
     refused(csv, "data.columns=[label: y, ignore]",
-            "--set data.columns: no column is a number, a category or a key: there is nothing to "
-            "learn from");
+            "--set data.columns: no column is a number, a category or a key, so there is nothing "
+            "to learn from");
     refused(csv, "data.columns=[label: y]",
             "--set data.columns: 1 columns are not allowed; allowed: 2 to 4096");
     refused(csv, "data.header=names",
-            "j.yaml:7: data.columns: column 1 has no name; data.header: names finds columns by "
-            "theirs");
+            "j.yaml:7: data.columns: column 1 has no name; data.header: names needs a name for "
+            "every column");
     refused(csv, "model.input.shape=[2, 2]",
             "--set model.input.shape: rows of csv data have one dimension: [features], or auto");
     refused(csv, "data.scale=255",
-            "--set data.scale: csv columns have a scale of their own: - number: {scale: standard}");
+            "--set data.scale: csv columns have a scale of their own; write - number: {scale: "
+            "standard}");
     refused(csv, "data.delimiter=^",
             "--set data.delimiter: '^' is unknown; allowed: comma, tab, semicolon, pipe, space");
     refused_set("data={format: csv, train: x}",
@@ -1500,8 +1497,8 @@ static void augmentation_is_for_images_alone(void **state)
     (void)snprintf(data, sizeof text - (size_t)(data - text), "%s",
                    "data: {format: synthetic, augment: {shift: 1}}\noptimizer: sgd\n");
     refused(text, NULL,
-            "j.yaml:5: data.augment.shift: it is for images: model.input.shape is to be "
-            "[height, width] or [height, width, channels]");
+            "j.yaml:5: data.augment.shift: it is for images; model.input.shape must be [height, "
+            "width] or [height, width, channels]");
     refused_set("data.augment.flip=both",
                 "--set data.augment.flip: 'both' is unknown; allowed: none, horizontal");
 }
@@ -1539,8 +1536,8 @@ static void keys_of_clicks_are_identity_of_clicks_alone(void **state)
     job_close(&job);
     job_close(&digits);
     refused(clicks, "data.synthetic_keys=25",
-            "--set data.synthetic_keys: 26 key columns (data.synthetic_fields) need a key each: at "
-            "least 26");
+            "--set data.synthetic_keys: 26 key columns (data.synthetic_fields) need one key each; "
+            "allowed: at least 26");
     job = parsed(clicks, "data.synthetic_keys=26");
     job_close(&job);
 }

@@ -311,10 +311,10 @@ static void the_lines_say_what_keys_are(void **state)
 
 static void what_libsvm_cannot_have_is_refused(void **state)
 {
-#define IN_LIBSVM "in libsvm the index is the key, and the value its weight; leave it out"
+#define IN_LIBSVM "in libsvm the index is the key, and the value its weight; remove this option"
 #define MEANT                                                                                      \
-    "data.columns: a row of libsvm is a label and index:value pairs: [label, keys: {name: "        \
-    "features, max_values: 64}] is meant"
+    "data.columns: a row of libsvm is a label and index:value pairs; write [label, keys: {name: "  \
+    "features, max_values: 64}]"
     static const struct {
         const char *data, *why;
     } cases[] = {
@@ -338,13 +338,13 @@ static void what_libsvm_cannot_have_is_refused(void **state)
         {"format: libsvm, columns: [label, keys: {name: features, max_values: 3, missing: empty}]",
          "data.columns[1].keys.missing: " IN_LIBSVM},
         {"format: libsvm, scale: 2, " COLUMNS,
-         "data.scale: libsvm's values are taken as they are; leave it out"},
+         "data.scale: libsvm's values are not scaled; remove it"},
         {"format: libsvm, delimiter: tab, " COLUMNS,
-         "data.delimiter: it is of csv: data.format: csv, or synthetic with data.synthetic: census "
-         "or clicks; leave it out"},
+         "data.delimiter: it is for csv data: data.format: csv, or synthetic with data.synthetic: "
+         "census or clicks; remove it"},
         {"format: idx, bad_rows: skip",
-         "data.bad_rows: it is of data.format: csv or libsvm, or synthetic with data.synthetic: "
-         "census or clicks; leave it out"},
+         "data.bad_rows: it is for data.format: csv or libsvm, or synthetic with data.synthetic: "
+         "census or clicks; remove it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

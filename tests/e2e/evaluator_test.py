@@ -151,7 +151,7 @@ class EvaluatorTest(TrainCase):
 
     def test_what_cannot_be_with_it_is_refused(self):
         job = self.train("--evaluator", keys={"training.monitor": "loss"}, code=2)
-        self.assertIn("--set training.monitor: it uses the chief's evaluation", job.stderr())
+        self.assertIn("--set training.monitor: it needs the chief's evaluation", job.stderr())
         again = Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", "--task_index=1", f"--job={self.JOB}"],
                         "second")
         again.wait(2)

@@ -276,9 +276,10 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
         return err;
     const char *changed = laid_out_otherwise(s, m->settings);
     if (changed)
-        return err_set(
-            e, ERR_STATE,
-            "%s was another when the ps began: with this value start all processes again", changed);
+        return err_set(e, ERR_STATE,
+                       "this ps started with another value of %s; to use this value, start all "
+                       "processes again",
+                       changed);
     err = shard_rows_take_over(s, m->plan, &optimizer, e);
     if (err)
         return err;

@@ -262,9 +262,10 @@ static void takeover_refuses_another_compression_by_its_key(void **state)
         enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
         *(i ? &f.settings.reply_codec : &f.settings.push_codec) = CODEC_BF16;
         enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
-        (void)snprintf(
-            wanted, sizeof wanted,
-            "%s was another when the ps began: with this value start all processes again", keys[i]);
+        (void)snprintf(wanted, sizeof wanted,
+                       "this ps started with another value of %s; to use this value, start all "
+                       "processes again",
+                       keys[i]);
         assert_string_equal(f.entered_error, wanted);
         close_fixture(&f);
     }
@@ -289,10 +290,10 @@ static void takeover_refuses_a_modes_own_key_that_memory_was_laid_out_by(void **
         f.settings.redo = i == 1;
         f.settings.delay_compensation = 0.5f;
         enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
-        (void)snprintf(
-            wanted, sizeof wanted,
-            "%s was another when the ps began: with this value start all processes again",
-            cell[i].key);
+        (void)snprintf(wanted, sizeof wanted,
+                       "this ps started with another value of %s; to use this value, start all "
+                       "processes again",
+                       cell[i].key);
         assert_string_equal(f.entered_error, wanted);
         close_fixture(&f);
     }

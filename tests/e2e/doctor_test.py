@@ -173,7 +173,7 @@ class DoctorTest(TrainCase):
         lines = self.doctor(*worker)
         self.says(lines, "peers", "warn", "the chief at", "nothing listens there yet")
         self.says(lines, "versions", "ok", "1 of 2 peers reported theirs, which match")
-        self.says(lines, "clocks", "ok", "1 of 2 peers told theirs")
+        self.says(lines, "clocks", "ok", "1 of 2 peers reported theirs")
         self.says(self.doctor(*self.cluster("ps", 0)), "port", "warn", f"held by pid {ps.process.pid}, ps")
         self.assertNotIn("is refused", ps.log())
 
@@ -331,7 +331,7 @@ class DoctorTest(TrainCase):
         worker = self.cluster("worker", 1)
         lines = self.doctor(*worker, *certs.flags(self.tmp, "good"))
         self.says(lines, "token", "ok", "none is needed with TLS")
-        self.says(lines, "versions", "ok", "1 of 2 peers told theirs")
+        self.says(lines, "versions", "ok", "1 of 2 peers reported theirs")
         strange = certs.flags(self.tmp, "strange", ca="other")
         self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "ps 0 at", "issued by CN=ca) is not valid")
         strange[2] = certs.flags(self.tmp, "good")[2]

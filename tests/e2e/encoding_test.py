@@ -153,7 +153,7 @@ class EncodingTest(NightsCase):
         self.write(people(0, 800, [*TOWNS, "Lima"]))
         cuts = sorted(p.name for p in self.out.glob("checkpoints/cut-*"))
         job = self.tuesday(code=2)
-        self.assertIn("layer norm reads the features of words, and cannot take new ones", self.said(job))
+        self.assertIn("layer norm reads the features of words, and new words would change its output", self.said(job))
         self.assertIn("data.encoding: keep", self.said(job))
         self.assertEqual(sorted(p.name for p in self.out.glob("checkpoints/cut-*")), cuts)
         self.write(people(0, 800))
@@ -175,7 +175,7 @@ class EncodingTest(NightsCase):
         self.write(people(0, 800, ["Cali", *TOWNS]))
         job = self.night("wednesday", code=2, **STILL)
         self.assertIn("column town has 6 words with the new ones, so ids from 0 to 6", self.said(job))
-        self.assertIn("input_dim 7 would do", self.said(job))
+        self.assertIn("use input_dim 7 in a job that starts from scratch", self.said(job))
 
     def as_an_earlier_release_has_written_it(self):
         """The newest manifest's last field goes, and the file that it names."""
@@ -229,7 +229,7 @@ class EncodingTest(NightsCase):
         self.JOB.write_text(IDS)
         self.night("monday", "--fresh", "--ps=1")
         self.write(people(0, 800, ["Lima", "Cali", *TOWNS]))
-        self.assertIn("input_dim 7 would do", self.doctor(code=2))
+        self.assertIn("use input_dim 7 in a job that starts from scratch", self.doctor(code=2))
 
 
 class ApartTest(NightsCase, HandCase):

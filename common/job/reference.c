@@ -118,9 +118,8 @@ static const struct section sections[] = {
      .words = "model.loss",
      .column = "Loss"},
     {.title = "### Metrics", .rows = "model.metrics", .words = "model.metrics", .column = "Metric"},
-    {.title = "## tables", .rows = "tables"},
-    {.title = "### Options of a table",
-     .prefix = {JOB_TABLE_PREFIX},
+    {.title = "## tables",
+     .rows = "tables",
      .text =
          "A table holds rows by key and grows as keys arrive. The layers `embedding` (without "
          "`input_dim`),\n"
@@ -135,6 +134,7 @@ static const struct section sections[] = {
          "  ids: {initializer: zeros, learning_rate: 0.05}   # the job's optimizer, at another "
          "rate\n"
          "```"},
+    {.title = "### Options of a table", .prefix = {JOB_TABLE_PREFIX}},
     {.title = "## data",
      .rows = "data.format data.train data.eval data.scale data.memory_mb data.spill data.bad_rows "
              "data.bad_rows_max data.encoding",

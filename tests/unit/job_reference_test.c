@@ -150,11 +150,11 @@ static void path_of_one(const char *path, char out[PATH_BYTES])
     if (!list)
         (void)snprintf(out, PATH_BYTES, "%s", path);
     else
-        (void)snprintf(out, PATH_BYTES, "%.*s%s%s", (int)(list - path), path,
+        (void)snprintf(out, PATH_BYTES, "%.*s%s%.*s", (int)(list - path), path,
                        *path == 't' ? ".ids"
                        : joins      ? "[1]"
                                     : "[0]",
-                       list + 2);
+                       JOB_PATH_MAX, list + 2);
 }
 
 static void the_example_is_accepted(const struct job_key *key)
@@ -170,9 +170,9 @@ static void the_example_is_accepted(const struct job_key *key)
         for (size_t j = 0; j < SETS_OF_ONE && contexts[i].set[j]; j++) {
             const char *set = contexts[i].set[j], *at = strstr(set, "%s");
             assert_true(n + 1 < SETS_MAX);
-            (void)snprintf(text[n], PATH_BYTES, "%.*s%s%s",
-                           (int)(at ? (size_t)(at - set) : strlen(set)), set, at ? name : "",
-                           at ? at + 2 : "");
+            (void)snprintf(text[n], PATH_BYTES, "%.*s%.*s%.*s",
+                           (int)(at ? (size_t)(at - set) : strlen(set)), set, JOB_PATH_MAX,
+                           at ? name : "", JOB_PATH_MAX, at ? at + 2 : "");
             sets[n] = text[n];
             n++;
         }

@@ -139,8 +139,8 @@ class CompressionTest(TrainCase):
         self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
 
     def test_top_k_is_refused_where_parts_of_a_gradient_are_not_a_gradient(self):
-        for keys, why in (({}, "adam divides"), ({**self.SGD, "training.update": "ssp"}, "update: ssp is promised"),
-                          ({**self.SGD, "training.update": "geo"}, "update: geo sends moves")):
+        for keys, why in (({}, "adam divides"), ({**self.SGD, "training.update": "ssp"}, "training.update: ssp promises"),
+                          ({**self.SGD, "training.update": "geo"}, "training.update: geo sends changes")):
             job = self.launch("--ps=1", "--workers=1", keys={"compression.push": "top_k", **keys}, out=self.tmp / "no")
             self.assertIn(why, job.wait(2).stderr())
 

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("common", "launch", "proto", "ps", "worker", "k8s/entrypoint")
 COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|//[^\n]*', re.S)
+EXAMPLE = re.compile(r'\bEXAMPLE\((?:\s*"(?:\\.|[^"\\])*")+\)')
 # Names of other programs, where nothing that is added needs a line; and the order of the reference of keys, which is documentation.
 NOT_COUNTED = ("common/job/meaning.c", "common/job/reference.c")
 
@@ -36,8 +37,8 @@ EXAMPLES = [
 
 
 def code_of(path):
-    """The text without comments; strings stay."""
-    return COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " ", path.read_text())
+    """The text without comments, and without the examples of keys; other strings stay."""
+    return EXAMPLE.sub(" ", COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " ", path.read_text()))
 
 
 def sources():

@@ -199,8 +199,8 @@ enum err lr_finder_report(const struct lr_found *f, const char *output, struct e
     if (isnan(f->steepest))
         (void)printf("the loss never fell: no rate is suggested\n");
     else
-        (void)printf("the loss falls fastest at %.2g, and is least at ten times %.2g: begin with "
-                     "one of them as training.learning_rate\n",
+        (void)printf("suggested training.learning_rate: %.2g, at which the loss falls fastest, or "
+                     "%.2g, a tenth of the rate with the lowest loss\n",
                      f->steepest, f->tenth_of_least);
     (void)printf("%s\n", path);
     return ERR_OK;

@@ -160,7 +160,7 @@ enum err place_hosts(struct place_hosts *h, struct errmsg *e)
     for (const char *at = ips;;) {
         size_t n = strcspn(at, ",");
         if (occurrences(ips, at, n, &index) > 1)
-            return err_set(e, ERR_INPUT, "--worker_ips: '%.*s' stands twice", n < 80 ? (int)n : 80,
+            return err_set(e, ERR_INPUT, "--worker_ips: '%.*s' occurs twice", n < 80 ? (int)n : 80,
                            at);
         if (++n_hosts > PLACE_HOSTS_MAX)
             return err_set(e, ERR_INPUT, "--worker_ips: more than %d", PLACE_HOSTS_MAX);

@@ -101,7 +101,7 @@ class LearningRateTest(TrainCase):
 
     def test_the_suggested_rates_train_and_far_larger_ones_do_not(self):
         got = self.find("--set=optimizer=sgd")
-        suggested = float(got.stdout.split("falls fastest at ")[1].split(",")[0])
+        suggested = float(got.stdout.split("training.learning_rate: ")[1].split(",")[0])
         losses = {}
         for rate in (suggested, suggested * 1000, suggested / 1000):
             keys = {"optimizer": "sgd", "training.learning_rate": rate, "training.epochs": 2}

@@ -203,8 +203,8 @@ class EntrypointTest(unittest.TestCase):
         ips, port = "--worker_ips=10.0.0.1,10.0.0.2", "--port=7000"
         self.refused("--current_ip=10.0.0.3 is not in --worker_ips=10.0.0.1,10.0.0.2", ips, port, "--current_ip=10.0.0.3")
         self.refused("--current_ip=10.0.0. is not in", ips, port, "--current_ip=10.0.0.")
-        self.refused("'10.0.0.1' stands twice", "--worker_ips=10.0.0.1,10.0.0.2,10.0.0.1", port, "--current_ip=10.0.0.2")
-        self.refused("'::1' stands twice", "--worker_ips=::1,0:0:0:0:0:0:0:1", port, "--current_ip=0::1")
+        self.refused("'10.0.0.1' occurs twice", "--worker_ips=10.0.0.1,10.0.0.2,10.0.0.1", port, "--current_ip=10.0.0.2")
+        self.refused("'::1' occurs twice", "--worker_ips=::1,0:0:0:0:0:0:0:1", port, "--current_ip=0::1")
         self.refused("'10.0.0.300': its host is not a valid IP address", "--worker_ips=10.0.0.1,10.0.0.300", port, "--current_ip=10.0.0.1")
         self.refused("--worker_ips needs --current_ip=IP too", ips, port)
         self.refused("--port: '65535' is not allowed; allowed: 1 to 65534", ips, "--port=65535", "--current_ip=10.0.0.1")

@@ -47,7 +47,7 @@ class DoctorTest(unittest.TestCase):
         worker = self.checks("doctor", "--role=worker", *ORDINALS, JOB_COMPLETION_INDEX="2")
         self.assertEqual(worker["names"]["verdict"], "warn")
         self.assertIn("ps 0, j-ps-0.invalid:2222, not yet", worker["names"]["found"])
-        self.assertIn("it is ready", worker["names"]["mend"])
+        self.assertIn("the pod is ready", worker["names"]["mend"])
         self.assertIn("60000 rows", worker["data"]["found"])
 
     def test_an_operators_tf_config(self):

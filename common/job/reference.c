@@ -29,19 +29,19 @@ static const struct section sections[] = {
     {.title = "## name", .rows = "name"},
     {.title = "## model",
      .rows = "",
-     .text = "`model` says what is trained. Layers, losses, metrics and optimizers have the names, "
-             "formulas\n"
-             "and defaults of Keras 3."},
+     .text = "`model` describes the model to train. Layers, losses, metrics and optimizers have "
+             "the names,\n"
+             "formulas and defaults of Keras 3."},
     {.title = "### Input", .rows = "model.input.shape"},
     {.title = "### Layers",
      .rows = "model.layers model.layers[]",
      .words = JOB_LAYER_PREFIX,
      .column = "Layer",
-     .text = "Each layer reads the layer before it. To read others, name them in `inputs`: layers "
-             "before this\n"
-             "one, or `input`, the model's input. Every layer but the last must be read by another "
-             "one. The last\n"
-             "layer is the model's output. This is a residual block:\n"
+     .text = "Each layer reads the previous layer. To read other layers, name them in `inputs`: "
+             "any earlier\n"
+             "layers, or `input`, the model's input. The last layer is the model's output. Every "
+             "other\n"
+             "layer must be read by a later one. This is a residual block:\n"
              "\n"
              "```yaml\n"
              "layers:\n"
@@ -54,13 +54,14 @@ static const struct section sections[] = {
              "```\n"
              "\n"
              "With csv data, `inputs` can also name columns, and ranges of columns such as "
-             "`I{1..13}`. `number` and\n"
-             "`category` columns are those features of the model's input. `key` columns are looked "
-             "up in a\n"
-             "[table](#tables); the layers `embedding` without `input_dim`, `embedding_bag` and "
-             "`linear` do that. If a\n"
-             "layer and a column have the same name, the name means the layer. This is a wide and "
-             "deep model:\n"
+             "`I{1..13}`. The name of\n"
+             "a `number` or `category` column stands for the features of that column. Three kinds "
+             "of layers can\n"
+             "name [key](#key) columns, whose keys they look up in a [table](#tables): `embedding` "
+             "without\n"
+             "`input_dim`, `embedding_bag` and `linear`. If a layer and a column have the same "
+             "name, the name means\n"
+             "the layer. This is a wide and deep model:\n"
              "\n"
              "```yaml\n"
              "layers:\n"
@@ -106,13 +107,16 @@ static const struct section sections[] = {
              "options:\n"
              "`kernel_initializer: {random_normal: {stddev: 0.01}}`. `fan_in` and `fan_out` are "
              "the numbers of inputs\n"
-             "and outputs of a weight matrix."},
+             "and outputs of a weight matrix. A truncated normal distribution has no values "
+             "further than two\n"
+             "standard deviations from its mean: such values are drawn again."},
     {.title = "### Regularizers",
      .prefix = {JOB_LAYER_PREFIX ".LAYER.WEIGHTS_regularizer", JOB_TABLE_PREFIX ".regularizer"},
      .shared = true,
      .words = JOB_LAYER_PREFIX ".dense.kernel_regularizer",
      .column = "Regularizer",
-     .text = "A regularizer adds a term to the loss that keeps weights small."},
+     .text = "A regularizer keeps weights small: it adds a term to the loss that grows with the "
+             "weights."},
     {.title = "### Loss",
      .rows = "model.loss model.loss.LOSS.OPTION",
      .words = "model.loss",
@@ -120,20 +124,19 @@ static const struct section sections[] = {
     {.title = "### Metrics", .rows = "model.metrics", .words = "model.metrics", .column = "Metric"},
     {.title = "## tables",
      .rows = "tables",
-     .text =
-         "A table holds rows by key and grows as keys arrive. The layers `embedding` (without "
-         "`input_dim`),\n"
-         "`embedding_bag` and `linear` each look up in a table; their option `table` names it.\n"
-         "[data.md](data.md#keys) says how a value becomes a key, and "
-         "[tables.md](../explanation/tables.md)\n"
-         "how rows are updated.\n"
-         "\n"
-         "```yaml\n"
-         "tables:\n"
-         "  wide: {optimizer: {adam: {learning_rate: 0.01, beta_2: 0.99}}}\n"
-         "  ids: {initializer: zeros, learning_rate: 0.05}   # the job's optimizer, at another "
-         "rate\n"
-         "```"},
+     .text = "A table has one row, a vector of weights, for each key, and grows as new keys "
+             "arrive. The layers\n"
+             "`embedding` (without `input_dim`), `embedding_bag` and `linear` look up keys in a "
+             "table. Their option\n"
+             "`table` names it. [data.md](data.md#keys) describes how a value becomes a key, and\n"
+             "[tables.md](../explanation/tables.md) how rows are made, updated and removed.\n"
+             "\n"
+             "```yaml\n"
+             "tables:\n"
+             "  wide: {optimizer: {adam: {learning_rate: 0.01, beta_2: 0.99}}}\n"
+             "  ids: {initializer: zeros, learning_rate: 0.05}   # the job's optimizer, at another "
+             "rate\n"
+             "```"},
     {.title = "### Options of a table", .prefix = {JOB_TABLE_PREFIX}},
     {.title = "## data",
      .rows = "data.format data.train data.eval data.scale data.memory_mb data.spill data.bad_rows "
@@ -161,8 +164,8 @@ static const struct section sections[] = {
      .rows = "data.synthetic data.synthetic_train_rows data.synthetic_eval_rows "
              "data.synthetic_fields data.synthetic_keys data.synthetic_interaction",
      .text = "These keys are for `data.format: synthetic`. The first three are also accepted with "
-             "other\n"
-             "formats, so that a job can switch between its files and generated data."},
+             "other formats,\n"
+             "so that a job file can switch between files and generated data."},
     {.title = "### Augmentation",
      .rows = "data.augment.flip data.augment.crop data.augment.shift",
      .text = "Augmentation changes training images; evaluations read them unchanged. It needs rows "
@@ -180,9 +183,9 @@ static const struct section sections[] = {
      .rows = "learning_rate weight_decay use_ema ema_momentum ema_overwrite_frequency "
              "exclude_from_weight_decay",
      .shared = true,
-     .text = "Tables have only the first two. [averaged-weights.md](../guides/averaged-weights.md) "
-             "explains the three of\n"
-             "the average."},
+     .text = "The optimizer of a table has only the first two of these options.\n"
+             "[averaged-weights.md](../guides/averaged-weights.md) explains the three options of "
+             "the moving average."},
     {OPTIMIZER("sgd")},
     {.title = "### adam and adamw",
      .prefix = {"optimizer.adam", "optimizer.adamw", JOB_TABLE_PREFIX ".optimizer.adam",
@@ -210,7 +213,7 @@ static const struct section sections[] = {
      .rows = "training.nan_guard training.max_rejected training.max_recoveries",
      .words = "training.nan_guard",
      .column = "`nan_guard`",
-     .text = "[nan.md](../guides/nan.md) says which value to choose.\n"
+     .text = "[nan.md](../guides/nan.md) explains which value to choose.\n"
              "\n"
              "`skip`, `stop` and `rollback` check each gradient before it is applied. A gradient "
              "is bad if it is\n"
@@ -219,42 +222,45 @@ static const struct section sections[] = {
      .rows = "early_stopping.patience early_stopping.min_delta early_stopping.start_from_epoch "
              "early_stopping.restore_best_weights",
      .text = "Early stopping ends training when evaluations stop getting better: see\n"
-             "[its guide](../guides/early-stopping.md). It needs `training.monitor`, which names "
-             "the evaluation\n"
-             "result to compare:\n"
+             "[early-stopping.md](../guides/early-stopping.md). It needs `training.monitor`, which "
+             "names the\n"
+             "evaluation result to compare:\n"
              "\n"
              "```yaml\n"
              "training: {epochs: 100, monitor: loss}\n"
              "early_stopping: {patience: 3, restore_best_weights: true}\n"
              "```"},
     {.title = "## sync",
-     .text = "Backup workers, for `training.update: sync`: a step does not wait for the slowest "
-             "workers.\n"
-             "[semantics.md](../explanation/semantics.md) defines which microbatches a step is "
-             "made of."},
+     .text = "These keys are for `training.update: sync`. They turn on backup workers: a step does "
+             "not wait for the\n"
+             "slowest workers. [semantics.md](../explanation/semantics.md#backup-workers) defines "
+             "which microbatches a\n"
+             "step is made of."},
     {.title = "## compression",
      .text = "Compression makes gradients and parameters smaller on the network. All encodings but "
              "`zstd` lose\n"
-             "precision. [semantics.md](../explanation/semantics.md) defines each."},
+             "precision. [semantics.md](../explanation/semantics.md#9-compression) defines each "
+             "encoding."},
     {.title = "## checkpoint",
      .text = "[checkpoints.md](../guides/checkpoints.md) explains when checkpoints are written and "
              "where. To train again every\n"
              "night, see [nightly.md](../guides/nightly.md)."},
     {.title = "### Automatic checkpoints",
      .rows = "",
-     .text =
-         "If `every_steps` and `every_seconds` are both `auto`, a checkpoint is due in two cases:\n"
-         "\n"
-         "- 500 steps and 60 s have passed since the last one;\n"
-         "- the time since the last one began is at least 1 s and 100 times what that one took. "
-         "So\n"
-         "  checkpoints take at most 1 % of the time.\n"
-         "\n"
-         "If one of the two is a number and the other `auto`, `auto` means 500 steps or 60 s."},
+     .text = "If `every_steps` and `every_seconds` are both `auto`, a checkpoint is due in each of "
+             "two cases:\n"
+             "\n"
+             "- 500 steps and 60 s have passed since the last checkpoint.\n"
+             "- The last checkpoint began at least 1 s ago, and at least 100 times as long ago as "
+             "it took. So\n"
+             "  checkpoints take at most 1 % of the time.\n"
+             "\n"
+             "If only one of the two keys is `auto`, it means 500 steps or 60 s."},
     {.title = "## timeouts",
-     .text = "[timeouts.md](timeouts.md) has these and all other timeouts."},
+     .text = "[timeouts.md](timeouts.md) lists these and all other timeouts."},
     {.title = "## logs",
-     .text = "`DIR/logs` has files for TensorBoard: see [its guide](../guides/tensorboard.md)."},
+     .text = "A job writes files for TensorBoard to `DIR/logs`: see "
+             "[tensorboard.md](../guides/tensorboard.md)."},
     {.title = "## ps"},
     {.title = "## worker"},
 };
@@ -299,23 +305,26 @@ static const char head[] =
     "- **On the command line**, write `--set training.epochs=3`. `--set` can be repeated; the last "
     "value\n"
     "  of a key wins over earlier ones and over the file.\n"
-    "- **An element of a list** has its index, from 0: `--set model.layers[1].dense.units=64`.\n"
-    "- **A value of `--set`** is plain text, unless it begins with `[`, `{` or a quote. Then it is "
+    "- **An element of a list**: write its index, from 0: `--set model.layers[1].dense.units=64`.\n"
+    "- **A value of `--set`** is plain text, unless it begins with `[`, `{` or a quote: then it is "
     "YAML.\n"
     "- **Numbers** are decimal: `64`, `0.5`, `1e-3`. `nan` and `inf` are not allowed.\n"
-    "- **Errors**: an unknown key, or a key that is given twice, is an error with its line. A key "
-    "that has\n"
-    "  no effect with the other keys is an error too, such as `nesterov` without `momentum`, "
-    "unless it\n"
-    "  has its default value.\n"
+    "- **Errors**: an unknown key is an error, and so is a key that is given twice. The message "
+    "names the\n"
+    "  line. A key that has no effect together with the other keys, such as `nesterov` without "
+    "`momentum`,\n"
+    "  is an error too, unless it has its default value.\n"
+    "- **DIR** on this page is the output directory of the job: `--output`, or `runs/NAME`.\n"
     "\n"
     "## Identity and run-time keys\n"
     "\n"
-    "**Identity keys** say what is trained. A job that resumes must have the same values. The "
-    "contents of\n"
-    "the data belong to the identity too; the paths and the format of the files do not.\n"
+    "**Identity keys** define what is trained. When a job resumes, they must have the same values "
+    "as\n"
+    "before. The contents of the data belong to the identity too; the paths and the format of the "
+    "files\n"
+    "do not.\n"
     "\n"
-    "**Run-time keys** say how a job is run. They can change each time the job resumes.\n";
+    "**Run-time keys** define how a job is run. They can change each time the job resumes.\n";
 
 /* ---- which keys are in which section ---- */
 
@@ -623,11 +632,13 @@ static void write_words(FILE *out, const struct section *s)
 
 static void write_keras_names(FILE *out)
 {
-    fputs("\nLike Keras, gradwire numbers layers of the same name: `dense`, `dense_1`, `dense_2`. "
-          "These layers\n"
-          "have another name in Keras:\n"
+    fputs("\n"
+          "Like Keras, gradwire numbers layers of the same kind: `dense`, `dense_1`, `dense_2`. "
+          "These kinds of\n"
+          "layers have another name in Keras:\n"
           "\n"
-          "| Layer | Keras's name |\n|---|---|\n",
+          "| Layer | Keras's name |\n"
+          "|---|---|\n",
           out);
     for (const struct job_word *w = job_key_find(JOB_LAYER_PREFIX)->words; w->word; w++) {
         char path[JOB_PATH_MAX];
@@ -640,19 +651,25 @@ static void write_keras_names(FILE *out)
 
 static void write_later(FILE *out)
 {
-    fputs("\n## Not supported yet\n"
+    fputs("\n"
+          "## Not supported yet\n"
           "\n"
-          "gradwire knows these keys and refuses them, unless they have the value in the second "
-          "column,\n"
-          "which changes nothing.\n"
+          "gradwire knows these keys, but accepts only the value in the second column, which "
+          "changes nothing.\n"
           "\n"
-          "| Key | Accepted value | Meaning |\n|---|---|---|\n",
+          "| Key | Accepted value | Meaning |\n"
+          "|---|---|---|\n",
           out);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
         if (key->type == KEY_LATER)
             fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path, key->fallback ? "`" : "none",
                     key->fallback ? key->fallback : "", key->fallback ? "`" : "", key->doc);
-    fputs("\nIt also knows and refuses these values:\n\n| Key | Values |\n|---|---|\n", out);
+    fputs("\n"
+          "It also knows these values, but refuses them:\n"
+          "\n"
+          "| Key | Values |\n"
+          "|---|---|\n",
+          out);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
         char later[CELL_BYTES] = "";
         if (key->words)

@@ -24,7 +24,8 @@ static const struct job_word layer_words[] = {
     {"leaky_relu", LAYER_LEAKY_RELU, "negative_slope",
      "Multiplies negative inputs by `negative_slope`."},
     {"elu", LAYER_ELU, "alpha", "Replaces a negative input x by `alpha * (exp(x) - 1)`."},
-    {"gelu", LAYER_GELU, NULL, "Multiplies x by the normal distribution's probability below x."},
+    {"gelu", LAYER_GELU, NULL,
+     "Multiplies x by the probability that a standard normal variable is less than x."},
     {"batch_normalization", LAYER_BATCH_NORMALIZATION, NULL,
      "Normalizes the last axis. Training uses the mean and variance of the microbatch, an "
      "evaluation their moving averages."},
@@ -58,9 +59,11 @@ static const struct job_word activation_words[] = {
     {"tanh", ACT_TANH, NULL, "the hyperbolic tangent of x"},
     {"softmax", ACT_SOFTMAX, NULL, "`exp(x) / sum(exp(x))` over the last axis"},
     {"elu", ACT_ELU, NULL, "x if x > 0, otherwise `exp(x) - 1`"},
-    {"gelu", ACT_GELU, NULL, "x times the normal distribution's probability below x"},
+    {"gelu", ACT_GELU, NULL,
+     "x times the probability that a standard normal variable is less than x"},
     {"leaky_relu", ACT_LEAKY_RELU, NULL, "x if x > 0, otherwise `0.2 * x`"},
-    {"selu", ACT_SELU, NULL, "elu, scaled so that mean and variance are kept"},
+    {"selu", ACT_SELU, NULL,
+     "elu with fixed factors that keep mean and variance the same from layer to layer"},
     {"silu", ACT_SILU, NULL, "`x * sigmoid(x)`"},
     {"softplus", ACT_SOFTPLUS, NULL, "`ln(1 + exp(x))`"},
     LAST_WORD,
@@ -88,7 +91,7 @@ static const struct job_word initializer_words[] = {
     {"random_normal", INIT_RANDOM_NORMAL, NULL, "normal, with `mean` and `stddev`"},
     {"random_uniform", INIT_RANDOM_UNIFORM, NULL, "uniform, from `minval` to `maxval`"},
     {"truncated_normal", INIT_TRUNCATED_NORMAL, NULL,
-     "normal, drawn again if further than two `stddev` from `mean`"},
+     "normal, but a value further than two `stddev` from `mean` is drawn again"},
     LAST_WORD,
 };
 
@@ -114,7 +117,7 @@ static const struct job_word loss_words[] = {
      "For labels 0 and 1, with one output: the probability of 1."},
     {"mean_squared_error", LOSS_MEAN_SQUARED_ERROR, NULL, "For labels that are numbers."},
     {"mean_absolute_error", LOSS_MEAN_ABSOLUTE_ERROR, NULL,
-     "For labels that are numbers, with less weight on outliers."},
+     "For labels that are numbers. Outliers have less weight than in `mean_squared_error`."},
     {"mse", LOSS_MEAN_SQUARED_ERROR, NULL, "Another name of `mean_squared_error`."},
     {"mae", LOSS_MEAN_ABSOLUTE_ERROR, NULL, "Another name of `mean_absolute_error`."},
     LATER("categorical_crossentropy"),
@@ -128,50 +131,52 @@ static const struct job_word loss_words[] = {
 static const struct job_word metric_words[] = {
     {"accuracy", METRIC_ACCURACY, NULL, "The share of examples with the right class."},
     {"mean_absolute_error", METRIC_MEAN_ABSOLUTE_ERROR, NULL,
-     "The mean distance of outputs and labels."},
+     "The mean of the absolute differences between outputs and labels."},
     {"mae", METRIC_MEAN_ABSOLUTE_ERROR, NULL, "Another name of `mean_absolute_error`."},
     {"mean_squared_error", METRIC_MEAN_SQUARED_ERROR, NULL,
-     "The mean squared distance of outputs and labels."},
+     "The mean of the squared differences between outputs and labels."},
     {"mse", METRIC_MEAN_SQUARED_ERROR, NULL, "Another name of `mean_squared_error`."},
     {"auc", METRIC_AUC, NULL,
-     "The area under the ROC curve. It is exact, over all rows of an evaluation, so training steps "
-     "do not report it."},
-    {"precision", METRIC_PRECISION, NULL, "The share of predicted positives that are positive."},
-    {"recall", METRIC_RECALL, NULL, "The share of positives that are predicted."},
+     "The area under the ROC curve. It is computed exactly, over all rows of an evaluation. "
+     "Training steps do not report it."},
+    {"precision", METRIC_PRECISION, NULL,
+     "Of the examples predicted to be positive, the share that are positive."},
+    {"recall", METRIC_RECALL, NULL,
+     "Of the positive examples, the share that are predicted to be positive."},
     {"logloss", METRIC_LOGLOSS, NULL, "The mean binary crossentropy, without regularizers."},
     {"normalized_entropy", METRIC_NORMALIZED_ENTROPY, NULL,
-     "`logloss`, divided by the entropy of the labels' rate. Below 1 is better than a constant "
-     "prediction."},
+     "`logloss`, divided by the `logloss` of always predicting the mean label. A value below 1 is "
+     "better than that constant prediction."},
     {"calibration", METRIC_CALIBRATION, NULL,
-     "The sum of predictions, divided by the sum of labels. 1 is best."},
+     "The sum of the predictions, divided by the sum of the labels. 1 is best."},
     LAST_WORD,
 };
 
 #define LAYER_KEY(name, type, member, text, ...)                                                   \
     ROW(JOB_LAYER_PREFIX name, type, job_layer, member, text, .identity = true, __VA_ARGS__)
-#define KERAS_NAME "Keras's: `dense`, then `dense_1`, ..."
+#define KERAS_NAME "the name in Keras: `dense`, then `dense_1`, ..."
 /* The keys of every layer. `as`: Keras's name for it. */
 #define NAME_AND_INPUTS(word, as, is_alias, reads)                                                 \
     LAYER_KEY("." word ".name", NAME, name,                                                        \
-              "Names the layer, and its tensors in the exported model. No two layers have the "    \
-              "same name.",                                                                        \
+              "The name of the layer, which is also in the names of its tensors in the exported "  \
+              "model. No two layers can have the same name.",                                      \
               EXAMPLE("trunk"), .alias = is_alias, .keras = as, .fallback_doc = KERAS_NAME),       \
         LAYER_KEY(                                                                                 \
             "." word ".inputs", INPUTS, inputs,                                                    \
-            "The layers that this one reads, or columns of the data. `input` is the model's "      \
-            "input.",                                                                              \
-            EXAMPLE(reads), .alias = is_alias, .fallback_doc = "the layer before")
+            "The layers or data columns that this layer reads. `input` is the model's input.",     \
+            EXAMPLE(reads), .alias = is_alias, .fallback_doc = "the previous layer")
 #define TABLE_NAME(word)                                                                           \
-    LAYER_KEY("." word ".table", NAME, table_name,                                                 \
-              "The [table](#tables) that the layer looks up in. Layers can share a table.",        \
-              EXAMPLE("ids"), .fallback_doc = "the layer's name")
+    LAYER_KEY(                                                                                     \
+        "." word ".table", NAME, table_name,                                                       \
+        "The [table](#tables) in which the layer looks up its keys. Layers can share a table.",    \
+        EXAMPLE("ids"), .fallback_doc = "the layer's name")
 #define LAYER_NAME(word) NAME_AND_INPUTS(word, word, false, "[input]")
 #define LAYER_NAME_READS(word, reads) NAME_AND_INPUTS(word, word, false, reads)
 #define LAYER_NAME_KERAS(word, as) NAME_AND_INPUTS(word, as, false, "[input]")
 #define LAYER_NAME_AS(word, as) NAME_AND_INPUTS(word, as, true, "[input]")
 #define NORMALIZATION(of)                                                                          \
     LAYER_KEY("." of ".epsilon", REAL, normalization.epsilon,                                      \
-              "The number added to the variance before its root is taken.", EXAMPLE("1e-5"),       \
+              "A number added to the variance before its square root is taken.", EXAMPLE("1e-5"),  \
               POSITIVE, .fallback = "1e-3"),                                                       \
         LAYER_KEY("." of ".center", BOOL, normalization.center, "Add a trained `beta`.",           \
                   EXAMPLE("false"), .fallback = "true"),                                           \
@@ -214,13 +219,13 @@ static const struct job_word metric_words[] = {
 #define PAIR(of, group, member, given_or_not, ...)                                                 \
     LAYER_KEY("." of "." #member, PAIR, group.member, __VA_ARGS__, RANGE(1, 65536), given_or_not)
 #define PADDING(of, group)                                                                         \
-    LAYER_KEY(                                                                                     \
-        "." of ".padding", WORD, group.padding,                                                    \
-        "`valid`: no padding. `same`: zeros around the image, so that the output has "             \
-        "`ceil(input / stride)` rows and columns. An odd row or column is added at the end.",      \
-        EXAMPLE("same"), .words = padding_words, .fallback = "valid")
+    LAYER_KEY("." of ".padding", WORD, group.padding,                                              \
+              "`valid`: no padding. `same`: zeros around the image, so that the output has "       \
+              "`ceil(input / stride)` rows and columns. If the number of added rows or columns "   \
+              "is odd, the extra one is at the end.",                                              \
+              EXAMPLE("same"), .words = padding_words, .fallback = "valid")
 #define CHANNELS_LAST(of)                                                                          \
-    NOT_YET(JOB_LAYER_PREFIX "." of ".data_format", "channels_last", "which axis has the channels")
+    NOT_YET(JOB_LAYER_PREFIX "." of ".data_format", "channels_last", "the axis of the channels")
 #define LIKE_POOL_SIZE                                                                             \
     .like = offsetof(struct job_layer, pooling2d.pool_size), .fallback_doc = "`pool_size`"
 #define POOLING_KEYS(of)                                                                           \
@@ -239,10 +244,11 @@ static const struct job_key keys[] = {
     JOB_KEY("name", NAME, name, "The job's name. Its output directory is `runs/NAME`.",
             EXAMPLE("mnist-mlp"), .fallback_doc = "the job file's name"),
 
-    JOB_KEY("model.input.shape", SHAPE, model.rank,
-            "The shape of one example, without the batch. `auto` takes the data's shape. It can "
-            "end with dimensions of 1 that the data lack: `[28, 28, 1]`.",
-            EXAMPLE("[28, 28]"), .identity = true, .required = true, .or_auto = true),
+    JOB_KEY(
+        "model.input.shape", SHAPE, model.rank,
+        "The shape of one example, without the batch. `auto`: the shape of the data. The shape can "
+        "have extra dimensions of 1 at its end: `[28, 28, 1]` for data of shape `[28, 28]`.",
+        EXAMPLE("[28, 28]"), .identity = true, .required = true, .or_auto = true),
     JOB_KEY("model.layers", LAYERS, model.layers,
             "The layers in order. Write each as `LAYER` or `LAYER: {option: value}`.",
             EXAMPLE("[flatten, dense: {units: 10, activation: softmax}]"), .identity = true,
@@ -280,12 +286,12 @@ static const struct job_key keys[] = {
     PAIR("conv2d", conv2d, kernel_size, .required = true, "The height and width of the kernel.",
          EXAMPLE("3")),
     PAIR("conv2d", conv2d, strides, .fallback = "1",
-         "The distance from one output's window to the next. `strides` or `dilation_rate` must be "
-         "1.",
+         "The distance from one window to the next. At least one of `strides` and `dilation_rate` "
+         "must be 1.",
          EXAMPLE("2")),
     PADDING("conv2d", conv2d),
     PAIR("conv2d", conv2d, dilation_rate, .fallback = "1",
-         "The distance from one input of a window to the next.", EXAMPLE("2")),
+         "The distance between neighboring inputs within a window.", EXAMPLE("2")),
     LAYER_KEY(".conv2d.activation", WORD, conv2d.activation, "The function applied to the outputs.",
               EXAMPLE("relu"), .words = activation_words, .fallback = "linear"),
     LAYER_KEY(".conv2d.use_bias", BOOL, use_bias,
@@ -295,7 +301,8 @@ static const struct job_key keys[] = {
     INITIALIZER("conv2d", bias, "zeros"),
     REGULARIZER("conv2d", kernel),
     REGULARIZER("conv2d", bias),
-    NOT_YET(JOB_LAYER_PREFIX ".conv2d.groups", "1", "groups of channels with kernels of their own"),
+    NOT_YET(JOB_LAYER_PREFIX ".conv2d.groups", "1",
+            "groups of channels, each with its own kernels"),
     CHANNELS_LAST("conv2d"),
     LAYER_NAME("conv2d"),
     POOLING_KEYS("max_pooling2d"),
@@ -309,19 +316,20 @@ static const struct job_key keys[] = {
     LAYER_NAME_AS("selu", "activation"),
     LAYER_NAME_AS("silu", "activation"),
     LAYER_NAME_AS("softplus", "activation"),
-    LAYER_KEY(
-        ".leaky_relu.negative_slope", REAL, leaky_relu.negative_slope,
-        "The factor of negative inputs. (The activation `leaky_relu` of other layers has 0.2.)",
-        EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0.3"),
+    LAYER_KEY(".leaky_relu.negative_slope", REAL, leaky_relu.negative_slope,
+              "The factor for negative inputs. (In the activation `leaky_relu` of other layers, it "
+              "is 0.2.)",
+              EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0.3"),
     LAYER_NAME_KERAS("leaky_relu", "leaky_re_lu"),
-    LAYER_KEY(".elu.alpha", REAL, elu.alpha, "The factor of negative outputs.", EXAMPLE("0.5"),
+    LAYER_KEY(".elu.alpha", REAL, elu.alpha, "The factor for negative outputs.", EXAMPLE("0.5"),
               NOT_NEGATIVE, .fallback = "1"),
     LAYER_NAME("elu"),
-    LAYER_KEY(".gelu.approximate", BOOL, gelu.approximate, "Compute it from tanh instead of erf.",
-              EXAMPLE("true"), .fallback = "false"),
+    LAYER_KEY(".gelu.approximate", BOOL, gelu.approximate,
+              "Compute gelu approximately, from tanh instead of erf.", EXAMPLE("true"),
+              .fallback = "false"),
     LAYER_NAME("gelu"),
     LAYER_KEY(".batch_normalization.momentum", REAL, normalization.momentum,
-              "The share of the moving mean and variance that a step keeps.", EXAMPLE("0.9"),
+              "The share of the old moving mean and variance that each step keeps.", EXAMPLE("0.9"),
               UP_TO_ONE, .fallback = "0.99"),
     NORMALIZATION("batch_normalization"),
     LAYER_NAME("batch_normalization"),
@@ -329,16 +337,15 @@ static const struct job_key keys[] = {
     NOT_YET(JOB_LAYER_PREFIX ".layer_normalization.rms_scaling", "false",
             "scaling by the root mean square"),
     LAYER_NAME("layer_normalization"),
-    LAYER_KEY(
-        ".embedding.input_dim", U32, embedding.input_dim,
-        "The number of rows, if the layer has rows of its own. It then reads one column with "
-        "`encode: id`, or `number` columns that are ids from 0, and all of them share its rows. "
-        "0: the layer looks up the key columns of its `inputs` in a table. Choose 0 for ids of "
-        "several columns.",
-        EXAMPLE("1000"), RANGE(0, 16777216), .fallback = "0"),
+    LAYER_KEY(".embedding.input_dim", U32, embedding.input_dim,
+              "0: the layer looks up the key columns of its `inputs` in a table. Otherwise: the "
+              "number of the layer's own rows, which all its inputs share. The inputs are then one "
+              "column with `encode: id`, or `number` columns with ids from 0. To embed ids of "
+              "several columns, choose 0.",
+              EXAMPLE("1000"), RANGE(0, 16777216), .fallback = "0"),
     LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim,
-              "The length of a row; at most 4096 in a table.", EXAMPLE("16"), RANGE(1, 16777216),
-              .required = true),
+              "The length of a row. In a table it is at most 4096.", EXAMPLE("16"),
+              RANGE(1, 16777216), .required = true),
     TABLE_NAME("embedding"),
     LAYER_NAME_READS("embedding", "[user]"),
     LAYER_KEY(".embedding_bag.output_dim", U32, embedding_bag.output_dim, "The length of a row.",
@@ -357,21 +364,21 @@ static const struct job_key keys[] = {
     LAYER_NAME_READS("add", "[input, trunk]"),
     LAYER_NAME_READS("concatenate", "[input, trunk]"),
     JOB_KEY("model.loss", CHOICE, model.loss,
-            "The function that training minimizes. If the last layer is the matching softmax or "
-            "sigmoid, the loss is computed together with it, which is more precise.",
+            "The function that training minimizes. If the last layer is the softmax or sigmoid "
+            "that matches the loss, gradwire computes the two together, which is more precise.",
             EXAMPLE("binary_crossentropy"), .identity = true, .required = true,
             .words = loss_words),
     JOB_KEY("model.loss.sparse_categorical_crossentropy.from_logits", BOOL, model.from_logits,
             "The model's outputs are logits: its last layer has no softmax.", EXAMPLE("true"),
             .identity = true, .fallback = "false"),
-    NOT_YET("model.loss.sparse_categorical_crossentropy.ignore_class", "null",
-            "a class that does not count"),
+    NOT_YET("model.loss.sparse_categorical_crossentropy.ignore_class", "null", "a class to ignore"),
     JOB_KEY("model.loss.binary_crossentropy.from_logits", BOOL, model.from_logits,
             "The model's output is a logit: its last layer has no sigmoid.", EXAMPLE("true"),
             .identity = true, .fallback = "false"),
-    NOT_YET("model.loss.binary_crossentropy.label_smoothing", "0", "labels moved towards 0.5"),
-    JOB_KEY("model.metrics", METRICS, model.metrics, "A list of numbers to report with the loss.",
-            EXAMPLE("[accuracy]"), .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
+    NOT_YET("model.loss.binary_crossentropy.label_smoothing", "0", "labels moved toward 0.5"),
+    JOB_KEY("model.metrics", METRICS, model.metrics,
+            "The metrics to report together with the loss.", EXAMPLE("[accuracy]"),
+            .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

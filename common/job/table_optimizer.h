@@ -17,12 +17,14 @@
 /* The optimizers that tables can use: all but lamb. */
 #define LAZY_OPTIMIZER_WORDS                                                                       \
     {"sgd", OPT_SGD, NULL, "Gradient descent, optionally with momentum."},                         \
-        {"adam", OPT_ADAM, NULL, "Moving means of gradients and of their squares."},               \
-        {"adagrad", OPT_ADAGRAD, NULL, "A rate for each weight that falls with its gradients."},   \
+        {"adam", OPT_ADAM, NULL, "Uses moving means of the gradients and of their squares."},      \
+        {"adagrad", OPT_ADAGRAD, NULL,                                                             \
+         "Each weight has its own rate, which falls as its squared gradients add up."},            \
         {"adamw", OPT_ADAMW, NULL, "`adam` with weight decay by default."},                        \
         {"ftrl", OPT_FTRL, NULL, "Follow the regularized leader: sparse linear models."},          \
     {                                                                                              \
-        "rmsprop", OPT_RMSPROP, NULL, "A rate for each weight, by recent squared gradients."       \
+        "rmsprop", OPT_RMSPROP, NULL,                                                              \
+            "Each weight has its own rate, computed from its recent squared gradients."            \
     }
 
 #define OPTIMIZER_REAL(name, member, range, by_default, ...)                                       \
@@ -32,27 +34,28 @@
 /* The keys of every optimizer. */
 #define RATE_AND_DECAY(word, rate, decay)                                                          \
     OPTIMIZER_KEY(word ".learning_rate", REAL, learning_rate,                                      \
-                  "Another name of `training.learning_rate`. Set one of the two.",                 \
+                  "Another name of `training.learning_rate`. Set only one of the two.",            \
                   EXAMPLE("0.002"), POSITIVE, .alias = true, .fallback = rate),                    \
-        OPTIMIZER_REAL(                                                                            \
-            word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                               \
-            "Before each update, `w -= w * weight_decay * rate`. The gradient does not "           \
-            "contain it. 0 turns it off.",                                                         \
-            EXAMPLE("0.01"))
+        OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
+                       "Before each update, `w -= w * weight_decay * rate`. This term is not "     \
+                       "added to the gradient. 0: off.",                                           \
+                       EXAMPLE("0.01"))
 #define ADAM_KEYS(word)                                                                            \
     OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9",                                       \
                    "The decay of the moving mean of gradients.", EXAMPLE("0.95")),                 \
         OPTIMIZER_REAL(word ".beta_2", beta_2, BELOW_ONE, "0.999",                                 \
                        "The decay of the moving mean of squared gradients.", EXAMPLE("0.99")),     \
         OPTIMIZER_REAL(word ".epsilon", epsilon, NOT_NEGATIVE, "1e-7",                             \
-                       "The number added to the root of the mean of squares.", EXAMPLE("1e-8"))
+                       "A number added to the square root of the mean of squares.",                \
+                       EXAMPLE("1e-8"))
 #define AMSGRAD_KEY(word)                                                                          \
     OPTIMIZER_BOOL(word ".amsgrad", amsgrad,                                                       \
-                   "Use the largest mean of squares so far instead of the current one.")
+                   "Use the largest mean of squares so far instead of the current mean.")
 
 #define MOMENTUM_DOC                                                                               \
-    "The share of the last move that the next one keeps. `training.update: async` and `ssp` act "  \
-    "like a momentum of about 1 - 1/workers, so set less here with them."
+    "The share of the last move that is added to the next move. `training.update: async` and "     \
+    "`ssp` already act like a momentum of about 1 - 1/workers, so choose a lower value with "      \
+    "these modes."
 #define ACCUMULATOR_DOC "The first value of the sum of squared gradients.", EXAMPLE("0.01")
 
 #define SGD_KEYS                                                                                   \
@@ -65,14 +68,13 @@
         OPTIMIZER_REAL("adagrad.initial_accumulator_value", initial_accumulator_value,             \
                        NOT_NEGATIVE, "0.1", ACCUMULATOR_DOC),                                      \
         OPTIMIZER_REAL("adagrad.epsilon", epsilon, NOT_NEGATIVE, "1e-7",                           \
-                       "The number added to the sum of squares before its root is taken.",         \
+                       "A number added to the sum of squares before its square root is taken.",    \
                        EXAMPLE("1e-8")),                                                           \
-        OPTIMIZER_KEY(                                                                             \
-            "adagrad.rowwise", BOOL, rowwise,                                                      \
-            "Keep one accumulator for each row of a table instead of one for each "                \
-            "weight. It adds up the mean squares of the row's gradients, and epsilon is "          \
-            "added to its root, as in TorchRec.",                                                  \
-            EXAMPLE("true"), .identity = true, ROWWISE_HEEDED, .fallback = "false")
+        OPTIMIZER_KEY("adagrad.rowwise", BOOL, rowwise,                                            \
+                      "Keep one accumulator for each row of a table instead of one for each "      \
+                      "weight. The accumulator sums the means of the row's squared gradients. "    \
+                      "`epsilon` is added to its square root, as in TorchRec.",                    \
+                      EXAMPLE("true"), .identity = true, ROWWISE_HEEDED, .fallback = "false")
 #define RMSPROP_KEYS                                                                               \
     OPTIMIZER_KEYS("rmsprop", "0.001", "0"),                                                       \
         OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9",                                       \
@@ -80,30 +82,32 @@
         OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0", MOMENTUM_DOC,                 \
                        EXAMPLE("0.9")),                                                            \
         OPTIMIZER_REAL("rmsprop.epsilon", epsilon, NOT_NEGATIVE, "1e-7",                           \
-                       "The number added to the mean of squares before its root is taken.",        \
+                       "A number added to the mean of squares before its square root is taken.",   \
                        EXAMPLE("1e-8")),                                                           \
         OPTIMIZER_BOOL("rmsprop.centered", centered,                                               \
-                       "Divide by the root of the variance of gradients instead of the mean of "   \
-                       "their squares.")
+                       "Divide by the square root of the variance of the gradients, instead of "   \
+                       "the mean of their squares.")
 #define FTRL_KEYS                                                                                  \
     OPTIMIZER_KEYS("ftrl", "0.001", "0"),                                                          \
         OPTIMIZER_REAL("ftrl.learning_rate_power", learning_rate_power, NOT_POSITIVE, "-0.5",      \
-                       "The power of the sum of squares that the rate falls with. Other values "   \
-                       "than -0.5 are slow to compute.",                                           \
+                       "The learning rate is multiplied by the sum of squared gradients to this "  \
+                       "power. Values other than -0.5 are slow to compute.",                       \
                        EXAMPLE("-0.4")),                                                           \
         OPTIMIZER_REAL("ftrl.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE,  \
                        "0.1", ACCUMULATOR_DOC),                                                    \
         OPTIMIZER_REAL("ftrl.l1_regularization_strength", l1, NOT_NEGATIVE, "0",                   \
-                       "How strongly small weights are set to 0.", EXAMPLE("0.001")),              \
+                       "The strength of the L1 penalty, which sets small weights to 0.",           \
+                       EXAMPLE("0.001")),                                                          \
         OPTIMIZER_REAL("ftrl.l2_regularization_strength", l2, NOT_NEGATIVE, "0",                   \
-                       "How strongly all weights are kept small.", EXAMPLE("0.001")),              \
+                       "The strength of the L2 penalty, which keeps all weights small.",           \
+                       EXAMPLE("0.001")),                                                          \
         OPTIMIZER_REAL("ftrl.l2_shrinkage_regularization_strength", l2_shrinkage, NOT_NEGATIVE,    \
                        "0",                                                                        \
-                       "Like weight decay: it adds to the gradient, not to the sum of "            \
-                       "squares.",                                                                 \
+                       "Similar to weight decay: `2 * l2_shrinkage_regularization_strength * w` "  \
+                       "is added to the gradient, but not to the sum of squared gradients.",       \
                        EXAMPLE("0.001")),                                                          \
-        OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "The beta of the FTRL paper.",        \
-                       EXAMPLE("1"))
+        OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0",                                       \
+                       "The parameter beta of the FTRL paper.", EXAMPLE("1"))
 
 /* The keys of the optimizers that tables can use. */
 #define LAZY_OPTIMIZER_KEYS                                                                        \
@@ -116,17 +120,18 @@
 #define SCHEDULE_WORDS                                                                             \
     {"constant", SCHEDULE_CONSTANT, NULL, "The rate does not change."},                            \
         {"exponential_decay", SCHEDULE_EXPONENTIAL_DECAY, NULL,                                    \
-         "`rate * decay_rate^(t / decay_steps)`, t being the number of updates so far."},          \
+         "`rate * decay_rate^(t / decay_steps)`, where t is the number of updates so far."},       \
         {"cosine_decay", SCHEDULE_COSINE_DECAY, NULL,                                              \
-         "Half a cosine from the rate down to `alpha * rate`, with an optional warm-up before "    \
-         "it."},                                                                                   \
+         "The rate falls along half a cosine to `alpha` times its initial value. An optional "     \
+         "warm-up comes first."},                                                                  \
         {"polynomial_decay", SCHEDULE_POLYNOMIAL_DECAY, NULL,                                      \
-         "From the rate down to `end_learning_rate`, in a line or with another `power`."},         \
+         "The rate falls to `end_learning_rate`, linearly or with another `power`."},              \
         {"piecewise_constant_decay", SCHEDULE_PIECEWISE_CONSTANT_DECAY, NULL,                      \
-         "A given rate in each given range of updates."},                                          \
+         "The rate has a given value in each given range of updates."},                            \
     {                                                                                              \
         "inverse_time_decay", SCHEDULE_INVERSE_TIME_DECAY, NULL,                                   \
-            "`rate / (1 + decay_rate * t / decay_steps)`, t being the number of updates so far."   \
+            "`rate / (1 + decay_rate * t / decay_steps)`, where t is the number of updates so "    \
+            "far."                                                                                 \
     }
 
 #define DECAY_STEPS(of, text)                                                                      \
@@ -141,45 +146,50 @@
 
 #define SCHEDULE_KEYS                                                                              \
     DECAY_STEPS("exponential_decay",                                                               \
-                "The updates in which the rate falls to `decay_rate` of it."),                     \
-        DECAY_RATE("exponential_decay", "The share of the rate that is left after `decay_steps`.", \
+                "The number of updates in which the rate is multiplied once by `decay_rate`."),    \
+        DECAY_RATE("exponential_decay", "The factor of the rate for each `decay_steps` updates.",  \
                    EXAMPLE("0.9")),                                                                \
         STAIRCASE("exponential_decay"),                                                            \
-        DECAY_STEPS("cosine_decay", "The updates from the rate to `alpha * rate`."),               \
-        SCHEDULE_KEY("cosine_decay.alpha", REAL, alpha,                                            \
-                     "The share of the rate that is left at the end.", EXAMPLE("0.1"),             \
-                     NOT_NEGATIVE, .fallback = "0"),                                               \
+        DECAY_STEPS("cosine_decay", "The number of updates in which the rate falls."),             \
         SCHEDULE_KEY(                                                                              \
-            "cosine_decay.warmup_target", REAL, warmup_target,                                     \
-            "The rate that the warm-up climbs to before the decay begins. 0: no warm-up.",         \
+            "cosine_decay.alpha", REAL, alpha,                                                     \
+            "The share of the initial rate (or of `warmup_target`) that is left at the end.",      \
             EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0"),                                        \
+        SCHEDULE_KEY("cosine_decay.warmup_target", REAL, warmup_target,                            \
+                     "The rate at the end of the warm-up, when the decay begins. 0: no warm-up.",  \
+                     EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0"),                               \
         SCHEDULE_KEY("cosine_decay.warmup_steps", U32, warmup_target_steps,                        \
-                     "The updates from the rate to `warmup_target`.", EXAMPLE("100"),              \
-                     RANGE(0, UINT32_MAX), .fallback = "0"),                                       \
-        DECAY_STEPS("polynomial_decay", "The updates from the rate to `end_learning_rate`."),      \
+                     "The number of updates in which the rate rises from the initial rate to "     \
+                     "`warmup_target`.",                                                           \
+                     EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "0"),                       \
+        DECAY_STEPS("polynomial_decay",                                                            \
+                    "The number of updates in which the rate falls to `end_learning_rate`."),      \
         SCHEDULE_KEY("polynomial_decay.end_learning_rate", REAL, end_learning_rate,                \
                      "The rate at the end.", EXAMPLE("0.001"), NOT_NEGATIVE,                       \
                      .fallback = "0.0001"),                                                        \
-        SCHEDULE_KEY("polynomial_decay.power", REAL, power,                                        \
-                     "The power of the share of `decay_steps` that is left. 1 makes a line.",      \
-                     EXAMPLE("2"), NOT_NEGATIVE, .fallback = "1"),                                 \
-        SCHEDULE_KEY("polynomial_decay.cycle", BOOL, cycle,                                        \
-                     "After `decay_steps`, start again from the rate, with a longer decay each "   \
-                     "time.",                                                                      \
-                     EXAMPLE("true"), .fallback = "false"),                                        \
-        SCHEDULE_KEY("piecewise_constant_decay.boundaries", INTEGERS, boundaries,                  \
-                     "Rising numbers of updates. Each is the last update of its range.",           \
-                     EXAMPLE("[1000, 2000]"), RANGE(0, UINT32_MAX), .required = true),             \
+        SCHEDULE_KEY(                                                                              \
+            "polynomial_decay.power", REAL, power,                                                 \
+            "The shape of the fall: the part of the rate above `end_learning_rate` is multiplied " \
+            "by the share of `decay_steps` that is left, to this power. 1: linear.",               \
+            EXAMPLE("2"), NOT_NEGATIVE, .fallback = "1"),                                          \
+        SCHEDULE_KEY(                                                                              \
+            "polynomial_decay.cycle", BOOL, cycle,                                                 \
+            "After `decay_steps` updates, do not stay at the end rate. The length of the decay "   \
+            "becomes the next multiple of `decay_steps`, so the rate jumps up and falls again.",   \
+            EXAMPLE("true"), .fallback = "false"),                                                 \
+        SCHEDULE_KEY(                                                                              \
+            "piecewise_constant_decay.boundaries", INTEGERS, boundaries,                           \
+            "Increasing numbers of updates so far. Each number is the last of its range.",         \
+            EXAMPLE("[1000, 2000]"), RANGE(0, UINT32_MAX), .required = true),                      \
         SCHEDULE_KEY("piecewise_constant_decay.values", REALS, values,                             \
-                     "The rate of each range: one more than `boundaries`. They replace "           \
-                     "`training.learning_rate`.",                                                  \
+                     "The rate of each range. This list has one more element than `boundaries`. "  \
+                     "It replaces `training.learning_rate`.",                                      \
                      EXAMPLE("[0.1, 0.01, 0.001]"), NOT_NEGATIVE, .required = true),               \
-        DECAY_STEPS("inverse_time_decay",                                                          \
-                    "The updates in which `decay_rate` is added once to the "                      \
-                    "divisor of the rate."),                                                       \
+        DECAY_STEPS(                                                                               \
+            "inverse_time_decay",                                                                  \
+            "The number of updates in which the divisor of the rate grows by `decay_rate`."),      \
         DECAY_RATE("inverse_time_decay",                                                           \
-                   "How much the divisor of the rate grows in "                                    \
-                   "`decay_steps`.",                                                               \
+                   "The growth of the divisor of the rate in each `decay_steps` updates.",         \
                    EXAMPLE("0.5")),                                                                \
         STAIRCASE("inverse_time_decay")
 

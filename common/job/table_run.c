@@ -79,118 +79,115 @@ static bool chooses(const struct job *job)
 
 static const struct job_key keys[] = {
     JOB_KEY("sync.replicas_to_aggregate", U32, sync.replicas_to_aggregate,
-            "Backup workers: make each step from the microbatches of this many workers, those that "
-            "come first. The microbatches of the others are dropped. 0: wait for all workers.",
+            "Make each step from the microbatches of this many workers: those that finish first. "
+            "The microbatches of the others are dropped. 0: wait for all workers.",
             EXAMPLE("3"), RANGE(0, WORKERS_MAX), .fallback = "0",
             HEEDED(in_sync, "it is for training.update: sync, and the job has %s; remove it")),
-    JOB_KEY(
-        "sync.dropped", WORD, sync.dropped,
-        "The fate of dropped microbatches. `lost`: they are counted. `redo`: extra steps at the "
-        "epoch's end train on them.",
-        EXAMPLE("redo"), .words = dropped_words, .fallback = "lost",
-        HEEDED(in_sync, "redo is for training.update: sync, and the job has %s; remove it")),
+    JOB_KEY("sync.dropped", WORD, sync.dropped,
+            "The treatment of dropped microbatches. `lost`: only count them. `redo`: train on them "
+            "in extra steps at the end of the epoch.",
+            EXAMPLE("redo"), .words = dropped_words, .fallback = "lost",
+            HEEDED(in_sync, "redo is for training.update: sync, and the job has %s; remove it")),
 
-    JOB_KEY(
-        "compression.push", CHOICE, compression.push,
-        "The encoding of gradients on their way to a ps. `zstd` loses nothing. `top_k` sends "
-        "the largest elements and adds the rest to later gradients; it needs the optimizer sgd. "
-        "`auto` measures and chooses.",
-        EXAMPLE("int8"), .words = push_words, .fallback = "none", .setting = "push_codec"),
-    JOB_KEY(
-        "compression.push.top_k.ratio", REAL, compression.push_ratio,
-        "The share of each chunk's elements that is sent, at least one. Each takes eight bytes.",
-        EXAMPLE("0.05"), .low = 0, .low_open = true, .high = JOB_TOP_K_RATIO_MAX,
-        .fallback = "0.01", .setting = "push_ratio"),
+    JOB_KEY("compression.push", CHOICE, compression.push,
+            "The encoding of gradients on their way to a ps. `zstd` loses nothing. `top_k` sends "
+            "the elements with the largest absolute values and adds the rest to later gradients; "
+            "it needs the optimizer sgd. `auto` measures and chooses.",
+            EXAMPLE("int8"), .words = push_words, .fallback = "none", .setting = "push_codec"),
+    JOB_KEY("compression.push.top_k.ratio", REAL, compression.push_ratio,
+            "The share of the elements that is sent from each chunk (a piece of the parameters, at "
+            "most 1 MiB). At least one element is sent. Each takes eight bytes.",
+            EXAMPLE("0.05"), .low = 0, .low_open = true, .high = JOB_TOP_K_RATIO_MAX,
+            .fallback = "0.01", .setting = "push_ratio"),
     JOB_KEY(
         "compression.reply", WORD, compression.reply,
         "The encoding of parameters on their way to workers. `async` and `ssp` exclude int8 and "
         "int8_zstd; `geo` excludes all but none.",
         EXAMPLE("fp16"), .words = reply_words, .fallback = "none", .setting = "reply_codec"),
-    JOB_KEY(
-        "compression.allow", CODECS, compression.allow,
-        "The encodings that `auto` can choose in addition to none and zstd, which lose nothing.",
-        EXAMPLE("[int8]"), .words = allow_words, .fallback_doc = "`[]`",
-        HEEDED(chooses, "it has no effect without compression.push: auto or compression.reply: "
-                        "auto; set one, or remove it"),
-        .setting = "codecs_allowed"),
+    JOB_KEY("compression.allow", CODECS, compression.allow,
+            "The encodings that lose precision but that `auto` can choose, in addition to none and "
+            "zstd.",
+            EXAMPLE("[int8]"), .words = allow_words, .fallback_doc = "`[]`",
+            HEEDED(chooses, "it has no effect without compression.push: auto or compression.reply: "
+                            "auto; set one, or remove it"),
+            .setting = "codecs_allowed"),
 
-    JOB_KEY(
-        "checkpoint.every_steps", U32, checkpoint.every_steps,
-        "The steps between checkpoints. A checkpoint is due when both these and `every_seconds` "
-        "have passed. 0 turns this condition off. If both are 0, checkpoints are written only "
-        "at the start, on SIGTERM and at the end. `auto`: see [below](#automatic-checkpoints).",
-        EXAMPLE("1000"), RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
+    JOB_KEY("checkpoint.every_steps", U32, checkpoint.every_steps,
+            "The number of steps between checkpoints. A checkpoint is due when both `every_steps` "
+            "and `every_seconds` have passed. 0: do not count steps. If both keys are 0, "
+            "checkpoints are written only at the start, on SIGTERM and at the end. `auto`: see "
+            "[below](#automatic-checkpoints).",
+            EXAMPLE("1000"), RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
     JOB_KEY("checkpoint.every_seconds", U32, checkpoint.every_seconds,
-            "The seconds between checkpoints, with the same rules.", EXAMPLE("300"),
+            "The number of seconds between checkpoints, with the same rules.", EXAMPLE("300"),
             RANGE(0, CHECKPOINT_AUTO - 1), .or_auto = true, .fallback = "auto"),
-    JOB_KEY(
-        "checkpoint.keep", U32, checkpoint.keep,
-        "The number of checkpoints to keep on disk. If it is 3 or more, one of them is at least "
-        "60 s older than the newest, once the job is that old.",
-        EXAMPLE("5"), RANGE(1, 1000000), .fallback = "3"),
+    JOB_KEY("checkpoint.keep", U32, checkpoint.keep,
+            "The number of checkpoints to keep on disk. With 3 or more, one of them is at least 60 "
+            "s older than the newest, as soon as the job has run that long.",
+            EXAMPLE("5"), RANGE(1, 1000000), .fallback = "3"),
     JOB_KEY("checkpoint.store", WORD, checkpoint.store,
-            "The process that writes checkpoints. `shared`: each ps, on storage that all share. "
-            "`chief`: each ps sends its part to the chief. `auto`: a ps sends its part if it does "
-            "not see the chief's storage.",
+            "The process that writes checkpoints. `shared`: each ps writes its part to storage "
+            "that all processes share. `chief`: each ps sends its part to the chief, which writes "
+            "all parts. `auto`: a ps sends its part to the chief if it does not see the chief's "
+            "storage, otherwise writes it.",
             EXAMPLE("chief"), .words = store_words, .fallback = "auto"),
     JOB_KEY("checkpoint.run", TEXT, checkpoint.run,
-            "The name of this run, such as a date. If the job in DIR is done and had another run "
-            "name, a new job begins with the weights of its final checkpoint. If the job in DIR is "
-            "not done, it resumes.",
+            "The name of this run, such as a date. If the job in the output directory is done and "
+            "had another run name, a new run begins with the weights of its final checkpoint. If "
+            "that job is not done, it resumes.",
             EXAMPLE("2026-01-31"), .fallback_doc = "none"),
 
     JOB_KEY("timeouts.start_s", U32, timeouts.start_s,
-            "The seconds that the processes have to find each other. Then the job fails.",
+            "The job fails if the processes have not found each other after this many seconds.",
             EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
     JOB_KEY("timeouts.worker_rejoin_s", U32, timeouts.worker_rejoin_s,
-            "The seconds that a lost worker has to return. Then the others take over its work.",
+            "If a lost worker has not returned after this many seconds, the other workers take "
+            "over its work.",
             EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
     JOB_KEY("timeouts.ps_rejoin_s", U32, timeouts.ps_rejoin_s,
-            "The seconds that a lost ps has to return. Then the job fails.", EXAMPLE("1200"),
+            "The job fails if a lost ps has not returned after this many seconds.", EXAMPLE("1200"),
             RANGE(1, 604800), .fallback = "600"),
     JOB_KEY("timeouts.grace_s", U32, timeouts.grace_s,
-            "The seconds for a last checkpoint after SIGTERM.", EXAMPLE("60"), RANGE(1, 604800),
-            .fallback = "30"),
-    JOB_KEY(
-        "timeouts.evaluator_s", U32, timeouts.evaluator_s,
-        "The seconds that the evaluator has for the final checkpoint. Then the job ends without "
-        "its result.",
-        EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
+            "The number of seconds that a job can take for a last checkpoint after SIGTERM.",
+            EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
+    JOB_KEY("timeouts.evaluator_s", U32, timeouts.evaluator_s,
+            "If the evaluator has not evaluated the final checkpoint after this many seconds, the "
+            "job ends without that evaluation.",
+            EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
 
     JOB_KEY("logs.tensorboard", BOOL, logs.tensorboard, "Write TensorBoard's event files.",
             EXAMPLE("false"), .fallback = "true"),
-    JOB_KEY(
-        "logs.histograms", BOOL, logs.histograms,
-        "At the end of each epoch, add histograms of each weight tensor, and of its gradient at "
-        "the chief, to these files.",
-        EXAMPLE("false"), .fallback = "true"),
+    JOB_KEY("logs.histograms", BOOL, logs.histograms,
+            "At the end of each epoch, add histograms to these files: of each weight tensor, and "
+            "of the chief's gradient for it.",
+            EXAMPLE("false"), .fallback = "true"),
 
     JOB_KEY("ps.threads", U32, ps.threads,
-            "The number of shards of a ps. Each has a thread. 0: as many as the cores it can use.",
+            "The number of threads of a ps. Each keeps one shard: a part of the parameters. 0: one "
+            "thread for each core that the ps can use.",
             EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
     NOT_YET("ps.replicas", "0", "copies of each shard on another ps"),
-    JOB_KEY(
-        "ps.memory", U32, ps.memory,
-        "The most MiB that a ps uses for the rows of tables, with their index and sketches. Its "
-        "shards get equal parts. 0: no bound.",
-        EXAMPLE("8192"), RANGE(0, 1 << 30), .fallback = "0",
-        HEEDED(has_tables,
-               "it is for tables of rows by key, and no layer looks up in a table; remove it"),
-        .setting = "row_memory"),
-    JOB_KEY(
-        "ps.when_full", WORD, ps.when_full,
-        "The action when `ps.memory` is used up. `stop`: end the job. `evict`: remove the 5 % of "
-        "rows with the oldest last touch. `refuse`: make no rows until memory is free. If rows "
-        "are removed or refused, the summary says `exact: false`.",
-        EXAMPLE("evict"), .words = full_words, .fallback = "stop",
-        HEEDED(has_row_memory, "it has no effect without ps.memory; set that, or remove it"),
-        .setting = "row_full"),
+    JOB_KEY("ps.memory", U32, ps.memory,
+            "A limit in MiB for the rows of tables on each ps, including their index and the "
+            "sketches of `min_count`. Each shard of the ps gets an equal part. 0: no limit.",
+            EXAMPLE("8192"), RANGE(0, 1 << 30), .fallback = "0",
+            HEEDED(has_tables,
+                   "it is for tables of rows by key, and no layer looks up in a table; remove it"),
+            .setting = "row_memory"),
+    JOB_KEY("ps.when_full", WORD, ps.when_full,
+            "The action when `ps.memory` is used up. `stop`: end the job. `evict`: remove the 5 % "
+            "of rows that were not touched for the longest time. `refuse`: make no new rows until "
+            "memory is free. If rows are removed or refused, `summary.json` has `exact: false`.",
+            EXAMPLE("evict"), .words = full_words, .fallback = "stop",
+            HEEDED(has_row_memory, "it has no effect without ps.memory; set that, or remove it"),
+            .setting = "row_full"),
 
     JOB_KEY("worker.threads", U32, worker.threads,
-            "The number of compute threads of a worker. 0: as many as the cores it can use.",
+            "The number of compute threads of a worker. 0: one thread for each core that the "
+            "worker can use.",
             EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
 
-    NOT_YET("recovery", NULL, "restoring a lost shard alone (partial)"),
+    NOT_YET("recovery", NULL, "restoring only a lost shard (partial)"),
 };
 const struct job_key_table job_table_run = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -60,10 +60,11 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 static const struct job_key keys[] = {
     JOB_KEY("tables", TABLES, model.tables,
-            "A map from the names that layers give their tables to options.",
+            "The options of each table: a map with the name of the table as its key. Layers name "
+            "tables in their option `table`.",
             EXAMPLE("{ids: {initializer: zeros}}"), .fallback_doc = "none"),
     TABLE_KEY(".initializer", CHOICE, init.initializer,
-              "The first values of a row. They depend on seed, table and key alone.",
+              "The first values of a row. They depend only on the seed, the table and the key.",
               EXAMPLE("{random_normal: {stddev: 0.01}}"), .identity = true,
               .words = initializer_words,
               .fallback_doc = "`random_uniform`; with layer `linear`: `zeros`"),
@@ -74,12 +75,11 @@ static const struct job_key keys[] = {
     INITIALIZER_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", UNIFORM_MAXVAL),
     INITIALIZER_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),
     INITIALIZER_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05", TRUNCATED_STDDEV),
-    TABLE_KEY(
-        ".regularizer", CHOICE, init.regularizer,
-        "The term that a row adds to the training loss. A microbatch adds it once for each row "
-        "that it looks up.",
-        EXAMPLE("{l2: 0.01}"), .identity = true, .words = job_regularizer_words,
-        .fallback = "none"),
+    TABLE_KEY(".regularizer", CHOICE, init.regularizer,
+              "The term that a row adds to the training loss. A microbatch adds this term once for "
+              "each row that it looks up.",
+              EXAMPLE("{l2: 0.01}"), .identity = true, .words = job_regularizer_words,
+              .fallback = "none"),
     REGULARIZER_REAL("l1.l1", l1, "0.01", REGULARIZER_L1_DOC),
     REGULARIZER_REAL("l2.l2", l2, "0.01", REGULARIZER_L2_DOC),
     REGULARIZER_REAL("l1_l2.l1", l1, "0", REGULARIZER_L1_DOC),
@@ -93,53 +93,54 @@ static const struct job_key keys[] = {
         .words = optimizer_words, .fallback_doc = "the job's"),
     LAZY_OPTIMIZER_KEYS,
     TABLE_KEY(".learning_rate", REAL, optimizer.learning_rate,
-              "The learning rate of the table's rows. It can also be written as an option of the "
-              "table's optimizer.",
+              "The learning rate of the table's rows. You can also write this key as an option of "
+              "the table's optimizer.",
               EXAMPLE("0.05"), POSITIVE, OWN(rate),
-              .fallback_doc = "`training.learning_rate`; if the table has an optimizer of its own, "
-                              "the default of that optimizer"),
+              .fallback_doc = "`training.learning_rate`; if the table has its own optimizer, the "
+                              "default of that optimizer"),
     TABLE_KEY(".learning_rate_schedule", CHOICE, optimizer.schedule.kind,
-              "How that rate changes, with the options of [`training.learning_rate_schedule`]"
-              "(#learning-rate-schedules).",
+              "How the table's learning rate changes, with the options of "
+              "[`training.learning_rate_schedule`](#learning-rate-schedules).",
               EXAMPLE("{cosine_decay: {decay_steps: 1000}}"), OWN(schedule),
               .words = schedule_words, .fallback_doc = "`training.learning_rate_schedule`"),
     SCHEDULE_KEYS,
-    TABLE_KEY(
-        ".warmup_steps", U32, optimizer.schedule.warmup_steps,
-        "The first updates, t = 1 to warmup_steps, have t / warmup_steps of the schedule's rate.",
-        EXAMPLE("100"), RANGE(0, UINT32_MAX), OWN(warmup),
-        .fallback_doc = "`training.warmup_steps`"),
-    TABLE_KEY(
-        ".min_count", U32, min_count,
-        "Make a row at the touch with this number. A touch is a step (in async: a batch) that "
-        "looks the key up. A sketch counts touches.",
-        EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
+    TABLE_KEY(".warmup_steps", U32, optimizer.schedule.warmup_steps,
+              "The number of first updates in which the rate rises to the schedule's rate: update "
+              "t has t / warmup_steps of that rate.",
+              EXAMPLE("100"), RANGE(0, UINT32_MAX), OWN(warmup),
+              .fallback_doc = "`training.warmup_steps`"),
+    TABLE_KEY(".min_count", U32, min_count,
+              "Make a key's row only at this touch of the key, counted from 1. A touch is a step "
+              "(in async: a batch) that looks the key up. A sketch, an approximate counter, counts "
+              "the touches.",
+              EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
     TABLE_KEY(".probability", REAL, probability,
-              "Make a row at each touch with this probability. It excludes `min_count`.",
+              "At each touch of a key without a row, make the row with this probability. Cannot be "
+              "combined with `min_count`.",
               EXAMPLE("0.1"), .low = 0, .low_open = true, .high = 1, .identity = true,
               .fallback = "1"),
     TABLE_KEY(".unadmitted", WORD, unadmitted,
-              "The values of a row that `min_count` or `probability` has not made yet: `zeros`, or "
-              "its `initial` values.",
+              "With `min_count` or `probability`: the values that a lookup gets for a key without "
+              "a row. `zeros`, or `initial`: the row's first values.",
               EXAMPLE("initial"), .identity = true, .words = unadmitted_words, .fallback = "zeros"),
     TABLE_KEY(".sketch_mb", U32, sketch_mb,
-              "The size of the sketch of `min_count` in MiB, over all ps. Give 4 bytes for each "
-              "expected key. If there are more keys, some counts are too high and some rows are "
-              "made too early.",
+              "The size in MiB of the sketch that counts touches for `min_count`, over all ps. "
+              "Allow 4 bytes for each expected key. With more keys than that, some counts are too "
+              "high and some rows are made too early.",
               EXAMPLE("64"), RANGE(1, ROW_SKETCH_MB_MAX), .identity = true, .fallback = "16"),
     TABLE_KEY(
         ".unseen_steps", U32, unseen_steps,
-        "Remove a row this many steps (in async: batches) after its last touch. It is then not "
-        "read, saved or exported, and the next touch makes a new row. 0: keep all rows.",
+        "Remove a row this many steps (in async: batches) after its last touch. A removed row is "
+        "not read, saved or exported. The next touch makes a new row. 0: keep all rows.",
         EXAMPLE("100000"), RANGE(0, ROW_UNSEEN_STEPS_MAX), .identity = true, .fallback = "0"),
-    TABLE_KEY(
-        ".unseen_days", U32, unseen_days,
-        "When `checkpoint.run` begins a run, remove the rows that were last touched before the "
-        "newest run that began at least this many days ago. 0: keep all rows.",
-        EXAMPLE("30"), RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
+    TABLE_KEY(".unseen_days", U32, unseen_days,
+              "When `checkpoint.run` begins a run, remove the rows that were not touched for this "
+              "many days. Some rows can stay longer: see "
+              "[Eviction](../explanation/tables.md#eviction). 0: keep all rows.",
+              EXAMPLE("30"), RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
     TABLE_KEY(".compression.push", WORD, push,
-              "The encoding of the gradients of the table's rows. `int8` has a scale for each row. "
-              "The job's [`compression`](#compression) is for the rest of the model.",
+              "The encoding of the gradients of the table's rows. `int8` has one scale for each "
+              "row. The rest of the model uses the job's [`compression`](#compression).",
               EXAMPLE("int8"), .words = row_push_words, .fallback = "none"),
     TABLE_KEY(".compression.reply", WORD, reply,
               "The encoding of the rows that a ps sends to workers. Rows for an evaluation are not "

@@ -19,7 +19,7 @@ static const struct job_word monitor_words[] = {
 
 static const struct job_word optimizer_words[] = {
     LAZY_OPTIMIZER_WORDS,
-    {"lamb", OPT_LAMB, NULL, "`adam` with a rate for each tensor, for large batches."},
+    {"lamb", OPT_LAMB, NULL, "`adam` with a learning rate for each tensor, for large batches."},
     LAST_WORD,
 };
 
@@ -27,8 +27,8 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 static const struct job_word nan_guard_words[] = {
     {"check", NAN_GUARD_CHECK, NULL,
-     "End the job if a loss, or a weight in a checkpoint, is not finite."},
-    {"off", NAN_GUARD_OFF, NULL, "Continue. The job fails at its end."},
+     "End the job if a loss is not finite, or a weight in a checkpoint."},
+    {"off", NAN_GUARD_OFF, NULL, "Continue training. The job fails at its end."},
     {"skip", NAN_GUARD_SKIP, NULL, "Make no update from a bad gradient."},
     {"stop", NAN_GUARD_STOP, NULL, "End the job at a bad gradient."},
     {"rollback", NAN_GUARD_ROLLBACK, NULL,
@@ -116,15 +116,14 @@ static bool rolls_back(const struct job *job)
                        "After each update, `average = ema_momentum * average + (1 - "              \
                        "ema_momentum) * w`.",                                                      \
                        EXAMPLE("0.999")),                                                          \
-        OPTIMIZER_KEY(                                                                             \
-            word ".ema_overwrite_frequency", U32, ema_overwrite_frequency,                         \
-            "The updates between two replacements of the weights by their average. 0 or "          \
-            "null: never.",                                                                        \
-            EXAMPLE("100"), RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true, .identity = true,   \
-            .fallback = "0"),                                                                      \
+        OPTIMIZER_KEY(word ".ema_overwrite_frequency", U32, ema_overwrite_frequency,               \
+                      "Replace the weights by their average each time this many updates are "      \
+                      "done. 0 or null: never.",                                                   \
+                      EXAMPLE("100"), RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true,           \
+                      .identity = true, .fallback = "0"),                                          \
         JOB_KEY("optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,              \
-                "Parts of names. A tensor whose name contains one is not decayed. The same holds " \
-                "for a table that has no optimizer of its own.",                                   \
+                "A list of texts. Weight decay skips each tensor whose name contains one of "      \
+                "them, and each such table without its own optimizer.",                            \
                 EXAMPLE("[bias]"), .identity = true, .fallback_doc = "`[]`")
 
 static const struct job_key keys[] = {
@@ -140,18 +139,18 @@ static const struct job_key keys[] = {
         "The number of passes over the training data. A higher number continues a finished job.",
         EXAMPLE("10"), RANGE(1, 1000000), .fallback = "1", .setting = "epochs"),
     JOB_KEY("training.batch_size", U32, training.batch_size,
-            "The examples of a step over all workers (sync), or of one worker's batch (async, ssp, "
-            "geo).",
+            "The number of examples in a step of all workers (sync), or in a batch of one worker "
+            "(async, ssp, geo).",
             EXAMPLE("256"), RANGE(1, 1048576), .identity = true, .fallback = "32",
             .setting = "batch_size"),
     JOB_KEY("training.microbatches", U32, training.microbatches,
-            "The number of parts of a batch, which workers and threads share. It is a power of two "
-            "and at most `batch_size`.",
+            "The number of parts of a batch, which are divided among workers and threads. A power "
+            "of two, at most `batch_size`.",
             EXAMPLE("8"), RANGE(1, JOB_MICROBATCHES_MAX), .identity = true,
             .fallback_doc = "`batch_size / 32`, rounded down to a power of two, from 1 to 8",
             .setting = "microbatches"),
     JOB_KEY("training.learning_rate", REAL, optimizer.learning_rate,
-            "The learning rate. With a schedule it is the schedule's initial rate.",
+            "The learning rate. With a schedule, the initial rate of the schedule.",
             EXAMPLE("0.002"), POSITIVE, .fallback_doc = "the optimizer's"),
     JOB_KEY("training.learning_rate_schedule", CHOICE, optimizer.schedule.kind,
             "How the rate changes with the number of updates.",
@@ -161,10 +160,10 @@ static const struct job_key keys[] = {
     JOB_KEY("training.gradient_accumulation_steps", U32, optimizer.accumulation_steps,
             "Make one update from the mean gradient of this many steps (async: batches).",
             EXAMPLE("4"), RANGE(1, 65536), .identity = true, .fallback = "1"),
-    JOB_KEY(
-        "training.warmup_steps", U32, optimizer.schedule.warmup_steps,
-        "The first updates, t = 1 to warmup_steps, have t / warmup_steps of the schedule's rate.",
-        EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "0"),
+    JOB_KEY("training.warmup_steps", U32, optimizer.schedule.warmup_steps,
+            "The number of first updates in which the rate rises to the schedule's rate: update t "
+            "has t / warmup_steps of that rate.",
+            EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "0"),
     JOB_KEY(
         "training.update", WORD, training.update,
         "How gradients become updates. `sync`: one update from the gradients of all workers. "
@@ -179,13 +178,13 @@ static const struct job_key keys[] = {
             EXAMPLE("{0: 1, 1: 5}"), .identity = true, .fallback_doc = "1 for each class"),
     JOB_KEY("training.seed", U64, training.seed, "The seed of all random numbers.", EXAMPLE("7"),
             RANGE(0, UINT64_MAX), .identity = true, .fallback = "1", .setting = "seed"),
-    JOB_KEY(
-        "training.clip_norm", REAL, training.clip_norm,
-        "Scale the mean gradient down to this global norm, over all tensors, if it is larger. In "
-        "async, each worker does so with its batch's gradient. 0: off.",
-        EXAMPLE("1"), NOT_NEGATIVE, .fallback = "0", .setting = "clip_norm"),
+    JOB_KEY("training.clip_norm", REAL, training.clip_norm,
+            "Scale the mean gradient down if its global norm, over all tensors, is above this "
+            "number. In the modes other than sync, each worker does this with the gradient of its "
+            "own batch. 0: off.",
+            EXAMPLE("1"), NOT_NEGATIVE, .fallback = "0", .setting = "clip_norm"),
     JOB_KEY("training.nan_guard", WORD, training.nan_guard,
-            "The check for numbers that are not finite, and what follows from one.",
+            "The check for numbers that are not finite, and the action if the check finds one.",
             EXAMPLE("skip"), .words = nan_guard_words, .fallback = "check", .setting = "nan_guard"),
     JOB_KEY("training.max_rejected", U32, training.max_rejected,
             "The job fails after this many consecutive batches that `nan_guard: skip` rejects. In "
@@ -203,23 +202,23 @@ static const struct job_key keys[] = {
     JOB_KEY("training.monitor", WORD, training.monitor,
             "The evaluation result that decides which epoch is best: `loss`, or one of "
             "`model.metrics`. The weights of the best epoch are kept in `DIR/best`. `calibration` "
-            "cannot be monitored, because neither more nor less of it is better.",
+            "is not allowed: neither a higher nor a lower value is always better.",
             EXAMPLE("loss"), .words = monitor_words, .fallback = "none"),
     JOB_KEY("early_stopping.patience", U32, early_stopping.patience,
             "End training after this many epochs without a better evaluation. 0: never.",
             EXAMPLE("3"), RANGE(0, 1000000), .fallback = "0"),
     JOB_KEY("early_stopping.min_delta", REAL, early_stopping.min_delta,
-            "The least difference that makes an evaluation better.", EXAMPLE("0.001"), NOT_NEGATIVE,
-            .fallback = "0"),
+            "An evaluation counts as better only if it is better by more than this difference.",
+            EXAMPLE("0.001"), NOT_NEGATIVE, .fallback = "0"),
     JOB_KEY("early_stopping.start_from_epoch", U32, early_stopping.start_from_epoch,
-            "The number of first epochs to ignore.", EXAMPLE("2"), RANGE(0, 1000000),
+            "The number of epochs at the start to ignore.", EXAMPLE("2"), RANGE(0, 1000000),
             .fallback = "0"),
     JOB_KEY("early_stopping.restore_best_weights", BOOL, early_stopping.restore_best_weights,
-            "Export the weights of the best epoch to `model/`, not the last ones.", EXAMPLE("true"),
-            .fallback = "false"),
+            "Export the weights of the best epoch to `model/` instead of the last weights.",
+            EXAMPLE("true"), .fallback = "false"),
     JOB_KEY("training.staleness", U32, training.staleness,
-            "`ssp`: how many batches a worker can be ahead of the slowest one. 0: workers wait for "
-            "each other after each batch.",
+            "`ssp`: how many batches a worker can be ahead of the slowest worker. 0: workers wait "
+            "for each other after each batch.",
             EXAMPLE("5"), RANGE(0, 1000000), .fallback = "3",
             HEEDED(in_ssp, "it is for training.update: ssp, and the job has %s; remove it"),
             .setting = "staleness"),
@@ -228,24 +227,27 @@ static const struct job_key keys[] = {
             RANGE(1, 4096), .fallback = "8",
             HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
             .setting = "geo_every"),
-    JOB_KEY("training.geo_merge", WORD, training.geo_merge,
-            "`geo`: how changes merge. `average`: a worker pushes its share of the change, then "
-            "takes the servers' parameters. `paddle`: it keeps its own parameters and adds the "
-            "changes of the others. `auto`: as the checkpoint that the job resumes from (in one of "
-            "release 0.1.0: `paddle`); in a new job, `average`.",
-            EXAMPLE("average"), .identity = true, .words = geo_merge_words, .fallback = "auto",
-            .former = "paddle",
-            HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
-            .setting = "geo_merge"),
+    JOB_KEY(
+        "training.geo_merge", WORD, training.geo_merge,
+        "`geo`: how the changes of the workers merge. `average`: a worker pushes its share of the "
+        "change, then takes the parameters of the ps. `paddle`: a worker keeps its own parameters "
+        "and adds the changes of the others. `auto`: `average` in a new job; a job that resumes "
+        "keeps the value of its checkpoint (`paddle` in a checkpoint of release 0.1.0).",
+        EXAMPLE("average"), .identity = true, .words = geo_merge_words, .fallback = "auto",
+        .former = "paddle",
+        HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
+        .setting = "geo_merge"),
     JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
-            "`async`, `ssp`: the lambda of DC-ASGD, `g + lambda * g * g * (w - w_pulled)`. The ps "
-            "keeps a copy of the parameters for each worker.",
+            "`async`, `ssp`: the lambda of DC-ASGD, `g + lambda * g * g * (w - w_pulled)`, where "
+            "`w_pulled` is the weight that the worker computed with. Each ps keeps a copy of its "
+            "parameters for each worker.",
             EXAMPLE("0.04"), NOT_NEGATIVE, .fallback = "0", OF_STALE("0"),
             .setting = "delay_compensation",
             .without_tables = "it does not work with tables of rows by key; remove it"),
-    JOB_KEY("training.staleness_rate", BOOL, training.staleness_rate,
-            "`async`, `ssp`: divide the rate of an update by its staleness.", EXAMPLE("true"),
-            .fallback = "false", OF_STALE("false"), .setting = "staleness_rate"),
+    JOB_KEY(
+        "training.staleness_rate", BOOL, training.staleness_rate,
+        "`async`, `ssp`: divide the learning rate of an update by the staleness of its gradient.",
+        EXAMPLE("true"), .fallback = "false", OF_STALE("false"), .setting = "staleness_rate"),
 };
 
 const char *job_geo_merge_word(enum geo_merge merge)

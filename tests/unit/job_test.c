@@ -651,7 +651,7 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
         "csv, libsvm, npy, npz");
     refused_set(
         "recovery=partial",
-        "--set recovery: not supported yet (restoring a lost shard alone (partial)); remove it");
+        "--set recovery: not supported yet (restoring only a lost shard (partial)); remove it");
 }
 
 static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)

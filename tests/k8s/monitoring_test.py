@@ -50,7 +50,7 @@ def series():
         text = re.sub(r"(?m)^\s*#include.*$", "", path.read_text())
         for name, kind in re.findall(r'"((?:gradwire|process)_[a-z0-9_]+)",\s*METRICS_([A-Z]+)', text):
             found |= {name + end for end in ("_bucket", "_sum", "_count")} if kind == "HISTOGRAM" else {name}
-        found |= set(re.findall(r'metrics_(?:gauge|counter)\(\w+,\s*"([a-z0-9_]+)"', text))
+        found |= set(re.findall(r'metrics_(?:gauge|counter)\(\s*\w+,\s*"([a-z0-9_]+)"', text))
     return found
 
 

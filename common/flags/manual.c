@@ -168,9 +168,11 @@ static void write_process(FILE *out, const char *page, const char *name)
     synopsis(out, page, p->usage);
     fputs(".Sh DESCRIPTION\n", out);
     roff_text(out, p->about, strlen(p->about));
-    fputs(".Xr gradwire 1\nstarts and supervises these processes.\n"
-          "This page is for those who start them without it.\n"
-          ".Sh OPTIONS\nIn the names of flags, \\- and _ are the same.\n",
+    fputs(".Xr gradwire 1\n"
+          "starts and supervises these processes.\n"
+          "This page is for people who start them without that command.\n"
+          ".Sh OPTIONS\n"
+          "In the names of flags, \\- and _ are the same.\n",
           out);
     write_flags(out, p, false);
     write_environment(out, p->is);
@@ -206,13 +208,17 @@ static void write_command(FILE *out)
         write_end(out, p.end, false);
     }
     write_environment(out, FLAGS_CLUSTER);
-    fputs(".Sh FILES\n.Bl -tag -width Ds\n"
-          ".It Pa runs/NAME\nThe output directory of the job NAME: checkpoints, logs, the trained "
-          "model.\n"
+    fputs(".Sh FILES\n"
+          ".Bl -tag -width Ds\n"
+          ".It Pa runs/NAME\n"
+          "The output directory of the job NAME: checkpoints, logs, the trained model.\n"
           ".El\n"
-          ".Sh EXAMPLES\nTrain a job, then look at its state from another terminal:\n"
+          ".Sh EXAMPLES\n"
+          "Train a job, then show its state in another terminal:\n"
           ".Bd -literal -offset indent\n"
-          "gradwire train mlp.yaml \\-\\-workers 4\ngradwire status runs/mlp\n.Ed\n",
+          "gradwire train mlp.yaml \\-\\-workers 4\n"
+          "gradwire status runs/mlp\n"
+          ".Ed\n",
           out);
     see_also(out, "gradwire");
 }

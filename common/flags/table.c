@@ -7,14 +7,14 @@
 enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000 };
 
 #define PROCESS_EXITS                                                                              \
-    "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start it again, 143 SIGTERM.\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong input, 138 to be restarted, 143 SIGTERM.\n"
 
 const struct flags_program flags_programs[] = {
     {"ps", FLAGS_PS, FLAGS_PS, "ps --job=FILE",
      "Keeps a part of the model's parameters and applies gradients to them.", PROCESS_EXITS, NULL,
      0},
     {"worker", FLAGS_WORKER, FLAGS_WORKER, "worker --job=FILE",
-     "Computes gradients. By its role it is also the chief, or only the evaluator.", PROCESS_EXITS,
+     "Computes gradients. --job_name can also make it the chief or the evaluator.", PROCESS_EXITS,
      NULL, 0},
     {"doctor", FLAGS_WORKER | FLAGS_DOCTOR, FLAGS_WORKER | FLAGS_DOCTOR, "gradwire doctor [JOB]",
      "Checks the job file, data and environment of the process with these flags.",
@@ -93,7 +93,7 @@ const struct flag flags_table[] = {
     HEADING(FLAGS_PROCESS, "Cluster (these flags take precedence over TF_CONFIG):"),
     ROW("job_name", FLAG_TEXT, FLAGS_PROCESS, "ROLE",
         "this process's role: chief, worker, ps or evaluator"),
-    ROW("task_index", FLAG_NUMBER, FLAGS_PROCESS, "I", "its index in this role, from 0"),
+    ROW("task_index", FLAG_NUMBER, FLAGS_PROCESS, "I", "this process's index in its role, from 0"),
     ROW("ps_hosts", FLAG_TEXT, FLAGS_PROCESS, "H:P,...", "the host and port of each ps, in order"),
     ROW("worker_hosts", FLAG_TEXT, FLAGS_PROCESS, "H:P,...",
         "the host and port of each worker, in order"),
@@ -105,18 +105,21 @@ const struct flag flags_table[] = {
 
     HEADING(FLAGS_PROCESS, "Security:"),
     ROW("token_file", FLAG_TEXT, FLAGS_PROCESS, "FILE",
-        "the token, a secret that all processes of the job have"),
-    ROW("token_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", "read the token from this descriptor"),
+        "the token: a secret that all processes of the job share"),
+    ROW("token_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "read the token from this open file descriptor"),
     ROW("auth", FLAG_TEXT, FLAGS_PROCESS, "auto|required|none",
-        "whether peers must prove that they belong to the job\n(default auto: if this process has "
-        "a token or TLS)",
+        "whether peers must prove that they belong to the job\n"
+        "(default auto: yes if this process has a token or TLS)",
         .preset = "auto"),
     ROW("tls_cert", FLAG_TEXT, FLAGS_PROCESS, "FILE", "this process's certificate, for TLS"),
-    ROW("tls_key", FLAG_TEXT, FLAGS_PROCESS, "FILE", "its private key"),
+    ROW("tls_key", FLAG_TEXT, FLAGS_PROCESS, "FILE",
+        "the private key of the certificate in --tls_cert"),
     ROW("tls_ca", FLAG_TEXT, FLAGS_PROCESS, "FILE",
-        "the authority that has signed the job's certificates"),
+        "the certificate of the authority that has signed the\n"
+        "job's certificates"),
     ROW("tls_names", FLAG_TEXT, FLAGS_PROCESS, "ROLE=NAME,...",
-        "the names that the certificates of these roles have"),
+        "the names in the certificates of these roles"),
     ROW("tls_key", FLAG_TEXT, FLAGS_CLUSTER, "FILE", NULL),
     ROW("tls_ca", FLAG_TEXT, FLAGS_CLUSTER, "FILE", NULL),
     ROW("tls_names", FLAG_TEXT, FLAGS_CLUSTER, "ROLE=NAME,...", NULL),
@@ -193,31 +196,39 @@ const struct flag flags_table[] = {
     ROW("http_port", FLAG_NUMBER, FLAGS_PROCESS, "PORT",
         "answer HTTP requests on this port (default 0: none)", .preset = "0", .most = 65535),
     ROW("http_address", FLAG_TEXT, FLAGS_PROCESS, "HOST",
-        "only on this address (default: on all addresses)", .wants = "http_port"),
+        "answer HTTP requests only on this address\n"
+        "(default: on all addresses)",
+        .wants = "http_port"),
 
     HEADING(FLAGS_PROCESS, "Process:"),
     ROW("log_level", FLAG_CHOICE, FLAGS_PROCESS, "LEVEL",
-        "log from this level: debug, info, warn or error\n(default info)", .preset = "info",
-        .allowed = "debug, info, warn, error"),
+        "the lowest level to log: debug, info, warn or error\n"
+        "(default info)",
+        .preset = "info", .allowed = "debug, info, warn, error"),
     ROW("log_format", FLAG_CHOICE, FLAGS_PROCESS, "text|json",
         "the format of log lines (default text)", .preset = "text", .allowed = "text, json"),
     ROW("when_done", FLAG_CHOICE, FLAGS_PROCESS, "exit|wait",
-        "exit when the job is done, or wait for the next one\n(default exit)", .preset = "exit",
-        .allowed = "exit, wait"),
+        "exit when the job is done, or wait for the next job\n"
+        "(default exit)",
+        .preset = "exit", .allowed = "exit, wait"),
     ROW("grace_s", FLAG_NUMBER, FLAGS_PROCESS, "N",
-        "the seconds between SIGTERM and SIGKILL that a ps has\n(default: timeouts.grace_s of the "
-        "job file)",
+        "of a ps: the seconds between SIGTERM and SIGKILL\n"
+        "(default: timeouts.grace_s of the job file)",
         .preset = "0"),
     ROW("termination_message", FLAG_TEXT, FLAGS_PROCESS, "FILE",
-        "write the last message here when the process ends"),
+        "write the process's last message to this file"),
     ROW("cgroup_root", FLAG_TEXT, FLAGS_PROCESS, "DIR",
         "where cgroups are mounted (default /sys/fs/cgroup)", .preset = "/sys/fs/cgroup"),
-    ROW("flagfile", FLAG_FILE, FLAGS_PROCESS, "FILE", "read more flags from this file, one a line"),
+    ROW("flagfile", FLAG_FILE, FLAGS_PROCESS, "FILE",
+        "read more flags from this file, one per line"),
 
     HEADING(FLAGS_PROCESS, "For launchers:"),
-    ROW("listen_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", "use this listening socket"),
-    ROW("http_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", "use this listening socket for HTTP"),
-    ROW("progress_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", "write progress here, as lines of JSON"),
+    ROW("listen_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "listen on the socket with this file descriptor"),
+    ROW("http_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "listen for HTTP on the socket with this descriptor"),
+    ROW("progress_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "write progress to this descriptor, as lines of JSON"),
     ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", /* see common/process/fault.h */
         "for tests: misbehave, such as nan:7"),
     ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),

@@ -1,12 +1,15 @@
-"""gradwire bench compression: steps/s of one sync job with each codec in both directions, on links of 100 Mbit/s and
-1 Gbit/s (the loopback of a network namespace of its own, shaped by tc tbf) and on an unlimited one.
+"""gradwire bench compression: the steps per second of one sync job with each codec in both directions, on links of
+100 Mbit/s and 1 Gbit/s (the loopback of a network namespace, shaped by tc tbf) and on an unlimited link.
 
-The rounds of all codecs on a link are interleaved, in changing order; medians and quartiles are reported, and the ratio
-to none. For `auto` the yardstick is the best fixed choice in the same rounds: it is to reach 0.9 of it. A case is
-INVALID where its yardstick's quartiles are more than 20 % apart, or where a run's end, counts or loss are wrong.
-Without root, ip or tc the limited links are skipped, and the report says why.
+The benchmark measures all codecs of a link in turn, in an order that changes from round to round. It reports medians
+and quartiles, and the ratio to the codec none. The yardstick of auto is the best single codec in the same rounds. auto
+must reach 0.9 of it.
 
-top_k is for pushes (1 % of the elements, the rest later); replies are int8 there, and auto may not choose it.
+A case is INVALID if its yardstick's quartiles are more than 20 % apart, or if the end, the counts or the loss of a run
+are wrong. Without root, ip or tc, the benchmark skips the limited links, and the report says why.
+
+The case top_k uses top_k for pushes (1 % of the elements, and the rest later) and int8 for replies. auto cannot choose
+top_k.
 """
 import argparse
 import os
@@ -200,8 +203,8 @@ def main(arguments):
     parser.add_argument("--links", nargs="+", choices=list(LINKS), default=list(LINKS))
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS)
     parser.add_argument("--rounds", type=int, help="default 9")
-    parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
-    parser.add_argument("--output", metavar="DIR", help="write README.md and compression.json there")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds, to see whether it runs")
+    parser.add_argument("--output", metavar="DIR", help="write README.md and compression.json to DIR")
     options = parser.parse_args(arguments)
     options.rounds = options.rounds or (3 if options.quick else 9)
     if options.rounds < 1:

@@ -77,11 +77,10 @@ static void demand_memory(const struct bench *b)
     uint64_t needed = b->rows * ROW_BYTES / 4 * 6 + (UINT64_C(1) << 30);
     uint64_t there = bench_proc_bytes("/proc/meminfo", "MemAvailable:");
     if (there < needed)
-        bench_die(
-            "%.1f GiB of rows need %.1f GiB of free memory, and %.1f GiB are free; give fewer "
-            "--mib",
-            (double)(b->rows * ROW_BYTES) / 0x1p30, (double)needed / 0x1p30,
-            (double)there / 0x1p30);
+        bench_die("%.1f GiB of rows need %.1f GiB of free memory, and %.1f GiB are free; use a "
+                  "smaller table",
+                  (double)(b->rows * ROW_BYTES) / 0x1p30, (double)needed / 0x1p30,
+                  (double)there / 0x1p30);
 }
 
 /* ---- pushes ---- */

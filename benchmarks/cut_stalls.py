@@ -1,8 +1,12 @@
-"""gradwire bench cut-stalls: the cost of a checkpoint of a large table for the shard, which trains on (`cut_stalls.c`). A table
-is filled, trained, cut and trained on until the cut is on disk. It prints the longest time that the shard's thread copied rows
-between two frames (by the clock, and as CPU time: on a busy machine others have the core in between), how long answers took,
-the rate of rows before and during the cut, and the memory in addition to the table. MISSED: more than 20 ms of CPU time in one
-go, or more memory than 15 % of the table (64 MiB for a small one), and an allowance of 16 MiB for the buffers.
+"""gradwire bench cut-stalls: the cost of a checkpoint of a large table for the shard, which continues to train
+(`cut_stalls.c`). The benchmark fills a table, trains it, starts a checkpoint, and trains until the checkpoint is on disk.
+
+It prints the longest time that the shard's thread copied rows between two frames, by the clock and as CPU time. (On a
+busy machine the clock also counts the time of other processes.) It also prints how long answers took, the rate of rows
+before and during the checkpoint, and the memory that it used in addition to the table.
+
+MISSED means that a copy took more than 20 ms of CPU time, or that the additional memory was more than 15 % of the table
+(64 MiB for a small table) and 16 MiB for the buffers.
 """
 import argparse
 import shutil
@@ -31,10 +35,10 @@ def show(case):
 def main(arguments):
     parser = argparse.ArgumentParser(prog="gradwire bench cut-stalls", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gib", type=float, default=1, help="of rows, default 1; the memory for it must be free")
-    parser.add_argument("--skew", type=int, default=4, help="a row is rows * u^SKEW, default 4; 1: all are as likely")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--quick", action="store_true", help="32 MiB: does it run at all?")
+    parser.add_argument("--gib", type=float, default=1, help="GiB of rows, default 1; needs 1.5 times as much free memory, and 1 GiB more")
+    parser.add_argument("--skew", type=int, default=4, help="the row is rows * u^SKEW with a uniform u, default 4; with 1, all rows are equally likely")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
+    parser.add_argument("--quick", action="store_true", help="32 MiB, to see whether it runs")
     options = parser.parse_args(arguments)
     mib = 32 if options.quick else int(options.gib * 1024)
     if mib < 1 or options.skew < 1:

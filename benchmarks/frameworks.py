@@ -1,6 +1,7 @@
-"""gradwire bench frameworks: examples/mnist/cnn.yaml in sync with 2 ps and 2 workers, compared with TensorFlow (Keras's fit, 50
-steps per call) and PyTorch, each in one process on the same cores. Flags name the pythons that have them, such as those of
-virtual environments; a framework without a flag is left out. INVALID: a yardstick's quartiles are more than 20 % apart.
+"""gradwire bench frameworks: trains examples/mnist/cnn.yaml in sync with 2 ps and 2 workers, and the same model in TensorFlow
+(Keras's fit, 50 steps per call) and PyTorch, each in one process on the same cores. Each flag names a Python interpreter
+that can import the framework, for example that of a virtual environment. The benchmark omits a framework without a flag.
+A case is INVALID if a yardstick's quartiles are more than 20 % apart.
 """
 import argparse
 import json
@@ -49,7 +50,7 @@ def main(arguments):
     parser.add_argument("--pytorch", metavar="PYTHON")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
     options = parser.parse_args(arguments)
     pythons = {name: os.path.abspath(path) for name, path in vars(options).items()
                if name in ("tensorflow", "pytorch") and path}

@@ -1,8 +1,11 @@
-"""gradwire bench hot-key: one word of a key column in 30 % of all rows, compared with the same log as it is drawn (Zipf's law in
-each column). Whole jobs with 2 ps and 2 workers, a table of 16 floats and no wide layers, so that the shards have much of the work:
-the rate of the last epoch, and the CPU time of each ps for as many steps. MISSED: a ps takes more than 1.3 x the CPU time
-that it takes of the log as drawn, or the job's rate is below 1 / 1.3 of it. INVALID: the rates of the log as drawn have
-quartiles that are more than 20 % apart, or a result is wrong; then the rate is not judged.
+"""gradwire bench hot-key: a click log in which one word of a key column is in 30 % of all rows, compared with a log in which
+each column follows Zipf's law. The jobs have 2 ps, 2 workers, a table of 16 floats and no wide layers, so the shards have
+much of the work. The benchmark measures the rate of the last epoch, and the CPU time of each ps for the same number of
+steps.
+
+MISSED means that a ps needs more than 1.3 times the CPU time that it needs for the other log, or that the rate is below
+1 / 1.3 of the rate with the other log. INVALID means that the rates with the other log have quartiles that are more than
+20 % apart, or that a result is wrong. The benchmark then does not judge the rate.
 """
 import os
 import statistics

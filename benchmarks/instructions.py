@@ -1,7 +1,8 @@
-"""gradwire bench instructions: what assertions cost, counted and not timed. Instructions that a ps and a worker run for a
-step of examples/mnist/mlp.yaml (one ps, one worker, a thread each), by valgrind's callgrind, with assertions and without
-(GRADWIRE_ASSERTIONS=OFF, built in build/without-assertions). A step's share is the difference of a longer and a shorter job over
-their steps. FAILED, and exit code 1: assertions are more than 1 % of a step.
+"""gradwire bench instructions: counts what assertions cost. It counts the instructions that a ps and a worker execute for a
+step of examples/mnist/mlp.yaml, with assertions and without, using valgrind's callgrind. The job has one ps and one
+worker, each with one thread. The programs without assertions (GRADWIRE_ASSERTIONS=OFF) are built in
+build/without-assertions. The instructions of a step are the difference between a longer and a shorter job, divided by the
+difference of their steps. If assertions are more than 1 % of a step, the benchmark prints FAILED and exits with 1.
 """
 import argparse
 import os

@@ -1,7 +1,10 @@
-"""gradwire bench roofline: a click job in Criteo's shape (26 keys and 13 numbers an example), sync, 1 ps and 2 workers. It is
-compared with the cost of its parts alone on this machine: matrix products, gathering of rows, the wire, the rows' update. Code
-writes the text, and every process reads all of it first; rates count from there. A part's cost is in core-microseconds an
-example; the rest of the job's cost is its own. INVALID: a yardstick's quartiles are more than 20 % apart.
+"""gradwire bench roofline: a click job whose data have the shape of Criteo's: 26 keys and 13 numbers for each example. The
+job runs in sync with 1 ps and 2 workers. The benchmark also measures each part of the job alone on the same machine: the
+matrix products, the gathering of rows, the transfer, and the update of rows.
+
+The benchmark generates the text. All processes read it first, and the rate does not include this time. The cost of a
+part is in core-microseconds for each example. `rest` is the cost of the job that the parts do not explain. A case is
+INVALID if a yardstick's quartiles are more than 20 % apart.
 """
 import os
 

@@ -1,9 +1,11 @@
-"""gradwire bench: measures each stage and its yardstick in the same run.
+"""gradwire bench: measures each stage of gradwire and its yardstick in the same run.
 
-A case runs ours and its yardsticks in turn for some rounds (9), the order changing from round to round, and
-reports the ratio of the medians. INVALID: the yardstick's quartiles are more than 20 % of its median apart (the
-machine was not quiet: measure again), or one of the programs failed or found its own result wrong (then the exit
-code is 1). No yardstick spins.
+A case measures gradwire and its yardsticks in turn, in nine rounds, and the order changes from round to round. It
+reports the ratio of the medians. No yardstick spins.
+
+A case is INVALID if the yardstick's quartiles are more than 20 % of its median apart: the machine was not quiet, so
+measure again. A case is also INVALID if one of the programs failed, or found that its own result is wrong. The exit
+code is then 1.
 """
 import argparse
 import json
@@ -495,13 +497,13 @@ def options_parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], default="all", metavar="NAME",
                         help=f"one of {', '.join(NAMES)}, all (default); update-modes, "
-                             "compression and frameworks have flags of their own")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since that --json")
+                             "compression and frameworks have their own flags")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
+    parser.add_argument("--compare", metavar="OLD.json", help="show what has become slower since this file of --json")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 9")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
-    parser.add_argument("--rows", type=int, metavar="N", help="of rows: this size alone")
-    parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
+    parser.add_argument("--rows", type=int, metavar="N", help="rows: only a table of N rows")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds, to see whether it runs")
     options = parser.parse_args(arguments)
     if options.compare:
         try:

@@ -1,10 +1,12 @@
-/* The log of table_sizes.py: one column of labels, then COLUMNS of keys, each key in one place of one example.
+/* Write the log of table_sizes.py: one column of labels, then COLUMNS columns of keys. Different examples have no key in
+ * common.
  *
  * table_log --table-steps N --steps N --batch N --path FILE
  *
- * A table has as many rows as --table-steps steps touch, and an epoch has --steps of them, a multiple of that, whatever the
- * table's size. The lines stand so that in the second epoch of a job with the default seed each step has --batch different
- * examples, and each --table-steps steps have all of the table, in an order that is drawn again. */
+ * --table-steps is the number of steps that touch each row of the table once, so it determines the size of the table.
+ * --steps is the number of steps of an epoch, a multiple of --table-steps. The order of the lines is made for the second
+ * epoch of a job with the default seed: each step then has --batch different examples. Each --table-steps consecutive
+ * steps read the whole table once, each time in a new random order. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

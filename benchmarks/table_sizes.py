@@ -1,9 +1,13 @@
-"""gradwire bench table-sizes: whole jobs (1 ps, 2 workers) with full tables of 20,000 to 10 million rows of 16 floats, adagrad; in
-sync, and in async. Each key is in one place of one example, and a step, in async a batch, has 256 different examples in random
-order: 6,656 distinct rows whatever the size. An epoch has 1,500 steps whatever the size, too. The rate is measured in the second
-one, as the first one makes the rows; jobs of all sizes run in turn. MISSED: the rate of the largest table is below 0.6 of that of the
-smallest. INVALID: the ps counted other rows or bytes for a step than for the smallest table, the rates of the smallest have quartiles
-that are more than 20 % apart, or a result is wrong.
+"""gradwire bench table-sizes: whole jobs with full tables of 20,000 to 10 million rows of 16 floats. The jobs have 1 ps and
+2 workers, and train in sync and in async with adagrad.
+
+A step (in async, a batch) has 256 different examples in random order. Different examples have no key in common, so a step
+has 6,656 distinct rows with every size of the table. An epoch has 1,500 steps with every size. The first epoch creates the
+rows, and the rate is measured in the second one. The jobs of all sizes run in turn.
+
+MISSED means that the rate with the largest table is below 0.6 of the rate with the smallest. INVALID means that the ps
+counted other numbers of rows or bytes for a step than with the smallest table, that the rates with the smallest table
+have quartiles that are more than 20 % apart, or that a result is wrong.
 """
 import argparse
 import os
@@ -154,8 +158,8 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="gradwire bench table-sizes", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--quick", action="store_true", help="1 round of the two smallest: does it run at all?")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
+    parser.add_argument("--quick", action="store_true", help="1 round of the two smallest tables, to see whether it runs")
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds = 1

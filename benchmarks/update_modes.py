@@ -1,14 +1,14 @@
-"""gradwire bench update-modes: one job under each update mode, with 1 to 8 workers, with and without a slow worker,
-on an unlimited and on a 1 Gbit/s link.
+"""gradwire bench update-modes: trains one job in each update mode, with 1 to 8 workers, with and without a slow worker,
+on an unlimited link and on a link of 1 Gbit/s.
 
-Every worker gets as many examples per clock in every mode: sync's batch_size is the job's times the workers, the
-others' is the job's. The slow worker sleeps after each compute, 4 x the undisturbed step time of sync with as many
-workers on the same link: the same slow machine in all modes. The limited link is one for all processes: the loopback of
-a network namespace of its own, shaped by tc tbf.
+A worker's batch has the same number of examples in every mode. In sync, batch_size is this number times the number of
+workers. In the other modes, it is this number. The slow worker sleeps after each computation. The sleep is the same in
+all modes: 4 times as long as a sync step without a slow worker, with the same link and number of workers. All processes
+share the limited link: the loopback of a network namespace, shaped by tc tbf.
 
-Each run is checked (its end, its counts, its loss, in sync its digest against the same run on another link or with a
-slow worker) and is INVALID if a check fails. Results are kept as they come: started again with the same --output, it
-continues at the point of the interruption.
+The benchmark checks each run: how it ended, its counts and its loss. In sync it also compares the digest with that of
+the same run on another link or with a slow worker. A run is INVALID if a check fails. The benchmark writes each result
+immediately. To continue an interrupted benchmark, run it again with the same --output.
 """
 import argparse
 import hashlib
@@ -330,7 +330,7 @@ class Parser(argparse.ArgumentParser):
 def options_parse(arguments):
     parser = Parser(prog="gradwire bench update-modes", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", nargs="?", metavar="JOB", help=f"default {JOB} of gradwire's folder")
+    parser.add_argument("job", nargs="?", metavar="JOB", help=f"default {JOB} of gradwire's directory")
     parser.add_argument("--modes", type=words(MODES), default=MODES, metavar="LIST",
                         help=f"of {','.join(MODES)}; default all")
     parser.add_argument("--workers", type=worker_counts, metavar="LIST", help="default 1,2,4,8")
@@ -339,17 +339,17 @@ def options_parse(arguments):
     parser.add_argument("--stragglers", type=words(list(STRAGGLERS)), default=list(STRAGGLERS), metavar="LIST",
                         help=f"of {','.join(STRAGGLERS)}")
     parser.add_argument("--ps", type=int, default=1, metavar="N", help="default 1")
-    parser.add_argument("--batch", type=int, default=64, metavar="N", help="examples of a worker per clock, default 64")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="examples in a worker's batch, default 64")
     parser.add_argument("--epochs", type=int, metavar="N", help="default 5")
-    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each case: the median counts")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each case; the report has the median")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--metric", default="accuracy", metavar="NAME", help="default accuracy")
-    parser.add_argument("--target", type=float, default=0.97, metavar="X", help="time to this is measured, default 0.97")
+    parser.add_argument("--target", type=float, default=0.97, metavar="X", help="measure the time until the metric reaches X, default 0.97")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for train")
     parser.add_argument("--output", default=os.path.join("runs", "bench-update-modes"), metavar="DIR")
-    parser.add_argument("--fresh", action="store_true", help="measure all again")
-    parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since")
-    parser.add_argument("--quick", action="store_true", help="2 workers, 1 epoch, no limited link, where these are not given: does it run at all?")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument("--compare", metavar="OLD.json", help="show what has become slower since this file")
+    parser.add_argument("--quick", action="store_true", help="to see whether it runs: 2 workers, 1 epoch and no limited link, unless you give other values")
     options = parser.parse_args(arguments)
     options.workers = options.workers or ([2] if options.quick else WORKERS)
     options.links = options.links or (["unlimited"] if options.quick else list(LINKS))

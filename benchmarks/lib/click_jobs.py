@@ -34,8 +34,8 @@ def parser_of(name, doc):
     parser.add_argument("--rows", type=int, default=400000, help="default 400,000")
     parser.add_argument("--keys", type=int, default=1200000, help="of all columns, default 1,200,000")
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows: does it run at all?")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
+    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows, to see whether it runs")
     return parser
 
 

@@ -119,11 +119,11 @@ static const struct job_word flip_words[] = {
 
 #define COLUMN_KEY(name, type, member, text, ...)                                                  \
     ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
-#define COLUMN_NAME(word)                                                                          \
+#define COLUMN_NAME(word, example_)                                                                \
     COLUMN_KEY("." word ".name", TEXT, name,                                                       \
                "The column's name, for messages, for `inputs` of layers, and with `data.header: "  \
                "names` for the names in the header. `x{1..9}` makes nine columns, x1 to x9.",      \
-               EXAMPLE("age"), .fallback_doc = "none")
+               EXAMPLE(example_), .fallback_doc = "none")
 #define KEY_NAME(text, name)                                                                       \
     text " Layers name it in their `inputs`.", EXAMPLE(name), .required = true
 #define KEY_BUCKETS                                                                                \
@@ -209,7 +209,7 @@ static const struct job_key keys[] = {
             EXAMPLE("[{number: age}, {label: income}]"), .identity = true,
             .fallback_doc = "required by `csv` and `libsvm`", OF_COLUMNS),
     COLUMN_KEY("", CHOICE, kind, "One column.", EXAMPLE("{number: age}"), .words = column_words),
-    COLUMN_NAME("number"),
+    COLUMN_NAME("number", "age"),
     COLUMN_KEY(".number.scale", WORD, scale,
                "How the number x is scaled. `standard`: (x - mean) / standard deviation. "
                "`min_max`: from 0 to 1. Both use the numbers of the training files. `log1p`: ln(1 "
@@ -239,7 +239,7 @@ static const struct job_key keys[] = {
                "The features of a bucket. `one_hot`: one feature for each bucket, 1 or 0. `id`: "
                "one feature, the bucket's number from 1.",
                EXAMPLE("id"), .words = encode_words, .fallback = "one_hot"),
-    COLUMN_NAME("category"),
+    COLUMN_NAME("category", "town"),
     COLUMN_KEY(
         ".category.encode", WORD, encode,
         "The features of a word. `one_hot`: one feature for each word, 1 or 0. `id`: one feature, "
@@ -252,13 +252,13 @@ static const struct job_key keys[] = {
         EXAMPLE("[S, M, L]"),
         .fallback_doc = "the words of the training part, in the order of their first "
                         "occurrence"),
-    COLUMN_NAME("label"),
+    COLUMN_NAME("label", "income"),
     COLUMN_KEY(".label.classes", TEXTS, words,
                "The names of classes 0, 1, and so on. `a|b`: both names are the same class. `*`: "
                "all other names.",
                EXAMPLE("[\"<=50K\", \">50K\"]"), .fallback_doc = "labels are numbers"),
-    COLUMN_NAME("weight"),
-    COLUMN_NAME("ignore"),
+    COLUMN_NAME("weight", "importance"),
+    COLUMN_NAME("ignore", "note"),
     KEY_OPTIONS("key", "empty"),
     KEY_OPTIONS("keys", "none"),
     COLUMN_KEY(".cross.name", TEXT, name, KEY_NAME("The cross's name.", "user_site")),

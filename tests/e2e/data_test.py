@@ -201,7 +201,7 @@ class SpillTest(TrainCase):
         there, spilled = self.summary(self.tmp / "memory"), job.summary()
         self.assertEqual(spilled["digest"], there["digest"])
         self.assertEqual(spilled["eval"], there["eval"])
-        self.assertIn(f"data.train: 11 MiB of its rows are in a file in {self.tmp}: ", job.log("worker-0"))
+        self.assertIn(f"data.train: 11 MiB of its rows are in a file in {self.tmp}, because data.memory_mb has no room", job.log("worker-0"))
         if not SANITIZED:
             saved = there["peak_rss_bytes"]["worker 0"] - spilled["peak_rss_bytes"]["worker 0"]
             self.assertGreater(saved, 8 << 20)

@@ -172,7 +172,7 @@ enum err row_pipe_next(void *pipe, struct row_group *g, struct errmsg *e)
     if (p->reading && p->reading->at == p->reading->used)
         give_back(p);
     if (!p->reading && take_full(p))
-        return err_set(e, ERR_CLOSED, "the cut was given up");
+        return err_set(e, ERR_CLOSED, "the checkpoint was given up");
     if (!p->reading)
         return ERR_OK;
     struct row_piece *r = p->reading;

@@ -239,8 +239,8 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_put(m, 1, "job", job->name, "role", "ps", "index", METRICS_NUMBER(w->config.index),
                 "update", job_update_word(job->training.update), "run", f.run, NULL);
     process_state_metrics(m, f.state);
-    metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until the last cut is published.",
-                  f.going);
+    metrics_gauge(m, "gradwire_draining",
+                  "1 after SIGTERM, until the last checkpoint is published.", f.going);
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
     metrics_gauge(m, "gradwire_connections", "Connections without those of the shards.",
                   f.connections);

@@ -263,10 +263,10 @@ static void note_held(struct shard_thread *t)
         t->counts.held_s += clock_now_s() - t->held_since_s;
     if (held && t->next_cut != t->held_said) { /* once per cut */
         t->held_said = t->next_cut;
-        log_info(
-            "shard thread %u: training waits for the copy of a cut: the rows kept for it, which "
-            "have changed since, take as much memory as they may",
-            t->thread);
+        log_info("shard thread %u: training waits for the copy of a checkpoint: the rows kept for "
+                 "it, which "
+                 "have changed since, take as much memory as they may",
+                 t->thread);
     }
 }
 

@@ -57,7 +57,7 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     if (err)
         return err;
     if (made.cut != cut) {
-        err = checkpoint_corrupt(e, path, "it belongs to cut %" PRIu64, made.cut);
+        err = checkpoint_corrupt(e, path, "it belongs to checkpoint %" PRIu64, made.cut);
         manifest_close(&made);
         return err;
     }
@@ -292,7 +292,7 @@ static void remove_cut(const char *dir, uint64_t cut)
         return;
     int lock = lock_for_removal(manifest);
     if (lock == -1) {
-        log_debug("cut %" PRIu64 " is being read: it is removed later", cut);
+        log_debug("checkpoint %" PRIu64 " is being read: it is removed later", cut);
         return;
     }
     bool removed = unlink(manifest) == 0;

@@ -272,7 +272,7 @@ enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes
 {
     char why[128];
     if (!is_whole(m, why))
-        return err_set(e, ERR_STATE, "manifest of cut %" PRIu64 ": %s", m->cut, why);
+        return err_set(e, ERR_STATE, "manifest of checkpoint %" PRIu64 ": %s", m->cut, why);
     struct manifest copy = *m;
     struct packed p;
     enum err err = pack(&p, &copy);

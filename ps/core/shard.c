@@ -590,7 +590,7 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
         (void)snprintf(out, bytes, "waiting for the chief");
     else if (shard_held(s))
         (void)snprintf(out, bytes,
-                       "step %" PRIu64 ": waiting for cut %" PRIu64 " to be copied out; %" PRIu64
+                       "step %" PRIu64 ": waiting until checkpoint %" PRIu64 " is copied; %" PRIu64
                        " MiB of rows are kept for it",
                        s->step, s->cut.number, s->rows.tables.cut.kept.bytes >> 20);
     else if (!s->planned || !s->mode->waits_for || !s->mode->waits_for(s, out, bytes))

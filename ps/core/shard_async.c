@@ -34,7 +34,8 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
 {
     struct ids resolved;
     if (ids_unpack(&resolved, m->mark, m->window_bits, m->window_bits_bytes))
-        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its resolved ids are out of range", cut);
+        return err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 ": its resolved ids are out of range",
+                       cut);
     once_restore(&s->async.once, &resolved);
     for (uint32_t i = 0; i < s->me.chunks; i++)
         s->async.chunk_t[i] = m->t;

@@ -49,7 +49,7 @@ static void go_on(struct shard *s, bool was_held)
 static void fail(struct shard *s)
 {
     s->io->save_end(s->ctx);
-    shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to keep rows for a cut");
+    shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to keep rows for a checkpoint");
 }
 
 static enum err save(struct shard *s, const struct row_cut_rows *g)

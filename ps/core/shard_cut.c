@@ -93,7 +93,8 @@ static void copy_and_save(struct shard *s)
     if (image)
         s->io->save(s->ctx, image);
     else
-        shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to copy the parameters for a cut");
+        shard_on_saved(s, s->cut.number, NULL, NULL,
+                       "no memory to copy the parameters for a checkpoint");
 }
 
 void shard_cut_boundary(struct shard *s)

@@ -18,7 +18,8 @@ static void close_mode(struct shard *s)
 static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
 {
     if (ids_unpack(&s->geo.resolved, m->mark, m->window_bits, m->window_bits_bytes))
-        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its resolved ids are out of range", cut);
+        return err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 ": its resolved ids are out of range",
+                       cut);
     return ERR_OK;
 }
 

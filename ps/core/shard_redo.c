@@ -38,8 +38,8 @@ enum err shard_redo_restore(struct shard *s, const struct manifest *m, uint64_t 
         epochs_start(&s->sync.redo.epochs, s->step);
     else if (epochs_restore(&s->sync.redo.epochs, s->step, r->epoch, r->begin, r->redone,
                             r->dropped, r->dropped_bytes))
-        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its place in its epoch is out of range",
-                       cut);
+        return err_set(e, ERR_CORRUPT,
+                       "checkpoint %" PRIu64 ": its position in its epoch is out of range", cut);
     return ERR_OK;
 }
 

@@ -398,7 +398,7 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
 {
     const struct shard_sync *y = &s->sync;
     if (shard_cut_holds(s))
-        (void)snprintf(out, bytes, "step %" PRIu64 ": held for cut %" PRIu64, s->step,
+        (void)snprintf(out, bytes, "step %" PRIu64 ": stopped for checkpoint %" PRIu64, s->step,
                        s->cut.number);
     else if (y->round.on && y->round.chunks_summed == s->me.chunks &&
              y->round.parts_summed == shard_rows_parts(s))

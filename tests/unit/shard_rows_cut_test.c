@@ -93,7 +93,7 @@ static void parts_wait_where_too_much_is_kept_for_a_cut_and_go_on_when_it_is_cop
     struct shard *s = c->node[1].shard;
     char why[160];
     shard_waits_for(s, why, sizeof why);
-    assert_non_null(strstr(why, "step 1: waiting for cut 1 to be copied out"));
+    assert_non_null(strstr(why, "step 1: waiting until checkpoint 1 is copied"));
     while (rig_step(c, 1) == 1)
         assert_true(shard_copy(s));
     assert_false(shard_held(s));

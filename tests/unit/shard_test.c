@@ -481,7 +481,7 @@ static void shard_says_why_where_a_cut_finds_no_memory(void **state)
         int fired = mem_fail_fired();
         mem_fail_at(-1);
         if (fired)
-            assert_string_equal(f.saved_error, "no memory to copy the parameters for a cut");
+            assert_string_equal(f.saved_error, "no memory to copy the parameters for a checkpoint");
         else
             assert_non_null(f.image);
         close_fixture(&f);

@@ -84,13 +84,12 @@ static const struct job_key keys[] = {
     REGULARIZER_REAL("l2.l2", l2, "0.01", REGULARIZER_L2_DOC),
     REGULARIZER_REAL("l1_l2.l1", l1, "0", REGULARIZER_L1_DOC),
     REGULARIZER_REAL("l1_l2.l2", l2, "0", REGULARIZER_L2_DOC),
-    TABLE_KEY(
-        ".optimizer", CHOICE, optimizer.kind,
-        "The optimizer of the table's rows. Its options are those of [`optimizer`](#optimizer), "
-        "without `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and "
-        "`exclude_from_weight_decay`.",
-        EXAMPLE("{adagrad: {rowwise: true}}"), .identity = true, OWN(optimizer),
-        .words = optimizer_words, .fallback_doc = "the job's"),
+    TABLE_KEY(".optimizer", CHOICE, optimizer.kind,
+              "The optimizer of the table's rows. Its options are those of "
+              "[optimizer](#optimizer), without `use_ema`, `ema_momentum`, "
+              "`ema_overwrite_frequency` and `exclude_from_weight_decay`.",
+              EXAMPLE("{adagrad: {rowwise: true}}"), .identity = true, OWN(optimizer),
+              .words = optimizer_words, .fallback_doc = "the job's"),
     LAZY_OPTIMIZER_KEYS,
     TABLE_KEY(".learning_rate", REAL, optimizer.learning_rate,
               "The learning rate of the table's rows. You can also write this key as an option of "
@@ -99,8 +98,8 @@ static const struct job_key keys[] = {
               .fallback_doc = "`training.learning_rate`; if the table has its own optimizer, the "
                               "default of that optimizer"),
     TABLE_KEY(".learning_rate_schedule", CHOICE, optimizer.schedule.kind,
-              "How the table's learning rate changes, with the options of "
-              "[`training.learning_rate_schedule`](#learning-rate-schedules).",
+              "How the table's learning rate changes, with the options of [Learning-rate "
+              "schedules](#learning-rate-schedules).",
               EXAMPLE("{cosine_decay: {decay_steps: 1000}}"), OWN(schedule),
               .words = schedule_words, .fallback_doc = "`training.learning_rate_schedule`"),
     SCHEDULE_KEYS,
@@ -140,7 +139,7 @@ static const struct job_key keys[] = {
               EXAMPLE("30"), RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
     TABLE_KEY(".compression.push", WORD, push,
               "The encoding of the gradients of the table's rows. `int8` has one scale for each "
-              "row. The rest of the model uses the job's [`compression`](#compression).",
+              "row. The rest of the model uses the job's [compression](#compression).",
               EXAMPLE("int8"), .words = row_push_words, .fallback = "none"),
     TABLE_KEY(".compression.reply", WORD, reply,
               "The encoding of the rows that a ps sends to workers. Rows for an evaluation are not "

@@ -174,7 +174,7 @@ struct shard_facts {
     struct row_traffic rows;
 };
 struct shard_facts shard_facts(const struct shard *s);
-/* Write a line for people that names what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
+/* Write a line for people that names what the shard waits for ("step 1200: waiting for microbatch 2 (of 0 to 3)"). */
 void shard_waits_for(const struct shard *s, char *out, size_t bytes);
 
 #endif

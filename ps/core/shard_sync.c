@@ -406,11 +406,13 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     else if (y->accept.on)
         (void)snprintf(out, bytes,
                        "step %" PRIu64
-                       ": waiting for the chief to close the set; %u nodes of %u leaves are whole",
-                       s->step, y->gate.pick.wholes, y->gate.leaves);
+                       ": waiting for the chief to choose among %u microbatches; %u nodes of their "
+                       "sum are complete",
+                       s->step, y->gate.leaves, y->gate.pick.wholes);
     else
-        (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for leaf %u of %u", s->step,
-                       gate_first_missing(&y->gate, y->gate.chunks - 1), y->gate.leaves);
+        (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for microbatch %u (of 0 to %u)",
+                       s->step, gate_first_missing(&y->gate, y->gate.chunks - 1),
+                       y->gate.leaves - 1);
     return true;
 }
 

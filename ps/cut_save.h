@@ -1,11 +1,11 @@
 /* Writes a shard's part of a cut to disk.
  *
- * Happy path: the shard's thread begins the file with the blocks -> the writer's thread writes them -> the rows of tables
- * come through a pipe, group by group, and the writer's thread writes them -> the file is complete on this disk, or on the
- * chief's -> `done`.
+ * Happy path: the shard's thread begins the file with the blocks -> the writer's thread writes them -> the rows of
+ * tables come through a pipe, group by group, and the writer's thread writes them -> the file is complete on this disk,
+ * or on the chief's -> on_done.
  * Failure modes: the cut is given up (new generation, another cut, end of the process): a file that waits is dropped
- * immediately, a file that is being written ends at its next piece of rows. If the disk fails or the chief is lost, `done`
- * has the error. The shard's thread never waits for the writer's thread. */
+ * immediately and without on_done; the writing of a file ends at its next piece of rows. If the disk fails or the chief
+ * is lost, on_done gets the error. The shard's thread never waits for the writer's thread. */
 #ifndef GRADWIRE_PS_CUT_SAVE_H
 #define GRADWIRE_PS_CUT_SAVE_H
 
@@ -23,8 +23,8 @@ struct cut_saved {
     struct broken broken; /* the first value of the file that is not finite */
     enum err err;         /* ERR_OK: the file is complete on disk, here or at the chief */
     struct errmsg e;
-    bool given_up;
-    double seconds;
+    bool given_up;  /* the shard no longer wants it */
+    double seconds; /* how long the writing took; more than 0 */
 };
 
 struct cut_save_config {
@@ -33,11 +33,13 @@ struct cut_save_config {
     const struct fault *fault; /* NULL: none */
     /* The writer's thread calls both. */
     void (*on_room)(void *ctx); /* cut_save_room would now be true after it was false */
-    void (*on_done)(void *ctx, struct cut_saved *take); /* once for each file; mem_free it */
+    /* Once for each file, unless it was given up before the writer's thread began. mem_free it. */
+    void (*on_done)(void *ctx, struct cut_saved *take);
     void *ctx;
 };
 
-/* Takes the image. Errors: ERR_NOMEM no memory or no thread; ERR_TOOBIG. */
+/* Takes the image, also on error. *config is copied. *out belongs to the caller until cut_save_end or cut_save_give_up.
+ * Errors: ERR_NOMEM no memory or no thread; ERR_TOOBIG too many jobs of the writer's thread wait. */
 enum err cut_save_begin(struct cut_save **out, struct disk_thread *writer,
                         const struct cut_save_config *config,
                         struct shard_image *take_image) MUST_CHECK;

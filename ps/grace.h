@@ -11,8 +11,8 @@
 
 enum {
     GRACE_FIRST_BYTES_PER_S = 50 << 20, /* before the first snapshot: slow network storage */
-    GRACE_LEAVE_MS = 1000,              /* before SIGKILL */
-    GRACE_FIXED_MS = 1000,              /* shards reach a boundary, the chief publishes */
+    GRACE_LEAVE_MS = 1000,              /* the wait for a cut ends this long before SIGKILL */
+    GRACE_FIXED_MS = 1000,              /* in addition: reaching a boundary, publishing */
 };
 
 /* One shard thread's part of a snapshot. */
@@ -37,9 +37,10 @@ int64_t grace_bound_ms(const struct grace *g);
  * time of the previous snapshot stays valid if the size is the same. */
 void grace_note(struct grace *g, uint32_t thread, uint64_t bytes, double seconds);
 uint64_t grace_bytes(const struct grace *g);
-/* Seconds that a snapshot takes now. All parts are written at the same time. For a part that was never written the rate of
- * the other parts is assumed, or GRACE_FIRST_BYTES_PER_S if no part was written. */
+/* Seconds that a snapshot takes now, with GRACE_FIXED_MS. All parts are written at the same time. For a part that was
+ * never written the rate of the other parts is assumed, or GRACE_FIRST_BYTES_PER_S if no part was written. */
 double grace_needs_s(const struct grace *g);
+/* True: a snapshot that begins now can be finished within grace_bound_ms. */
 bool grace_suffices(const struct grace *g);
 
 /* Write one line for people: how long a snapshot takes, and how that was estimated. */

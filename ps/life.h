@@ -10,7 +10,7 @@
 enum life {
     LIFE_NEW,      /* no chief has connected yet */
     LIFE_MET,      /* a chief has connected; no generation was entered */
-    LIFE_IDLE,     /* no chief connected in time; this process keeps waiting (--when_done=wait) */
+    LIFE_IDLE,     /* no chief began a generation in time; keeps waiting (--when_done=wait) */
     LIFE_DONE,     /* the job is done, and this process holds nothing of it */
     LIFE_DONE_MET, /* the same, and a chief has connected since then */
     LIFE_TRAINING, /* ENTER was received: the shards hold parameters, or load them */
@@ -24,9 +24,9 @@ enum life_event {
     LIFE_CHIEF, /* a chief says hello */
     LIFE_ENTER, /* the chief begins a generation */
     LIFE_ALONE, /* timeouts.start_s has passed without a chief, and --when_done=wait */
-    LIFE_OVER, /* the job is done; this process has dropped its parameters and waits for the next chief */
-    LIFE_TOLD, /* SIGTERM or SIGINT */
-    LIFE_STOP, /* the loop has ended */
+    LIFE_OVER,  /* the chief reports that the job is done, and this process has no parameters */
+    LIFE_TOLD,  /* SIGTERM or SIGINT */
+    LIFE_STOP,  /* the loop has ended */
 };
 
 /* The first state. done: the job had already finished when the process started. */
@@ -36,7 +36,7 @@ enum life life_next(enum life now, enum life_event what);
 
 /* Properties of each state. */
 extern const struct life_is {
-    bool before_chief; /* no chief has connected; the process waits for one */
+    bool before_chief; /* LIFE_NEW, LIFE_DONE: LIFE_CHIEF must precede the chief's other events */
     bool entered;      /* ENTER was received: LIFE_TRAINING or LIFE_GOING */
     bool done;         /* the job is done, and this process holds no parameters */
     bool rests;        /* idle or done: waiting loses no work */

@@ -1,5 +1,5 @@
-/* Carries the rows of a cut from a shard's thread to the thread that writes them: groups of rows, packed into a few pieces
- * of about 1 MiB. The shard's thread never waits: if the pipe is full, on_room tells it when to continue. */
+/* Carries the rows of a cut from a shard's thread to the thread that writes them: groups of rows, packed into a few
+ * pieces of about 1 MiB. The shard's thread never waits: if the pipe is full, on_room is called when it has room again. */
 #ifndef GRADWIRE_PS_ROW_PIPE_H
 #define GRADWIRE_PS_ROW_PIPE_H
 
@@ -30,21 +30,24 @@ struct row_pipe {
 
 void row_pipe_open(struct row_pipe *p, const struct checkpoint_table *table, uint32_t tables,
                    void (*on_room)(void *ctx), void *ctx);
+/* Only after both threads have made their last call. */
 void row_pipe_close(struct row_pipe *p);
 
 /* ---- called by the shard's thread; none of these functions waits ---- */
 
 /* True: the pipe has room for one group of any size. False: on_room is called when it has. */
 bool row_pipe_room(struct row_pipe *p);
-/* Only after row_pipe_room returned true. Errors: ERR_NOMEM. */
+/* Copy a group into the pipe. Only after row_pipe_room returned true. Errors: ERR_NOMEM. */
 enum err row_pipe_put(struct row_pipe *p, const struct row_group *g) MUST_CHECK;
+/* All rows are in the pipe. */
 void row_pipe_end(struct row_pipe *p);
 /* The writer's next call returns ERR_CLOSED. */
 void row_pipe_give_up(struct row_pipe *p);
 
 /* ---- called by the writer's thread ---- */
 
-/* Implements checkpoint_rows.next; blocks until rows arrive. Errors: ERR_CLOSED given up. */
+/* Implements checkpoint_rows.next; blocks until rows arrive. *g points into the pipe until the next call; after the
+ * last group row_group_ends(g) is true. Errors: ERR_CLOSED given up. */
 enum err row_pipe_next(void *pipe, struct row_group *g, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -8,7 +8,8 @@
  * - SIGTERM: the ps asks the chief for a cut, and exits with 143 when the cut is published or the grace has passed.
  * - No chief for too long: exit 1. With `waits` and before training, the ps stays and is idle.
  * - The job is already done: the ps reports that. With `waits` it is idle until a chief connects, otherwise it exits.
- * - A worker has not learned that the job has ended: ps 0 stays for linger_s, as the chief said, and tells such workers. */
+ * - A worker has not learned that the job has ended: ps 0 stays for linger_s, which the chief sets, and answers such
+ *   workers. */
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 
@@ -26,7 +27,8 @@ struct server_config {
     bool waits;         /* --when_done=wait */
     uint32_t grace_s;   /* --grace_s, the starter's time from SIGTERM to SIGKILL; 0: unknown */
     struct fault fault; /* a slow disk, for tests */
-    /* How the job stood when the process started; ENDING_DONE also when server_run is called again after the job's end. */
+    /* The state of the job when the process started; ENDING_DONE also when server_run is called again after the job's
+     * end. */
     enum ending ending;
     struct over *over;  /* facts about a finished job; written when the job finishes */
     uint32_t *linger_s; /* written then, too: how long to stay and answer workers; 0: exit */

@@ -30,7 +30,7 @@ struct server_http {
     struct server_http_config config;
     struct http *http;           /* NULL: off */
     struct shard_report **shard; /* of each thread; NULL: no report yet */
-    bool *asked;
+    bool *asked;                 /* of each thread: a request waits for its report */
 };
 
 /* The config's pointers outlive *w. `fd` stays the caller's; -1: no HTTP. Errors: ERR_NOMEM. */

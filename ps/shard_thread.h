@@ -14,8 +14,8 @@ struct tls_link;
 
 /* Letters from a shard thread to the server. */
 enum shard_letter {
-    SHARD_TELLS,    /* number: frame type; data: ProtobufCMessage for the chief */
-    SHARD_STATUS,   /* data: struct shard_report, for the answer to the chief's hello */
+    SHARD_TELLS,  /* number: frame type; data: ProtobufCMessage for the chief */
+    SHARD_STATUS, /* number: thread; data: struct shard_report, for the reply to a chief's hello */
     SHARD_MEASURED, /* the same, for HTTP */
     SHARD_FENCED,   /* number: incarnation */
     SHARD_STORE,    /* number: a request of ps/store.h */
@@ -24,7 +24,7 @@ enum shard_letter {
 
 struct shard_snapshot {
     uint64_t bytes; /* size of the shard's state */
-    double seconds; /* that writing it took; 0: the shard has just entered, nothing is written */
+    double seconds; /* how long the writing took; 0: just entered, nothing is written */
 };
 
 /* A worker's connection to the shard. */
@@ -37,7 +37,7 @@ struct shard_worker {
 struct shard_counts {
     uint64_t pushes, pulls, in_bytes, out_bytes; /* frames; bytes: of closed connections only */
     uint64_t saved, not_saved;                   /* snapshots */
-    double copy_s, longest_copy_s; /* copying rows for snapshots: total, longest single call */
+    double copy_s, longest_copy_s;         /* copying rows: total; the longest wait of a frame */
     double copy_cpu_s, longest_copy_cpu_s; /* the same in CPU time */
     double held_s;                         /* time that training has waited for these copies */
 };
@@ -59,17 +59,19 @@ void shard_report_free(void *report); /* NULL: nothing */
 enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread, const char *output,
                           struct store *store, const struct fault *fault, struct mailbox *out,
                           struct errmsg *e) MUST_CHECK;
-/* Close the thread's connections, end it and join it. A snapshot whose rows are all copied is written first. */
+/* Close the thread's connections, write a snapshot whose rows are all copied, end the thread and join it. Blocks. Takes
+ * NULL. */
 void shard_thread_free(struct shard_thread *t);
 
-/* Each of the functions below posts a letter. Thread: the server's. Errors: ERR_TOOBIG the mailbox is full. */
+/* Each of the functions below posts a letter. Thread: the server's. Errors: ERR_TOOBIG the mailbox is full; ERR_NOMEM. */
 /* Pass on a message of the chief: FENCE, or one that shard_on_chief takes. The message is copied. */
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
                            const ProtobufCMessage *m) MUST_CHECK;
-/* Pass on a worker's connection after its hello; fd, TLS state and hello are taken. tls NULL: no TLS. */
+/* Pass on a worker's connection after its hello; fd, TLS state and hello are taken, also on error. tls NULL: no TLS. */
 enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
                            Gradwire__Hello *take_hello) MUST_CHECK;
-/* Request a report; it arrives as a letter of this type, SHARD_STATUS or SHARD_MEASURED. */
+/* Request a report; it arrives as a letter of this type, SHARD_STATUS or SHARD_MEASURED. If the thread has no memory
+ * for it, none arrives. */
 enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer) MUST_CHECK;
 
 #endif

@@ -27,12 +27,13 @@ struct store {
 };
 
 void store_open(struct store *s, struct mailbox *server, int letter);
-/* All waiting calls and all later calls return ERR_CLOSED. */
+/* All waiting calls and all later calls return ERR_CLOSED. Thread: the server's. */
 void store_shut(struct store *s);
+/* Only when no thread can call store_put or store_get any more. */
 void store_close(struct store *s);
 
-/* Send dir/cut-N/FILE to the chief. ERR_OK: the file is on the chief's disk. Errors: ERR_CLOSED, ERR_IO, ERR_NOMEM, with
- * the reason. Thread: any but the server's; blocks. */
+/* Send dir/cut-N/FILE to the chief. ERR_OK: the file is on the chief's disk. Errors, with a text: ERR_CLOSED, ERR_IO,
+ * ERR_NOMEM, ERR_TOOBIG the server's mailbox is full. Thread: any but the server's; blocks. */
 enum err store_put(struct store *s, const char *dir, uint64_t cut, const char *file,
                    struct errmsg *e) MUST_CHECK;
 /* Fetch the chief's file to dir/cut-N/FILE. Errors: also ERR_CORRUPT the chief has no such file. */
@@ -41,10 +42,12 @@ enum err store_get(struct store *s, const char *dir, uint64_t cut, const char *f
 
 /* Begin a request that a letter announced. `chief` NULL: no chief is connected. Thread: the server's, as for all below. */
 void store_on_letter(struct store *s, uint64_t request, struct conn *chief);
+/* All waiting calls return ERR_CLOSED. */
 void store_chief_gone(struct store *s);
 /* The buffer for this answer's body (STORE_PIECE_BYTES). NULL: no thread waits for this answer any more. */
 uint8_t *store_space(struct store *s, const Gradwire__StoreAnswer *m);
-/* Handle an answer. Errors: ERR_PROTO the answer does not fit its request: close the connection. */
+/* Handle an answer; one whose request has ended is ignored. Errors: ERR_PROTO the answer does not fit its request:
+ * close the connection. */
 enum err store_on_answer(struct store *s, const Gradwire__StoreAnswer *m, uint64_t body_bytes,
                          struct conn *chief) MUST_CHECK;
 

@@ -16,7 +16,7 @@ enum { GATE_SUMS_MAX = 1 + SUMS_MAX };
 struct gate_node {
     struct tree_node node;
     uint32_t examples;
-    struct buffer *run;           /* owns the memory of `value`; the gate holds a reference */
+    struct buffer *run;           /* owns the memory of `value`; NULL: the caller does */
     const float *value;           /* the chunk's elements */
     double sums[GATE_SUMS_MAX];   /* loss, metrics */
     uint32_t worker;              /* the sender */
@@ -30,9 +30,9 @@ struct gate_chunk {
     struct gate_node *node; /* room for one per leaf; if the gate picks, one per node */
 };
 
-/* With backup workers the chief picks some leaves for each step. Until it has decided, the gate keeps every node that
- * arrived, because a node that covers more than the picked leaves is useless. A chunk "has" a node if the node arrived, or
- * if the chunk has both halves of it. */
+/* With backup workers the chief picks some leaves for each step. Until the chief has decided, the gate keeps a node
+ * even if a larger node above it arrives: a node with a leaf that is not picked cannot be used, but its halves perhaps
+ * can. A chunk "has" a node if the node arrived, or if the chunk has both halves of it. */
 struct gate_pick {
     struct tree_nodes *has;  /* the nodes that each chunk has */
     uint32_t *chunks;        /* for each node, the number of chunks that have it */
@@ -50,11 +50,12 @@ struct gate {
 
 enum gate_verdict {
     GATE_ADDED,
-    /* Nothing changed: all of its leaves had arrived; if the gate picks: the node had, or the chunk is picked. */
+    /* Nothing changed: all leaves of the node had already arrived. If the gate picks: the node itself had arrived or
+     * both halves of it, or the chunk is already picked. */
     GATE_DUPLICATE,
 };
 
-/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM: *g is zeros. */
+/* leaves: a power of two up to TREE_LEAVES_MAX. picks: with backup workers. Errors: ERR_NOMEM: *g is zeros. */
 enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks) MUST_CHECK;
 void gate_close(struct gate *g);
 
@@ -67,7 +68,7 @@ bool gate_covers(const struct gate *g, uint32_t chunk, const struct tree_leaves 
 /* Keep the fewest nodes that cover exactly these leaves; the chunk is then complete. Only if gate_covers is true. */
 void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves);
 
-/* True: all leaves have arrived, or, if the gate picks, its leaves are picked. */
+/* True: all leaves of the chunk have arrived; if the gate picks: gate_pick was called for the chunk. */
 bool gate_complete(const struct gate *g, uint32_t chunk);
 
 /* Σ examples over the chunk's nodes. */

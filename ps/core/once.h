@@ -34,11 +34,13 @@ enum once_verdict {
 void once_init(struct once *o, uint32_t chunks);
 void once_close(struct once *o);
 
-/* Forget everything but `resolved` (a restore). */
+/* Forget all ids, and take a copy of *resolved: a restore from a checkpoint. */
 void once_restore(struct once *o, const struct ids *resolved);
 
-/* Return what once_admit would return (ONCE_APPLY instead of ONCE_LAST), and reserve the memory that it needs. */
+/* Return what once_admit would return now, with ONCE_APPLY also for ONCE_LAST, and reserve the memory that once_admit
+ * needs, so that it cannot return ONCE_NO_MEMORY. chunk < chunks. */
 enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk);
+/* Mark the pair as applied if the verdict is ONCE_APPLY or ONCE_LAST. */
 enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk);
 
 #endif

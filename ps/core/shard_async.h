@@ -8,14 +8,15 @@
 
 struct shard_async {
     struct once once;
-    uint64_t *chunk_t;                                 /* number of updates of each chunk */
-    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS]; /* of each part: updates; batches */
+    uint64_t *chunk_t;                                 /* (chunks) number of updates of each */
+    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS]; /* updates; batches received */
     struct stale *stale; /* of each worker that has sent a hello: shard_stale.c */
     /* memory that shard_status uses */
     uint8_t *partial;
     Gradwire__WorkerStaleness *staleness, **staleness_at;
 };
 
+/* Entries of struct shard_mode for async and for the modes that build on it; shard_mode.h has their contracts. */
 enum err shard_async_open(struct shard *s, const Gradwire__Settings *m,
                           struct errmsg *e) MUST_CHECK;
 void shard_async_close(struct shard *s);
@@ -41,10 +42,11 @@ void shard_async_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
-/* shard_stale.c; chunks count from the shard's first. */
+/* shard_stale.c; chunks count from the shard's first. shard_stale_takes: as shard_mode.takes. */
 bool shard_stale_takes(const Gradwire__Settings *m);
 /* The setting that cannot be combined with tables, as text; NULL: there is none. */
 const char *shard_stale_refused(const Gradwire__Settings *m);
+/* As shard_mode.laid_out_otherwise. */
 const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_stale_join(struct shard *s, uint32_t worker,
                           uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */

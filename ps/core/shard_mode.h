@@ -1,5 +1,7 @@
 /* An update mode: a table of functions that handle pushes and pulls, with the mode's own state. shard.c calls the table
- * that the settings select, and never tests which mode it is. NULL in a table: the mode has nothing to do at this event. */
+ * that the settings select, and never tests which mode it is. NULL in a table: the mode has nothing to do at this
+ * event. Never NULL: close, restore, on_push, on_pull; if the mode has tables also the functions for rows. Any error of
+ * on_push, on_pull, on_rows_push, on_rows_ask and on_tick closes the worker's connection. */
 #ifndef GRADWIRE_PS_CORE_SHARD_MODE_H
 #define GRADWIRE_PS_CORE_SHARD_MODE_H
 

@@ -34,7 +34,7 @@ void shard_rows_take_budget(struct shard *s);
 enum err shard_rows_check_budget(const struct shard *s, struct errmsg *e) MUST_CHECK;
 /* Write to *e that this table's rows exceed the budget. Returns ERR_TOOBIG. */
 enum err shard_rows_say_full(const struct shard *s, uint32_t table, struct errmsg *e) MUST_CHECK;
-/* Handle the result of an update of rows: on ERR_TOOBIG the chief is asked to end the job. Returns `err`. */
+/* Handle the result of an update of rows: on ERR_TOOBIG ask the chief to end the job. Returns `err`. */
 enum err shard_rows_updated(struct shard *s, enum err err) MUST_CHECK;
 /* Take rates and schedules from a new chief's plan and optimizer, and the encoding of rows from its plan.
  * Errors: ERR_PROTO: the plan has other tables. */
@@ -56,13 +56,15 @@ enum err shard_rows_sections(struct shard *s, const struct shard_peer *from,
 enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
                               const struct buffer *body, struct errmsg *e) MUST_CHECK;
 
-/* Answer a checked request now. `aside`: with the rows that were set aside. */
+/* Answer a checked request now, as of `step`. aside: read touched rows from the copies that were set aside. The request
+ * is kept for pushes, unless it is for an evaluation. Errors: ERR_NOMEM. */
 enum err shard_rows_answer(struct shard *s, struct shard_peer *to, const Gradwire__RowsAsk *m,
                            struct buffer *body, uint64_t step, bool aside,
                            struct errmsg *e) MUST_CHECK;
+/* Answer that the shard no longer has rows of the requested step. */
 void shard_rows_say_gone(struct shard *s, struct shard_peer *to, const Gradwire__RowsAsk *m);
-/* Keep the request until one of the two functions below answers it. The two latest requests of a connection are kept; an
- * older one is dropped. */
+/* Keep the request until one of the two functions below answers it. The two latest requests of a connection are kept;
+ * an older one is dropped. Errors: ERR_NOMEM. */
 enum err shard_rows_wait(struct shard *s, struct shard_peer *of, const Gradwire__RowsAsk *m,
                          struct buffer *body, struct errmsg *e) MUST_CHECK;
 /* Answer one waiting request; answer all that wait for s->step, which is made. */

@@ -1,8 +1,8 @@
-/* The inside of a shard, shared by the files that implement it. A mode's state is in the union: its fields exist only if
- * the mode is on. State that every mode can have is outside of the union.
+/* The inside of a shard, shared by the files that implement it. A mode's state is in the union: its fields exist only
+ * if the mode is on. State that every mode can have is outside of the union.
  *
- * Calls go one way: a file calls only files that come before it in this list. Calls in the other direction go through the
- * mode's table.
+ * Calls go one way: a file calls only files that come before it in this list (shard_NAME.c). Calls in the other
+ * direction go through the mode's table.
  *     check                           assertions of what is true between two events
  *     taken, reply, average           records of applied pushes; encoding of replies; moving averages
  *     send, apply, status             to workers; to the parameters; to the chief
@@ -155,7 +155,8 @@ struct shard {
     struct shard_taken taken;
     struct shard_cut cut;
     struct shard_peer *peers;
-    /* of each worker: smaller ones are refused; the largest of all hellos */
+    /* least_incarnation: of each worker; smaller ones are refused. max_incarnation: the largest of all hellos and
+     * fences. */
     uint64_t least_incarnation[WORKERS_MAX], max_incarnation;
     struct shard_told told;
 };
@@ -233,7 +234,8 @@ void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, c
 /* Send a range of the step that is being made, as it was encoded. */
 void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                     const struct shard_run *run);
-/* Answer a push with its chunks of `block`; NULL: without values. added 0: the push was a duplicate. */
+/* Answer a push with its chunks of `block`; NULL: without values. added: the number of chunks that the push has
+ * changed; 0: it was a duplicate, and is counted. */
 void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        uint32_t added, const float *block);
 /* Answer a pull with the present values. */
@@ -252,7 +254,8 @@ void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Grad
 /* shard_status.c: add the resolved ids to the status. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);
 
-/* shard_image.c: copy the blocks for a cut, and begin the cut of the tables. NULL: no memory. */
+/* shard_image.c: copy the blocks for a cut, and begin the cut of the tables. Free with shard_image_free. NULL: no
+ * memory. */
 struct shard_image *shard_image_new(struct shard *s);
 /* The most bytes of rows that `save_rows` keeps until they are written. */
 enum { SHARD_SAVE_BYTES = 12 << 20 };

@@ -15,9 +15,10 @@ struct shard_round {
     bool on;
     uint32_t chunks_summed; /* their sums are in the other weight block */
     uint32_t parts_summed;  /* their sums are in `part` */
-    struct row_sum *part;   /* (parts) a sum without memory is not waiting. NULL: no tables */
-    double *squares;        /* of each chunk, then of each bucket of the shard */
-    bool guard;             /* the NaN guard checks gradients and slots */
+    /* (parts) The sums that wait for the decision; a part whose `memory` is NULL has none. NULL: no tables. */
+    struct row_sum *part;
+    double *squares; /* of each chunk, then of each bucket of the shard */
+    bool guard;      /* the NaN guard checks gradients and slots */
     float clip_norm;
     struct { /* a new chief's settings, if they differ */
         bool there, guard;
@@ -34,7 +35,7 @@ struct shard_round {
         uint64_t step;
         float scale;
         float *ratio; /* lamb: trust ratio of each tensor */
-    } last; /* the last decision: of `step` if a cut holds the shard, otherwise of the step before */
+    } last;           /* the last decision; its step is shard.step until it is carried out */
 };
 
 /* Backup workers: the chief picks the leaves of a step, the same for all shards (shard_accept.c). */
@@ -45,13 +46,13 @@ struct shard_accept {
         bool there;
         uint64_t step;
         struct tree_leaves leaves;
-    } last; /* the last decision: of `step` if a cut or a commit round holds the shard, otherwise of the step before */
+    } last; /* the last decision; its step is shard.step until that step is made */
 };
 
 /* sync.dropped: redo: extra steps at the epoch's end train the dropped microbatches (shard_redo.c). */
 struct shard_redo {
     bool on;
-    struct epochs epochs;      /* at `step` */
+    struct epochs epochs;      /* at shard.step */
     struct epochs_work before; /* of step - 1 */
     Gradwire__Redo status;
 };
@@ -61,7 +62,7 @@ struct shard_sync {
     uint8_t *made;    /* of the step being made: per chunk, then per part */
     uint32_t chunks_made, parts_made, runs;
     bool made_said;        /* tables: the workers that wait for the step know that it is made */
-    struct shard_run *run; /* in the order of their completion */
+    struct shard_run *run; /* (runs) published, in this order */
     double examples, sums[GATE_SUMS_MAX]; /* of the step being made */
     float *scratch;
     struct shard_round round;
@@ -70,7 +71,8 @@ struct shard_sync {
 };
 
 /* shard_accept.c: without backup workers all functions but shard_accept_outcome do nothing. */
-void shard_accept_came(struct shard *s); /* a push of the running step has arrived */
+/* A push of the running step has arrived: report if more nodes are complete. */
+void shard_accept_came(struct shard *s);
 void shard_accept_report(struct shard *s);
 /* True: the decision is accepted, and the step can continue. */
 bool shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m);
@@ -128,7 +130,9 @@ const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at
  * block. examples 0: the parameters do not change. scale, ratio: as in shard_update. */
 void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *sum,
                        uint64_t examples, float scale, const float *ratio);
-void shard_step_taken(struct shard *s, uint32_t chunk); /* its leaves are no longer needed */
+/* The gate's entry `chunk`, a chunk or a part, is summed or made: record its pushes, and drop its leaves. */
+void shard_step_taken(struct shard *s, uint32_t chunk);
+/* Encode a range of made chunks, and send it to all workers that wait for the step. */
 void shard_step_publish(struct shard *s, uint32_t first, uint32_t count);
 /* Send a range of the step being made to a worker that waits for it. */
 void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_run *run);
@@ -142,12 +146,13 @@ bool shard_step_whole(const struct shard *s); /* all chunks and parts of the ste
 void shard_sum_nodes(const struct shard *s, uint32_t entry, struct shard_sum *sum);
 
 /* shard_parts.c: a step's parts of tables. A part's entry of the gate is chunks + part. */
-/* Make all complete parts. Errors: ERR_NOMEM: the part that failed has not changed; the next push tries again. */
+/* Make all complete parts, unless they must wait for the copy of a cut. Errors: ERR_NOMEM: the part that failed has not
+ * changed; the next push tries again. ERR_TOOBIG: likewise, and the shard has asked the chief to end the job. */
 enum err shard_parts_make(struct shard *s) MUST_CHECK;
 /* In a commit round: sum a complete part; the sum waits for the decision. Errors: ERR_NOMEM: nothing has changed. */
 enum err shard_part_sum(struct shard *s, uint32_t part) MUST_CHECK;
 /* Make the parts whose sums wait: update their rows, or none if examples is 0. If the rows kept for a cut reach their
- * bound, the remaining parts wait (shard_copy.c). Errors: ERR_NOMEM: the remaining parts wait, too. */
+ * bound, the remaining parts wait (shard_copy.c). Errors: ERR_NOMEM, ERR_TOOBIG: the remaining parts wait, too. */
 enum err shard_parts_decided(struct shard *s, uint64_t examples, float scale) MUST_CHECK;
 enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                          struct buffer *body, struct errmsg *e) MUST_CHECK;
@@ -166,14 +171,15 @@ void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
 /* Sum all complete parts. Errors: ERR_NOMEM: the next push tries again. */
 enum err shard_round_sum_parts(struct shard *s) MUST_CHECK;
-/* Make the step if it is decided. Errors: ERR_NOMEM: the step is not made; the next push tries again. */
+/* Make the step if it is decided and no cut holds the shard. Errors: ERR_NOMEM, ERR_TOOBIG: the step is not made; the
+ * next push tries again. */
 enum err shard_round_go_on(struct shard *s) MUST_CHECK;
 void shard_round_report(struct shard *s);
 /* True: the decision is accepted, and the step can continue. */
 bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m);
 /* Take a new chief's run-time keys from step from_step on, which no shard has begun. */
 void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
-void shard_round_turn(
-    struct shard *s); /* a step is complete: apply keys that are valid from the next one on */
+/* A step is complete, and shard.step is the next one: apply the keys that are valid from it on. */
+void shard_round_turn(struct shard *s);
 
 #endif

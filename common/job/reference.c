@@ -314,7 +314,9 @@ static const char head[] =
     "  line. A key that has no effect together with the other keys, such as `nesterov` without "
     "`momentum`,\n"
     "  is an error too, unless it has its default value.\n"
-    "- **DIR** on this page is the output directory of the job: `--output`, or `runs/NAME`.\n"
+    "- **In capitals**: DIR is the job's output directory, `--output` or `runs/NAME`. Other words "
+    "in\n"
+    "  capitals, such as LAYER or WEIGHTS, stand for any name. `[]` stands for any element.\n"
     "\n"
     "## Identity and run-time keys\n"
     "\n"
@@ -463,7 +465,7 @@ static void words_cell(const struct section *s, const struct job_key *key, char 
         const char *title = of->title + strspn(of->title, "# ");
         anchor(name, sizeof name, of->title);
         if (of == s)
-            (void)snprintf(out + n, bytes - n, "see below");
+            (void)snprintf(out, bytes, "%ssee below", list ? "list; " : "");
         else
             (void)snprintf(out + n, bytes - n, "see [%s](#%s)", title, name);
         return;

@@ -202,12 +202,13 @@ static const struct job_key keys[] = {
             "`clicks`: the rank of the term that pairs of keys add to the logit. 0: no such term, "
             "so a logistic regression can learn everything.",
             EXAMPLE("2"), RANGE(0, 4), .identity = true, .fallback = "0", OF_CLICKS),
-    JOB_KEY("data.columns", COLUMNS, data.csv.columns,
-            "The columns in the order of the file. Write each as `KIND`, `KIND: NAME` or `KIND: "
-            "{option: value}`. Their features are the model's input, in this order. `libsvm` has "
-            "two columns: `[label, keys: {name: features, max_values: 64}]`.",
-            EXAMPLE("[{number: age}, {label: income}]"), .identity = true,
-            .fallback_doc = "required by `csv` and `libsvm`", OF_COLUMNS),
+    JOB_KEY(
+        "data.columns", COLUMNS, data.csv.columns,
+        "The columns in the order of the file. Write each as `KIND`, `KIND: NAME` or `KIND: "
+        "{option: value}`. Each column gives features: the numbers of the model's input, in this "
+        "order. `libsvm` has two columns: `[label, keys: {name: features, max_values: 64}]`.",
+        EXAMPLE("[{number: age}, {label: income}]"), .identity = true,
+        .fallback_doc = "required by `csv` and `libsvm`", OF_COLUMNS),
     COLUMN_KEY("", CHOICE, kind, "One column.", EXAMPLE("{number: age}"), .words = column_words),
     COLUMN_NAME("number", "age"),
     COLUMN_KEY(".number.scale", WORD, scale,
@@ -245,13 +246,12 @@ static const struct job_key keys[] = {
         "The features of a word. `one_hot`: one feature for each word, 1 or 0. `id`: one feature, "
         "the word's number from 1. If the word is not in the vocabulary, all features are 0.",
         EXAMPLE("id"), .words = encode_words, .fallback = "one_hot"),
-    COLUMN_KEY(
-        ".category.vocabulary", TEXTS, words,
-        "The words in order. A missing value is one more word, after the last. (If words are "
-        "learned, a missing value is a word like any other.)",
-        EXAMPLE("[S, M, L]"),
-        .fallback_doc = "the words of the training part, in the order of their first "
-                        "occurrence"),
+    COLUMN_KEY(".category.vocabulary", TEXTS, words,
+               "The words in order. A missing value is one more word, after the last. (In a "
+               "learned vocabulary, a missing value is a word like any other.)",
+               EXAMPLE("[S, M, L]"),
+               .fallback_doc =
+                   "the words of the training files, in the order of their first occurrence"),
     COLUMN_NAME("label", "income"),
     COLUMN_KEY(".label.classes", TEXTS, words,
                "The names of classes 0, 1, and so on. `a|b`: both names are the same class. `*`: "

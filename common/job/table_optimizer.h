@@ -21,7 +21,7 @@
         {"adagrad", OPT_ADAGRAD, NULL,                                                             \
          "Each weight has its own rate, which falls as its squared gradients add up."},            \
         {"adamw", OPT_ADAMW, NULL, "`adam` with weight decay by default."},                        \
-        {"ftrl", OPT_FTRL, NULL, "Follow the regularized leader: sparse linear models."},          \
+        {"ftrl", OPT_FTRL, NULL, "Follow the regularized leader, for sparse linear models."},      \
     {                                                                                              \
         "rmsprop", OPT_RMSPROP, NULL,                                                              \
             "Each weight has its own rate, computed from its recent squared gradients."            \

@@ -111,7 +111,8 @@ static bool rolls_back(const struct job *job)
 #define OPTIMIZER_KEYS(word, rate, decay)                                                          \
     RATE_AND_DECAY(word, rate, decay),                                                             \
         OPTIMIZER_BOOL(word ".use_ema", use_ema,                                                   \
-                       "Keep a moving average of the weights, and evaluate and export it."),       \
+                       "Keep a moving average of the weights. Evaluations and the exported model " \
+                       "use this average."),                                                       \
         OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE_OF_AVERAGE, "0.99",           \
                        "After each update, `average = ema_momentum * average + (1 - "              \
                        "ema_momentum) * w`.",                                                      \
@@ -121,10 +122,11 @@ static bool rolls_back(const struct job *job)
                       "done. 0 or null: never.",                                                   \
                       EXAMPLE("100"), RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true,           \
                       .identity = true, .fallback = "0"),                                          \
-        JOB_KEY("optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,              \
-                "A list of texts. Weight decay skips each tensor whose name contains one of "      \
-                "them, and each such table without its own optimizer.",                            \
-                EXAMPLE("[bias]"), .identity = true, .fallback_doc = "`[]`")
+        JOB_KEY(                                                                                   \
+            "optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,                  \
+            "A list of texts. Weight decay skips each tensor and each table whose name contains "  \
+            "one of these texts. (Tables with their own optimizer are not affected.)",             \
+            EXAMPLE("[bias]"), .identity = true, .fallback_doc = "`[]`")
 
 static const struct job_key keys[] = {
     JOB_KEY("optimizer", CHOICE, optimizer.kind, "The rule that updates the weights.",

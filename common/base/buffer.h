@@ -16,7 +16,7 @@ struct buffer {
     float *data; /* aligned to 64 bytes */
 };
 
-/* Thread: one pool belongs to one thread, with all of its buffers. */
+/* Initialize it with zeros. Thread: only one thread can use a pool and its buffers. */
 struct buffer_pool {
     struct buffer *free[BUFFER_CLASSES]; /* indexed by size class: 2^i floats */
     uint32_t kept[BUFFER_CLASSES];
@@ -26,8 +26,10 @@ struct buffer_pool {
  * out. */
 struct buffer *buffer_acquire(struct buffer_pool *pool, size_t elems);
 void buffer_ref(struct buffer *b);
-void buffer_unref(struct buffer *b); /* NULL is ignored */
-/* Free the pool's buffers. The caller must have released every buffer before. */
+/* Without references, the buffer returns to its pool, or is freed if the pool keeps BUFFER_KEEP_MAX of its size. NULL
+ * is ignored. */
+void buffer_unref(struct buffer *b);
+/* Frees the pool's buffers. The caller must have released every buffer before. */
 void buffer_pool_close(struct buffer_pool *pool);
 
 #endif

@@ -11,7 +11,7 @@
     X(IO, "input/output error")                                                                    \
     X(CLOSED, "connection closed")                                                                 \
     X(TIMEOUT, "timed out")                                                                        \
-    X(CORRUPT, "corrupt")          /* one of our files is cut short or fails its checksum */       \
+    X(CORRUPT, "corrupt")          /* one of our files is truncated or fails its checksum */       \
     X(NEWER, "of a newer release") /* one of our files, in a format this release lacks */          \
     X(DISK, "its own disk fails")  /* a local file failed: a restart can help; exit 138 */         \
     X(NOTFOUND, "not found")                                                                       \
@@ -28,7 +28,7 @@ enum err {
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* One line of text for the user: what is wrong, where, and what to do. */
+/* One line of text for the user: what is wrong, where, and what to do. A longer text is truncated. */
 struct errmsg {
     char text[512];
 };

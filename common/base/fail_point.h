@@ -1,5 +1,5 @@
-/* Fault injection for tests: one call of a module fails on purpose. A test fails call n for n = 0, 1, 2, ... until
- * a run in which no call fails. Thread: any. */
+/* Fault injection for tests: one call of a module fails on purpose. A test repeats the same run with n = 0, 1, 2, ...,
+ * where call n fails, until a run ends without a failed call. Thread: any. */
 #ifndef GRADWIRE_COMMON_BASE_FAIL_POINT_H
 #define GRADWIRE_COMMON_BASE_FAIL_POINT_H
 

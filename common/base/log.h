@@ -40,11 +40,12 @@ struct log_budget {
     uint32_t said, left_out;
 };
 
-/* Returns whether one more line can be written now: at most LOG_BURST in LOG_BURST_MS. If true, *left_out is the
- * number of lines suppressed since the last one. Thread: one for each budget. */
+/* Returns whether one more line can be written now: at most LOG_BURST in LOG_BURST_MS. `now_ms` is clock_now_ms's. If
+ * true, *left_out is the number of lines suppressed since the last one. Thread: one for each budget. */
 bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out);
 
-/* Write one line if `level` is high enough. printf-like. Thread: any. */
+/* Writes one line if `level` is not below log_init's. A line over 2,047 bytes is truncated. printf-like. Thread:
+ * any. */
 void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)

@@ -27,12 +27,13 @@ void mem_free(void *p);
 /* Maps `bytes` of zeroed pages; each page uses memory only after its first access. Returns NULL if memory runs
  * out. Free with mem_unmap. */
 void *mem_map(size_t bytes);
-/* Returns a larger mapping that begins with the pages of `from`; no page is copied. On NULL, `from` is unchanged. */
+/* Returns a larger mapping that begins with the pages of `from` (NULL: none); no page is copied. Afterwards `from` is
+ * no longer valid. On NULL, `from` is unchanged. */
 void *mem_map_grow(void *from, size_t from_bytes, size_t bytes);
 /* Use huge pages, if the system has them, for pages that are first accessed after this call. Worth it for large
  * mappings. */
 void mem_map_huge(void *p, size_t bytes);
-/* `p` can be NULL. */
+/* `bytes`: as given to mem_map or mem_map_grow. `p` can be NULL. */
 void mem_unmap(void *p, size_t bytes);
 
 /* Configures glibc's malloc. Blocks of MEM_MAP_BYTES and more are mapped separately and return to the system when
@@ -46,7 +47,7 @@ void mem_init(void);
 void mem_give_back(void);
 
 /* Tests: make the n-th allocation from now (0 = the next) return NULL; -1: none. mem_fail_fired returns nonzero if
- * that happened. Thread: call before threads start. */
+ * that happened. Thread: any. */
 void mem_fail_at(long n);
 int mem_fail_fired(void);
 

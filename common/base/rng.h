@@ -1,4 +1,4 @@
-/* Random numbers as pure functions of the place of use: seed, epoch and microbatch, position
+/* Random numbers as pure functions of the seed and of where a number is used: epoch, microbatch and position
  * (docs/explanation/semantics.md). They are counter-based and integer-only: the bits are the same on every machine
  * and in any order of evaluation. */
 #ifndef GRADWIRE_COMMON_BASE_RNG_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Mixes words into a key: rng_key(seed, stream, a, b). Different streams give independent numbers. */
+/* rng_key mixes its arguments into a key for the functions below. Different streams give independent numbers. */
 enum rng_stream {
     RNG_SHUFFLE = 1,
     RNG_DROPOUT,

@@ -5,15 +5,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Running text of `bytes` bytes as lines of mdoc: a line ends after each sentence, and before column 80. Markdown's
- * `code` and **strong** become bold, [text](address) becomes the text. */
+/* Writes running text of `bytes` bytes as lines of mdoc. A line ends after each sentence, and before column 80.
+ * Markdown's `code` and **strong** become bold, [text](address) becomes the text. */
 void roff_text(FILE *out, const char *text, size_t bytes);
 
-/* A word or more for a macro's arguments: without line breaks, with what roff would interpret escaped. */
+/* Writes text as one argument of a macro: without line breaks, and with the characters escaped that roff would
+ * interpret. */
 void roff_word(FILE *out, const char *text, size_t bytes);
 
-/* A page in Markdown as mdoc, without its first heading, its comments and its contents: headings of level 2 and 3, paragraphs,
- * code blocks, lists with `-`, and tables, of which each row becomes a tagged paragraph. */
+/* Writes a Markdown page as mdoc, without its first heading, its comments and its table of contents. It knows headings
+ * of level 2 and 3, paragraphs, code blocks, lists with `-`, and tables. Each row of a table becomes a tagged
+ * paragraph. */
 void roff_markdown(FILE *out, const char *page);
 
 #endif

@@ -3,7 +3,7 @@
 #define GRADWIRE_COMMON_BASE_WORDS_H
 
 /* A search over candidates: call words_init, then words_try for each. `best` is the nearest one, or NULL if none
- * is near enough. */
+ * is near enough. The struct points to the caller's strings. */
 struct words {
     const char *word, *best;
     unsigned distance; /* of `best`; initially 1 more than the limit for "near enough" */

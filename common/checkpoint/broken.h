@@ -17,8 +17,8 @@ struct broken {
     uint64_t mixed; /* the row's mixed key */
 };
 
-/* Check the weights of a block or of rows, but not optimizer state. Call broken_look first; broken_look_at_rows
- * keeps an earlier finding. */
+/* Check the weights of a block or of rows, but not optimizer state. Start with *to zeroed: finite weights leave it
+ * unchanged. Call broken_look first; broken_look_at_rows keeps an earlier finding. */
 void broken_look(struct broken *to, const struct checkpoint_shard *blocks);
 void broken_look_at_rows(struct broken *to, const struct row_group *g,
                          const struct checkpoint_table *of);

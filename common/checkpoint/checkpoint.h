@@ -59,7 +59,7 @@ uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS]);
 
 /* For sync.dropped: redo: the position of the cut within its epoch (common/parameters/epochs.h). */
 struct manifest_redo {
-    bool there;
+    bool there; /* false: the manifest has no such position */
     uint64_t epoch, begin, redone;
     uint32_t dropped_bytes;
     uint8_t *dropped;
@@ -75,7 +75,7 @@ struct manifest_encoding {
  * is written in CHECKPOINT_FORMAT, any other in the first format, with the same bytes as in the first release. */
 enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT_TABLES = 2, CHECKPOINT_FORMAT = 2 };
 
-/* Everything in a cut besides the blocks. */
+/* Everything in a cut except the blocks and the rows. Zeros are an empty one. The caller owns it: manifest_close. */
 struct manifest {
     uint32_t format;     /* set by a read */
     uint64_t cut;        /* number, one higher for each attempted cut */
@@ -85,6 +85,8 @@ struct manifest {
     bool final;
     uint64_t step; /* sync: steps made; async: batches applied */
     uint64_t t;    /* updates applied */
+    /* Batches assigned; pushes that a shard had already applied (the largest number of a shard); geo: batches of dead
+     * workers that no shard applied; batches that clip_norm changed. */
     uint64_t dealt, duplicates, lost, clipped;
     uint64_t dropped; /* microbatches dropped because their workers were late */
     struct manifest_redo redo;
@@ -105,7 +107,7 @@ struct manifest {
     uint8_t data_fingerprint[32];
     bool tables;      /* the files have rows */
     uint32_t counted; /* tables with an entry in `table`, in their order; 0: no counts were saved */
-    uint64_t squeezed;                       /* rows that did not fit ps.memory, over all shards */
+    uint64_t squeezed; /* rows evicted because ps.memory was full, over all shards */
     struct row_counts table[ROW_TABLES_MAX]; /* over all shards */
     struct beginnings begun;                 /* only with tables */
     struct manifest_encoding encoding;
@@ -186,7 +188,8 @@ enum { CHECKPOINT_OLD_S = 60 };
 void checkpoint_prune(const char *dir, uint32_t keep);
 /* Locks a published cut for reading, so that no process's checkpoint_prune removes it. The lock is a flock on its
  * manifest, so it ends with its holder. If the storage has no locks, nothing is locked, and a reader can find
- * files missing. Free *hold with checkpoint_release. Errors: ERR_NOTFOUND it was removed; ERR_IO. */
+ * files missing. Free *hold with checkpoint_release. Blocks while another process removes the cut. Errors: ERR_NOTFOUND
+ * it was removed; ERR_IO. */
 enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e) MUST_CHECK;
 void checkpoint_release(int hold);
 /* Removes an unfinished cut; does nothing if the cut has a manifest. */

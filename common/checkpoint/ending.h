@@ -1,5 +1,5 @@
-/* Whether the job is done already, judged from the newest cut. A ps or a worker other than the chief checks this
- * at its start. Only the chief knows for sure: a user can have restarted it with more epochs. */
+/* Judges from the newest cut whether the job is already done. A ps, or a worker other than the chief, checks this at
+ * its start. Only the chief knows for sure: a user can have restarted it with more epochs. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 #define GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 
@@ -32,10 +32,10 @@ bool ending_is_of_another_run(const struct manifest *m, const struct job *job);
 /* Judges a manifest, of this or another job. */
 enum ending ending_of(const struct manifest *m, const struct job *job);
 
-/* Judges the newest cut under DIR/checkpoints and logs the result if the job is done. Then *m is the cut's
- * manifest, which the caller owns. Returns ENDING_NONE if the directory cannot be read or is on storage that this
- * process does not see. It does so, too, if a file of that cut is damaged or missing: the chief will roll back to
- * an older one. Thread: start-up's; reads one manifest and the heads of its files. */
+/* Judges the newest cut under DIR/checkpoints. If the job is done, it logs this and sets *m to the cut's manifest,
+ * which the caller then owns; otherwise *m is unchanged. Returns ENDING_NONE also if the directory cannot be read or is
+ * on storage that this process does not see, or if a file of that cut is damaged or missing: the chief will roll back
+ * to an older one. Thread: start-up's; reads one manifest and the heads of its files. */
 enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m);
 
 /* Same for a process that has lost the chief, without a log line. `generation` is the last one in which the

@@ -14,7 +14,7 @@ enum { ROLES = ROLE_EVALUATOR + 1 };
 struct cluster {
     enum role role; /* as given: worker 0 without a chief stays ROLE_WORKER, with is_chief true */
     uint32_t index;
-    bool is_chief;
+    bool is_chief;       /* this process is the chief */
     bool separate_chief; /* the cluster has a chief (or master) of its own, if known */
     bool has_evaluator;  /* the cluster has an evaluator, if known, or this process is one */
     /* dynamic workers: only part of the list of workers (for a ps: of ps) is known */
@@ -27,10 +27,11 @@ struct cluster {
     char **workers;     /* sparse: only this one, at [0] */
     char *chief;        /* host:port, or NULL if unknown */
     char *self;         /* host:port under which others connect to this process, or NULL */
-    /* address to listen on, or NULL: self, but ":port" if TF_CONFIG gives a name, because a pod's own name may not
-     * resolve before the pod is ready */
+    /* The address to listen on, or NULL if self is NULL. It is self, or only its ":port" if TF_CONFIG gives a name:
+     * a pod's own name may not resolve before the pod is ready. */
     char *bind;
-    /* number among all trainers: the chief is 0; with a separate chief, worker i is i + 1 */
+    /* The number among the chief and the workers: the chief is 0; with a separate chief, worker i is i + 1. 0 for a
+     * ps or an evaluator. */
     uint32_t worker_id;
 };
 
@@ -39,7 +40,7 @@ const char *role_str(enum role role);
 struct cluster_flags { /* empty strings: not given */
     const char *job_name, *ps_hosts, *worker_hosts, *chief_host;
     int64_t task_index; /* -1: not given */
-    int64_t evaluators; /* 0: TF_CONFIG decides; 1: there is an evaluator */
+    int64_t evaluators; /* 0: TF_CONFIG decides; 1: there is one; others: refused */
 };
 
 /* Reads the cluster from the flags and from `tf_config`, the variable's value or NULL. It accepts the forms of

@@ -9,7 +9,7 @@
  * the host can only make them longer.
  * Rate: it is measured only with raw bodies, and only if the connection held them up: hardly any of the body was
  * acknowledged when all of it was written. Otherwise the connection is fast: the time until the reply is the
- * peer's and the kernel's, and no codec shortens it. Smaller bodies cannot tell the two cases apart. So raw bodies
+ * peer's and the kernel's, and no codec shortens it. Encoded bodies are too small to show the difference, so raw bodies
  * are sent from time to time, less often each time that they were held up. A busy peer can look like a slow
  * connection: each time that a connection was wrongly taken for slow, twice as many windows in a row must be held
  * up before the next such decision. */
@@ -23,7 +23,8 @@ enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* approximate: whole chunks are tried */
     CODEC_CHOICE_EVERY = 64,
     CODEC_CHOICE_WINDOWS = 5,
-    /* bodies until the first raw ones; later 4 times as many each time */
+    /* bodies until raw ones are sent again: at first, and at most; 4 times as many after each time that raw bodies
+     * were held up */
     CODEC_CHOICE_RAW_SOONEST = 64,
     CODEC_CHOICE_RAW_LATEST = 4096,
     CODEC_CHOICE_ROW_MOST = 8,
@@ -47,8 +48,8 @@ struct codec_choice {
         double seconds[CODEC_CHOICE_TIMES]; /* seconds per element, the last measurements */
         double bytes_per_elem;              /* a moving average */
     } of[CODECS];
-    uint64_t raw_at,
-        raw_every; /* from body raw_at on, bodies are raw until a window has measured the rate */
+    /* from body raw_at on, bodies are raw until a window has measured the rate; raw_every: the distance to the next */
+    uint64_t raw_at, raw_every;
     uint32_t windows;
     /* consecutive windows that were held up; how many of them make a slow connection */
     uint32_t row, row_wanted;

@@ -15,8 +15,8 @@
 #include "common/net/tls.h"
 
 /* Reads argv[1] and the following for `program` ("ps", "train": a name in flags_programs). Errors: ERR_INPUT with
- * one line: an unknown flag, with the nearest known one; a wrong value; an unreadable flagfile; a missing flag or
- * argument. */
+ * one line: an unknown flag, with the nearest known one; a wrong value; an unreadable flagfile; a missing flag; a
+ * missing or surplus argument. */
 enum err flags_read(const char *program, int argc, char **argv, struct errmsg *e) MUST_CHECK;
 
 /* If --help, --version, --print_job_reference or --print_manual is given, prints the answer on stdout and exits. */
@@ -25,8 +25,9 @@ void flags_answer(const char *program);
 /* Both: flags_read, then flags_answer. On an error, prints one line on stderr and exits with code 2. */
 void flags_parse(const char *program, int argc, char **argv);
 
+/* Return a flag's value. If it is not given: its preset (table.h), or without a preset "", -1 or false. */
 const char *flags_text(const char *name); /* never NULL */
-/* as flags_text, but NULL if it is not on the command line */
+/* as flags_text, but NULL if the flag is given neither on the command line nor in a flagfile */
 const char *flags_given(const char *name);
 int64_t flags_number(const char *name);
 bool flags_on(const char *name);
@@ -63,7 +64,9 @@ struct flags {
     bool waits;                      /* --when_done=wait: stay up, idle, after the job is done */
     const char *fault;               /* misbehave on purpose (common/process/fault.h) */
 };
+/* Fills *f from the flags that were read. *f borrows the strings. */
 void flags_process(struct flags *f);
+/* Same for the TLS files only, for programs other than ps and worker. */
 struct tls_files flags_tls(void);
 
 /* Writes the text of --help: at most 80 columns, and for the launcher's commands 23 lines. */

@@ -43,13 +43,14 @@ struct flag {
     const char *preset;  /* NULL: "", -1 or false */
     const char *allowed; /* for FLAG_CHOICE: "a, b" */
     int32_t least, most; /* for FLAG_NUMBER; most 0: no limit */
-    const char *wants;   /* another flag without which this one has no effect */
+    const char *wants;   /* another flag, which must be given too; NULL: none */
     char letter;         /* -h; 0: none */
 };
 
 struct flags_program {
     const char *name;
-    /* takes: accepted flags; the entrypoint also accepts those of ps and worker, and passes them on */
+    /* is: this program's bit. takes: the programs whose flags it accepts; the entrypoint also accepts those of ps
+     * and worker, and passes them on. */
     unsigned is, takes;
     const char *usage; /* its first word starts error messages */
     const char *about; /* one line */

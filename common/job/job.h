@@ -98,8 +98,8 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
-/* The part of its movement that a worker pushes in a push round of geo. AUTO is never on the wire: the chief replaces
- * it (job_settle_merge). */
+/* geo: the share of the change of its parameters that a worker pushes in a push round. AUTO is never on the wire: the
+ * chief replaces it (job_settle_merge). */
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
 /* The effect of a new run (checkpoint.run) on the vocabularies and scales of the run before it. */
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
@@ -159,7 +159,7 @@ enum row_unadmitted { UNADMITTED_ZEROS, UNADMITTED_INITIAL };
 struct job_table {
     char name[JOB_NAME_MAX];
     uint32_t dim, list;
-    struct job_weights init;    /* a kind without fans; also the regularizer of rows */
+    struct job_weights init;    /* initializer (no kind with fans) and regularizer of rows */
     struct optimizer optimizer; /* complete settings; taken from the job if the table has none */
     bool own_optimizer, own_rate, own_schedule, own_warmup;
     uint32_t min_count, sketch_mb, unseen_steps, unseen_days;
@@ -211,8 +211,8 @@ enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
 struct job {
     char name[JOB_NAME_MAX];
     struct {
-        uint32_t rank,
-            shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: from the data */
+        /* of the input, without the batch dimension; rank 0: from the data */
+        uint32_t rank, shape[TENSOR_RANK_MAX];
         uint32_t layers;
         struct job_layer layer[JOB_LAYERS_MAX];
         uint32_t selections, lookups, lists, tables;
@@ -227,18 +227,16 @@ struct job {
     } model;
     struct {
         enum data_format format;
-        char *train,
-            /* absolute paths or globs, joined by '\n'; NULL: none. They were relative to the job file or, with
-             * --set, to the current directory */
-            *eval;
+        /* Absolute paths or globs, joined by '\n'; NULL: none. In the job file they are relative to its directory, in a
+         * --set to the current directory. */
+        char *train, *eval;
         char *spill;        /* an absolute directory; NULL: TMPDIR, or /tmp */
         uint32_t memory_mb; /* 0: a quarter of the memory that this process can use */
         float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;
         uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
-        uint32_t synthetic_fields, synthetic_keys,
-            /* for clicks: keys of all fields together; rank of the interaction */
-            synthetic_interaction;
+        /* for clicks: the number of fields, of keys in all fields together, and the rank of the interaction */
+        uint32_t synthetic_fields, synthetic_keys, synthetic_interaction;
         struct job_augment augment;
         struct job_csv csv;
     } data;
@@ -300,7 +298,7 @@ struct job {
     uint32_t line[JOB_PLACES],
         layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: with --set */
     uint8_t identity[32]; /* SHA-256 of the identity keys' canonical text, without data paths */
-    bool encoded;         /* the data's encoding is known, with this digest: */
+    bool encoded;         /* the data's encoding is known, and `encoding` is set */
     uint8_t encoding[32]; /* SHA-256 of encoding.json; must be equal in all processes */
     char *canonical;      /* the complete job as YAML, with every key resolved: model/job.yaml */
     char *identity_text;  /* "key = value\n" lines of the identity keys, to name a difference */
@@ -319,8 +317,8 @@ enum err job_parse(struct job *job, const char *text, size_t bytes, const char *
 
 void job_close(struct job *job);
 
-/* Writes the output directory: `given` (--output), or runs/NAME if that is NULL or "". `out` is unchanged on
- * error. Errors: ERR_INPUT the path is too long. */
+/* Writes the path of the output directory: `given` (--output), or runs/NAME if `given` is NULL or "". `out` is
+ * unchanged on error. Errors: ERR_INPUT the path is too long. */
 enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
                     struct errmsg *e) MUST_CHECK;
 
@@ -338,8 +336,9 @@ static inline bool nan_guard_refuses(uint32_t guard)
 enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
 /* Checks for settings that exclude an evaluator. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
-/* Adds to an error in e, which begins with the key's name ("model.loss: ..."), where the key was given: file and
- * line, or --set, or only the file if it was not given. Returns `err`. ERR_OK and ERR_NOMEM are left unchanged. */
+/* Adds the origin of the key to the error in `e`, whose text must begin with the key's name ("model.loss: ..."): file
+ * and line, or --set, or only the file if the key was not given. Returns `err`. Does nothing for ERR_OK and
+ * ERR_NOMEM. */
 enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e);
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* Returns how many workers' leaves make a step; 0: all, because there are no backup workers. */
@@ -360,8 +359,8 @@ static inline bool job_needs_data(const struct job *job)
     return job->model.rank == 0 || job->model.selections > 0;
 }
 
-/* Writes the key columns of a cross, in its order, and returns their number, at least 2. Returns 0 if a name is no
- * key column, or there are too few or too many. */
+/* Writes the key columns of a cross to `of`, as indices of csv->column in the cross's order, and returns their number,
+ * at least 2. Returns 0 if a name is no key column, or there are too few or too many. */
 uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
                            uint32_t of[JOB_CROSS_MAX]);
 

@@ -28,8 +28,8 @@ enum job_key_type {
     KEY_NAMES,    /* char[JOB_NAMES_BYTES]: words, separated by commas */
     KEY_TEXT,     /* char[JOB_NAME_MAX]: any text of one line */
     KEY_TEXTS,    /* char *: texts of one line each, joined by '\n'; NULL: none */
-    KEY_PATHS,
-    KEY_FOLDER, /* char *: an absolute path; NULL: none */
+    KEY_PATHS,    /* char *: absolute paths or globs, joined by '\n'; NULL: none */
+    KEY_FOLDER,   /* char *: an absolute path; NULL: none */
     KEY_LAYERS,
     KEY_COLUMNS,
     KEY_INPUTS, /* of a layer: names of earlier layers and of columns */
@@ -57,7 +57,7 @@ struct job_key {
     bool or_auto; /* `auto` is allowed: rank 0 of KEY_SHAPE, UINT32_MAX of KEY_U32 (above `max`) */
     bool or_null; /* for KEY_U32: `null` is allowed and means 0 */
     bool alias;   /* another name of a key; not written itself */
-    bool as_job;  /* for a table: documented by the job's key of that name */
+    bool as_job;  /* for a table: the job's key of the same name has the documentation */
     /* for a table: offset of the bool in struct job_table that is true if the table has its own value; 0: it
      * always has */
     size_t own;
@@ -76,8 +76,8 @@ struct job_key {
     const char *unheeded;
     /* why a job with tables of rows by key allows only the default; NULL: it allows any value */
     const char *without_tables;
-    /* The field of the wire's Settings that carries the chief's value to the ps and the other workers; NULL: none,
-     * or not in this form. */
+    /* The field of the wire's Settings to which the chief copies the value unchanged; NULL: none, or the chief converts
+     * the value. */
     const char *setting;
     const char *fallback; /* the default as a user would write it; NULL: none, or `fallback_doc` */
     /* For identity keys whose default `auto` means the checkpoint's value: the value that a checkpoint of a

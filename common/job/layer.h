@@ -28,7 +28,7 @@ enum padding { PADDING_VALID, PADDING_SAME };
 enum bag_mode { BAG_SUM, BAG_MEAN, BAG_SQRTN };
 enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 
-/* X(name of LAYER_..., name of worker/model's NAME_add) */
+/* X(suffix of the LAYER_ constant, prefix of worker/model's NAME_add function) */
 #define JOB_LAYERS(X)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(DENSE, dense)                                                                                \

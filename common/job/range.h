@@ -18,11 +18,11 @@ struct job_range {
     bool many;            /* the text contains a range */
 };
 
-/* Errors: ERR_INPUT if the text contains "{" and ".." but no valid range: ascending numbers without leading zeros,
- * up to JOB_RANGE_MAX, and one range per name. */
+/* Finds the range in a name. Errors: ERR_INPUT if the text contains "{" and ".." but no valid range: ascending numbers
+ * without leading zeros, up to JOB_RANGE_MAX, and one range per name. */
 enum err job_range_parse(struct job_range *r, const char *text) MUST_CHECK;
 uint32_t job_range_count(const struct job_range *r);
-/* Writes the name with `number`, which is first to last. Errors: ERR_TOOBIG it does not fit. */
+/* Writes the name with `number`, r->first to r->last. Errors: ERR_TOOBIG it does not fit. */
 enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
                         size_t bytes) MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* Reads the tree of a job file into struct job, key by key, as the table of keys says. */
+/* Reads the tree of a job file into struct job, key by key, as the table of keys says. Unless a comment says otherwise,
+ * errors are ERR_INPUT, with the message in r->e, and ERR_NOMEM. */
 #ifndef GRADWIRE_COMMON_JOB_READ_H
 #define GRADWIRE_COMMON_JOB_READ_H
 
@@ -38,6 +39,7 @@ void *job_read_at(struct job_reader *r, const struct job_key *key);
  * ERR_INPUT, ERR_NOMEM. */
 enum err job_read_choice(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node) MUST_CHECK;
+/* Reads the value at `node`, of any type, into the key's member. */
 enum err job_read_value(struct job_reader *r, const struct job_key *key,
                         const struct job_node *node) MUST_CHECK;
 /* Sets the key to its default; does nothing if it has none. */
@@ -140,7 +142,7 @@ enum err job_check_unused(struct job_reader *r) MUST_CHECK;
  * job_close frees what was made. */
 enum err job_identify(struct job *job, struct errmsg *e) MUST_CHECK;
 
-/* Writes a number in the shortest form that reads back as the same value. */
+/* Writes a number in the shortest form that reads back as the same float. */
 void job_real_text(float value, char *out, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* The update settings of a table: optimizer, rate, schedule and warm-up. Each that the table does not have comes
- * from the job. If the table has an optimizer, all of its options are the table's. */
+/* The update settings of a table: optimizer, rate, schedule and warm-up. Those that the table does not give
+ * come from the job. If the table gives an optimizer, all options of this optimizer come from the table. */
 #include <string.h>
 
 #include "common/job/read.h"

@@ -42,8 +42,8 @@ void job_tree_free(struct job_node *root);
  * root. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_tree_set(struct job_node *root, const char *set, struct errmsg *e) MUST_CHECK;
 
-/* job_tree_new makes an empty map. The others put a scalar or an empty map at `path`; missing maps on the path are
- * created, and lists for [i]. */
+/* job_tree_new makes an empty map, which the caller owns (job_tree_free). The others put a scalar or an empty map at
+ * `path`; missing maps on the path are created, and lists for [i]. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_tree_new(struct job_node **root, struct errmsg *e) MUST_CHECK;
 enum err job_tree_put(struct job_node *root, const char *path, const char *text, bool quoted,
                       struct errmsg *e) MUST_CHECK;
@@ -54,6 +54,7 @@ enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *
 
 /* Returns the map's entry with that key, or NULL. */
 struct job_node *job_tree_child(const struct job_node *map, const char *key);
+/* Removes the entry `child` from the map and frees it. */
 void job_tree_remove(struct job_node *map, struct job_node *child);
 /* Returns whether the value is missing: an empty plain scalar, ~ or null. */
 bool job_tree_is_null(const struct job_node *node);

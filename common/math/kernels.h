@@ -101,10 +101,8 @@ struct kernels {
     void (*int8_encode)(int8_t *out, const float *a, float s, uint64_t key, size_t position,
                         size_t n);
     void (*int8_decode)(float *out, const int8_t *a, float s, size_t n);
-    uint32_t (*abs_bits)(
-        const float *a,
-        /* the bits of the largest |a[i]|; 0x7f800000 or more means that an element is inf or NaN */
-        size_t n);
+    /* the bits of the largest |a[i]|; 0x7f800000 or more means that an element is inf or NaN */
+    uint32_t (*abs_bits)(const float *a, size_t n);
     /* z (rows, pixels, channels) = bias + sum over taps of x[tap] w[tap]; w is (taps, channels); bias can be NULL */
     void (*conv)(float *z, const float *x, const float *w, const float *bias,
                  const struct kernel_conv *s);

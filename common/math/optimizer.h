@@ -48,9 +48,9 @@ void optimizer_direction(const struct optimizer *o, uint64_t t, float *u, float 
 /* Returns the trust ratio of a tensor from the sums of squares over it; 1 if either is 0. */
 float optimizer_ratio(double squares_of_decayed, double squares_of_u);
 
-/* Returns the gradient as the update that gradient `t` completes will use it: g itself, or with accumulation, the
- * sum of all accumulated gradients, in `room` (n); *inv_n is then the factor that makes it a mean. NULL: gradient
- * `t` completes no update. Slots are unchanged. */
+/* Returns the gradient that the update will use: g itself, or with accumulation, the sum of all accumulated gradients,
+ * in `room` (n). g * *inv_n must be the mean of g; afterwards, the result times *inv_n is the mean to use. NULL: with
+ * accumulation, gradient `t` completes no update. Slots are unchanged. */
 const float *optimizer_gradient(const struct optimizer *o, uint64_t t, float *room,
                                 float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                                 float *inv_n, size_t n);
@@ -74,6 +74,8 @@ void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_fac
 
 struct kernel_row; /* defined in common/math/kernels.h */
 
+/* The rate of a row: the same for all; by the row's count of updates (adam); by its squared gradients (row-wise
+ * adagrad); or too small, so that no row changes (ftrl). */
 enum optimizer_row_rates { ROWS_ALIKE, ROWS_BY_COUNT, ROWS_BY_SQUARES, ROWS_STAND };
 
 /* Values shared by all rows of a step. */
@@ -92,8 +94,8 @@ bool optimizer_is_lazy(const struct optimizer *o);
 struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
                                         struct optimizer_factors f);
 
-/* The number of floats that a row of `dim` weights needs for its slots, and their values before the row's first
- * update. */
+/* optimizer_row_slots returns the number of floats that a row of `dim` weights needs for its slots.
+ * optimizer_row_initial writes their values before the row's first update. */
 uint32_t optimizer_row_slots(const struct optimizer *o, uint32_t dim);
 void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim);
 

@@ -1,4 +1,4 @@
-/* Compute threads. A job runs one function on all of them; the caller is thread 0. */
+/* Compute threads. Each call runs one function on all of them; the caller is thread 0. */
 #ifndef GRADWIRE_COMMON_MATH_POOL_H
 #define GRADWIRE_COMMON_MATH_POOL_H
 
@@ -8,10 +8,10 @@
 
 struct pool;
 
-/* Makes a pool of `threads` threads, including the caller's. Each of them flushes denormals, but the caller must
- * do so itself. Errors: ERR_NOMEM. Free with pool_free. */
+/* Makes a pool of `threads` threads, including the caller's. The others flush denormals by themselves; the
+ * caller must call kernels_flush_denormals. Errors: ERR_NOMEM. Free with pool_free. */
 enum err pool_new(struct pool **p, uint32_t threads, struct errmsg *e) MUST_CHECK;
-void pool_free(struct pool *p);
+void pool_free(struct pool *p); /* ends and joins the threads; NULL is ignored */
 uint32_t pool_threads(const struct pool *p);
 
 /* pool_start runs fn(ctx, 1) to fn(ctx, threads - 1) on the other threads and returns. The caller then does its

@@ -6,7 +6,8 @@
  * closed; on_close gets the reason, and a log line names the peer. A queue over its limit also closes the connection.
  * If a write fails, the connection first reads the peer's last frames (such as a refusal), then closes.
  * End: after conn_close, on_close is called at the end of the loop's tick, and then the connection is freed. So
- * conn_close is safe inside every callback, and c and its owner are valid until on_close.
+ * conn_close is safe inside every callback. c stays valid until on_close returns, and the owner must stay valid as
+ * long.
  * TLS (conn_secure): the handshake comes first, within TLS_HANDSHAKE_MS, and frames wait for it. The byte stream
  * is the same, split into records; small frames that wait share a record. If a peer's certificate or handshake is
  * refused, the connection ends with ERR_TLS: the accepting side logs the reason, and the peer gets an alert. */
@@ -57,7 +58,7 @@ struct conn_ops {
     /* The frame is complete; also called for a frame without a body. Can be NULL. */
     enum err (*on_frame)(struct conn *c, void *owner);
     /* The connection is closed, by either side. This is the last callback, called once, at the end of the tick.
-     * `why` is a text for the log. Also called if conn_dial could not connect. Can be NULL. */
+     * `why` is a text for the log, valid during the call. Also called if conn_dial could not connect. Can be NULL. */
     void (*on_close)(struct conn *c, void *owner, enum err code, const char *why);
     /* A connection from conn_dial is established. Can be NULL. */
     void (*on_open)(struct conn *c, void *owner);
@@ -77,8 +78,8 @@ struct conn_stats {
     uint64_t copied_out_bytes;  /* by conn_copy_out */
 };
 
-/* Makes a connection from a connected socket, after socket_tune. Takes fd, also on error. `peer` names the peer in
- * messages; it is copied. Errors: ERR_NOMEM. Thread: the loop's. */
+/* Makes a connection from a connected socket, and sets its options (socket_tune). Takes fd, also on error. `peer` names
+ * the peer in messages; it is copied. Errors: ERR_NOMEM. Thread: the loop's. */
 enum err conn_new(struct conn **c, struct loop *l, int take_fd, const char *peer,
                   const struct conn_ops *ops, void *owner) MUST_CHECK;
 
@@ -106,9 +107,9 @@ void conn_set_owner(struct conn *c, const struct conn_ops *ops, void *owner);
 /* From the next frame on, refuse larger heads and bodies. Initially FRAME_HEAD_MAX and FRAME_BODY_MAX. */
 void conn_limits(struct conn *c, uint32_t head_max, uint64_t body_max);
 
-/* Sends one frame. The head is copied. The body is not: it must stay unchanged until it is sent (conn_idle,
- * on_idle), the connection is closed, or conn_copy_out has copied it. Never blocks. An error closes the connection
- * (on_close follows). Errors: ERR_CLOSED closed or broken; ERR_TOOBIG over CONN_QUEUE_MAX_BYTES,
+/* Sends one frame; body_bytes 0: without a body. The head is copied. The body is not: it must stay unchanged until it
+ * is sent (conn_idle, on_idle), the connection is closed, or conn_copy_out has copied it. Never blocks. An error closes
+ * the connection (on_close follows). Errors: ERR_CLOSED closed or broken; ERR_TOOBIG over CONN_QUEUE_MAX_BYTES,
  * CONN_QUEUE_MAX_FRAMES, FRAME_HEAD_MAX or FRAME_BODY_MAX; ERR_NOMEM. */
 enum err conn_send(struct conn *c, enum frame_type type, const void *head, size_t head_bytes,
                    const void *body, uint64_t body_bytes) MUST_CHECK;
@@ -125,19 +126,20 @@ bool conn_idle(const struct conn *c); /* nothing is queued */
 /* As socket_progress, but bytes queued here count as waiting, too. Errors: ERR_STATE. */
 struct link_progress;
 enum err conn_progress(const struct conn *c, struct link_progress *p) MUST_CHECK;
-/* stop or resume reading; while paused there is no on_head to on_frame */
+/* Stops or resumes reading. While paused, on_head to on_frame are not called, and the peer's close is not noticed. */
 void conn_pause(struct conn *c, bool paused);
 /* Closes immediately; queued frames are dropped. `why` is copied. If the connection is already closing, the first
  * reason stays. */
 void conn_close(struct conn *c, enum err code, const char *why);
 /* Sends the queue, then closes when the peer has closed its side, or after CONN_FINISH_MS. Use it to send a last
- * frame, such as a refusal. Bytes that still arrive are discarded. */
+ * frame, such as a refusal. Bytes that still arrive are discarded. Closes immediately, without sending, if the
+ * connection is not yet established or a write has failed. */
 void conn_finish(struct conn *c, enum err code, const char *why);
 bool conn_closed(const struct conn *c); /* closed or finishing */
 /* In on_close: the ms without any sign of the peer's host, if that is the reason; otherwise 0. */
 int64_t conn_silent_ms(const struct conn *c);
 const char *conn_peer(const struct conn *c);
-int conn_fd(const struct conn *c);
+int conn_fd(const struct conn *c); /* -1: closed */
 const struct conn_stats *conn_stats(const struct conn *c);
 
 /* Hands the socket over, so that another thread's loop can use it (ps main to shard). Call it inside on_frame. It

@@ -73,9 +73,9 @@ static inline size_t least(size_t a, uint64_t b)
 /* Closes for a fault that this side found: invalid bytes from the peer, or its own lack of memory. Logs the
  * reason. */
 void conn_fault(struct conn *c, enum err code, const char *why);
-void conn_close_errno(struct conn *c, int error);
-void conn_look_again(struct conn *c); /* schedules the next check for a silent peer */
-void conn_up(struct conn *c);         /* the connection is established: frames can pass */
+void conn_close_errno(struct conn *c, int error); /* closes; the reason is an errno value */
+void conn_look_again(struct conn *c);             /* schedules the next check for a silent peer */
+void conn_up(struct conn *c); /* the connection is established: frames can pass */
 
 /* ---- conn_out.c ---- */
 
@@ -94,7 +94,7 @@ void conn_on_again(struct loop_later *later); /* runs the read that `again` sche
 
 void conn_shake_begin(struct conn *c); /* call when connected */
 void conn_shake(struct conn *c);       /* advances the handshake as far as the socket allows */
-void conn_shake_late(struct conn *c);
+void conn_shake_late(struct conn *c);  /* ends a handshake that exceeded TLS_HANDSHAKE_MS */
 /* Reads at most one record and returns its bytes. *more: another one may be waiting. */
 size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
 /* Sends bytes of the current record. Returns the bytes sent; 0 if the socket is full or broken. */

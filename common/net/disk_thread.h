@@ -1,7 +1,7 @@
 /* A thread that waits for a disk so that an event loop does not have to. It runs jobs one after the other, in the
- * order of posting; a job reports its result by a letter (mailbox.h). Each purpose that must not wait for another one
- * has a thread of its own. CONTRIBUTING.md ("Rules for code") lists the disk waits that remain on event
- * loops. */
+ * order of posting; a job reports its result by a letter (mailbox.h). If the jobs of one purpose must not wait for
+ * those of another, each purpose has a thread of its own. CONTRIBUTING.md ("Rules for code") lists the disk waits that
+ * remain on event loops. */
 #ifndef GRADWIRE_COMMON_NET_DISK_THREAD_H
 #define GRADWIRE_COMMON_NET_DISK_THREAD_H
 
@@ -27,18 +27,19 @@ struct disk_thread {
 
 /* The thread itself starts with the first job. */
 void disk_thread_init(struct disk_thread *t);
-/* Finishes all posted jobs first. Nothing can be posted afterwards. Thread: the owner's; blocks. */
+/* Finishes all posted jobs, then ends the thread. The caller must make sure that no thread posts a job
+ * during the call or afterwards. Thread: the owner's; blocks. */
 void disk_thread_close(struct disk_thread *t);
 
-/* As disk_thread_close, if all posted jobs finish within `ms`; then it returns true. Returns false if a disk does
- * not respond: the thread continues, and *t and everything that its jobs use must stay until the process ends by
- * _exit. */
+/* Waits up to `ms` for all posted jobs. If they finish, it does as disk_thread_close and returns true. Otherwise a disk
+ * does not respond, and it returns false: the thread continues, and *t and everything that its jobs use must stay until
+ * the process ends by _exit. */
 bool disk_thread_close_within(struct disk_thread *t, int64_t ms) MUST_CHECK;
 
 /* Posts a job: `run` gets `arg` and owns it. On error the caller still owns `arg`. Errors: ERR_TOOBIG if
  * DISK_JOBS_MAX jobs wait; ERR_NOMEM, also if the thread could not be started. Thread: any; never blocks. */
 enum err disk_thread_post(struct disk_thread *t, void (*run)(void *arg), void *arg) MUST_CHECK;
-/* Waits until all posted jobs are done. Blocks. */
+/* Waits until all posted jobs are done. Thread: any but this one, so not inside a job; blocks. */
 void disk_thread_settle(struct disk_thread *t);
 
 #endif

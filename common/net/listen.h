@@ -1,7 +1,7 @@
 /* A listening socket, bound here or inherited from the launcher, and its accept loop.
  * Use: listen_bind or listen_adopt, then listen_start; on_accept(fd, peer) gets each connection.
  * Failures: if the port is taken, listen_bind retries for a limited time and logs the address. If no descriptors
- * are left, the owner must close a less important connection. If it has none, or `open_max` connections are
+ * are left, the owner's `shed` closes a less important connection. If there is none, or `open_max` connections are
  * open, accepting pauses, and new connections wait in the kernel's backlog. */
 #ifndef GRADWIRE_COMMON_NET_LISTEN_H
 #define GRADWIRE_COMMON_NET_LISTEN_H
@@ -14,7 +14,7 @@
 enum {
     LISTEN_TAKEN_MS = 10000, /* how long to wait for a taken port */
     LISTEN_PAUSE_MS = 100,   /* pause after accept fails for lack of descriptors or memory */
-    LISTEN_SAY_MS = 10000,   /* minimum time between two log lines about it */
+    LISTEN_SAY_MS = 10000,   /* minimum time between two log lines about pauses */
     LISTEN_OPEN_MAX = 4096,  /* open connections of one listener */
 };
 
@@ -41,12 +41,13 @@ struct listener {
 
 /* Accepts connections on `loop`. Takes `take_fd`, also on error. on_accept owns its descriptor, which is
  * close-on-exec and nonblocking; `peer` is "address:port". At most `open_max` connections are open at a time: call
- * listen_release when one has ended. Errors: ERR_NOMEM. */
+ * listen_release when one has ended. *l must not move until listen_close. Errors: ERR_NOMEM. */
 enum err listen_start(struct listener *l, struct loop *loop, int take_fd, uint32_t open_max,
                       void (*on_accept)(void *owner, int fd, const char *peer),
                       void *owner) MUST_CHECK;
 /* One of the accepted connections has ended. Thread: the loop's. */
 void listen_release(struct listener *l);
+/* Closes the listening socket, not the accepted ones. A second call does nothing. Also allowed in on_accept. */
 void listen_close(struct listener *l);
 
 #endif

@@ -23,6 +23,7 @@ struct loop {
     bool stopped;
 };
 
+/* *l must not move until loop_close. Errors: ERR_NOMEM. */
 enum err loop_init(struct loop *l) MUST_CHECK;
 /* Runs pending loop_later work first. The caller must have closed the loop's timers, signals and connections. */
 void loop_close(struct loop *l);
@@ -36,7 +37,8 @@ enum err loop_tick(struct loop *l, bool *idle) MUST_CHECK;
 /* Makes loop_run return at the end of this tick. */
 void loop_stop(struct loop *l);
 
-/* Calls later->fn at the end of this tick, in the order of the calls. Never fails. */
+/* Calls later->fn once, at the end of this tick; several in the order of the calls. `later` must not be waiting
+ * already, and must stay valid until fn is called; fn can free it. Never fails. */
 void loop_put_off(struct loop *l, struct loop_later *later);
 
 struct loop_timer {

@@ -1,5 +1,5 @@
-/* Letters: messages from any thread to one loop. A mutex, two arrays that are swapped, and an eventfd. Posting
- * never waits for the reader and allocates nothing. One wake-up serves all waiting letters. */
+/* Letters: messages from any thread to one loop. A mailbox has a mutex, two arrays that are swapped, and an eventfd.
+ * Posting never waits for the reader and allocates nothing. One wake-up serves all waiting letters. */
 #ifndef GRADWIRE_COMMON_NET_MAILBOX_H
 #define GRADWIRE_COMMON_NET_MAILBOX_H
 
@@ -33,7 +33,8 @@ struct mailbox {
  * Errors: ERR_NOMEM, ERR_IO. */
 enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, struct mail *m),
                       void *arg) MUST_CHECK;
-/* Frees the data of unread letters. Nothing can be posted afterwards. Thread: the loop's, but not inside fn. */
+/* Frees the data of unread letters. The caller must make sure that no thread posts during the call or afterwards.
+ * Thread: the loop's, but not inside fn. */
 void mailbox_close(struct mailbox *mb);
 
 /* Copies *m and takes m->data; on error the data is freed. Errors: ERR_TOOBIG if MAILBOX_MAX letters wait

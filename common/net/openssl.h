@@ -1,4 +1,5 @@
-/* All of OpenSSL's headers that are used. One of their types has the name of one of our error codes, ERR_STATE. */
+/* All of OpenSSL's headers that are used. They define a type ERR_STATE, which is also one of our error codes, so the
+ * type is renamed while they are included. */
 #ifndef GRADWIRE_COMMON_NET_OPENSSL_H
 #define GRADWIRE_COMMON_NET_OPENSSL_H
 

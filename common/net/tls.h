@@ -23,9 +23,11 @@ enum {
     /* records per key; the bound of AES-GCM is 2^24.5 (RFC 8446, 5.5) */
     TLS_REKEY_RECORDS = 1 << 23,
     TLS_HANDSHAKE_MS = 10000, /* for the complete handshake */
-    TLS_SILENT_MS = 2000, /* a peer that is silent for this long, then closes, was no port check */
-    TLS_LOOK_MS = 1000,   /* interval of the checks for changed files */
-    TLS_SAY_MS = 10000,   /* time between two log lines about refused peers of one kind */
+    /* A peer that closes without having sent a byte: before this time it counts as a port check, later as a peer
+     * without TLS. */
+    TLS_SILENT_MS = 2000,
+    TLS_LOOK_MS = 1000, /* interval of the checks for changed files */
+    TLS_SAY_MS = 10000, /* time between two log lines about refused peers of one kind */
     TLS_WHY_BYTES = 256,
 };
 
@@ -44,7 +46,7 @@ struct tls_files {
 /* Reads the files. Errors: ERR_INPUT with one line that names the file and what is needed; ERR_NOMEM. Thread:
  * start-up's; reads files. */
 enum err tls_new(struct tls **t, const struct tls_files *f, struct errmsg *e) MUST_CHECK;
-void tls_free(struct tls *t); /* NULL is ignored; existing links stay valid */
+void tls_free(struct tls *t); /* NULL is ignored; each existing tls_link stays valid */
 /* Checks, at most every TLS_LOOK_MS, whether a file was replaced: its inode, time or size differs (kubelet swaps a
  * symbolic link). New files are used for connections from now on. Returns true if new files are in use. Thread:
  * any; reads three small files if they have changed. */
@@ -53,13 +55,13 @@ bool tls_look(struct tls *t, int64_t now_ms);
 /* Loads this process's identity from its flags; without flags it has none. Errors: as tls_new; also if only some
  * of the three files are given. */
 enum err tls_load(const struct tls_files *f, struct errmsg *e) MUST_CHECK;
-void tls_forget(void);
+void tls_forget(void);     /* frees the identity of tls_load */
 struct tls *tls_own(void); /* NULL: no TLS */
 /* A check before starting another process: would tls_load succeed there, does the certificate contain the host of
  * `address` (host:port), under which others connect to the process, and has the given CA signed the certificate?
  * `address` NULL: no process connects to it. Nothing is kept. Errors: as tls_load. */
 enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e) MUST_CHECK;
-/* Tests: use another identity; it still belongs to the caller. */
+/* Tests: use another identity, which still belongs to the caller; NULL: none. */
 void tls_own_set(struct tls *t);
 
 /* ---- one connection ---- */
@@ -103,13 +105,13 @@ const char *tls_link_why(const struct tls_link *l);
 
 /* ---- names ---- */
 
-/* Returns whether the peer's certificate allows it to be the trainer `worker` (0: the chief) of this cluster: it
+/* Returns whether the peer's certificate allows it to be worker `worker` (0: the chief) of this cluster: it
  * contains the host of that entry, if the entry is known here, or a name that `t` allows for the role. If not,
  * `why` has the certificate's names and the expected ones. */
 bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct cluster *c,
                      uint32_t worker, char *why, size_t bytes);
-/* A process that accepts trainers must know their names. Errors: ERR_INPUT if neither the cluster's list nor
- * --tls_names has them. */
+/* Checks, in a process that accepts connections of workers, that it knows the workers' names. Errors: ERR_INPUT if
+ * neither the cluster's list nor --tls_names has them. */
 enum err tls_check_cluster(const struct tls *t, const struct cluster *c,
                            struct errmsg *e) MUST_CHECK;
 

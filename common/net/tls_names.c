@@ -147,7 +147,7 @@ enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e)
 
 /* ---- roles ---- */
 
-/* Returns the address that the cluster lists for trainer `worker`; NULL if it lists none. */
+/* Returns the address that the cluster lists for worker `worker` (0: the chief); NULL if it lists none. */
 static const char *address_of(const struct cluster *c, uint32_t worker)
 {
     uint32_t i = worker - c->separate_chief;

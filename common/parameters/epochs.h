@@ -43,7 +43,8 @@ enum err epochs_init(struct epochs *e, uint64_t per_epoch, uint32_t leaves) MUST
 void epochs_close(struct epochs *e);
 /* Sets the state after `step` steps in which no leaf was dropped. */
 void epochs_start(struct epochs *e, uint64_t step);
-/* Restores the state from a cut. Errors: ERR_CORRUPT if the values are inconsistent; then *e is unusable. */
+/* Restores the state from a cut; copies `dropped`. Errors: ERR_CORRUPT if the values are inconsistent; *e must then be
+ * restored or started again before use. */
 enum err epochs_restore(struct epochs *e, uint64_t step, uint64_t epoch, uint64_t begin,
                         uint64_t redone, const uint8_t *dropped, size_t bytes) MUST_CHECK;
 /* Returns the bytes of `dropped` that a cut at `step` must save. epochs_restore ignores bits of `step` itself and
@@ -54,8 +55,8 @@ size_t epochs_saved_bytes(const struct epochs *e, uint64_t step);
  * Does nothing for an extra step. */
 void epochs_note(struct epochs *e, uint64_t step, const struct tree_leaves *accepted);
 bool epochs_is_extra(const struct epochs *e, uint64_t step);
-/* Describes `step`, which must lie between the epoch's first step and the next epoch's first one. All earlier
- * steps of the epoch must be noted. */
+/* Describes `step`: a step of the current epoch, or the first step of the next one. All earlier steps of the epoch must
+ * be noted. */
 void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w);
 /* Finds the batch and leaf that leaf `leaf` of a step trains: leaf *of of batch *id. For a regular step, or `w`
  * NULL, that is leaf `leaf` of `batch`. Returns false for an empty leaf of an extra step; *id and *of are then

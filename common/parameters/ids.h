@@ -31,7 +31,8 @@ bool ids_equal(const struct ids *a, const struct ids *b);
 /* Writes the window as bytes, bit i for id mark + i, without trailing zero bytes. Returns the number of bytes. */
 size_t ids_pack(const struct ids *s, uint8_t out[IDS_WINDOW_BYTES]);
 
-/* Errors: ERR_PROTO if there are more than IDS_WINDOW_BYTES, or the bit of the mark itself is set. */
+/* Makes *s the set with this mark and window (ids_pack's). Errors: ERR_PROTO if there are more than IDS_WINDOW_BYTES,
+ * or the bit of the mark itself is set. */
 enum err ids_unpack(struct ids *s, uint64_t mark, const uint8_t *window, size_t bytes) MUST_CHECK;
 
 #endif

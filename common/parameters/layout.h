@@ -82,8 +82,8 @@ float layout_init_scale(enum init_kind kind, const struct tensor *t);
  * layout_init_scale's result. */
 float init_draw(enum init_kind kind, float value, float center, uint64_t key, uint64_t position);
 
-/* Writes the initial values of elements [first, first + n) of the block: a function of (seed, tensor name, offset)
- * only. */
+/* Writes the initial values of elements [first, first + n) of the block; 0 in gaps. They depend only on the seed, on
+ * the tensor's name and initializer, and on the position in the tensor. */
 void layout_init_values(const struct layout *l, uint64_t seed, uint64_t first, size_t n,
                         float *out);
 

@@ -23,8 +23,8 @@ struct norm_sums norm_squares(const struct layout *l, uint64_t first, const floa
 const char *norm_broken_tensor(const struct layout *l, uint64_t first, const float *g, size_t n,
                                double most);
 
-/* Returns the sum of squares above which the NaN guard rejects a summed gradient: a mean gradient of norm 1e15,
- * whose squares would break a slot. With clipping the limit is DBL_MAX, because clipping scales such a gradient
+/* Returns the sum of squares above which the NaN guard rejects the sum of `examples` gradients: a mean gradient of norm
+ * 1e15, whose squares would break a slot. With clipping the limit is DBL_MAX, because clipping scales such a gradient
  * down. */
 double norm_most(float clip, double examples);
 

@@ -5,9 +5,8 @@
 #include "common/parameters/limits.h"
 
 struct sums { /* summed in example order */
-    double examples, loss,
-        /* loss: of examples, weighted by class, plus penalties; metric: see worker/model/metric.h */
-        metric[SUMS_MAX];
+    /* loss: of examples, weighted by class, plus penalties; metric: see worker/model/metric.h */
+    double examples, loss, metric[SUMS_MAX];
 };
 
 static inline void sums_add(struct sums *to, const struct sums *from)

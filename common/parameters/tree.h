@@ -71,12 +71,12 @@ static inline bool tree_has_node(const struct tree_nodes *s, uint32_t bit)
 
 /* Adds the leaves [first, end). */
 void tree_add_leaves(struct tree_leaves *s, uint32_t first, uint32_t end);
-/* all of [first, end) */
+/* Returns whether the set has all leaves of [first, end). */
 bool tree_has_leaves(const struct tree_leaves *s, uint32_t first, uint32_t end);
 uint32_t tree_count_leaves(const struct tree_leaves *s);
 
-/* Writes the set as bytes, bit i in byte i / 8; returns their number. tree_unpack: errors: ERR_PROTO if the number
- * of bytes does not match, or a bit beyond n_bits is set. */
+/* tree_pack writes the set as bytes, bit i in byte i / 8, and returns their number. tree_unpack reads them. Errors:
+ * ERR_PROTO if the number of bytes does not match, or a bit beyond n_bits is set. */
 size_t tree_pack(const uint64_t *bits, uint32_t n_bits, uint8_t *out);
 enum err tree_unpack(uint64_t *bits, uint32_t n_bits, const uint8_t *in, size_t bytes) MUST_CHECK;
 

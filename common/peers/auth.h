@@ -16,8 +16,9 @@
 /* Checks the flag against the secrets that this process has. Errors: ERR_INPUT required without any, none with
  * some, or an unknown word. Thread: start-up's, after token_load and tls_load. */
 enum err auth_check(const char *flag, struct errmsg *e) MUST_CHECK;
-/* Checks whether processes without a secret can reach this listening socket; logs or warns if they can and may.
- * Errors: ERR_INPUT, with what to do, if they must not. Thread: start-up's. */
+/* Checks whether processes without a secret can reach this listening socket. If they can and --auth=none allows it, it
+ * logs this; with AUTH_POD it warns. Errors: ERR_INPUT, with what to do, if they can and must not. Thread:
+ * start-up's. */
 enum err auth_check_listener(const char *flag, int fd, struct errmsg *e) MUST_CHECK;
 
 /* Returns the proof that a connecting process must give: "tls" (plus the token, if this process has both), "token"

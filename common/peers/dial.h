@@ -24,7 +24,7 @@ enum {
 struct dialer;
 
 /* Makes a dialer that is not started. `what` names the peer in messages ("ps 0"); ops and owner are for the
- * connections. Errors: ERR_NOMEM; ERR_INPUT if host_port is not "host:port". */
+ * connections. Copies `what` and host_port. Errors: ERR_NOMEM; ERR_INPUT if host_port is not "host:port". */
 enum err dial_new(struct dialer **d, struct loop *l, const char *what, const char *host_port,
                   const struct conn_ops *ops, void *owner, struct errmsg *e) MUST_CHECK;
 /* Starts connecting; does nothing if started already. After a lost connection, call it again: it connects
@@ -48,6 +48,6 @@ bool dial_trying(const struct dialer *d);
 /* Returns why the last attempt failed ("Connection refused"), or "" before any. For log lines about the missing
  * peer. */
 const char *dial_why(const struct dialer *d);
-void dial_free(struct dialer *d);
+void dial_free(struct dialer *d); /* also stops it; NULL is ignored */
 
 #endif

@@ -21,7 +21,8 @@ struct greeting {
     uint8_t nonce[TOKEN_NONCE_BYTES], expected[TOKEN_PROOF_BYTES], got[TOKEN_PROOF_BYTES];
 };
 
-/* Prepares a new connection: limits until the hello, TLS if this process uses it, and the challenge. */
+/* Prepares a new connection: sets the limits that hold until the hello, TLS if this process uses it, and sends the
+ * challenge. If memory or random bytes run out, it closes the connection. */
 void greeting_begin(struct greeting *g, struct conn *c);
 /* Call with the head of the hello: computes the proof that it must have. Errors: ERR_PROTO not a hello, or a body
  * that is no proof; ERR_NOMEM. */

@@ -1,5 +1,5 @@
-/* The hello: what it says about its sender, and whether the accepting process takes it. Pure: greeting.h handles
- * the connection; proto/README.md has the order of the frames. */
+/* The contents of the hello, and the rules by which a process accepts or refuses it. Pure: greeting.h handles the
+ * connection; proto/README.md has the order of the frames. */
 #ifndef GRADWIRE_COMMON_PEERS_HELLO_H
 #define GRADWIRE_COMMON_PEERS_HELLO_H
 
@@ -7,8 +7,8 @@
 #include "common/job/job.h"
 #include "common/wire/msg.h"
 
-/* Fills the parts that all hellos share, here as a trainer's for a control connection to ps `ps` or to the chief.
- * The message borrows the strings. */
+/* Fills the hello of a worker (the chief included) for a control connection to ps `ps` or to the chief. For another
+ * connection or role, the caller then changes the members that differ. The message borrows the strings. */
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps);
 

@@ -1,7 +1,7 @@
 /* Connections that have not proven to belong to the job: without a hello yet, or being refused. Any process that
- * reaches a port can open as many as it likes. So their number is limited by the descriptors of this process, most
- * of which are for the job's own connections, and so is their time; the oldest is closed first. A process of the
- * job is pending for one round trip. One list per listener. Thread: its loop's. */
+ * reaches a port can open as many as it likes. So their number and their time are limited, and the oldest is closed
+ * first. The limit is a share of this process's descriptors, because most of them are for the job's own connections. A
+ * process of the job is pending for one round trip. One list per listener. Thread: its loop's. */
 #ifndef GRADWIRE_COMMON_PEERS_PENDING_H
 #define GRADWIRE_COMMON_PEERS_PENDING_H
 
@@ -39,7 +39,8 @@ struct pending {
 uint32_t pending_bound(uint64_t descriptors);
 /* Initializes the list; its limit follows from RLIMIT_NOFILE. */
 void pending_init(struct pending *s);
-/* Adds an accepted connection. If the limit is exceeded, the oldest is closed. */
+/* Adds an accepted connection. If the limit is exceeded, the oldest is closed. *one must not move while it is
+ * pending. */
 void pending_add(struct pending *s, struct pending_conn *one, struct conn *c);
 /* Removes a connection that has proven to belong to the job, or has closed. A second call does nothing. */
 void pending_conn_leave(struct pending_conn *one);

@@ -10,7 +10,7 @@
 enum { DIRLOCK_WAIT_S = 15 };
 
 /* Creates `dir` if it is missing, takes the flock on dir/lock and writes our pid into the file. If another process
- * holds the lock, it calls `on_wait` (can be NULL) once with that pid and retries for DIRLOCK_WAIT_S.
+ * holds the lock, the call passes that pid to `on_wait` (can be NULL) once, and retries for DIRLOCK_WAIT_S.
  * The lock belongs to the open file description: it is held until every process that inherited *fd has ended. *fd
  * survives exec: if the launcher of a job dies, the directory stays locked until the job's last process has ended.
  * The caller closes *fd. Blocks up to DIRLOCK_WAIT_S. Errors: ERR_TIMEOUT, naming the pid, if the lock is still

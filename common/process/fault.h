@@ -21,14 +21,15 @@ struct fault {
 
 /* Parses the flag's value:
  * - "nan:BATCH", "nan:FIRST-LAST": this worker's part of the gradient of these batches has a NaN.
- * - "straggle:FACTOR": after each computation, before sending, the worker sleeps FACTOR times the median of its last
- *   FAULT_TIMES computations.
- * - "sleep:SECONDS": it sleeps that long after each computation.
+ * - "straggle:FACTOR": after each computation, before sending, the worker sleeps FACTOR (above 0, up to 1000) times the
+ *   median of its last FAULT_TIMES computations.
+ * - "sleep:SECONDS" (above 0, up to 60): it sleeps that long after each computation.
  * - "disk:BYTES": a ps writes checkpoints at that many bytes per second.
  * - "": no fault.
  * *f is unchanged on error. Errors: ERR_INPUT, naming the allowed values. */
 enum err fault_parse(struct fault *f, const char *text, struct errmsg *e) MUST_CHECK;
 
+/* Returns whether FAULT_NAN puts a NaN into the gradient of this batch. */
 bool fault_breaks(const struct fault *f, uint64_t batch);
 /* Returns the seconds to sleep after writing `bytes`; 0 without FAULT_DISK. */
 double fault_disk_s(const struct fault *f, uint64_t bytes);

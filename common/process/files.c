@@ -4,8 +4,8 @@
  * - A step fails: the temporary file is removed, and the error names the final path.
  * - The process is killed between begin and commit: a file with FILES_TEMPORARY in its name stays; no reader opens
  *   it.
- * - The directory's fsync fails: the new name may not survive a power cut, so it is removed again. If it replaced
- *   an older file, it stays, because a complete file is better than none. */
+ * - The directory's fsync fails: the new name may not survive a power cut, so the new file is removed again. If it has
+ *   replaced an older file, it stays, because a complete file is better than none. */
 #include "common/process/files.h"
 
 #include <assert.h>

@@ -32,7 +32,7 @@ struct files_writer {
     uint64_t bytes;
     char path[FILES_PATH_MAX], temporary[FILES_PATH_MAX];
 };
-/* On error the writer is not open: call neither commit nor abort. Errors: ERR_IO. */
+/* On error the writer is not open: do not call files_commit; files_abort is not needed. Errors: ERR_IO. */
 enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e) MUST_CHECK;
 /* On error the caller must abort. Errors: ERR_IO. */
 enum err files_append(struct files_writer *w, const void *data, size_t bytes,
@@ -46,8 +46,8 @@ void files_abort(struct files_writer *w);
  * or reading one can block forever. Errors: ERR_NOTFOUND, ERR_IO. */
 enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
 
-/* Removes all files of the directory, or only the temporary ones that a killed writer left. Logs each file that it
- * cannot remove. */
+/* Removes all files of the directory, or only the temporary ones that a killed writer left. Ignores a missing
+ * directory, and logs each file that cannot be removed. */
 void files_clean(const char *folder, bool temporary_only);
 
 /* Reads a complete regular file of at most `max` bytes. The caller owns *data (mem_free); a NUL follows the bytes.
@@ -63,11 +63,12 @@ enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;
  * ERR_IO. */
 enum err files_sync_folder(const char *folder, struct errmsg *e) MUST_CHECK;
 
-/* Removes a directory and the files in it, but no subdirectories. A missing directory is no error. Errors: ERR_IO. */
+/* Removes a directory and the files in it. A missing directory is no error. Errors: ERR_IO, also if the directory has a
+ * subdirectory. */
 enum err files_remove_folder(const char *folder, struct errmsg *e) MUST_CHECK;
 
-/* Tests: make the n-th write, fsync, rename or open for writing from now fail with `error` (an errno value); n =
- * -1: none. files_fail_fired returns nonzero if that happened. */
+/* Tests: make the n-th write, fsync, rename or open for writing from now (0 = the next) fail with `error`, an errno
+ * value; n = -1: none. files_fail_fired returns nonzero if that happened. Thread: any. */
 void files_fail_at(long n, int error);
 int files_fail_fired(void);
 

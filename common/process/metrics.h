@@ -37,7 +37,7 @@ struct metrics {
 };
 
 /* The variable arguments are the sample's labels: name, value, name, value, ..., NULL, all of them strings. Values
- * are escaped. */
+ * are escaped; a value is truncated if the labels exceed 1 KiB. */
 #define METRICS_LABELS __attribute__((sentinel))
 
 void metrics_family(struct metrics *m, const char *name, enum metrics_type type, const char *help);

@@ -13,17 +13,19 @@ struct paths {
     size_t count;
 };
 
-/* Expands `patterns` (separated by '\n'): in their order, and the matches of each sorted by byte value. The name
- * of an existing file is used unchanged, even if it contains glob characters. The caller owns *p: paths_close. *p
- * is unchanged on error. Errors: ERR_INPUT, naming the pattern without a match; ERR_NOMEM; ERR_IO. */
+/* Makes *p the files that match `patterns`, which are separated by '\n': in the order of the patterns, and for each
+ * pattern sorted by byte value. Empty patterns are skipped. The name of an existing file is used unchanged, even if it
+ * contains glob characters. The caller owns *p: paths_close. *p is unchanged on error. Errors: ERR_INPUT, naming the
+ * pattern without a match, or if all are empty; ERR_NOMEM; ERR_IO. */
 enum err paths_expand(struct paths *p, const char *patterns, struct errmsg *e) MUST_CHECK;
-/* Appends a copy of `path`. Errors: ERR_INPUT if there are PATHS_MAX paths already; ERR_NOMEM. */
+/* Appends a copy of `path`; a *p of zeros is empty. Errors: ERR_INPUT if there are PATHS_MAX paths already;
+ * ERR_NOMEM. */
 enum err paths_add(struct paths *p, const char *path, struct errmsg *e) MUST_CHECK;
 void paths_close(struct paths *p);
 
 /* Splits "set.npz:x" into the archive and its member x, unless a file has that whole name. Copies the archive's
  * path, which can be a glob, to `file`. Returns the member's name, a view of `path`; or NULL if `path` names no
- * member: then `file` is a copy of `path`. */
+ * member: then `file` is a copy of `path`. `file` is truncated to `bytes`. */
 const char *paths_member(const char *path, char *file, size_t bytes);
 
 #endif

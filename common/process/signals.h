@@ -11,9 +11,9 @@
  * signal held back by signals_block takes effect here. */
 void signals_init(void);
 
-/* When SIGTERM or SIGINT ends the process immediately, write `text` to the file `path` before, in place of its
- * contents, as termination_write does. With path "" nothing is written. Both strings must stay valid while the
- * process lives. A later call replaces an earlier one. */
+/* From now on the handlers of signals_init write `text` in place of the contents of the file `path`, as
+ * termination_write does, before they end the process. With path "" they write nothing. Both strings must stay valid
+ * while the process lives. A later call replaces an earlier one. */
 void signals_last_words(const char *path, const char *text);
 
 /* Blocks SIGTERM and SIGINT before exec of another gradwire program; they stay pending until its signals_init.
@@ -21,8 +21,8 @@ void signals_last_words(const char *path, const char *text);
  * kernel ignores signals without a handler there. */
 void signals_block(void);
 
-/* fork(2) with all signals blocked, so that none of the parent's handlers runs in the child. They stay blocked in
- * the child. */
+/* As fork(2), but with all signals blocked during the call, so that none of the parent's handlers runs in the child.
+ * In the child they stay blocked. */
 pid_t signals_fork(void);
 /* In such a child, before exec: restore the default action of every signal and unblock all. */
 void signals_reset(void);

@@ -13,14 +13,14 @@
 #include "common/base/err.h"
 #include "common/rows/row_layout.h"
 
-/* true if one of them is not none */
+/* Returns whether the codec of any of these tables is not ROW_CODEC_NONE. */
 bool row_codecs_encode(const enum row_codec *codec, uint32_t tables);
 
 /* Returns the largest number of bytes that n rows can take. */
 uint64_t row_codec_most(enum row_codec c, uint64_t n, uint32_t dim);
 
-/* Returns the key for int8's stochastic rounding: it rounds to one of the two nearest values, chosen by (key,
- * table, mixed key, column). */
+/* Returns the key for int8's stochastic rounding of one push: `name` is the push's name, (level, index) its node. A
+ * value is rounded to one of the two nearest values, chosen by (key, table, mixed key, column). */
 uint64_t row_codec_key(uint64_t seed, uint64_t name, uint32_t level, uint32_t index);
 
 struct row_encoder {
@@ -29,6 +29,7 @@ struct row_encoder {
     uint64_t key, table;
     uint8_t *raw, *out; /* raw: the bits; out: after the last row */
 };
+/* Starts encoding n rows of table `t` to `out`, which has room for row_codec_most's bytes. */
 void row_encoder_begin(struct row_encoder *e, enum row_codec c, const struct row_table_spec *t,
                        uint64_t key, uint32_t n, uint8_t *out);
 /* Appends row i of n. A skipped row takes no bytes and must not be decoded. */

@@ -39,8 +39,8 @@ struct http_ops {
     const char *(*not_ready)(void *ctx);
     void (*metrics)(void *ctx, struct metrics *m);
     json_t *(*status)(void *ctx); /* returns a new object, or NULL if memory runs out */
-    const struct http_file
-        *files; /* the process's own page, "/" among them, which can use /events; NULL: http_page */
+    /* the process's own page, with "/"; it can use /events. NULL: "/" is http_page, and /events does not exist */
+    const struct http_file *files;
 };
 
 /* Binds the listening socket. The caller owns *fd; -1: HTTP is off. Errors: as listen_bind and listen_adopt,
@@ -49,7 +49,8 @@ enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e) MU
 
 struct http;
 
-/* Starts the server. Takes `take_fd`, also on error. Errors: ERR_NOMEM. Free with http_close. */
+/* Starts the server. Takes `take_fd`, also on error. `ops` and `ctx` must stay valid until http_close. Errors:
+ * ERR_NOMEM. */
 enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct http_ops *ops,
                    void *ctx) MUST_CHECK;
 /* Same with a duplicate of `fd`, which the caller keeps: clients that connect after http_close wait for the next

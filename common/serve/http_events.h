@@ -4,8 +4,8 @@
  * comment follows after HTTP_BEAT_MS without one. The client closes, or http_events_end.
  * Failures: if HTTP_STREAMS_MAX are open, the caller refuses the request. A client that does not read gets nothing
  * more until it has read; after HTTP_UNREAD_MS its connection is closed.
- * A status is built once for all streams, in at most 1 % of the thread's time: the next one comes no sooner than
- * 100 times as long as the last one took. */
+ * A status is built once for all streams, in at most 1 % of the thread's time: if building it took x ms, the timer
+ * builds the next one at least 100 x ms later. */
 #ifndef GRADWIRE_COMMON_SERVE_HTTP_EVENTS_H
 #define GRADWIRE_COMMON_SERVE_HTTP_EVENTS_H
 

@@ -14,6 +14,7 @@
 #include "common/base/version.h"
 #include "proto/gradwire.pb-c.h"
 
+/* The random tag distinguishes generations with the same number that different chiefs started. */
 struct generation {
     uint64_t number, tag;
 };
@@ -30,7 +31,8 @@ struct codec_cost msg_codec_cost_get(const Gradwire__CodecCost *m);
 /* Returns the descriptor of a frame type's head; NULL for an unknown type. */
 const ProtobufCMessageDescriptor *msg_descriptor(uint32_t type);
 
-/* Unpacks a head. Returns NULL if it does not parse. Free with msg_free. */
+/* Unpacks a head. Returns NULL if the type is unknown, the head does not parse, or memory runs out. Free with
+ * msg_free. */
 ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes);
 void msg_free(void *message); /* any protobuf-c message, or NULL */
 
@@ -49,12 +51,13 @@ Gradwire__Settings msg_settings(const Gradwire__Settings *m);
 /* Reads the layout, tensors and tables, from a peer's plan and checks it: offsets must ascend, sizes must fit. The
  * caller owns *l: layout_close. *l is unchanged on error. Errors: ERR_PROTO, ERR_NOMEM. */
 enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e) MUST_CHECK;
-/* Fills *p with memory of its own: free with msg_plan_close. Errors: ERR_NOMEM; *p is then empty. */
+/* Fills *p with copies: free with msg_plan_close. threads[i] is the number of shards of ps i, of `ps` in all. Errors:
+ * ERR_NOMEM; *p is then empty. */
 enum err msg_plan_set(Gradwire__Plan *p, const struct layout *l, const uint32_t *threads,
                       uint32_t ps) MUST_CHECK;
 void msg_plan_close(Gradwire__Plan *p);
 /* Reads the row codecs of each of the plan's tables. *codecs is unchanged on error. Errors: ERR_PROTO if one is
- * unknown. */
+ * unknown, or int8 for replies. */
 enum err msg_row_codecs_get(const Gradwire__Plan *p, struct row_codecs *codecs) MUST_CHECK;
 
 #endif

@@ -1,10 +1,11 @@
-/* Reads the logs of all processes of a job and repeats their warnings on the terminal (warnings.h). The logs of processes on
- * other hosts are on this host, too: the launcher writes them.
+/* Reads the logs of all processes of a job and repeats their warnings on the terminal (warnings.h). The logs of
+ * processes on other hosts are on this host, too: the launcher writes them.
  *
- * Every LOG_WATCH_EVERY_MS it reads the new bytes of each log, at most LOG_WATCH_READ_BYTES of one log. If it is more than
- * LOG_WATCH_BEHIND_BYTES behind, it skips to that distance, so that a process that writes much costs the launcher little. A
- * truncated log (logrotate's copytruncate) is read from its beginning. An error is repeated only if its process still runs
- * LOG_WATCH_ERROR_MS later; if the process has ended, the supervisor reports it. Thread: the supervisor's loop. */
+ * Every LOG_WATCH_EVERY_MS it reads the new bytes of each log, at most LOG_WATCH_READ_BYTES of one log. If more than
+ * LOG_WATCH_BEHIND_BYTES of a log are unread, it skips all but the last LOG_WATCH_READ_BYTES, so that a process that
+ * writes much costs the launcher little. A truncated log (logrotate's copytruncate) is read from its beginning. An
+ * error is repeated only if its process still runs LOG_WATCH_ERROR_MS later; if the process has ended, the supervisor
+ * reports it. Thread: the supervisor's loop. */
 #ifndef GRADWIRE_LAUNCH_LOG_WATCH_H
 #define GRADWIRE_LAUNCH_LOG_WATCH_H
 
@@ -37,7 +38,7 @@ void log_watch_close(struct log_watch *l);
 
 /* Process i has ended: repeat its remaining warnings. The supervisor reports its last error. */
 void log_watch_on_end(struct log_watch *l, uint32_t i);
-/* Stop repeating. */
+/* Show what is pending, and stop repeating: the job is ending. */
 void log_watch_hush(struct log_watch *l);
 
 #endif

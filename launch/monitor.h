@@ -42,7 +42,7 @@ void monitor_feed(struct monitor *m, const char *bytes, size_t n);
 void monitor_forget_wait(struct monitor *m);
 /* The terminal's width has changed: draw the progress line again. */
 void monitor_redraw(const struct monitor *m);
-/* Something has changed: write the file soon (monitor_keep), or now (monitor_save). */
+/* Something has changed: write progress.json now (monitor_save), or within a second of the last time (monitor_keep). */
 void monitor_keep(struct monitor *m);
 void monitor_save(struct monitor *m);
 

@@ -1,11 +1,12 @@
 /* The supervisor's rules, the same as in a TFJob's ExitCode policy. Pure: exits and steps come in, verdicts go out.
  *
  *   exit 0                     the process is done. After the chief is done, no process is restarted.
- *   exit 1 to 127              the job ends with this code (the first one counts).
+ *   exit 1 to 127              the job ends with this code (the first one counts), also for a spare process.
  *   a signal, or exit >= 128   the process is restarted after 0.1 s. The delay doubles with each restart, up to 5 s, and is
- *                              0.1 s again after a run of one minute. The job ends with 1 when all restarts are used, or
- *                              at the third death of a process without a new step in between. Deaths of a spare process
- *                              (the evaluator) do not end the job: then it is just not restarted. */
+ *                              0.1 s again after the process has run for one minute. The job ends with 1 when all
+ *                              restarts are used, or at the third death of a process without a new step in between.
+ *                              Such deaths of a spare process (the evaluator) do not end the job: then it is just not
+ *                              restarted. */
 #ifndef GRADWIRE_LAUNCH_POLICY_H
 #define GRADWIRE_LAUNCH_POLICY_H
 
@@ -42,16 +43,17 @@ struct policy_process {
 };
 
 struct policy {
-    uint32_t restarts, restarts_max;
-    uint64_t step;   /* as last reported */
-    bool ending;     /* the launcher is ending the job: no process is restarted */
-    bool chief_done; /* the chief exited 0 */
-    uint32_t chief;  /* index of the chief's process */
-    uint32_t spare;  /* index of the process that the job does not need; POLICY_NONE after init */
+    uint32_t restarts, restarts_max; /* of all processes together */
+    uint64_t step;                   /* as last reported */
+    bool ending;                     /* the launcher is ending the job: no process is restarted */
+    bool chief_done;                 /* the chief exited 0 */
+    uint32_t chief;                  /* index of the chief's process */
+    uint32_t spare; /* index of the process that the job does not need; POLICY_NONE after init */
     uint32_t n;
     struct policy_process *process;
 };
 
+/* Errors: ERR_NOMEM. policy_close frees the list of processes. */
 enum err policy_init(struct policy *p, uint32_t n, uint32_t chief,
                      uint32_t restarts_max) MUST_CHECK;
 void policy_close(struct policy *p);
@@ -62,7 +64,7 @@ void policy_at_step(struct policy *p, uint64_t step);
 /* A step was made; its number does not matter. */
 void policy_made_step(struct policy *p);
 
-/* Process i has ended after this time. The caller then calls policy_exit or policy_lost. */
+/* Process i has ended; it ran for ran_ms. The caller then calls policy_exit or policy_lost. */
 void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms);
 /* Process i ended with this wait status. */
 struct policy_verdict policy_exit(struct policy *p, uint32_t i, int wait_status);

@@ -1,5 +1,5 @@
-/* The chief's messages to the launcher over --progress_fd: one JSON object per line. This file parses and formats them; no
- * I/O.
+/* The chief's messages to the launcher over --progress_fd: one JSON object per line. This file parses and formats these
+ * messages. Pure.
  *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
  *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}   "step" is within the epoch; "epoch" begins with 1
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"eval_loss":..,
@@ -8,8 +8,8 @@
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
  *   {"type":"wait","text":"worker 1, ..","seconds":5.0}       training waits for this process; "": for none any more
  *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
- * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or "-inf". A
- * number can be missing or null. Unknown types are skipped. */
+ * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or
+ * "-inf". A number can be missing or null. Unknown types are skipped. */
 #ifndef GRADWIRE_LAUNCH_PROGRESS_H
 #define GRADWIRE_LAUNCH_PROGRESS_H
 
@@ -67,7 +67,7 @@ struct progress_event {
 /* Parse one line. Errors: ERR_PROTO the line is not an object of a known type; *event is unchanged. */
 enum err progress_parse(struct progress_event *event, const char *line, size_t bytes) MUST_CHECK;
 
-/* The number of steps over all epochs. */
+/* The number of steps made so far, over all epochs. */
 uint64_t progress_total_step(const struct progress_event *event);
 
 /* out = "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". batch_size: examples per
@@ -84,7 +84,7 @@ void progress_format_bar(char *out, size_t bytes, const struct progress_event *e
  * is left out; an undefined evaluation metric is "-". */
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event);
 
-/* Splits the bytes of a pipe into lines. A line that is too long is dropped. */
+/* Splits the bytes of a pipe into lines. A line longer than PROGRESS_LINE_BYTES is dropped. Begins as zeros. */
 struct progress_lines {
     char bytes[PROGRESS_LINE_BYTES];
     size_t n;

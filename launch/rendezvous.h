@@ -34,7 +34,7 @@ void rendezvous_host(char out[RENDEZVOUS_HOST_BYTES]);
 /* Make `folder` if it is missing, and write this rank's file. Errors: ERR_IO. */
 enum err rendezvous_leave(const char *folder, uint32_t rank, const struct rendezvous_rank *me,
                           struct errmsg *e) MUST_CHECK;
-/* Read a rank's file. False: it does not exist yet; *out is unchanged. */
+/* Read a rank's file. False: it does not exist yet, or has no valid address; *out is unchanged. */
 bool rendezvous_read(const char *folder, uint32_t rank, struct rendezvous_rank *out);
 
 /* One more than the highest rank that has a file. */
@@ -51,10 +51,11 @@ bool rendezvous_verdict(const char *folder, uint32_t rank, char why[RENDEZVOUS_V
  * of this host. Errors: ERR_IO. */
 enum err rendezvous_leave_page(const char *folder, const char *bind, uint16_t port,
                                struct errmsg *e) MUST_CHECK;
+/* Read the address of the job's page, and the name of the host that serves it. False: it does not exist yet. */
 bool rendezvous_page(const char *folder, char url[RENDEZVOUS_URL_BYTES],
                      char host[RENDEZVOUS_HOST_BYTES]);
 
-/* Find the newest attempt of DIR. False: DIR has none. */
+/* Find the directory of DIR's newest attempt, by modification time. False: DIR has none; *folder is unchanged. */
 bool rendezvous_newest(const char *dir, char folder[PATH_MAX]);
 /* Remove the files of all other attempts. Only after all ranks of `attempt` have arrived. */
 void rendezvous_forget_others(const char *dir, const char *attempt);

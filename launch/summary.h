@@ -11,9 +11,10 @@
 #include "launch/base/options.h"
 #include "launch/supervisor.h"
 
-/* Add restarts, peak_rss_bytes, exit_code and first_step_s to DIR/summary.json. If the chief wrote no such file, write one
- * with these fields only. A status that contradicts the exit code (0 done, 130 and 143 interrupted, otherwise failed) is
- * replaced, and the error added. Errors: ERR_IO, ERR_NOMEM. Blocks on fsync. */
+/* Add restarts, peak_rss_bytes, exit_code and first_step_s to DIR/summary.json. If the chief wrote no such file, write
+ * one from what the launcher knows. A status that contradicts the exit code (0 done, 130 and 143 interrupted, otherwise
+ * failed) is replaced. result->error is added if the chief wrote no error. If the job was interrupted and both have an
+ * error, the file gets both. Errors: ERR_IO, ERR_NOMEM. Blocks on fsync. */
 enum err summary_complete(const char *dir, const struct supervisor_result *result,
                           const struct options *o, const struct job *job, const struct crew *crew,
                           struct errmsg *e) MUST_CHECK;
@@ -31,7 +32,7 @@ enum summary_end {
 };
 enum summary_end summary_end(const char *dir);
 
-/* Print the final lines for people. Prints nothing if summary.json is missing. */
+/* Print the final lines for people. Prints nothing if summary.json is missing or cannot be read. */
 void summary_print(FILE *out, const char *dir);
 
 #endif

@@ -1,3 +1,5 @@
+/* The program `ps`: it checks flags and job file, opens its ports, and runs the server (ps/server.h), again after each job
+ * if it stays for the next chief. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 struct options {
     const char *job;         /* the job file */
     const char *output;      /* NULL: runs/NAME */
-    const char *bin_dir;     /* has ps/ps and worker/worker; NULL: next to the launcher */
+    const char *bin_dir;     /* else $GRADWIRE_BIN_DIR; NULL: the launcher's directory */
     const char *hosts;       /* the hosts file; NULL: all processes run on this host */
     const char *rsh;         /* the remote shell; NULL: GRADWIRE_RSH, or ssh */
     const char *const *sets; /* each --set, in order */
@@ -27,7 +27,8 @@ struct options {
     bool fresh, detach;
 };
 
-/* Fill from the flags that flags_read has parsed. `rank` sets `workers` later, from the number of ranks. */
+/* Fill from the flags that flags_read has parsed; the texts belong to the flags, and nothing must be freed. `rank` sets
+ * `workers` later, from the number of ranks. */
 void options_init(struct options *o);
 
 /* Check combinations of train's flags. Errors: ERR_INPUT with one line that tells how to correct them. */

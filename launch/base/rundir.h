@@ -17,9 +17,10 @@ struct rundir {
     int lock_fd; /* -1: not locked */
 };
 
-/* Lock DIR (waiting like dirlock_take), make DIR/processes with RUNDIR_LAUNCHER, and rename the last run's summary.json to
- * RUNDIR_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
- * Errors: ERR_TIMEOUT DIR is locked (the text has the pid); ERR_IO. */
+/* Lock DIR (waiting like dirlock_take), make DIR/processes with RUNDIR_LAUNCHER, and rename the last run's summary.json
+ * to RUNDIR_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
+ * Close with rundir_close, which unlocks DIR. Errors, on which DIR is not locked: ERR_TIMEOUT another process holds the
+ * lock (the text has the pid); ERR_IO. */
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e) MUST_CHECK;
 void rundir_close(struct rundir *r);
 

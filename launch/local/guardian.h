@@ -31,16 +31,19 @@ struct guardian {
     int fd;    /* the launcher's end of the socket pair */
 };
 
+/* Errors: ERR_IO. */
 enum err guardian_start(struct guardian *g, struct errmsg *e) MUST_CHECK;
 
 /* A remote shell (WARD_LINK) ends by itself after the launcher has died and the processes on its host have ended. It gets no
  * SIGTERM, and SIGKILL only after GUARDIAN_LINK_MS. */
 enum ward_kind { WARD_PROCESS, WARD_LINK };
-/* Register a child that is not yet reaped, or, in a child between fork and exec, the caller itself. */
+/* Register a child that is not yet reaped, or, in a child between fork and exec, the caller itself. Errors: ERR_IO,
+ * also if the kernel has no pidfd. */
 enum err guardian_register(const struct guardian *g, pid_t pid, enum ward_kind kind,
                            struct errmsg *e) MUST_CHECK;
 
-/* Close the launcher's end and wait until the guardian has exited. All children must have ended before. */
+/* Close the launcher's end and wait until the guardian has exited. All children must have ended before; otherwise the
+ * guardian ends them. Does nothing if none was started. */
 void guardian_close(struct guardian *g);
 
 /* The guardian's main function; `fd` is its end of the socket pair. Returns its exit code. */

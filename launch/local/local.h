@@ -13,7 +13,8 @@ struct local_place {
     struct handed handed;
 };
 
-/* Bind and listen on free ports of 127.0.0.1; sets p->address and p->http. `place` outlives p. Errors: ERR_IO. */
+/* Bind and listen on free ports of 127.0.0.1; sets p->address and p->http. `place` outlives p. Close with local_leave,
+ * also after an error. Errors: ERR_IO. */
 enum err local_settle(struct process *p, struct local_place *place, const struct guardian *guardian,
                       struct errmsg *e) MUST_CHECK;
 /* Close its descriptors. The process must have ended, or was never started. */

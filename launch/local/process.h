@@ -25,7 +25,7 @@ struct process;
 struct process_ops {
     /* Start the process; from now on it is awaited, or runs. Errors: ERR_IO, ERR_NOMEM: it is neither. */
     enum err (*start)(struct process *p, struct errmsg *e);
-    /* Signal its process group. Does nothing if it does not run. */
+    /* Signal the process group. If the start is only awaited, it is cancelled. Does nothing if the process has ended. */
     void (*signal)(struct process *p, int sig);
     /* Cancel a start that is only awaited; otherwise do nothing. NULL: starts there are never awaited. */
     void (*cancel)(struct process *p);
@@ -68,7 +68,7 @@ struct process {
 enum err process_init(struct process *p, enum role role, uint32_t index, const char *dir,
                       struct errmsg *e) MUST_CHECK;
 
-/* Open the log for a start; *fd belongs to the caller. Errors: ERR_IO. */
+/* Open the log for a start: sets log_from, and started_ms to 0. *fd belongs to the caller. Errors: ERR_IO. */
 enum err process_open_log(struct process *p, int *fd, struct errmsg *e) MUST_CHECK;
 
 /* Note the peak memory of a start that has ended. */

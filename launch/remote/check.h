@@ -8,7 +8,7 @@
 
 #include "common/base/sha256.h"
 
-/* An answer without problems so far. */
+/* An answer without problems so far; the caller owns it, as all answers below. NULL: no memory. */
 json_t *check_answer_new(void);
 void check_problem(json_t *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

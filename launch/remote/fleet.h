@@ -44,23 +44,27 @@ struct fleet_config {
 enum err fleet_new(struct fleet **f, const struct fleet_config *config,
                    struct errmsg *e) MUST_CHECK;
 
-/* Connect to all hosts and check them. Afterwards the ports are bound there, and every process has its address and command
- * line. Blocks for at most a minute. Errors: ERR_INPUT with the problems; ERR_IO, ERR_NOMEM. */
+/* Connect to all hosts and check them. Afterwards the ports are bound there, and every process has its address and
+ * command line. Blocks for at most a minute in each of five phases: connect, clock, check, bind, reach. Errors:
+ * ERR_INPUT with the problems, or with *e if the job file cannot be read; ERR_IO, ERR_NOMEM. */
 enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e) MUST_CHECK;
-/* Check that the hosts that need it see the same DIR, which is locked here. Blocks. Errors: the same. */
+/* Write DIR/processes/hosts, and check that the hosts of the chief, of the evaluator, and, with checkpoint.store:
+ * shared, of the ps see it. From now on a lost connection is opened again. Blocks for at most a minute. Errors:
+ * ERR_INPUT with the problems; ERR_IO. */
 enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *e) MUST_CHECK;
 
 /* Set the receiver of events. */
 void fleet_tell(struct fleet *f, const struct process_events *events, void *arg);
-/* Register the remote shells with the guardian, now and whenever one is restarted. */
+/* Register the remote shells with the guardian, now and whenever one is restarted. *g outlives the fleet. Errors:
+ * ERR_IO. */
 enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e) MUST_CHECK;
 /* A child of this process was reaped. */
 void fleet_reaped(struct fleet *f, pid_t pid);
 
-/* Disconnect from all hosts and wait for the remote shells; can be called again. Blocks for at most LINK_CLOSE_MS. */
 /* Serve the job's page on a port of this host's 127.0.0.1 while the job runs. Sets the chief's HTTP address to it, which stays
  * the same when the chief restarts. Errors: ERR_IO, ERR_NOMEM: there is no page. */
 enum err fleet_serve_page(struct fleet *f, struct errmsg *e) MUST_CHECK;
+/* Disconnect from all hosts and wait for the remote shells; can be called again. Blocks for at most LINK_CLOSE_MS. */
 void fleet_close(struct fleet *f);
 void fleet_free(struct fleet *f);
 

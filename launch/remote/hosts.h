@@ -51,9 +51,11 @@ struct roles {
     uint32_t n[ROLE_EVALUATOR + 1];
 };
 
-/* Assign processes to hosts: host_of[], in the order ps, chief, workers, evaluator. A role's processes go to the lines with
- * that role, or, if there are none, to the lines without a role. Each process goes to the host with the fewest processes, and
- * to the first of several. Errors: ERR_INPUT with the problems: no host for a role, too few slots. */
+/* Assign processes to hosts: host_of[], in the order ps, chief, workers, evaluator. A role's processes go to the lines
+ * with that role, or, if there are none, to the lines without a role. Each process goes to the line with the fewest
+ * processes so far, and to the first of several such lines. host_of[] has indexes of h->host. Errors: ERR_INPUT with
+ * the problems: no line for a role, too few slots or ports, a line with role=chief or role=evaluator in a job without
+ * such a process; ERR_NOMEM. */
 enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *host_of,
                      struct problems *p) MUST_CHECK;
 

@@ -25,10 +25,12 @@ enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };
     "-o ServerAliveCountMax=2 -o ControlMaster=no -o ControlPath=none"
 
 struct link_ops {
+    /* READY has arrived; `about` is its object, valid during the call. */
     void (*ready)(void *arg, const json_t *about);
     /* False: the message is invalid; the link goes down. */
     bool (*message)(void *arg, enum talk_type type, uint32_t process, const char *data,
                     size_t bytes);
+    /* The link has gone down; the callback can open it again. `why` is valid during the call. */
     void (*down)(void *arg, const char *why);
 };
 
@@ -43,7 +45,7 @@ struct link {
     struct talk talk;
     int errors_fd;
     struct event *errors, *tick;
-    int64_t opened_ms, pinged_ms, ticked_ms;
+    int64_t opened_ms, pinged_ms, ticked_ms; /* clock_now_ms */
     bool busy; /* a request takes the runner long; the owner has its own deadline */
     char words[LINK_WORDS_BYTES]; /* the last line of the shell's stderr */
     char line[LINK_WORDS_BYTES];
@@ -58,10 +60,10 @@ enum err link_open(struct link *l, const char *rsh, const char *name, const char
                    struct errmsg *e) MUST_CHECK;
 /* Take the link down immediately, without a callback; the shell is killed. */
 void link_drop(struct link *l);
-/* The caller has reaped this pid. True: it was this link's shell. */
+/* The caller has reaped this pid. True: it was this link's shell; the link goes down when the shell's pipes are closed. */
 bool link_reaped(struct link *l, pid_t pid);
-/* Close the runner's input, so that it ends its processes. Next call link_wait, which kills the shell LINK_CLOSE_MS after
- * `began_ms`, then link_free. */
+/* Close the runner's input, so that it ends its processes. No callback follows. Next call link_wait, which blocks until
+ * the shell has ended, and kills it LINK_CLOSE_MS after `began_ms`; then link_free. */
 void link_hang_up(struct link *l);
 void link_wait(struct link *l, int64_t began_ms);
 void link_free(struct link *l);

@@ -61,7 +61,7 @@ struct talk {
     int in_fd, out_fd;
     size_t greetings; /* bytes received before the hello */
     bool greeted;     /* the other side's hello was seen, or is not expected */
-    int64_t heard_ms;
+    int64_t heard_ms; /* clock_now_ms when bytes last arrived; the owner checks the silence */
     const struct talk_ops *ops;
     void *arg;
     bool *gone; /* set by talk_close during a callback */
@@ -74,7 +74,8 @@ enum err talk_init(struct talk *t, struct event_base *base, int take_in, int tak
 /* Close, and drop queued messages. Can be called again, and in the callbacks. */
 void talk_close(struct talk *t);
 
-/* Queue a message; takes `take_object`. Without memory for it the talk ends at its next event. */
+/* Queue a message; takes `take_object`. Does nothing if the talk is closed. Without memory heard_ms is set so low that
+ * the owner's timer treats the connection as lost. */
 void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *take_object);
 void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const void *data,
                    size_t bytes);

@@ -103,7 +103,6 @@ void web_talk(struct web *w, struct talk *talk)
     w->talk = talk;
 }
 
-/* The connection with this number; NULL: none. */
 static struct web_conn *free_place(struct web *w)
 {
     for (uint32_t i = 0; i < WEB_MAX; i++)
@@ -112,6 +111,7 @@ static struct web_conn *free_place(struct web *w)
     return NULL;
 }
 
+/* The connection with this number; NULL: none. */
 static struct web_conn *find(struct web *w, uint32_t number)
 {
     for (uint32_t i = 0; i < WEB_MAX; i++)

@@ -43,7 +43,8 @@ void web_init(struct web *w, struct event_base *base);
 /* Close all connections. `talk` carries the next ones; NULL: none can be accepted. */
 void web_talk(struct web *w, struct talk *talk);
 
-/* Accept a browser's connection, take_fd (taken), and tell the other side. */
+/* Take a browser's connection, take_fd, and send WEB_OPEN. If WEB_MAX connections are open or no host is connected, the
+ * browser's connection is closed. */
 void web_accept(struct web *w, int take_fd);
 /* Handle a message of the other side. WEB_OPEN connects to 127.0.0.1:port; port 0: refuse it. */
 void web_on_message(struct web *w, enum talk_type type, uint32_t number, const char *data,

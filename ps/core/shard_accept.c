@@ -1,11 +1,11 @@
 /* A shard with backup workers: the chief picks the leaves of each step, the same ones for all shards.
  *
- * Happy path: nodes arrive -> each time that every chunk and every part has one more node, a report to the chief -> the
- * chief's decision names leaves -> every chunk and every part is summed over these leaves, and made as in other steps; the
- * other leaves are dropped.
- * Failure modes: a new chief, or one that was disconnected (it requests the report and the last decision again); a cut stops
- * the shard (the decision waits); a push arrives after the decision, or after its step (answered with the new parameters and
- * "dropped"); a decision does not fit (ignored). */
+ * Happy path: nodes arrive -> when one more node is complete, which means that all chunks and parts have it, a report
+ * to the chief -> the chief's decision names leaves -> every chunk and every part is summed over these leaves, and made
+ * as in other steps; the other leaves are dropped.
+ * Failure modes: a new chief, or one that was disconnected (it requests the report and the last decision again); a cut
+ * stops the shard (the decision waits); a push arrives after the decision, or after its step (answered with the new
+ * parameters and "dropped"); a decision does not fit (ignored). */
 #include <assert.h>
 
 #include "ps/core/shard_state.h"

@@ -1,9 +1,10 @@
-/* A step's parts of tables. When all leaves of a part have arrived, the tree sums them and each touched row is updated in
- * place, once. Copies of the old rows are set aside until the first part of the next step is made: at that time a push of
- * the next step exists, so no worker requests rows of the step before any more.
+/* A step's parts of tables. When all leaves of a part have arrived, the tree sums them and each touched row is updated
+ * in place, once. Copies of the old rows are set aside until the first part of the next step is made. By then pushes of
+ * the next step have arrived, so workers no longer request rows of the step before. A late worker that still does gets
+ * the answer that these rows are gone.
  *
- * With a commit round the sum waits in memory until the step is decided, and no row changes before. A part of a rejected
- * step is made, too: it changes no row, but drops the copies that the step before has set aside. */
+ * With a commit round the sum waits in memory until the step is decided, and no row changes before. A part of a
+ * rejected step is made, too: it changes no row, but drops the copies that the step before has set aside. */
 #include <assert.h>
 #include <inttypes.h>
 

@@ -1,8 +1,9 @@
 /* A shard that trains dropped microbatches in extra steps at their epoch's end. All shards keep the list of dropped
  * microbatches with their step. The lead tells the workers the work of each step, together with the parameters for it.
  *
- * Happy path: a step's picked leaves are noted when the chief decides (shard_accept.c) -> the step is made -> replies name
- * the work of the next step -> after the epoch's last batch that is the list, a step's number of leaves at a time.
+ * Happy path: a step's picked leaves are noted when the chief decides (shard_accept.c) -> the step is made -> replies
+ * name the work of the next step -> after the epoch's last batch this work comes from the list, as many microbatches in
+ * each step as a step has leaves.
  * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
 #include <assert.h>
 #include <inttypes.h>

@@ -1,13 +1,13 @@
 /* The encoding of parameters in replies.
  *
- * Sync mode with a lossy codec: each range is sent as the encoded difference to the values that the workers hold, the same
- * bytes to all. The shard tracks these values in `view`, two blocks that alternate like the weights:
+ * Sync mode with a lossy codec: each range is sent as the encoded difference to the values that the workers hold, the
+ * same bytes to all. The shard tracks these values in `view`, two blocks that alternate like the weights:
  *     view(k+1) = view(k) + decoded(encoded(w(k+1) - view(k)))
- * So the loss becomes part of the next difference, and never adds up. A worker that did not get all of view(k) over its
- * present connection gets view(k+1) itself, raw. So all workers hold the same bits, whenever they joined. A checkpoint
- * contains the view, so it has the same bits, too.
- * Sync mode with a lossless codec: the values themselves are encoded, each range once.
- * Async, and ssp's reads at a clock: the values are encoded for each answer, so only codecs without state are allowed. */
+ * So the error of the codec becomes part of the next difference, and errors never add up. A worker that did not get all
+ * of view(k) over its present connection gets view(k+1) itself, raw. So all workers hold the same bits, whenever they
+ * joined. A checkpoint contains the view, so it has the same bits, too. Sync mode with a lossless codec: the values
+ * themselves are encoded, each range once. Async, and ssp's reads at a clock: the values are encoded for each answer,
+ * so only codecs without state are allowed. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* A shard's memory of each worker in async mode: the number of updates in the parameters that the worker was sent, from
- * which the staleness of its next push follows; with delay compensation the parameters, too, one copy per worker.
- * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
+/* A shard's record of each worker in async mode: for each chunk and part that it has sent to the worker, how many
+ * updates the values contained. The staleness of the worker's next push follows from these numbers. With delay
+ * compensation the shard also keeps the values, one copy per worker. Formulas: DC-ASGD (Zheng et al. 2017, eq. 10),
+ * staleness-aware rates (Zhang et al. 2016: eta / tau). */
 #include <assert.h>
 #include <string.h>
 

@@ -24,8 +24,8 @@ enum err row_aside_set(struct row_aside *a, const struct row_layout *l,
 /* Drop the copies, if there are any. */
 void row_aside_forget(struct row_aside *a);
 
-/* True: the key is set aside, and *w is its row in this table, or NULL if it had none. *at: the reader's position, 0 at
- * first; the reader's keys ascend. */
+/* True: the key is set aside, and *w has the weights of its row in this table, valid until row_aside_forget; *w NULL:
+ * it had no row. *at: the reader's position, 0 before the reader's first key; the reader's keys ascend. */
 bool row_aside_find(const struct row_aside *a, const struct row_layout *l, uint32_t table,
                     uint64_t mixed, uint32_t *at, const float **w);
 

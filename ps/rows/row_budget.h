@@ -1,12 +1,14 @@
 /* The memory budget of the rows of one shard, and the actions when it is full. Pure.
  *
- * At each step's boundary (in async: when a batch is resolved) the existing rows are counted. From 95 % of the budget on one
- * of two things happens. Either a floor is raised so far that the rows below it free 5 % of the budget: from then on these
- * rows do not exist for anything that reads, counts or writes rows, and new rows use their memory. Or no row is created
- * until the rows take less. Both decisions depend on the rows alone, so a restored shard decides the same.
+ * At each step's boundary (in async: when a batch is resolved) the existing rows are counted. If they take more than 95
+ * % of the budget, ps.when_full decides. `evict` (ROW_FULL_EVICT): a floor is raised so far that the rows below it free
+ * 5 % of the budget. From then on these rows do not exist for anything that reads, counts or writes rows, and new rows
+ * use their memory. `refuse` (ROW_FULL_REFUSE): no row is created until the rows take less. Both decisions depend on
+ * the rows alone, so a restored shard decides the same. `stop` (ROW_FULL_STOP): nothing happens until the budget is
+ * used up.
  *
- * The budget itself is a hard bound for each new row, including the growth of the index. If a step creates rows for more
- * than the last 5 %, its remaining rows are refused, or the job ends. */
+ * The budget itself is a hard bound for each new row, including the growth of the index. If a step creates rows for
+ * more than the last 5 %, its remaining rows are refused, or, with `stop`, the job ends. */
 #ifndef GRADWIRE_PS_ROWS_ROW_BUDGET_H
 #define GRADWIRE_PS_ROWS_ROW_BUDGET_H
 
@@ -29,7 +31,7 @@ struct row_budget {
     uint64_t squeezed;   /* rows evicted for lack of memory since the job began */
     uint32_t full_table; /* the table of the last row without memory */
     bool lacked;         /* since the last step some row had no memory */
-    /* `left` was computed for this table and an index of this many positions. */
+    /* `left` is up to date for this table (UINT32_MAX: none), as long as its index has this many positions. */
     uint32_t of;
     uint64_t grown;
 };
@@ -47,7 +49,8 @@ uint64_t row_budget_bytes(const struct row_tables *t);
 
 /* A step is complete, a batch is resolved, or a checkpoint is read. `clock`: the least clock of all parts. */
 void row_budget_step(struct row_tables *t, uint64_t clock);
-/* Rows for these gradients are about to be created: free the memory of evicted rows as far as it is needed. */
+/* Rows for these gradients are about to be created: free the memory of evicted rows as far as it is needed, and compute
+ * `left`. Call before row_budget_takes. */
 void row_budget_begin(struct row_tables *t, const struct row_grads *g);
 /* Account for one more row in new memory. False: the budget is used up. */
 bool row_budget_takes(struct row_tables *t, uint32_t table);
@@ -63,14 +66,15 @@ struct row_load {
     uint64_t taken[ROW_TABLES_MAX], all;
 };
 
-/* Begin to read rows of a checkpoint, in any order of their stamps; row_budget_step follows at the end. `l` belongs to the
- * caller. */
+/* Begin to read rows of a checkpoint, in any order of their stamps; the caller calls row_budget_step at the end. `l`
+ * belongs to the caller; nothing must be freed. */
 void row_load_begin(struct row_load *l, struct row_tables *t);
 /* ERR_OK: the caller loads this row (row_table_load). If all rows fitted when the cut was taken, they fit now.
  * Errors: ERR_NOTFOUND: leave this row out; ERR_TOOBIG: it does not fit, and no row may be left out. */
 enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table,
                         uint64_t stamp) MUST_CHECK;
-/* After all rows were read, if l->full: prepare to read them once more into the empty tables `t`, without the oldest. */
+/* After all rows were read, if l->full: set the floor so that the newest rows fit, and begin again. The caller has
+ * emptied the tables `t`, and reads all rows once more. */
 void row_load_again(struct row_load *l, struct row_tables *t);
 
 #endif

@@ -34,7 +34,7 @@ enum {
 /* The moment that a cut shows. */
 struct row_moment {
     uint64_t clock, floor;         /* of the tables */
-    const struct row_evict *evict; /* (tables) tells which rows are too old then; NULL: none */
+    const struct row_evict *evict; /* (tables) has unseen_steps of each; NULL: no row is too old */
 };
 
 struct row_cut_room;
@@ -66,19 +66,22 @@ struct row_cut {
 enum err row_cut_begin(struct row_cut *c, struct row_table *const *table,
                        const struct row_admit *admit, uint32_t tables, struct bucket_range buckets,
                        struct row_moment moment, uint64_t most_bytes) MUST_CHECK;
-/* End the cut. Its kept rows move to `left`: to free all of that memory at one time would take long. */
+/* End the cut. Its kept rows move to `left`, because freeing all of their memory in one call takes long. Does nothing
+ * if no cut is running. */
 void row_cut_end(struct row_cut *c);
-bool row_cut_give_back(struct row_cut *c); /* free some of it; true: nothing is left */
+bool row_cut_give_back(struct row_cut *c); /* free about 1 MiB of `left`; true: it is empty */
 void row_cut_close(struct row_cut *c);     /* free all; *c is zeros afterwards */
 
-/* Call before these rows of a table change or are removed; ROW_NONE is skipped. Does nothing if no cut is running. */
+/* Call before these n rows of a table change or are removed; ROW_NONE is skipped. Does nothing if no cut is running.
+ * Without memory it sets `failed`. */
 void row_cut_keep(struct row_cut *c, uint32_t table, const uint64_t *mixed, const uint32_t *row,
                   size_t n);
 
-/* Call before a bucket's sketch changes. Does nothing if no cut is running. */
+/* Call before a bucket's sketch changes. Does nothing if no cut is running. Without memory it sets `failed`. */
 void row_cut_keep_sketch(struct row_cut *c, uint32_t table, uint32_t bucket);
 
-/* Continue to copy for a bounded time: *out gets some rows, or a sketch, or neither; valid until the next call. If the
+/* Continue to copy for a bounded time: *out gets some rows, or a sketch, or neither; valid until the next call. Only
+ * while the cut is running and row_cut_is_out is false. Without memory it sets `failed`, and *out gets neither. If the
  * bucket still has enough rows of the cut, *out has row_cut_most_rows of them. */
 void row_cut_copy(struct row_cut *c, struct row_cut_rows *out);
 static inline bool row_cut_is_out(const struct row_cut *c) /* all rows are copied */

@@ -1,6 +1,7 @@
-/* Eviction of one table's rows. With unseen_steps N a row is absent from N clocks after its last touch on: everything that
- * reads, counts or writes rows treats it as missing, even if its memory is not freed yet. Present rows are counted by
- * stamp, so that no row must be visited to know their number. The sweeper frees the memory, some rows at a time. Pure. */
+/* Eviction of one table's rows. With unseen_steps N a row becomes absent when the table clock is N above the row's
+ * stamp: from then on everything that reads, counts or writes rows treats it as missing, even if its memory is not
+ * freed yet. Present rows are counted by stamp, so that no row must be visited to know their number. The sweeper frees
+ * the memory, some rows at a time. Pure. */
 #ifndef GRADWIRE_PS_ROWS_ROW_EVICT_H
 #define GRADWIRE_PS_ROWS_ROW_EVICT_H
 
@@ -32,9 +33,9 @@ struct row_evict {
     uint64_t floor;        /* rows with a stamp up to this are absent */
     uint64_t waiting;      /* unseen_steps 0: absent rows that are still in memory */
     uint64_t rows;         /* otherwise: present rows, with a stamp above the floor */
-    uint64_t span;
-    uint32_t *with; /* (span) number of rows with stamp s, at s % span */
-    uint64_t next;  /* the sweeper's next key */
+    uint64_t span;         /* present stamps differ by less than this */
+    uint32_t *with;        /* (span) number of rows with stamp s, at s % span */
+    uint64_t next;         /* the sweeper's next key */
 };
 
 /* No rows, clock 0. Free with row_evict_close. Errors: ERR_NOMEM: *e is zeros. */
@@ -45,7 +46,8 @@ void row_evict_close(struct row_evict *e); /* takes zeros, too */
 void row_evict_count(struct row_evict *e, const struct row_table *t, uint64_t clock);
 /* A row gets this stamp. */
 void row_evict_enter(struct row_evict *e, uint64_t stamp);
-/* A row loses this stamp. Returns true if the row was counted as present. */
+/* A row loses this stamp, because it gets another one or is removed. True: the row was counted as present; never with
+ * unseen_steps 0, which counts no stamps. */
 bool row_evict_leave(struct row_evict *e, uint64_t stamp);
 /* `clock`: the least clock of all parts. Returns the number of rows that became absent since the last call. */
 uint64_t row_evict_advance(struct row_evict *e, uint64_t clock);

@@ -33,7 +33,8 @@ void row_grads_view(struct row_grads *g, const struct row_layout *l, const void 
 enum err row_keys_check(const uint64_t *mixed, uint32_t n, uint32_t list, struct bucket_range of,
                         struct errmsg *e) MUST_CHECK;
 
-/* A sum of sections. Its values are in `memory`, or, if NULL, in the section of the only node; valid until row_sum_close. */
+/* A sum of sections, to close with row_sum_close. Its values are in `memory`. `memory` NULL: they are in the section of
+ * the only node, and valid as long as that section. */
 struct row_sum {
     struct row_grads grads;
     struct buffer *memory;

@@ -43,10 +43,11 @@ size_t row_index_find(const struct row_index *x, const uint64_t *mixed, size_t n
 /* Add a key that the index lacks, with a row below ROW_NONE. Errors: ERR_NOMEM: nothing changes. */
 enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row) MUST_CHECK;
 
-/* Add many keys in ascending order, as a checkpoint has them, to an index that was filled by this function only.
- * row_index_add would search and move an ever longer sequence of entries, because the searches for the least of many keys
- * start at neighbouring positions. Here each entry is written once and moved once, by row_index_spread. Until that is
- * called, only row_index_append and row_index_close are allowed. Errors: ERR_NOMEM: nothing changes. */
+/* Add many keys in ascending order, as a checkpoint has them, to an index that was filled by this function only. With
+ * row_index_add the searches for the first of many keys start at neighbouring positions, so each call searches and
+ * moves an ever longer sequence of entries. Here each entry is written once, and moved once by row_index_spread, which
+ * the caller calls at the end. Until then only row_index_append and row_index_close are allowed. Errors: ERR_NOMEM:
+ * nothing changes. */
 enum err row_index_append(struct row_index *x, uint64_t mixed, uint32_t row) MUST_CHECK;
 enum err row_index_spread(struct row_index *x) MUST_CHECK;
 

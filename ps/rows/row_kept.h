@@ -1,6 +1,7 @@
-/* Copies of rows as they were at a cut, kept until the cut has copied them out, because the table's rows have changed since.
- * The copies are in one list per bucket and table, allocated from pools of chunks. A list is sorted when the cut reaches
- * its bucket. Memory grows with the number of kept rows; the memory of a dropped row is used again. Pure. */
+/* Copies of rows as they were when a cut began. The table's rows have changed since, so the copies are kept until the
+ * cut has copied them out. The copies are in one list per bucket and table, allocated from pools of chunks. A list is
+ * sorted when the cut reaches its bucket. Memory grows with the number of kept rows; the memory of a dropped row is
+ * used again. Pure. */
 #ifndef GRADWIRE_PS_ROWS_ROW_KEPT_H
 #define GRADWIRE_PS_ROWS_ROW_KEPT_H
 
@@ -58,8 +59,9 @@ enum err row_kept_add(struct row_kept *k, const struct row_table *t, uint32_t ta
 /* Make the list of this bucket and table the current one. The current list before must be empty, or this one.
  * Errors: ERR_NOMEM: no row is lost. */
 enum err row_kept_turn(struct row_kept *k, uint32_t bucket, uint32_t table) MUST_CHECK;
-/* The first row of the current list; NULL: the list is empty. */
+/* The first row of the current list, which belongs to `table`; valid until it is dropped. NULL: the list is empty. */
 const struct row_kept_head *row_kept_first(const struct row_kept *k, uint32_t table);
+/* Drop it; the list is not empty. */
 void row_kept_drop_first(struct row_kept *k, uint32_t table);
 
 static inline const float *row_kept_values(const struct row_kept_head *h)

@@ -18,7 +18,7 @@ struct row_broken {
     double squares; /* not finite, or above the limit */
 };
 
-/* True: *row gets the first row of `g`, table by table, whose gradient's sum of squares is not finite or above `most`. */
+/* True: *out gets the first row of `g`, table by table, whose gradient's sum of squares is not finite or above `most`. */
 bool row_norm_broken(const struct row_layout *l, const struct row_grads *g, double most,
                      struct row_broken *out);
 /* The same for the present slots of the rows that `g` touches. */

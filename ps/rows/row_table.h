@@ -1,10 +1,10 @@
 /* One shard's rows of one table. A mixed key (common/rows/key.h) identifies a row, which has weights, slots, a count of
  * updates and a stamp. Pure: no I/O, clock or locks.
  *
- * From row_table_add to row_table_remove a row keeps its number and its address. The rows are in slabs of some MiB, which are
- * mapped as the table grows and never moved. A row has two pieces of its slab: the body (weights and slots, next to each
- * other), and the head (stamp and count). A single slot float (row-wise adagrad) is in the head, so that weights of 16
- * floats fill one cache line.
+ * From row_table_add to row_table_remove a row keeps its number and its address. The rows are in slabs of some MiB,
+ * which are mapped as the table grows and never moved. A row has two pieces of memory in its slab: the body (weights,
+ * then slots), and the head (stamp and count). A single slot float (row-wise adagrad) is in the head, so that weights
+ * of 16 floats fill one cache line.
  *
  * row_index.h maps keys to rows. */
 #ifndef GRADWIRE_PS_ROWS_ROW_TABLE_H
@@ -29,7 +29,7 @@ struct row_table {
     uint32_t small_rows; /* with more rows the table uses huge pages */
     uint32_t slabs, slabs_room;
     char **slab;         /* (slabs) */
-    uint32_t used, free; /* rows ever used; the first free row below that number, ROW_NONE: none */
+    uint32_t used, free; /* rows ever used; the head of the list of free rows, ROW_NONE: none */
 };
 
 /* Create a table for keys of `buckets`. Each row has `dim` weights and `slot_floats` slot floats.
@@ -49,7 +49,7 @@ enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_
 /* The same as row_table_add for keys in ascending order, as in a checkpoint; the table has only rows added by this function.
  * Call row_table_loaded after the last one. Until then only row_table_load and row_table_free are allowed. */
 enum err row_table_load(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
-/* Errors: ERR_NOMEM. */
+/* All rows are loaded; from now on all functions are allowed. Errors: ERR_NOMEM. */
 enum err row_table_loaded(struct row_table *t) MUST_CHECK;
 
 /* Remove the row of this key, which must exist. The next added row uses its memory. */

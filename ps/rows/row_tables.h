@@ -1,9 +1,9 @@
-/* All tables of one shard. Its buckets are divided into parts, which are ranges of buckets. One call updates all touched rows
- * of a part; copies of their old values can be set aside for readers of the step before. Pure.
+/* All tables of one shard. Its buckets are divided into parts, which are ranges of buckets. One call updates all
+ * touched rows of a part; copies of their old values can be set aside for readers of the step before. Pure.
  *
- * A read never creates a row: the answer marks a missing row. The first touch of a row creates it with its initial value and
- * then updates it once. If admission rejects the touch (row_admit.h), the touch is counted and its gradient is dropped. A
- * row that was not touched for long counts as missing, too (row_evict.h). */
+ * A read never creates a row: the answer marks a missing row. The first touch of a row creates it with its initial
+ * value and then updates it once. If admission rejects the touch (row_admit.h), the touch is counted and its gradient
+ * is dropped. An evicted row counts as missing, too (row_evict.h, row_budget.h). */
 #ifndef GRADWIRE_PS_ROWS_ROW_TABLES_H
 #define GRADWIRE_PS_ROWS_ROW_TABLES_H
 
@@ -41,7 +41,7 @@ enum err row_tables_init(struct row_tables *t, const struct row_layout *l,
                          struct bucket_range buckets, const struct optimizer *o, uint64_t seed,
                          struct buffer_pool *pool) MUST_CHECK;
 void row_tables_close(struct row_tables *t); /* takes zeros, too */
-/* Take the learning rates of this layout, which must differ in nothing else, and of this optimizer of the job. */
+/* Take the learning rates and schedules of this layout, which has the same tables, and of `o`, the job's optimizer. */
 void row_tables_take_rates(struct row_tables *t, const struct row_layout *l,
                            const struct optimizer *o);
 
@@ -73,12 +73,12 @@ struct row_step {
     float scale;        /* factor of the mean gradient, from clipping; 1: none */
     uint64_t staleness; /* divisor of the rate; 0, 1: not divided */
     uint64_t clock;     /* the part's clock after this update; the stamp of the touched rows */
-    bool aside;         /* set aside copies of the rows as they are before */
+    bool aside;         /* set aside copies of the touched rows as they were before */
 };
 
 /* Touch each row of `g`, all of this part's buckets: update it once if it exists or is admitted.
- * Errors: ERR_NOMEM; ERR_TOOBIG: the budget is used up, and the job must end (ROW_FULL_STOP). On error no row has changed
- * and no touch is counted. */
+ * Errors: ERR_NOMEM; ERR_TOOBIG: the budget is used up, and the job must end (ROW_FULL_STOP); budget.full_table has the
+ * table. On error no present row has changed and no touch is counted. */
 enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row_grads *g,
                            const struct row_step *u) MUST_CHECK;
 /* Begin a cut of all rows as they are now; row_cut_end ends it. Errors: ERR_NOMEM. */

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Since the process started. Bytes count, for a row that is read, its weights; for a row that is touched, its weights, slots
- * and gradient. */
+/* Since the tables were created (row_tables_init). read_bytes: the weights of these rows. touched_bytes: their weights,
+ * slots and gradients. */
 struct row_traffic {
     uint64_t asked; /* rows that readers requested, existing or not */
     uint64_t read;  /* requested rows that existed */

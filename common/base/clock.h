@@ -13,7 +13,7 @@ double clock_thread_s(void); /* CPU seconds that the calling thread has used */
  * jump. */
 int64_t clock_wall_ms(void);
 
-void clock_sleep_ms(int64_t ms);
+void clock_sleep_ms(int64_t ms); /* a signal can end it earlier */
 /* Converts a span to libevent's type. A negative span becomes 0. */
 struct timeval clock_timeval(int64_t ms);
 

@@ -22,7 +22,7 @@ void *mem_resize(void *p, size_t count, size_t size);
 /* Returns a copy of the string, or NULL. Free with mem_free. */
 char *mem_strdup(const char *s);
 
-void mem_free(void *p);
+void mem_free(void *p); /* NULL is ignored */
 
 /* Maps `bytes` of zeroed pages; each page uses memory only after its first access. Returns NULL if memory runs
  * out. Free with mem_unmap. */

@@ -14,10 +14,11 @@ struct sha256;
 struct sha256 *sha256_new(void);
 /* A failure is remembered, and sha256_final returns it. */
 void sha256_add(struct sha256 *h, const void *data, size_t bytes);
-/* Returns nonzero, with `out` unchanged, if the digest could not be computed (out of memory). Call it once. */
+/* Returns nonzero, with `out` unchanged, if the digest could not be computed (out of memory). Call it once. The caller
+ * must still free `h`. */
 int sha256_final(struct sha256 *h, uint8_t out[static SHA256_BYTES])
     __attribute__((warn_unused_result));
-void sha256_free(struct sha256 *h);
+void sha256_free(struct sha256 *h); /* NULL is ignored */
 /* Writes the digest as hex, or "" if it could not be computed; then it returns nonzero. Frees `take`, which can be
  * NULL. */
 int sha256_hex(struct sha256 *take, char hex[static SHA256_HEX_BYTES]);

@@ -12,7 +12,7 @@ enum { BEGINNINGS_MAX = 4096 };
 
 struct beginnings {
     uint32_t runs;
-    /* (runs) seconds since 1970, by the clock of the chief's host, which can have been set back */
+    /* (runs) seconds since 1970; not always ascending, because the clock of the chief's host can be set back */
     uint64_t *date;
     uint64_t *clock; /* (runs) table clock, ascending; several runs can begin at the same clock */
 };
@@ -22,8 +22,8 @@ void beginnings_close(struct beginnings *b);
  * ERR_NOMEM. */
 enum err beginnings_copy(struct beginnings *to, uint32_t runs, const uint64_t *date,
                          const uint64_t *clock) MUST_CHECK;
-/* Makes *to the entries of `from` and one more. If `from` is full, every second entry is dropped: a row can then
- * stay longer, but never goes too early. Ownership and errors as beginnings_copy. */
+/* Makes *to the entries of `from` and one more. If `from` has BEGINNINGS_MAX entries, every second one is dropped: a
+ * row can then stay longer, but is never evicted too early. Ownership and errors as beginnings_copy. */
 enum err beginnings_after(struct beginnings *to, const struct beginnings *from, uint64_t date,
                           uint64_t clock) MUST_CHECK;
 /* Returns the index of the newest run that began at least `days` days before `now` (seconds since 1970); b->runs

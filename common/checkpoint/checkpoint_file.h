@@ -100,7 +100,7 @@ enum err shard_file_read_rows(struct shard_file *f, struct bucket_range of, stru
  * ERR_CORRUPT. */
 enum err shard_file_check_rows(const struct shard_file *f, uint64_t *bytes,
                                struct errmsg *e) MUST_CHECK;
-uint64_t shard_file_rows(const struct shard_file *f);
+uint64_t shard_file_rows(const struct shard_file *f); /* over all tables */
 /* Allocates the buffers on first use. Errors: ERR_NOMEM. */
 enum err shard_file_make_room(struct shard_file *f, struct errmsg *e) MUST_CHECK;
 /* Reads frame `i`, at offset `at` of the file, into f->stored and checks its CRC. Errors: ERR_CORRUPT, ERR_IO. */

@@ -19,6 +19,7 @@ enum {
 size_t row_group_bytes(uint64_t rows, uint32_t width);
 /* Returns the bytes of a sketch's group. */
 size_t row_sketch_group_bytes(uint32_t sketch_bytes);
+/* Encodes the group's sketch. `out` has row_sketch_group_bytes bytes. */
 void row_sketch_encode(void *out, const struct row_group *g);
 /* Returns how many rows fit into `bytes` bytes. */
 uint32_t row_group_fits(size_t bytes, uint32_t width);

@@ -7,8 +7,8 @@
 
 enum { STORE_PIECE_BYTES = 1 << 20, STORE_NAME_MAX = 32 };
 
-/* Return whether `file` is the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json. No
- * other file is ever opened for a peer. */
+/* Return whether `file` is the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json. The chief
+ * must open no other file for a peer. */
 bool store_is_shard(const char *file);
 bool store_is_manifest(const char *file);
 bool store_is_encoding(const char *file);

@@ -315,7 +315,7 @@ enum err job_parse(struct job *job, const char *text, size_t bytes, const char *
                    const char *dir, const char *const *sets, size_t n_sets,
                    struct errmsg *e) MUST_CHECK;
 
-void job_close(struct job *job);
+void job_close(struct job *job); /* zeros are allowed; *job is then zeroed */
 
 /* Writes the path of the output directory: `given` (--output), or runs/NAME if `given` is NULL or "". `out` is
  * unchanged on error. Errors: ERR_INPUT the path is too long. */

@@ -118,6 +118,7 @@ const void *job_key_at(const struct job_key *key, const struct job *job, const v
 int job_key_allowed(const struct job_key *key, char *out, size_t bytes);
 /* Lists the supported or the unsupported words, separated by commas. Returns as snprintf. */
 int job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes);
+/* the entry of `word`, also if it is not supported; NULL: none */
 const struct job_word *job_word_find(const struct job_word *words, const char *word);
 /* the first word with that value */
 const char *job_word_of(const struct job_word *words, int value);

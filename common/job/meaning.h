@@ -10,8 +10,8 @@
  * none. */
 const char *job_meaning_word(const struct job_word *words, const char *word);
 
-/* Finds the key that `name` means, first under `group`, then anywhere, and writes its path to `out`. Returns false
- * if there is none. */
+/* Finds the key that `name` means, first under `group` ("": the top level), then anywhere, and writes its path to
+ * `out`. Returns false if there is none; `out` is then undefined. */
 bool job_meaning_key(const char *group, const char *name, char out[static JOB_PATH_MAX]);
 
 #endif

@@ -35,7 +35,7 @@ struct job_node {
  * a duplicate key, a tag, too big or too deep; ERR_NOMEM. */
 enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, const char *name,
                         const char *set, struct errmsg *e) MUST_CHECK;
-void job_tree_free(struct job_node *root);
+void job_tree_free(struct job_node *root); /* NULL is ignored */
 
 /* Applies one "key=value". The value is plain text, unless it starts with [ { or a quote: then it is YAML. A key
  * consists of names separated by dots; elements of lists are model.layers[1] or model.layers.1. `set` must outlive

@@ -23,7 +23,7 @@ enum { OPTIMIZER_SLOTS_MAX = 5 };
 /* Returns the number of slots (floats per parameter) that the optimizer keeps: sgd 0, with momentum 1; adam 2,
  * with amsgrad 3; and so on. */
 uint32_t optimizer_slots(const struct optimizer *o);
-const char *optimizer_slot_name(const struct optimizer *o, uint32_t slot);
+const char *optimizer_slot_name(const struct optimizer *o, uint32_t slot); /* a static string */
 /* Returns a slot's value before the first update. The slot of the moving average is different: it starts with the
  * initial weights. */
 float optimizer_slot_initial(const struct optimizer *o, uint32_t slot);

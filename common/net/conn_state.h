@@ -79,6 +79,7 @@ void conn_up(struct conn *c); /* the connection is established: frames can pass 
 
 /* ---- conn_out.c ---- */
 
+/* Starts or stops waiting until the socket is writable. */
 void conn_want_writable(struct conn *c, bool wanted);
 void conn_queue_flush(struct conn *c); /* sends as much of the queue as the socket accepts */
 void conn_queue_drop(struct conn *c);

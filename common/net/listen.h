@@ -34,7 +34,7 @@ struct listener {
     struct loop_timer retry;
     void (*on_accept)(void *owner, int fd, const char *peer);
     /* No descriptor is left: close a less important connection immediately. Returns false if there is none. Can be
-     * NULL; set it after listen_start. */
+     * NULL. Set it after listen_start, which sets NULL. */
     bool (*shed)(void *owner);
     void *owner;
 };

@@ -19,7 +19,7 @@ struct lookup;
 struct lookup *lookup_start(const char *host, uint16_t port);
 /* A descriptor that becomes readable when the lookup is done. The lookup owns it. */
 int lookup_fd(const struct lookup *u);
-bool lookup_done(const struct lookup *u);
+bool lookup_done(const struct lookup *u); /* never blocks */
 /* Only after lookup_done. Returns the number of addresses. *address points to them in the resolver's order, valid
  * until lookup_drop. If the number is 0, lookup_why returns the reason ("Name or service not known"). */
 size_t lookup_addresses(const struct lookup *u, const struct address **address);

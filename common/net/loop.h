@@ -47,7 +47,7 @@ struct loop_timer {
     void *arg;
 };
 
-/* Does not start the timer. */
+/* Does not start the timer. *t must not move while it runs. */
 void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fn)(void *arg), void *arg);
 /* Fires once, `ms` from now. A running timer is restarted. Errors: ERR_NOMEM. */
 enum err loop_timer_once(struct loop_timer *t, int64_t ms) MUST_CHECK;

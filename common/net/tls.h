@@ -79,8 +79,8 @@ enum tls_io {
 enum err tls_link_new(struct tls_link **l, struct tls *t, int fd, const char *host) MUST_CHECK;
 void tls_link_free(struct tls_link *l); /* NULL is ignored; does not close the socket */
 bool tls_link_dialed(const struct tls_link *l);
-enum tls_io tls_link_shake(struct tls_link *l);
-/* Reads at most one record. */
+enum tls_io tls_link_shake(struct tls_link *l); /* advances the handshake; TLS_OK: it is complete */
+/* Reads at most one record; *got is the number of bytes, also 0. */
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got);
 /* The contents of the next record: `bytes` at `from`, which is `at` or the owner's memory. After TLS_WANTS_* the
  * record waits: the next call must pass the same bytes. OpenSSL has encrypted them already, so they can be at
@@ -95,7 +95,7 @@ struct tls_record {
 struct tls_record *tls_link_record(struct tls_link *l); /* valid as long as the link */
 /* Writes that record. On TLS_OK, *sent bytes have left and the record's `bytes` is 0. */
 enum tls_io tls_link_write(struct tls_link *l, size_t *sent);
-/* bytes are buffered here, for which the socket gives no event */
+/* Returns whether bytes are buffered here: the socket gives no event for them. */
 bool tls_link_pending(const struct tls_link *l);
 void tls_link_bye(struct tls_link *l);             /* sends close_notify if the socket accepts it */
 bool tls_link_untouched(const struct tls_link *l); /* the peer has sent no byte */

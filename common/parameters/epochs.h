@@ -54,6 +54,7 @@ size_t epochs_saved_bytes(const struct epochs *e, uint64_t step);
 /* Records the accepted leaves of `step`, the current step. A second call for the same step replaces the first.
  * Does nothing for an extra step. */
 void epochs_note(struct epochs *e, uint64_t step, const struct tree_leaves *accepted);
+/* Returns whether `step` is after the regular steps of the current epoch. */
 bool epochs_is_extra(const struct epochs *e, uint64_t step);
 /* Describes `step`: a step of the current epoch, or the first step of the next one. All earlier steps of the epoch must
  * be noted. */

@@ -44,7 +44,7 @@ void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m);
 bool dial_hopeless(const struct dialer *d);
 /* Stops connecting. A connection that on_open got is not affected. */
 void dial_stop(struct dialer *d);
-bool dial_trying(const struct dialer *d);
+bool dial_trying(const struct dialer *d); /* it connects, or waits for the next attempt */
 /* Returns why the last attempt failed ("Connection refused"), or "" before any. For log lines about the missing
  * peer. */
 const char *dial_why(const struct dialer *d);

@@ -32,7 +32,7 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
 struct metrics {
     struct evbuffer *out; /* owned by the caller */
-    const char *name;     /* of the current family; a static string */
+    const char *name;     /* of the current family; borrowed */
     bool failed;          /* a line could not be added: out of memory */
 };
 
@@ -40,6 +40,7 @@ struct metrics {
  * are escaped; a value is truncated if the labels exceed 1 KiB. */
 #define METRICS_LABELS __attribute__((sentinel))
 
+/* metrics_family begins a metric; the others add a sample to it. `name` must stay valid while samples are added. */
 void metrics_family(struct metrics *m, const char *name, enum metrics_type type, const char *help);
 void metrics_put(struct metrics *m, double value, ...) METRICS_LABELS;
 void metrics_put_count(struct metrics *m, uint64_t value, ...) METRICS_LABELS;

@@ -38,6 +38,7 @@ struct http_events {
     int64_t beat_ms; /* HTTP_BEAT_MS */
 };
 
+/* *e must not move until http_events_close. */
 void http_events_init(struct http_events *e, struct loop *loop, json_t *(*status)(void *ctx),
                       void *ctx);
 bool http_events_full(struct http_events *e);

@@ -16,7 +16,7 @@ struct alone {
  * ERR_IO with a text. Thread: main, before other threads start. */
 enum err alone_start(struct alone *a, struct cluster *c, const struct flags *f, const char *output,
                      struct errmsg *e) MUST_CHECK;
-/* Wait until it has ended; if it does not end by itself, it gets SIGTERM. */
+/* Wait until the ps has ended. It gets SIGTERM after 5 s, and SIGKILL after 10 s. */
 void alone_stop(struct alone *a);
 
 #endif

@@ -26,9 +26,9 @@ struct lr_found {
     double tenth_of_least; /* a tenth of the rate with the least `smooth` */
 };
 
-/* Train with growing rates until the loss is four times its least value or not finite, or until the last step.
- * `rows` of the job are as in training. Writes nothing. Errors: ERR_NOMEM. Thread: main; uses worker.threads threads
- * of its own. */
+/* Train with growing rates until the running mean of the loss is four times its least value, until the loss is not
+ * finite, or until the last step. Batches are as in training. Writes nothing. Errors: ERR_INPUT: the model has tables;
+ * those of gradient_compute. Thread: main; uses worker.threads threads of its own. */
 enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
                        const struct order *order, struct lr_found *found,
                        struct errmsg *e) MUST_CHECK;

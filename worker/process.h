@@ -73,10 +73,14 @@ bool process_is_first_start(const struct process *p);
 enum err process_newest_cut(struct process *p, struct errmsg *e) MUST_CHECK;
 /* Load the job, the encoding from the newest cut, the rows, and the model for them. */
 enum err process_load(struct process *p, struct errmsg *e) MUST_CHECK;
+/* Free the rows, the model and the text of the encoding. */
 void process_forget_rows(struct process *p);
 /* Load again: with the chief's cut, in p->taught; NULL: with the newest cut that this process can see. */
 enum err process_load_again(struct process *p, const struct control_encoding *read_by,
                             struct errmsg *e) MUST_CHECK;
+/* The chief refused this worker, whose rows have another meaning: fetch the encoding that the refusal names, and load
+ * again by it. A fetch that fails is logged and returns ERR_OK: the caller runs, and is refused, again. After some
+ * failures the error is returned. */
 enum err process_read_anew(struct process *p, const struct control_encoding *asked,
                            struct errmsg *e) MUST_CHECK;
 

@@ -90,10 +90,12 @@ void session_free(struct session *s);
  * hello. */
 enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool *anew,
                             struct errmsg *e) MUST_CHECK;
+/* A message from the chief other than WELCOME; one of another generation is ignored. */
 void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m);
 /* The connection to the chief is up (again), and its WELCOME has come: requests without an answer are sent again. */
 void session_on_chief_up(struct session *s);
-/* The ranges that the hello to the chief must repeat. Returns how many. */
+/* Write the ranges of ids that this session still has, for the hello to the chief: at most `room` ranges. Returns the
+ * number of ranges written; 0 in sync. */
 size_t session_leases(const struct session *s, struct session_range *out, size_t room);
 /* Fill in what the hello to the chief reports of this session. *m points into *room, which must live as long as *m. */
 struct session_hello {
@@ -105,14 +107,16 @@ void session_hello_chief(const struct session *s, struct session_hello *room, Gr
 /* Connections to shards. */
 /* Fill in the clocks that the hello to a shard reports. */
 void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m);
+/* up: the shard has accepted our hello; down: the connection is lost. */
 void session_on_link_up(struct session *s, uint32_t shard);
 void session_on_link_down(struct session *s, uint32_t shard);
 
-/* Check the head of a reply. *first_elem: where in the flat block its body goes. *wanted false: read the body and
- * drop it. Errors: ERR_PROTO: close the connection. */
+/* Check the head of a reply. *first_elem: the index in the flat block of the body's first element. *wanted false: the
+ * caller must read the body and drop it. Errors: ERR_PROTO: the caller must close the connection. */
 enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
                             struct errmsg *e) MUST_CHECK;
+/* The plan and layout for decoding replies; both are borrowed, and valid until the next WELCOME. */
 struct codec_shape session_shape(const struct session *s);
 /* The whole frame has arrived; `stored`: its body was wanted, and is stored. Averages (m->averages) are stored in a
  * block of their own. */
@@ -132,8 +136,8 @@ struct session_task {
     /* sync.dropped: redo: the microbatches that make up the step; valid until the next task. NULL in other jobs. */
     const struct epochs_work *work;
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* ranges of leaves */
-    uint32_t runs;
-    /* TASK_PUSH: the share of what has moved since the last round that is pushed; 1: all of it */
+    uint32_t runs;                                           /* number of these ranges */
+    /* geo, TASK_PUSH: the share of the parameters' moves to push, above 0 to 1; 1: all of them */
     float part;
     bool whole; /* error feedback: the push withholds nothing */
 };
@@ -164,7 +168,8 @@ void session_on_rows(struct session *s, uint32_t shard, const Gradwire__Rows *m)
 /* While computing: true if chunks can be sent to this shard as they become final (its connection was up when the
  * task began). */
 bool session_may_stream(const struct session *s, uint32_t shard);
-/* All nodes are computed, and everything was streamed to the connections that allow it; the other shards get it now. */
+/* Call when all nodes are computed, and everything was streamed to the connections that allow it (session_may_stream).
+ * Sends the whole push to the other connected shards (session_io.push_again). */
 void session_computed(struct session *s);
 /* True while replies to the running push are missing. */
 bool session_exchanges(const struct session *s);
@@ -210,11 +215,12 @@ struct session_place session_place(const struct session *s);
 bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums);
 /* Async, the chief's session at the end: pull the newest parameters, whatever is leased. */
 void session_pull_final(struct session *s);
-bool session_is_final(const struct session *s); /* they have arrived */
+bool session_is_final(const struct session *s); /* those parameters have arrived */
 /* The chief's session, between two tasks: ask for the moving averages of the parameters that are held. Only while
  * READY. */
 void session_pull_averages(struct session *s);
-/* True once, when the averages have arrived. If it returns false while READY after a request, ask again. */
+/* Returns true once, when the averages have arrived. False in the phase READY, after a request: the request was given
+ * up, so pull them again. */
 bool session_take_averages(struct session *s);
 
 /* The terms of the last WELCOME; zero before the first. Only a WELCOME changes them. */

@@ -17,7 +17,7 @@ struct session_link {
     uint32_t got_chunks;
     bool holds; /* all parameters of holds_step came over this connection */
     uint64_t holds_step;
-    uint32_t averages;       /* number of chunks of them that have arrived */
+    uint32_t averages;       /* number of chunks of the moving averages that have arrived */
     uint32_t acked_chunks;   /* of the running push, in modes that acknowledge pushes */
     bool made;               /* tables, sync: all parts of the rows are made for got_step, too */
     uint32_t acked_parts;    /* tables, async: of the running push */
@@ -34,7 +34,7 @@ enum { SESSION_EPOCHS = 4 }; /* number of epochs whose sums the lead shard keeps
 struct sync_state {
     uint64_t epochs;
     uint64_t total; /* number of steps in the job. Redo: UINT64_MAX until the end is known */
-    uint64_t deal;
+    uint64_t deal;  /* version of the last deal; an older deal is ignored */
     uint32_t first_leaf, my_leaves;
     bool pushed_leaf[TREE_LEAVES_MAX]; /* leaves of `step` that are pushed */
 
@@ -98,9 +98,10 @@ struct session {
         bool any;   /* any step, not `step` */
         uint64_t step;
     } pull;
-    enum session_task_kind at_hand;
+    enum session_task_kind at_hand; /* the kind of the running task; TASK_NONE: no task runs */
 
-    enum { HOLD_NONE, HOLD_WANTED, HOLD_SAID } hold; /* SAID: in sync: HELD was sent for it */
+    /* WANTED: the chief has sent HOLD; SAID, only in sync: HELD was sent to the chief */
+    enum { HOLD_NONE, HOLD_WANTED, HOLD_SAID } hold;
     uint64_t hold_cut;
     /* pull the newest parameters, and nothing else */
     enum { FINAL_NONE, FINAL_WANTED, FINAL_ASKED } final;
@@ -119,8 +120,8 @@ struct session {
             bool there, any, bounded;
             uint64_t number, step, clock;
         } ask[SESSION_ASKS];
-        struct session_task of;   /* ASK_TASK */
-        struct session_task task; /* SESSION_ROWS: taken */
+        struct session_task of;   /* ASK_TASK: the task whose rows are requested */
+        struct session_task task; /* in the phase SESSION_ROWS: the task that waits for its rows */
     } rows;
 
     struct {
@@ -235,7 +236,9 @@ void session_check(const struct session *s);
 /* The task that was taken needs rows: ask for them, wait, or begin. */
 struct session_task rows_task(struct session *s);
 void rows_link_up(struct session *s, uint32_t shard);
-void rows_push_left(struct session *s, uint32_t shard); /* send the messages that waited for it */
+/* The push to this shard has gone: send the request for the next task's rows, if it has not been sent on this
+ * connection. */
+void rows_push_left(struct session *s, uint32_t shard);
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);

@@ -13,9 +13,11 @@
 
 enum {
     UNREACHED_AFTER_MS = 1000,
-    /* since the last check: replies on connections that are up may not have been read yet */
+    /* A check that comes later than this after the one before decides nothing: the thread was busy, so replies may be
+     * unread on connections that are up. */
     UNREACHED_LATE_MS = 2500,
-    /* if the chief has not parked this worker, the chief may end the job first */
+    /* A worker that is not parked gives up this much after timeouts.ps_rejoin_s, so that the chief can end the job
+     * first. */
     UNREACHED_MORE_MS = 10000,
 };
 
@@ -31,8 +33,8 @@ struct unreached {
     int64_t *lost_ms; /* (shards) when the connection was lost; 0: it is up */
     enum unreached_park park;
     int64_t parked_ms, looked_ms;
-    bool any;      /* as reported to the chief last */
-    uint32_t told; /* the first such ps, as reported */
+    bool any;      /* the last report to the chief named a ps that is away */
+    uint32_t told; /* if any: that ps */
 };
 
 /* The action that the shell must take after a check. */
@@ -53,7 +55,8 @@ struct unreached_seen {
 enum err unreached_begin(struct unreached *u, uint32_t shards, int64_t now_ms) MUST_CHECK;
 void unreached_close(struct unreached *u);
 void unreached_up(struct unreached *u, uint32_t shard);
-/* `silent_ms`: how long nothing had been heard of it before. */
+/* The connection to this shard is lost. `silent_ms`: how long the shard had sent nothing before; it counts as away for
+ * this time too. */
 void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms);
 
 /* The ps that has been away the longest: *ps, and for how long, *away_ms. False: none is away. */
@@ -62,8 +65,8 @@ bool unreached_longest(const struct unreached *u, const struct plan *plan, int64
 /* True if the result of unreached_longest differs from the one reported last (another ps, or none any more); the new
  * result then counts as reported. */
 bool unreached_is_news(struct unreached *u, const struct plan *plan, int64_t now_ms);
-/* Call once a second. `answers_ms`: a connection that a shard turns away is opened again within this time, so it
- * counts as up. */
+/* Call once a second. ps_rejoin_s: timeouts.ps_rejoin_s. `answers_ms`: a connection that a shard turns away is opened
+ * again within this time, so it counts as up. *seen: the ps that has been away the longest. */
 enum unreached_act unreached_look(struct unreached *u, const struct plan *plan, int64_t now_ms,
                                   uint32_t ps_rejoin_s, int64_t answers_ms,
                                   struct unreached_seen *seen);

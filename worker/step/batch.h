@@ -26,7 +26,7 @@ void batch_close(struct batch *b);
  * ERR_NOMEM; the batch is then empty. */
 enum err batch_take(struct batch *b, struct loader *l, const struct session_task *task,
                     struct errmsg *e) MUST_CHECK;
-/* True if it has these leaves of this step or batch. */
+/* True if the batch has exactly the leaves of this task. */
 bool batch_is(const struct batch *b, const struct session_task *task);
 /* Leaf `leaf` of the step; the batch must have it. */
 const struct microbatch *batch_leaf(const struct batch *b, uint32_t leaf);

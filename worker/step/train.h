@@ -32,6 +32,7 @@ struct train_parts {
 
 struct train;
 
+/* Make all parts. The objects that `config` points to must outlive *t. Errors: ERR_NOMEM; those of driver_new. */
 enum err train_new(struct train **t, const struct train_config *config,
                    struct errmsg *e) MUST_CHECK;
 void train_free(struct train *t);

@@ -21,14 +21,15 @@ struct taught {
     char *text, from[4400];
 };
 
-/* base: the chief's; NULL: find the newest. Errors: ERR_INPUT: a new run would begin with a cut that has no
+/* base: the cut whose encoding to take (the chief's); NULL: find the newest cut. Without columns, or without a cut,
+ * *t is empty (taught_given returns NULL). Errors: ERR_INPUT: a new run would begin with a cut that has no
  * encoding; ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err taught_find(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
-/* Fetch the encoding from the chief, at `chief` ("host:port"; NULL: ask ps 0), of this cut (CUT_READER_ANY: of its
- * last one); the earlier encoding in *t is closed. *t is unchanged on error. data_fingerprint: of the training part
- * that this process has read. over_ms: as in struct cut_reader. Errors: of cut_reader_fetch; ERR_INPUT: the cut
+/* Fetch the encoding of cut `cut` from the chief, and replace the one in *t; *t is unchanged on error. chief:
+ * "host:port"; NULL: ask ps 0 for it. CUT_READER_ANY: the chief's last cut. data_fingerprint: of the training part that
+ * this process has read. over_ms: as in struct cut_reader. Errors: of cut_reader_fetch; ERR_INPUT: the cut
  * belongs to another job, or to other data. */
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],

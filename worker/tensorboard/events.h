@@ -1,8 +1,10 @@
 /* Events for TensorBoard, on their way to DIR/logs. A disk's thread writes them, so training never waits for a full
  * or a slow disk.
  *
- * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> a job -> the file of its run.
- * Failure modes: an event that cannot be written is dropped, and logged once; an event is also dropped if too many jobs wait.
+ * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> the disk's thread -> the file of
+ * its run.
+ * Failure modes: an event that cannot be written is dropped, and logged once; an event is also dropped if too many
+ * events wait for the disk.
  * Nothing here ends training: a struct events that could not be made is NULL, and all calls accept that. */
 #ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
 #define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H

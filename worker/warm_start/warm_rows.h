@@ -10,7 +10,7 @@
 struct warm_rows {
     const char *checkpoints;
     const struct manifest *from;
-    uint64_t now;
+    uint64_t now;                               /* seconds since 1970 */
     uint32_t place[ROW_TABLES_MAX];             /* of each table: its index in the job's list */
     struct optimizer optimizer[ROW_TABLES_MAX]; /* of each table */
     uint64_t least[ROW_TABLES_MAX];             /* rows with an older stamp are left out */

@@ -1,10 +1,11 @@
 /* `gradwire old DIR`: lists and removes the directories DIR.1, DIR.2, ... which `train --fresh` moved aside.
  *
- * Happy path: one line per directory says how its run ended, when, and how much disk it takes; --remove=N or --remove=all
- * removes directories.
- * Failure modes: a directory is kept, with a line that says why, if a job runs in it, if the lock does not tell whether one
- * does, if it is a symbolic link, if gradwire did not make it, or if it has a file that gradwire did not write. If a removal
- * is interrupted, the same command finishes it, because the files that identify the directory are removed last. */
+ * Happy path: one line per directory says how its run ended, when, and how much disk it takes; --remove=N or
+ * --remove=all removes directories.
+ * Failure modes: a directory is kept, with a line that gives the reason, if a job runs in it or ranks are starting one,
+ * if its lock cannot be taken, if it is a symbolic link, if gradwire did not make it, or if it has a file that gradwire
+ * did not write. If a removal is interrupted, the same command finishes it, because the files that identify the
+ * directory are removed last. */
 #ifndef GRADWIRE_LAUNCH_OLD_H
 #define GRADWIRE_LAUNCH_OLD_H
 

@@ -4,8 +4,8 @@
  * Happy path: all processes are started and processes/pids is written; the chief's progress is shown; all exit with 0.
  * Failure modes:
  * - A process dies: the policy restarts it or ends the job.
- * - Ctrl-C, SIGTERM or the policy ends the job: SIGTERM to all processes, and SIGKILL after grace_s. After a second Ctrl-C
- *   SIGKILL follows immediately.
+ * - Ctrl-C, SIGTERM, SIGHUP or the policy ends the job: SIGTERM to all processes, and SIGKILL after grace_s. After a
+ *   second Ctrl-C SIGKILL follows immediately.
  * - Processes still run SUPERVISOR_LINGER_S after the chief is done: they are ended in the same way.
  * - The guardian dies: another one is started.
  * The loop ends when no process runs and none waits for its start. */
@@ -46,7 +46,8 @@ struct supervisor_result {
     uint64_t step, epoch; /* as last reported */
 };
 
-/* Run until all processes have ended. Errors: ERR_IO the processes could not be started; none runs. */
+/* Run until all processes have ended; then close plan->fleet and the crew's guardian. Errors: ERR_IO or ERR_NOMEM the
+ * processes could not be started; none runs. */
 enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
                         struct errmsg *e) MUST_CHECK;
 

@@ -35,9 +35,9 @@ struct child {
     bool again;        /* a restart in the same job */
 };
 
-/* Start the child in its own process group, registered with the guardian. If the kernel has no pidfd, the child gets
- * SIGKILL when its parent dies. If the program cannot be executed, the child writes the reason to out_fd and exits with
- * CHILD_EXIT_NO_EXEC. The descriptors stay the caller's. Errors: ERR_IO. */
+/* Start the child in its own process group, registered with the guardian. If it cannot be registered (a kernel without
+ * pidfd), the child gets SIGKILL when its parent dies. If the program cannot be executed, the child writes the reason
+ * to out_fd and exits with CHILD_EXIT_NO_EXEC. The descriptors stay the caller's. Errors: ERR_IO. */
 enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g,
                      struct errmsg *e) MUST_CHECK;
 

@@ -40,7 +40,8 @@ struct fleet_config {
     const char *shared_text; /* contents of DIR/processes/hosts, different for each run */
 };
 
-/* Set host and ops of the crew's processes. Errors: ERR_IO, ERR_NOMEM. */
+/* Set host and ops of the crew's processes; *config is copied. Free *f with fleet_free, also after an error; *f is NULL
+ * before the call. Errors: ERR_IO, ERR_NOMEM. */
 enum err fleet_new(struct fleet **f, const struct fleet_config *config,
                    struct errmsg *e) MUST_CHECK;
 
@@ -53,7 +54,7 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e) MUST
  * ERR_INPUT with the problems; ERR_IO. */
 enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *e) MUST_CHECK;
 
-/* Set the receiver of events. */
+/* Set the receiver of events, before the first process is started. *events outlives the fleet. */
 void fleet_tell(struct fleet *f, const struct process_events *events, void *arg);
 /* Register the remote shells with the guardian, now and whenever one is restarted. *g outlives the fleet. Errors:
  * ERR_IO. */
@@ -66,6 +67,7 @@ void fleet_reaped(struct fleet *f, pid_t pid);
 enum err fleet_serve_page(struct fleet *f, struct errmsg *e) MUST_CHECK;
 /* Disconnect from all hosts and wait for the remote shells; can be called again. Blocks for at most LINK_CLOSE_MS. */
 void fleet_close(struct fleet *f);
+/* Closes it first. Takes NULL. */
 void fleet_free(struct fleet *f);
 
 #endif

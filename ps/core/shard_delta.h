@@ -12,7 +12,7 @@ struct delta; /* which rounds of a worker are added, and which chunks of the run
 typedef void shard_delta_add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
                              uint64_t elems, const float *delta);
 
-/* The worker says hello. A later incarnation starts again with round 1. Errors: ERR_NOMEM. */
+/* A worker has sent a hello. A later incarnation starts again with round 1. Errors: ERR_NOMEM. */
 enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
 void shard_delta_close(struct shard *s);
 /* Find the delta of the push's worker. Errors: ERR_PROTO: the worker has sent no hello, or the push's round is later

@@ -229,6 +229,8 @@ void shard_reply_sent(struct shard *s, struct shard_peer *to);
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g);
 /* True: *g is the present generation, and the plan has a shard for this thread. */
 bool shard_mine(const struct shard *s, const Gradwire__Generation *g);
+/* Send chunks [first, first + count) of `block`, encoded if the mode's replies are; NULL: only the head. Fills in
+ * the generation, chunks and codec of *head. */
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count);
 /* Send a range of the step that is being made, as it was encoded. */
@@ -263,7 +265,8 @@ enum { SHARD_SAVE_BYTES = 12 << 20 };
 enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m,
                           struct errmsg *e) MUST_CHECK;
 
-/* shard_cut.c */
+/* shard_cut.c. shard_cut_holds: a cut stops the shard at a boundary, in modes with steps. shard_cut_reset: give up the
+ * cut, if there is one. shard_cut_end_rows: the rows are copied, or no longer needed. */
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
@@ -272,7 +275,8 @@ void shard_cut_boundary(struct shard *s); /* a step is complete, or none is begu
 void shard_cut_reset(struct shard *s);
 void shard_cut_end_rows(struct shard *s);
 
-/* shard_copy.c: true if updates of rows must wait for the copy of a cut; then training waits, too (shard_held). */
+/* shard_copy.c. shard_copy_stops: true if updates of rows must wait for the copy of a cut; it then notes that training
+ * waits (shard_held). shard_kept_most_bytes: the most bytes of kept rows at one time, over all cuts. */
 bool shard_copy_stops(struct shard *s);
 uint64_t shard_kept_most_bytes(const struct shard *s);
 

@@ -53,7 +53,7 @@ struct shard_accept {
 struct shard_redo {
     bool on;
     struct epochs epochs;      /* at shard.step */
-    struct epochs_work before; /* of step - 1 */
+    struct epochs_work before; /* of shard.step - 1 */
     Gradwire__Redo status;
 };
 
@@ -93,11 +93,13 @@ struct shard_work {
 /* A generation with these settings begins. */
 enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e) MUST_CHECK;
 void shard_redo_close(struct shard *s);
-/* Restore from the manifest the position of the cut's step, s->step, in its epoch. Errors: ERR_CORRUPT. */
+/* Restore from the manifest the position of the cut's step, s->step, in its epoch, and the list of dropped
+ * microbatches. Errors: ERR_CORRUPT. */
 enum err shard_redo_restore(struct shard *s, const struct manifest *m, uint64_t cut,
                             struct errmsg *e) MUST_CHECK;
 void shard_redo_turn(struct shard *s); /* s->step is complete, and still the present step */
-/* On the lead: add to a reply the work of `step`, whose parameters it has; step - 1, step or step + 1. */
+/* On the lead: add to a reply the work of `step`, the step whose parameters the reply has: shard.step - 1, shard.step
+ * or shard.step + 1. The reply points into *room. */
 void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,
                     struct shard_work *room);
 uint64_t shard_redo_epoch(const struct shard *s); /* of s->step, from 0 */

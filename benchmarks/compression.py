@@ -86,7 +86,7 @@ def judge(case, yardstick):
 
 
 def compare(cases):
-    """Each case with its yardstick: none; of auto the best fixed choice."""
+    """Each case with its yardstick: none; for auto: the best single codec."""
     valid = {case["codec"]: case for case in cases if not case["invalid"]}
     none = valid.get("none")
     fixed = [valid[codec] for codec in OF_AUTO if codec in valid]
@@ -106,7 +106,7 @@ def compare(cases):
                     "pairs": summarize(pairs) if len(pairs) > 1 else None}
     auto["invalid"] = auto["invalid"] or judge(auto, best)
     if not auto["invalid"] and auto["best"]["share"] < WANTED_AUTO:
-        auto["missed"] = f"{WANTED_AUTO:g} of the best fixed choice is what was promised"
+        auto["missed"] = f"{WANTED_AUTO:g} of the rate of the best single codec is what was promised"
 
 
 def measure_link(options, link):
@@ -154,8 +154,8 @@ def verdicts(cases):
     for case in cases:
         if "best" in case:
             pairs = case["best"]["pairs"]
-            paired = f"; round by round {pairs['median']:.2f} ({pairs['q1']:.2f} to {pairs['q3']:.2f})" if pairs else ""
-            yield f"auto: {case['best']['share']:.2f} of the best fixed choice, {case['best']['codec']}{paired}"
+            paired = f"; ratio in the same round {pairs['median']:.2f} ({pairs['q1']:.2f} to {pairs['q3']:.2f})" if pairs else ""
+            yield f"auto: {case['best']['share']:.2f} of the rate of the best single codec, {case['best']['codec']}{paired}"
         if case["invalid"]:
             yield f"{case['codec']}: INVALID: {case['invalid']}"
         if case.get("missed"):
@@ -163,15 +163,19 @@ def verdicts(cases):
 
 
 HEAD = ["codec", "steps/s (quartiles)", "x none", "MB/s", "push ratio", "push error", "reply ratio", "reply error",
-        "coding, ms a step, all sides"]
+        "coding, ms a step"]
 
 
 def markdown(report):
     lines = ["# Codecs compared", "", "`./gradwire bench compression`: " + ", ".join(
         f"{key} {value}" for key, value in report["configuration"].items()) + ".", ""]
-    lines += ["One sync job, 1 ps, its workers on one machine, one link for all; medians of interleaved rounds. Ratio: bytes "
-              "as float32 over bytes as they travelled; error: what one encoding loses, relative, L2 (of top_k's pushes, before "
-              "what is left comes later).", ""]
+    lines += ["The benchmark trains one sync job with 1 ps. All processes run on one machine and share the link. The rates are "
+              "medians of rounds in which the codecs take turns.", "",
+              "- **x none**: the rate divided by the rate of the codec none.",
+              "- **ratio**: the bytes without a codec (float32) divided by the bytes that were sent.",
+              "- **error**: the relative error (L2) of the values. With top_k, the push error is the error of single pushes, "
+              "although the worker sends the withheld values later.",
+              "- **coding**: the time that all processes use to encode and decode in one step.", ""]
     for link in dict.fromkeys(case["link"] for case in report["cases"]):
         cases = [case for case in report["cases"] if case["link"] == link]
         lines += [f"## {link}, {cases[0]['steps']} steps a run", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]

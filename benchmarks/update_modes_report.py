@@ -79,10 +79,11 @@ def straggler_cost(results):
     if not slow:
         return ""
     lines = ["## What a slow worker costs", "",
-             "Examples/s with one slow worker, of those without. It sleeps after each compute, 4 x the undisturbed step "
-             "time of sync with as many workers on that link. A mode that waits for it keeps 20 %, a mode that does not "
-             "keeps (workers - 1) / workers, or a little more. `not slower`: the run with the slow worker was faster than the "
-             "one without; its bar in the plot ends at 100 %.", "",
+             "The examples/s with one slow worker, in percent of the examples/s without a slow worker. The slow worker sleeps "
+             "after each computation, 4 times as long as a step of sync takes without a slow worker, with the same link and "
+             "number of workers. A mode that waits for the slow worker keeps 20 %. A mode that does not wait keeps "
+             "(workers - 1) / workers, or a little more. `not slower`: the run with the slow worker was faster than the run "
+             "without; its bar in the plot ends at 100 %.", "",
              "| workers | link | sleep, ms | " + " | ".join(modes) + " |", "|" + "---|" * (3 + len(modes))]
     for workers, link in dict.fromkeys((r["workers"], r["link"]) for r in slow):
         part = {r["mode"]: r for r in slow if (r["workers"], r["link"]) == (workers, link)}
@@ -97,11 +98,14 @@ def write_markdown(done, path, plots):
     lines = ["# Update modes compared", "",
              f"{c['job']}{''.join(' --set ' + given for given in c['set'])}, {c['ps']} ps, {c['epochs']} epochs, seed "
              f"{c['seed']}; {c['cores']} cores of {c['cpu']}, BLAS kernels {c['blas_core']}, Linux {c['kernel']}; "
-             f"measured {c['measured']}, build {c['build']}. Every worker takes {c['worker_batch']} examples per clock; in sync they "
-             "make one global batch. Idle is the share of their time in which workers, the slow one left out, wait."]
+             f"measured {c['measured']}, build {c['build']}.", "",
+             "- **batch of a worker**: the same in each mode. In sync, the batches of all workers make one global batch.",
+             f"- **{c['metric']} {c['target']}**: the time until the evaluation reaches this value.",
+             f"- **at the end**: the {c['metric']} of the last evaluation.",
+             "- **idle**: the share of their time that the workers wait. The slow worker does not count."]
     if c["one_process_examples_per_s"]:
-        lines.append("The same arithmetic in one process on these cores, before and after: " +
-                     ", ".join(f"{value:,.0f}" for value in c["one_process_examples_per_s"]) + " examples/s.")
+        lines.append("- **One process** (`raw_train.c`) that does the same computation on these cores, measured before and "
+                     "after the benchmark: " + ", ".join(f"{value:,.0f}" for value in c["one_process_examples_per_s"]) + " examples/s.")
     lines += [f"- {note}" for note in c["notes"]] + [""]
     for name in plots:
         lines += [f"![{name}]({name}.svg)", "", *([BELOW[name], ""] if name in BELOW else [])]
@@ -122,8 +126,10 @@ PLOTS = {"examples-per-s": ("examples_per_s", "examples/s", "[0:*]", "not measur
          "kept": ("kept", "% of the examples/s without it", "[0:100]", "not measured"),
          "bytes-per-example": ("bytes_per_example", "bytes an example", "[0:*]", "not measured")}
 # Where that says more than the axis.
-BELOW = {"kept": "Examples/s with one slow worker, in percent of those without. A run that was faster with it ends at 100.",
-         "time-to-target": "x: the target was not reached. Modes and numbers of workers that never reach it are named above."}
+BELOW = {"kept": "The examples/s with one slow worker, in percent of the examples/s without a slow worker. If the run with the "
+                 "slow worker was faster, its bar ends at 100.",
+         "time-to-target": "x: the run did not reach the target. The title of each plot lists the modes and numbers of workers "
+                           "that never reach it."}
 PERCENT = {"idle_share", "kept"}
 NO_BAR = "x"  # stands where a bar is missing
 

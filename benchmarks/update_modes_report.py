@@ -104,8 +104,9 @@ def write_markdown(done, path, plots):
              f"- **at the end**: the {c['metric']} of the last evaluation.",
              "- **idle**: the share of their time that the workers wait. The slow worker does not count."]
     if c["one_process_examples_per_s"]:
+        rates = ", ".join(f"{value:,.0f}" for value in c["one_process_examples_per_s"])
         lines.append("- **One process** (`raw_train.c`) that does the same computation on these cores, measured before and "
-                     "after the benchmark: " + ", ".join(f"{value:,.0f}" for value in c["one_process_examples_per_s"]) + " examples/s.")
+                     f"after the benchmark: {rates} examples/s.")
     lines += [f"- {note}" for note in c["notes"]] + [""]
     for name in plots:
         lines += [f"![{name}]({name}.svg)", "", *([BELOW[name], ""] if name in BELOW else [])]

@@ -10,7 +10,7 @@
 enum life {
     LIFE_NEW,      /* no chief has connected yet */
     LIFE_MET,      /* a chief has connected; no generation was entered */
-    LIFE_IDLE,     /* no chief began a generation in time; keeps waiting (--when_done=wait) */
+    LIFE_IDLE,     /* no chief for start_s, no parameters: keeps waiting (--when_done=wait) */
     LIFE_DONE,     /* the job is done, and this process holds nothing of it */
     LIFE_DONE_MET, /* the same, and a chief has connected since then */
     LIFE_TRAINING, /* ENTER was received: the shards hold parameters, or load them */

@@ -5,11 +5,11 @@
 /* Run both programs until both have ended; each argument is a NULL-terminated argv. SIGTERM and SIGINT are passed on to
  * both as SIGTERM. If one ends with another code than 0, the other gets SIGTERM. Returns the exit code of the
  * container: the first code that is not 0 (128 + the signal for a signal), or 0; 138, which requests a restart, if a
- * program cannot be started. */
+ * process cannot be forked. */
 int pair_run(char *const *first, char *const *second);
 
 /* Run one program after the other, the second one also if the first one fails. Returns the larger exit code (128 + the
- * signal for a signal; 1 if a program cannot be started). */
+ * signal for a signal; 1 if a process cannot be forked). */
 int pair_in_turn(char *const *first, char *const *second);
 
 #endif

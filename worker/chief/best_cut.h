@@ -33,7 +33,7 @@ static inline bool best_cut_is_made(const struct best_cut *c)
     return c->asked && !c->copied;
 }
 
-/* True until it is known whether the epoch was kept as the best. */
+/* True from the request until TRAIN_KEPT reports that the cut is published or has failed, or best_cut_drop. */
 static inline bool best_cut_is_open(const struct best_cut *c)
 {
     return c->asked;

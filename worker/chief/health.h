@@ -25,8 +25,8 @@ struct health {
 void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, int64_t now_ms);
 /* Add its fields to `to`, for /status, in the format of the job's page. */
 void health_put(const struct health *h, json_t *to, int64_t now_ms);
-/* A worker is slow if its task_s is above this: 1.5 times the median of the known ones; INFINITY: fewer than two are
- * known. */
+/* The limit above which a worker's task_s is slow: 1.5 times the median of the known task_s of h (n). INFINITY: fewer
+ * than two are known, or no memory. */
 double health_slow_s(const struct health *h, uint32_t n);
 /* One warning as JSON, with the process's name. */
 json_t *health_warning(const struct log_kept *w, const char *process);

@@ -30,7 +30,7 @@ struct ps_link {
     struct dialer *dialer;
     struct conn *conn;
     bool up, was_up; /* up: now; was_up: at any time */
-    /* a counter, so that an answer for an earlier connection is not taken for this one's */
+    /* the connection's number: an answer that names another number is for an earlier connection, and is dropped */
     uint64_t connection;
     ProtobufCMessage *message;
     uint16_t type;
@@ -76,13 +76,13 @@ struct host {
     char store_token[64];
     uint64_t connections;
     bool has_evaluator; /* its evaluations count for how often cuts are taken */
-    bool awaiting,
-        /* awaiting: the evaluator's result for the final cut `awaited`; looking: eval.json is being read */
-        looking;
+    /* awaiting: the core waits for the evaluator's result for the final cut `awaited`; looking: eval.json is being
+     * read */
+    bool awaiting, looking;
     uint64_t awaited;
     uint64_t judged; /* the last cut for which a result was found; UINT64_MAX: none */
     int64_t looked_ms;
-    uint64_t cut_told;
+    uint64_t cut_told; /* the last cut that was reported to the launcher */
     int64_t started_ms;
     struct chief_facts facts;
     uint64_t published, not_published; /* number of cuts, in this process */

@@ -1,13 +1,14 @@
-/* The chief stores the cuts of ps that do not share its storage. Their files are written to DIR/checkpoints, and the
- * files that they need are read, on the thread of checkpoints, so that no disk delays the chief's decisions. The
- * other end is ps/store.h; for a worker that reads a cut's encoding.json, worker/control/cut_reader.h. */
+/* The chief stores the cuts of ps that do not share its storage. It writes their files to DIR/checkpoints, and reads
+ * the files that they request. Both happen on the disk thread of checkpoints, so that no disk delays the chief's
+ * decisions. The other end is ps/store.h or, in a worker that reads a cut's encoding.json,
+ * worker/control/cut_reader.h. */
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 #define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 
 #include "common/net/disk_thread.h"
 #include "worker/control/control.h"
 
-enum { STORE_SERVER_READER = UINT32_MAX /* in the place of a ps's number: the peer is a worker */ };
+enum { STORE_SERVER_READER = UINT32_MAX /* as the number of a ps: the peer is a worker */ };
 
 struct store_server {
     const char *checkpoints;
@@ -32,8 +33,8 @@ void store_server_init(struct store_server *k, const char *checkpoints, struct c
 /* Remove the files that are half written. Call after disk_thread_settle. */
 void store_server_close(struct store_server *k);
 
-/* Handle a request. Thread: the control thread; never waits. Errors: of disk_thread_post; ERR_PROTO: a file name
- * that no ps uses, or an empty piece. */
+/* Handle a request; a letter HOST_STORED brings the answer. Thread: the control thread; never waits. Errors: of
+ * disk_thread_post; ERR_NOMEM; ERR_PROTO: a file name that no ps uses, or an empty piece. */
 enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
                           const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes) MUST_CHECK;
 enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,

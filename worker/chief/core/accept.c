@@ -4,8 +4,8 @@
  * every shard -> when these contain all that was dealt to the wanted number of workers, the set is closed -> the
  * decision goes to every ps.
  * Failure modes: fewer workers are left (then all that have leaves count), a worker is lost (its leaves are dealt
- * again after worker_rejoin_s, and the new deal counts), nodes of an earlier deal (below), a ps's connection is
- * lost, or another chief takes over: as in commit.c.
+ * again after worker_rejoin_s, and the new deal counts), a leaf came in a node of an earlier deal (all leaves of that
+ * node are added), a ps's connection is lost, or another chief takes over (both as in commit.c).
  *
  * Extra steps (sync.dropped: redo) wait for all leaves, so that nothing is dropped twice.
  *

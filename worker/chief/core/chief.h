@@ -77,7 +77,7 @@ struct chief_io {
     /* A generation begins with this cut's state, or (NULL) with initial values. Called before any worker is welcomed
      * to it. */
     void (*restored)(void *ctx, const struct manifest *m);
-    uint64_t (*random)(void *ctx);
+    uint64_t (*random)(void *ctx); /* 64 random bits: a generation's tag, a UUID */
     /* Append to the journal on another thread, in the order of the calls; call chief_on_journaled for each. */
     void (*journal)(void *ctx, const struct journal_entry *entry);
     /* The job has an evaluator, and the final cut is published: call chief_on_judged when the evaluator has its
@@ -102,6 +102,7 @@ struct chief_config {
 
 struct chief; /* opaque: worker/chief/core/chief_state.h */
 
+/* Copies *config; the objects that it points to and `io` must outlive *c, except for the journal. Errors: ERR_NOMEM. */
 enum err chief_new(struct chief **c, const struct chief_config *config, const struct chief_io *io,
                    void *ctx, int64_t now_ms, struct errmsg *e) MUST_CHECK;
 void chief_free(struct chief *c);
@@ -129,10 +130,10 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);
 
-/* Events of the shell. chief_on_step: sync, the own session's step. chief_on_published: the manifest is on disk;
- * `error` is NULL, or says why it is not. chief_on_evaluated: the final evaluation is done. chief_go: SIGTERM.
- * chief_tick: call it about every 50 ms. */
+/* ---- events of the shell ---- */
+/* Sync: the chief's own session has the parameters of `step`. */
 void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms);
+/* The manifest of this cut is on disk (`error` NULL), or could not be written (`error`: the reason). */
 void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms);
 /* Early stopping; with sync.dropped: redo every end of training. No batch is dealt any more; in sync no step from
  * `step` on is wanted. `generation`: the generation of the own session in which `step` is the end. */
@@ -141,14 +142,17 @@ void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t n
  * later request replaces one whose cut has not stopped the shards. `ask`: not 0. `step`: the latest step that the
  * cut may have (a later one fails the request); UINT64_MAX: any. */
 void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms);
+/* One journal entry is on disk (`error` NULL), or could not be written (`error`: the reason). */
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
+/* The final evaluation is done. */
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* An evaluation found a value that is not finite: the job fails. `what` describes the value. `step`: as in
  * chief_on_step. */
 void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
 /* The evaluator has a result for this cut, after `took_ms` of work. For the final cut it is the final result. */
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms);
-void chief_go(struct chief *c, int64_t now_ms);
+void chief_go(struct chief *c, int64_t now_ms); /* SIGTERM */
+/* Call it about every 50 ms. */
 void chief_tick(struct chief *c, int64_t now_ms);
 
 /* Counts for summaries, metrics and status pages. */
@@ -159,6 +163,8 @@ struct chief_facts {
     uint64_t steps; /* sync: steps made; async: batches done */
     uint64_t total; /* how many there are in all */
     uint64_t t;     /* updates applied, as the first shard reported last */
+    /* dealt: the least id that was never dealt; in sync the own session's step. applied_min, applied_max: the least and
+     * the largest step over the shards, as they reported last */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
     uint64_t dropped;           /* backup workers: microbatches */

@@ -26,10 +26,13 @@ enum {
     CHIEF_HOLD_DOWN_MS = 1000, /* the same for a worker whose connection is lost */
     CHIEF_KEEP_MS = 3000,      /* the cut of an epoch's end must stop the shards within this */
     CHIEF_CUT_RETRY_MS = 5000,
-    CHIEF_CUT_STEPS = 500, /* with an automatic interval a cut is due when both have passed, */
+    /* The values of checkpoint.every_steps and every_seconds that are auto: a cut is due when both have passed. */
+    CHIEF_CUT_STEPS = 500,
     CHIEF_CUT_S = 60,
-    CHIEF_CUT_SHARE = 100,     /* or this many times the cost of the last cut has passed, */
-    CHIEF_CUT_LEAST_MS = 1000, /* at least this */
+    /* If both keys are auto, a cut is also due when this many times the cost of the last cut has passed since that cut
+     * began, but at least CHIEF_CUT_LEAST_MS. */
+    CHIEF_CUT_SHARE = 100,
+    CHIEF_CUT_LEAST_MS = 1000,
     CHIEF_FINAL_CUT_TRIES = 3,
     CHIEF_GOING_ALONE_MS = 2000, /* after SIGTERM: how long a missing ps is waited for */
     CHIEF_DONE_MS = 10000,       /* a worker that is not a member must confirm DONE within this */
@@ -208,9 +211,9 @@ struct chief_accept {
 };
 
 struct sync_state {
-    uint64_t step; /* the own session's step */
-    uint64_t deal;
-    bool told_idle;
+    uint64_t step;  /* the own session's step */
+    uint64_t deal;  /* version of the last deal */
+    bool told_idle; /* it was logged that some workers have no leaves */
     struct chief_commit commit;
     struct chief_accept accept;
     struct manifest_redo redo; /* sync.dropped: redo: as the lead shard reported last */
@@ -220,7 +223,8 @@ struct chief_leases {
     struct ids done;
     uint64_t next_id, redo;
     uint64_t epochs_told; /* epochs that this process has reported as done */
-    uint64_t unsettled;   /* the least id that died since the last cut; UINT64_MAX: none */
+    /* the least id that leases_lose counted as done since the last cut; UINT64_MAX: none */
+    uint64_t unsettled;
     uint32_t owner[IDS_WINDOW];
 };
 
@@ -237,9 +241,9 @@ struct async_state {
 
 struct geo_state {
     struct async_state async;
-    uint64_t lost;      /* batches that died with their worker, as counted at cuts */
-    uint64_t losing;    /* the count that the present cut will bring */
-    struct ids settled; /* resolved on every shard with this cut */
+    uint64_t lost;      /* batches that died with their worker, up to the last published cut */
+    uint64_t losing;    /* the value of `lost` once the present cut is published */
+    struct ids settled; /* the ids that every shard counts as resolved from the present cut on */
 };
 
 /* The circumstances in which a worker's process joins. */
@@ -276,8 +280,9 @@ struct chief_mode {
     void (*journaled)(struct chief *c);
     void (*check)(const struct chief *c); /* asserts */
 
-    /* Workers. `came`: before it is welcomed, `welcomed`: after that. `goes`: it has said that it leaves. `away`: it
-     * has been away for too long. */
+    /* Workers. `came`: before a worker is welcomed; `welcomed`: after that. `goes`: a worker has reported that it
+     * leaves. `away`: others must do a worker's work, because it has been away for too long, or is parked. `done`: a
+     * worker reports these ids. */
     void (*deal)(struct chief *c);
     void (*tick)(struct chief *c);
     void (*came)(struct chief *c, uint32_t worker, struct chief_came how);
@@ -351,7 +356,7 @@ struct chief {
     };
 
     struct journal journal;
-    uint32_t row;       /* number of batches rejected in a row */
+    uint32_t row;       /* number of consecutive batches that were rejected */
     uint32_t unwritten; /* journal entries that are being written */
     bool rollback_due;  /* go back to the last cut when they are written */
     struct chief_cut cut;
@@ -466,15 +471,16 @@ uint32_t leases_slowest(const struct chief *c);
 /* the number of shards that have resolved it */
 uint32_t leases_resolved(const struct chief *c, uint64_t id);
 uint64_t leases_low(const struct chief *c); /* all shards have resolved all ids below this */
-/* leases_die: the ids that a dead worker has are not dealt again. leases_lose: every shard refuses it, so they count
- * as done. */
+/* leases_die: a worker is dead; its ids are not dealt again. leases_lose: every shard refuses that worker, so its ids
+ * count as done. */
 void leases_die(struct chief *c, uint32_t worker);
 void leases_lose(struct chief *c, uint32_t worker);
 /* Deal ids that only some shards have to a worker that holds; afterwards all is compared again. False: no such ids. */
 bool leases_redo_uneven(struct chief *c);
 
-/* clocks.c: incarnations of the worker below its present one are gone when every shard refuses them. clocks_leave
- * sends FENCE; the caller of clocks_expect sends it itself. clocks_retire: the present incarnation goes as well. */
+/* clocks.c: the incarnations of a worker below its present one are gone when every shard refuses them.
+ * clocks_expect: wait for that; the caller sends FENCE. clocks_leave: the same, and send FENCE. clocks_retire: first
+ * give the worker a new incarnation, so that its present one is gone too. */
 void clocks_expect(struct chief *c, uint32_t worker);
 void clocks_leave(struct chief *c, uint32_t worker);
 void clocks_retire(struct chief *c, uint32_t worker);

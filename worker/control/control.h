@@ -91,7 +91,7 @@ struct control_config {
     const char *checkpoints;
     /* a launcher started it, for the first time: its files do not change while the job starts */
     bool handed;
-    /* the rows were read again by this encoding; NULL: they were not */
+    /* the encoding from the chief by which the rows were read again; NULL: they were not */
     const struct control_encoding *read_by;
     const struct meter *meter;
 };
@@ -121,13 +121,15 @@ enum err control_init(struct control *c, const struct control_config *config,
 /* Stop and join the thread. */
 void control_close(struct control *c);
 
-/* Post to the training thread; message and text are copied. Thread: the control thread. */
+/* Post to the training thread; message and text are copied; kept->hold passes to the receiver. A letter that cannot be
+ * posted is lost, which is logged. Thread: the control thread. */
 void control_to_train(struct control *c, enum train_letter type, uint64_t number);
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_kept_to_train(struct control *c, const struct train_kept *kept);
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Post to the control thread: an enum control_letter, or a letter of the role. Thread: any. */
+/* Post to the control thread: an enum control_letter, or a letter of the role. release: frees the data; NULL with data
+ * NULL. A letter that cannot be posted is lost, which is logged. Thread: any. */
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *));
@@ -136,7 +138,7 @@ enum { CONTROL_REFUSAL_BYTES = 400 };
 /* Format a peer's refusal as a log line; it names the identity key that differs, if that is known. */
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes);
-/* The same, into `said`; logs the line if it differs from the earlier text in `said`. */
+/* Format the refusal, log the line if it differs from the text in `said`, and keep it in `said` ("": none yet). */
 void control_refused(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char said[CONTROL_REFUSAL_BYTES]);
 

@@ -10,7 +10,9 @@
 enum err control_http_open(struct control *c) MUST_CHECK;
 void control_http_close(struct control *c);
 
-/* The part that all answers of a worker's process begin with, on whichever thread. NULL: no memory. */
+/* The beginning of all answers of a worker's process. not_ready: why the process is not ready; NULL: it is ready.
+ * waits_for: what it waits for; NULL: nothing. going: it was asked to stop. Returns a new reference; NULL: no memory.
+ * Thread: any. */
 void control_http_metrics(struct metrics *m, const struct job *job, const struct cluster *cluster);
 json_t *control_http_status(const struct job *job, const struct cluster *cluster,
                             const char *not_ready, enum process_state state, const char *waits_for,

@@ -25,7 +25,7 @@ struct history_point {
 
 struct history {
     uint32_t n;
-    uint64_t every, seen; /* every: of so many points one is kept permanently */
+    uint64_t every, seen; /* of `every` points one is kept permanently; seen: points added */
     struct history_point point[HISTORY_MAX];
 };
 

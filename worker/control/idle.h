@@ -1,9 +1,9 @@
-/* A worker that has no part of a job: the job is done, or no chief came. It asks ps 0 from time to time, and ends
- * the wait when there is a run or a generation that it does not know.
+/* A worker that has nothing to do, because the job is done, or no chief came. It asks ps 0 from time to time. It is
+ * called, which ends the wait, when ps 0 reports a run or a generation that this worker does not know.
  *
- * Happy path: connect to ps 0 -> hello -> an answer, once a generation is entered -> it is a new one -> called.
+ * Happy path: connect to ps 0 -> hello -> an answer, once a generation is entered -> the generation is new -> called.
  * Failure modes: ps 0 knows only the job that is over (asked again after IDLE_ASK_MS), ps 0 is away or refuses us
- * (connected again; the log has the reason), a signal (not called). */
+ * (connected again; the log has the reason), a signal (the wait ends, not called). */
 #ifndef GRADWIRE_WORKER_CONTROL_IDLE_H
 #define GRADWIRE_WORKER_CONTROL_IDLE_H
 
@@ -19,7 +19,7 @@ struct idle_run {
     uint64_t generation;
 };
 
-/* How the training of a worker ended that may wait for the next run. */
+/* How a worker's training ended. The worker may be one that waits for the next run. */
 struct idle_end {
     int exit_code;
     bool nobody_came; /* no chief came */
@@ -27,10 +27,12 @@ struct idle_end {
     bool waits;       /* --when_done=wait */
     bool going;       /* SIGTERM or SIGINT has come */
 };
-/* STATE_DONE, STATE_IDLE: it can wait, and its exit code is 0; STATE_LOADING: it ends, with *exit_code. Pure. */
+/* STATE_DONE, STATE_IDLE: the worker can wait, and *exit_code is 0. STATE_LOADING: it must end, with *exit_code.
+ * Pure. */
 enum process_state idle_state(const struct idle_end *end, int *exit_code);
 
-/* Wait until a chief calls (*called; *over is then its run), or until SIGTERM or SIGINT. Errors: ERR_IO, ERR_NOMEM.
+/* Wait until a chief calls (*called is true, and *over becomes its run), or until SIGTERM or SIGINT (*called is false).
+ * Errors: ERR_IO, ERR_NOMEM.
  * Thread: main. */
 enum err idle_wait(const struct job *job, const struct cluster *cluster, struct idle_run *over,
                    bool *called, struct errmsg *e) MUST_CHECK;

@@ -27,7 +27,7 @@ struct meter_codec {
 
 struct meter {
     struct metrics_seconds phase[METER_PHASES], push_pull, evaluation;
-    _Atomic uint64_t tasks; /* steps that it had a part in, or batches */
+    _Atomic uint64_t tasks; /* sync: steps in which it computed leaves; other modes: batches */
     /* steps seen as made: in sync all workers' steps; otherwise its own batches */
     _Atomic uint64_t steps;
     _Atomic uint64_t step; /* the number of the last of these steps or batches */

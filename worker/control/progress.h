@@ -12,8 +12,8 @@
 
 struct progress {
     int fd; /* -1: none */
-    /* For the job's page. Values of a step: {loss, metric, examples/s}; of an epoch: {loss, metric, eval loss, eval
-     * metric}. */
+    /* For the job's page, after a step or (of_epoch) an epoch; history.h defines the values of a point. NULL: not
+     * needed. */
     void (*on_point)(void *ctx, const struct history_point *p, bool of_epoch);
     void *ctx;
     const struct job *job;
@@ -24,7 +24,7 @@ struct progress {
     bool first_told;
 };
 
-/* The job's state by training.monitor. */
+/* The best epoch so far, by training.monitor. */
 struct progress_best {
     const char *name; /* the monitored value: "loss", or a metric */
     double value;

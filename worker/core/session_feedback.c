@@ -4,7 +4,7 @@
  * Happy path (sync): HOLD -> each further step is pushed whole, with what was withheld -> HELD as soon as nothing is
  * withheld; the other workers' steps continue meanwhile -> RESUME.
  * Happy path (async): HOLD -> the running batch is over -> a push of what is withheld alone, named by a number of
- * this incarnation -> HELD. The same happens when the chief says that no lease is left.
+ * this incarnation -> HELD. The same happens when the chief reports that no lease is left.
  * Failure modes: a push that is not taken (what it carried is withheld again, and sent with the next one), a worker
  * without leaves (it keeps what it has; a restore loses that), a new generation (all of it is dropped). */
 #include "worker/core/session_inner.h"

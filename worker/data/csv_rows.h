@@ -56,7 +56,7 @@ struct csv_piece {
     uint64_t rows, room;
     bool *known;     /* (inputs) categories whose words are given, and of which a row has one */
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
-    /* (inputs) while learning: the words that a category's cells number, from 1 */
+    /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
     uint64_t bad;
     uint64_t first_bad_line;

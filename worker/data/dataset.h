@@ -146,9 +146,9 @@ struct microbatch {
     /* the keys that it looks up in tables, valid as x; NULL: none */
     const struct leaf_keys *keys;
 };
-/* The microbatch (id, leaf). A prefetched one is returned; any other is gathered immediately by the caller's thread,
- * so a wrong guess costs time and has no other effect. Errors: ERR_NOMEM; ERR_DISK (dataset_gather); ERR_STATE:
- * JOB_MICROBATCHES_MAX of those gathered by callers are not released. Thread: compute threads, concurrently; waits
+/* Get the microbatch (id, leaf); the caller releases it (loader_release). If it was not prefetched, the caller's thread
+ * gathers it, so a wrong guess costs time and has no other effect. Errors: ERR_NOMEM; ERR_DISK (dataset_gather);
+ * ERR_STATE: callers hold JOB_MICROBATCHES_MAX microbatches that were not prefetched. Thread: compute threads, concurrently; waits
  * at most while this very microbatch is being filled. */
 enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
                     struct errmsg *e) MUST_CHECK;

@@ -14,8 +14,8 @@ struct certificate_files { /* PEM; NULL: not given */
     const char *cert, *key, *ca;
 };
 
-/* Check that the files can be read, that the certificate is valid at `now`, has the given key, and is good for both
- * sides of a connection by the authorities in `ca`; report its names and its end. */
+/* Check that the files can be read, that the certificate is valid at `now`, that it fits the key, and that the
+ * authorities in `ca` vouch for it as a server and as a client. *f also gets its names and the date of its end. */
 void certificate_check(struct finding *f, const struct certificate_files *files, time_t now);
 
 #endif

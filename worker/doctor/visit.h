@@ -18,12 +18,14 @@ struct visit {
     bool refused;            /* it would refuse us */
     Gradwire__Reason reason; /* if refused */
     char why[400];           /* if refused: the text; else why there was no answer */
-    int64_t asked_ms, answered_ms,
-        time_ms; /* CLOCK_REALTIME; time_ms: the peer's clock, 0: not reported */
+    /* CLOCK_REALTIME: our clock when the hello was sent and when the answer came; time_ms: the peer's clock in its
+     * answer, 0: not reported */
+    int64_t asked_ms, answered_ms, time_ms;
 };
 
-/* Visit all peers at the same time; r (n) comes first. `job` NULL: only check whether they can be reached. Errors:
- * ERR_NOMEM, ERR_IO. Blocks: REACH_NAMES_MS + REACH_MS for each 64 of them, and VISIT_MS. */
+/* Visit the n peers v (n), all at the same time: first fill in r (n), whether each can be reached; then send hellos to
+ * the peers that can. `job` NULL: send no hellos. Errors: ERR_NOMEM, ERR_IO. Blocks for at most REACH_NAMES_MS +
+ * REACH_MS for each 64 peers, and VISIT_MS for the hellos. */
 enum err visit_all(struct visit *v, struct reach *r, size_t n, const struct job *job,
                    const struct cluster *cluster, struct errmsg *e) MUST_CHECK;
 

@@ -74,14 +74,15 @@ void driver_start(struct driver *d, struct control *control, const struct driver
  * first. Letters, replies, the chief's work between two tasks and pushes without a gradient are handled in here.
  * False: the run has ended. */
 bool driver_next(struct driver *d, struct session_task *task);
-/* The task begins: gradient blocks of the earlier one can be rewritten. `rows`: the rows of its batch. */
+/* The task begins: the gradient blocks of the task before can be rewritten. `rows`: number of rows of data in the whole
+ * batch that the task is a part of. */
 void driver_begin(struct driver *d, const struct session_task *task, uint64_t rows);
 /* A gradient_range for the running task. */
 void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint64_t to);
 /* Tables: ask for the rows of *v, which has the keys of the task's leaves; driver_next returns the task when the
  * rows are in it. The caller must not change *v until the task is computed, or another is asked for. */
 void driver_ask(struct driver *d, const struct session_task *task, struct row_values *v);
-/* Tables: a request for the rows of the likely next task, sent with the push of the running one. */
+/* Tables: the request for the rows of the likely next task. driver_push sends it with the running task's push. */
 struct driver_ask {
     struct session_task task;
     struct row_values *rows;
@@ -98,7 +99,7 @@ void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
 void driver_stop(struct driver *d, int exit_code, const char *text);
 /* Seconds of training from the first task to now_s. */
 double driver_trained_s(const struct driver *d, double now_s);
-/* So many of the last seconds were not training. */
+/* `seconds` seconds until now were not training; driver_trained_s leaves them out. */
 void driver_paused(struct driver *d, double seconds);
 /* All is learned: the time from now on does not count as training. */
 void driver_finish(struct driver *d);

@@ -45,7 +45,7 @@ void links_free(struct links *l);
 enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
 
 /* A task begins; its nodes' ranges follow (gradient_range). Full ranges of chunks are sent to the shards that can
- * take them as they become final. `rows`: the rows of the step's batch, in sync. */
+ * take them as they become final. `rows`: number of rows of data in the step's whole batch, in sync. */
 void links_begin(struct links *l, const struct session_task *task, uint64_t rows);
 void links_end(struct links *l); /* the whole task is written */
 void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);

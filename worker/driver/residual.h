@@ -1,9 +1,10 @@
 /* Error feedback: the parts of this worker's pushes that a lossy codec did not send, and that are added to its next
  * pushes (docs/explanation/semantics.md, "Top-k"). Pure, except for its memory.
  *
- * A push sends C(p) of p = g + e. Until its outcome is known, p - D(C(p)) and the e that is in p are kept with it,
- * and e is 0, so nothing is sent twice. If the push is taken, p - D(C(p)) is left; if it is not (rejected, dropped,
- * a duplicate of another worker's), the e that was in it comes back. All this is done chunk by chunk.
+ * g is the gradient, e is what is withheld so far, C encodes and D decodes. A push sends C(p) of p = g + e. Until the
+ * outcome of the push is known, p - D(C(p)) and the e that is in p are kept with the push, and e is 0, so nothing is
+ * sent twice. If the push is taken, e grows by p - D(C(p)). If it is not taken (rejected, dropped, a duplicate of
+ * another worker's push), e grows by the e that was in p. All this is done chunk by chunk.
  *
  * Pushes are sums over examples, and the update divides by the examples of the whole step. So e has a weight, the
  * number of examples of the step that left it, and in another step it is scaled by the ratio of the two numbers. */

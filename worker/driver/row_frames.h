@@ -48,7 +48,7 @@ uint64_t row_frames_largest_part(const struct row_sums *s, struct bucket_range s
 size_t row_frames_rows_most(const struct row_values *v, const enum row_codec *codec,
                             struct bucket_range range);
 /* Put an answer's rows into v->w; a row that the shard does not have gets its first value. Errors: ERR_PROTO: the
- * body has another length than its bits say. */
+ * body's length does not match the rows that its bits mark as present, or a row cannot be decoded. */
 enum err row_frames_rows(struct row_values *v, const enum row_codec *codec,
                          struct bucket_range range, uint64_t seed, const uint8_t *body,
                          size_t bytes) MUST_CHECK;

@@ -16,7 +16,7 @@ enum err eval_rows_new(struct eval_rows **r, const struct row_layout *layout,
                        struct errmsg *e) MUST_CHECK;
 void eval_rows_free(struct eval_rows *r);
 
-/* Number of blocks, from `first` on, that are read at a time: all of them for a reader that must pass over all rows. */
+/* How many of `blocks` blocks are read at a time: all of them if the reader passes over all rows (in_one_pass). */
 uint64_t eval_rows_window(const struct row_reader *reader, uint64_t blocks);
 /* Collect the keys of blocks [first, end), and read their rows. Errors: ERR_NOMEM, ERR_DISK; the reader's. Thread:
  * the pool's owner; the reader is called on it. */

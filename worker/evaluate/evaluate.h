@@ -10,6 +10,7 @@
 
 struct evaluator;
 
+/* All arguments must outlive *v. Errors: ERR_NOMEM; those of ranking_new. */
 enum err evaluator_new(struct evaluator **v, const struct job *job, const struct model *model,
                        const struct dataset *data, struct pool *pool, struct errmsg *e) MUST_CHECK;
 void evaluator_free(struct evaluator *v);

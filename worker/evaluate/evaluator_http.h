@@ -9,7 +9,7 @@
 #include "common/job/job.h"
 #include "worker/control/http_thread.h"
 
-/* Main writes it, the HTTP thread reads it. */
+/* The evaluator's last result. The main thread writes it, the HTTP thread reads it. */
 struct evaluator_meter {
     /* number of results of this process; 0: the other fields have no meaning */
     _Atomic uint64_t results;

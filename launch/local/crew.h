@@ -30,8 +30,8 @@ struct crew {
     struct local_place *local_place; /* (n); NULL: the processes run on other hosts */
 };
 
-/* Fill *s for this host, without s->output. The programs are in o->bin_dir, or next to the launcher. Errors: ERR_INPUT the
- * programs were not found. */
+/* Fill *s for this host, without s->output. The programs are in o->bin_dir, or, if it is NULL, next to the launcher.
+ * Nothing must be freed. Errors: ERR_INPUT the programs were not found. */
 enum err site_init(struct site *s, const struct options *o, struct errmsg *e) MUST_CHECK;
 
 /* List the processes; dir: the output directory for their logs. Close with crew_close, also after an error.

@@ -29,7 +29,7 @@ struct shard_run {
     uint32_t first, count; /* chunks of this shard, from 0 */
     enum codec codec;      /* of the frame; RAW: the values of shard_seen */
     bool difference;       /* to the values that the worker already holds */
-    uint64_t bytes;
+    uint64_t bytes;        /* of the encoded range; unused if RAW */
 };
 
 /* Bounded staleness; `async` first, so that async's functions find their state. */
@@ -65,7 +65,8 @@ struct shard_reply {
 struct shard_average {
     bool on;
     uint32_t slot; /* the optimizer slot that holds it */
-    float *next; /* steps: that of step + 1; if before_there: of step - 1. NULL: updated in place */
+    /* Steps: the average after step + 1; while before_there, the one of step - 1. NULL: updated in place. */
+    float *next;
 };
 
 /* The applied chunks of each worker's last push (shard_taken.c). */
@@ -77,9 +78,9 @@ struct shard_taken {
 enum shard_cut_state {
     CUT_NONE,
     CUT_ASKED,   /* steps: stop at the next boundary */
-    CUT_STOPPED, /* and reported; steps: complete chunks wait */
+    CUT_STOPPED, /* stopped and reported; steps: complete chunks wait */
     CUT_GOES_ON, /* steps: continue until `step` is the present step */
-    CUT_SAVING,
+    CUT_SAVING,  /* copied; the writer saves it, or has saved it, or has failed */
 };
 
 struct shard_cut {
@@ -130,7 +131,8 @@ struct shard {
     Gradwire__Settings settings; /* without its lists */
 
     /* parameters */
-    float *block[2]; /* steps: block[now], and the other for step + 1; otherwise only block[0] */
+    /* Steps: block[now] has the present step; the other one is for step + 1. Other modes: only block[0]. */
+    float *block[2];
     int now;
     bool before_there; /* steps: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];

@@ -1,11 +1,11 @@
 /* The memory budget of the rows of one shard, and the actions when it is full. Pure.
  *
  * At each step's boundary (in async: when a batch is resolved) the existing rows are counted. If they take more than 95
- * % of the budget, ps.when_full decides. `evict` (ROW_FULL_EVICT): a floor is raised so far that the rows below it free
- * 5 % of the budget. From then on these rows do not exist for anything that reads, counts or writes rows, and new rows
- * use their memory. `refuse` (ROW_FULL_REFUSE): no row is created until the rows take less. Both decisions depend on
- * the rows alone, so a restored shard decides the same. `stop` (ROW_FULL_STOP): nothing happens until the budget is
- * used up.
+ * % of the budget, the key ps.when_full decides. `evict` (ROW_FULL_EVICT): a floor is raised so far that the rows below
+ * it free 5 % of the budget. From then on these rows do not exist for anything that reads, counts or writes rows, and
+ * new rows use their memory. `refuse` (ROW_FULL_REFUSE): no row is created until the rows take less. Both decisions
+ * depend on the rows alone, so a restored shard decides the same. `stop` (ROW_FULL_STOP): nothing happens until the
+ * budget is used up.
  *
  * The budget itself is a hard bound for each new row, including the growth of the index. If a step creates rows for
  * more than the last 5 %, its remaining rows are refused, or, with `stop`, the job ends. */

@@ -25,7 +25,8 @@ struct history_point {
 
 struct history {
     uint32_t n;
-    uint64_t every, seen; /* of `every` points one is kept permanently; seen: points added */
+    uint64_t every,
+        seen; /* of `every` points one is kept permanently; seen: points added and not undone */
     struct history_point point[HISTORY_MAX];
 };
 

@@ -148,8 +148,8 @@ struct microbatch {
 };
 /* Get the microbatch (id, leaf); the caller releases it (loader_release). If it was not prefetched, the caller's thread
  * gathers it, so a wrong guess costs time and has no other effect. Errors: ERR_NOMEM; ERR_DISK (dataset_gather);
- * ERR_STATE: callers hold JOB_MICROBATCHES_MAX microbatches that were not prefetched. Thread: compute threads, concurrently; waits
- * at most while this very microbatch is being filled. */
+ * ERR_STATE: callers hold JOB_MICROBATCHES_MAX microbatches that were not prefetched. Thread: compute threads,
+ * concurrently; waits at most while this very microbatch is being filled. */
 enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
                     struct errmsg *e) MUST_CHECK;
 void loader_release(struct loader *l, struct microbatch *m);

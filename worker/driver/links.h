@@ -36,6 +36,8 @@ struct links_config {
     void *ctx;
 };
 
+/* Copies *config; the objects that it points to must outlive *l. Connects nothing: links_restart does. Errors:
+ * ERR_NOMEM. */
 enum err links_new(struct links **l, const struct links_config *config,
                    struct errmsg *e) MUST_CHECK;
 void links_free(struct links *l);
@@ -57,11 +59,12 @@ void links_push_all(struct links *l, const struct gradient_node *node, uint32_t 
 void links_ask(struct links *l, enum session_ask which, struct row_values *v);
 void links_forget(struct links *l, enum session_ask which); /* answers are no longer stored */
 void links_ask_again(struct links *l, uint32_t shard, enum session_ask which);
-/* Called for session_io. */
+/* Send the whole running push to this shard, for session_io.push_again. */
 void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
                       uint32_t nodes);
 /* Send the whole round (geo), or what was withheld (async), to this shard. */
 void links_push_round(struct links *l, uint32_t shard);
+/* Send a message without a body; it is dropped if the shard is not connected. */
 void links_send(struct links *l, uint32_t shard, enum frame_type type, const ProtobufCMessage *m);
 /* Fill in the bytes on all connections so far, those of earlier generations included, and the cost of encoding
  * gradients and decoding parameters. */

@@ -24,8 +24,9 @@ struct best {
     int hold;               /* the hold of that cut; -1: none */
 };
 
-/* Read the best so far of this job's monitor from DIR/best; a file that cannot be used is logged and counts as none.
- * Errors: ERR_NOMEM, ERR_IO. The other arguments are the caller's and outlive it. */
+/* Make DIR/best, and read from it the best evaluation so far by training.monitor; a file that cannot be used is logged
+ * and counts as none. Without training.monitor it only sets *b. `output` is copied; the other arguments must outlive
+ * *b. Errors: ERR_NOMEM, ERR_IO. */
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
                    const char *output, const char *checkpoints, struct errmsg *e) MUST_CHECK;
 void best_close(struct best *b); /* releases the cut; an all-zero struct needs nothing */
@@ -33,8 +34,8 @@ void best_close(struct best *b); /* releases the cut; an all-zero struct needs n
 /* True if the evaluation is better than the best by more than min_delta; NaN never is. */
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval);
 
-/* The evaluation of weights w at the end of `epoch`: kept if it is better by more than min_delta; NaN never is.
- * Errors: ERR_IO, ERR_NOMEM: it could not be kept, and counts as not seen. */
+/* Keep the evaluation and the weights w of the end of `epoch` if best_is_beaten. Errors: ERR_IO, ERR_NOMEM: they could
+ * not be kept, and the earlier best stays. */
 enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,
                   struct errmsg *e) MUST_CHECK;
 

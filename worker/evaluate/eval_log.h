@@ -36,7 +36,8 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
 void eval_log_close(struct eval_log *l);
 
 /* The index in m (n) of the cut to evaluate next: the oldest one that was taken after the cut of the log's last result,
- * and after *passed, the last cut that was passed over (NULL: none). The log's results of another job do not count. -1: none. */
+ * and after *passed, the last cut that was passed over (NULL: none). The log's results of another job do not count.
+ * -1: none. */
 struct eval_passed {
     uint64_t generation, cut;
 };

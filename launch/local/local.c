@@ -13,12 +13,12 @@
 static enum err local_start(struct process *p, struct errmsg *e)
 {
     const struct local_place *place = p->place;
+    bool again = p->started_ms != 0; /* process_open_log clears it */
     int log_fd;
     enum err err = process_open_log(p, &log_fd, e);
     if (err)
         return err;
-    struct child c = {
-        .argv = p->argv, .handed = place->handed, .out_fd = log_fd, .again = p->started_ms != 0};
+    struct child c = {.argv = p->argv, .handed = place->handed, .out_fd = log_fd, .again = again};
     err = child_start(&p->pid, &c, place->guardian, e);
     (void)close(log_fd);
     if (err)

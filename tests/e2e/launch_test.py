@@ -350,6 +350,9 @@ class LaunchTest(Case):
             self.assertEqual(launcher.wait(DEADLINE_S), 0, self.stderr())
         self.assertEqual(self.summary()["restarts"], 2)
         self.assertIn("in 0.2 s (restart 2 of 10)", self.stderr())
+        again = [json.loads((self.tmp / f"{name}.env").read_text()).get("GRADWIRE_STARTED_AGAIN")
+                 for name in ("worker-0", "worker-1")]
+        self.assertEqual(again, [None, "1"])  # a worker's first start ends if the chief refuses it, a restart waits
 
     def test_three_deaths_without_a_new_step_end_the_job_naming_the_process(self):
         self.scripts(worker_1=[["kill 9"]])

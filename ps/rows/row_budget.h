@@ -27,7 +27,6 @@ struct row_budget {
     /* Rows with a stamp up to this are evicted for lack of memory: at the present step, and at the step before. */
     uint64_t floor, floor_before;
     bool closed;         /* ROW_FULL_REFUSE: no row is created */
-    bool loads;          /* rows of a checkpoint are being read */
     uint64_t squeezed;   /* rows evicted for lack of memory since the job began */
     uint32_t full_table; /* the table of the last row without memory */
     bool lacked;         /* since the last step some row had no memory */

@@ -185,12 +185,14 @@ extern const struct session_mode session_sync, session_async, session_geo, sessi
 /* session_state.c */
 /* A batch is being computed, or is pushed and not acknowledged. */
 bool session_running(const struct session *s);
-bool session_is_going(const struct session *s); /* SIGTERM has come */
-bool session_all_whole(const struct session *s);
-void session_wake(struct session *s);
+bool session_is_going(const struct session *s);  /* SIGTERM has come */
+bool session_all_whole(const struct session *s); /* every shard has answered the pull or the push */
+void session_wake(struct session *s);            /* in the phase IDLE: the mode's `wake` */
+/* Send the whole running push to this shard; from then on it streams over this connection. */
 void session_push_again(struct session *s, uint32_t shard);
 /* True if the shard has the whole running push, in modes that acknowledge pushes. */
 bool session_acked(const struct session *s, uint32_t shard);
+/* The reply's range of chunks belongs to this shard; a reply without chunks is about rows. */
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
 /* The body has the length that its codec gives for this range of chunks, and the codec is allowed here. */
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);
@@ -200,9 +202,11 @@ void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count
 uint64_t session_ranges_count(const struct session_ranges *r);
 /* Take the ranges that are done and not reported. They count as reported from then on. */
 size_t session_take_done(struct session *s, struct session_ranges_said *said);
-void session_say_held(struct session *s);
+void session_say_held(struct session *s); /* send HELD to the chief, with the ids that are done */
 
 /* session_exchange.c */
+/* Pull from every shard the parameters of `step`, or (any; step 0) the newest. A shard that still owes the answer to an
+ * earlier pull gets this one after that answer. */
 void exchange_pull(struct session *s, bool any, uint64_t step);
 void exchange_pull_newest(struct session *s);
 /* Pull `step`, only from the shards that have answered with another step. */

@@ -398,12 +398,14 @@ struct chief_part {
     uint32_t worker, first, end;
 };
 uint32_t workers_parts(const struct chief *c, struct chief_part part[CHIEF_WORKERS_MAX]);
+/* Give the worker's number a new incarnation, larger than all before. */
 void workers_new_incarnation(struct chief *c, uint32_t worker);
 /* True if it should have answered HOLD, or FENCE, by now. */
 bool workers_hold_is_over(const struct chief *c, const struct chief_worker *w);
 
 /* guard.c */
-/* The guard has found something. True: the batch is rejected, and training continues. */
+/* The guard has found something. True: the batch is rejected, and training continues. False: the job fails or rolls
+ * back. */
 bool guard_reject(struct chief *c, uint64_t batch, const char *what);
 /* Count one more batch without an update. False: that was one too many, and the job has failed. */
 bool guard_count_row(struct chief *c, uint64_t batch, const char *what) MUST_CHECK;
@@ -437,7 +439,7 @@ void commit_resend(struct chief *c, uint32_t ps); /* the ps is connected again *
 void commit_on_journaled(struct chief *c);
 
 /* feedback.c: does nothing in jobs that withhold nothing. */
-void feedback_lost(struct chief *c, bool had);
+void feedback_lost(struct chief *c, bool had); /* if had: count what one worker withheld as lost */
 void feedback_came(struct chief *c, uint32_t worker, struct chief_came how);
 void feedback_hold_tick(struct chief *c); /* for a mode that does not hold workers itself */
 
@@ -449,6 +451,7 @@ uint64_t sync_wanted(const struct chief_config *config);
 /* stale.c */
 void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
 void stale_forget(struct chief *c);
+/* Add the worker's counts over all shards to *out. */
 void stale_join(const struct chief *c, uint32_t worker, struct staleness *out);
 
 /* leases.c */
@@ -463,6 +466,7 @@ void leases_return(struct chief *c, uint32_t worker); /* make them available aga
 void leases_repeat(struct chief *c, uint32_t worker); /* send its leases again, if it has any */
 /* write its leases to the lead shard's ps, for the next chief */
 void leases_note(struct chief *c, uint32_t worker);
+/* Deal ids to the workers that asked for some, unless a cut holds them. */
 void leases_serve(struct chief *c);
 void leases_check(const struct chief *c);
 /* If a worker asks for batches and none is available: the worker that has the least id that is not done. c->workers:
@@ -522,14 +526,20 @@ void pace_published(struct chief *c);    /* c->cut was published */
 void pace_judged(struct chief *c, uint64_t cut, int64_t took_ms); /* the evaluator has a result */
 
 /* cut.c */
+/* Start a cut. While another one runs, this starts none: a new one follows if the running one does not serve (`again`).
+ * Does nothing before a generation is entered, and after training has finished. */
 void cut_start(struct chief *c, bool final);
-void cut_abort(struct chief *c);
+void cut_abort(struct chief *c); /* drop the present cut, and the request of chief_keep */
+/* Go on to the next stage if all that the present one waits for has come. */
 void cut_progress(struct chief *c);
 void cut_tick(struct chief *c);
+/* A ps's message about a cut, or FENCED. */
 void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
+/* The ps, or the worker, is connected again: send it the message of the present stage. */
 void cut_resend(struct chief *c, uint32_t ps);
 void cut_resend_worker(struct chief *c, uint32_t worker);
-/* True: the cut that is being published was this one. */
+/* The shell has written the manifest of `cut`, or failed to (`error`). True: it is the present cut, which is now
+ * published. False: the present cut has failed, or `cut` is one of an earlier generation. */
 bool cut_published(struct chief *c, uint64_t cut, const char *error) MUST_CHECK;
 
 /* members.c */

@@ -36,6 +36,8 @@ struct host_config {
 
 struct host;
 
+/* Copies *config; the objects that it points to must outlive *h. Nothing starts before control_init with host_ops.
+ * Errors: ERR_NOMEM. */
 enum err host_new(struct host **h, const struct host_config *config, struct errmsg *e) MUST_CHECK;
 void host_free(struct host *h); /* after control_close */
 extern const struct control_ops host_ops;

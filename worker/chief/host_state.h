@@ -108,6 +108,7 @@ void ps_links_close(struct host *h);
 
 /* ---- host_http.c: control_ops ---- */
 
+/* `role` is the host. host_waits_for: valid until its next call; NULL: training waits for none. */
 const char *host_waits_for(void *role);
 void host_metrics(void *role, struct metrics *m);
 enum err host_status(void *role, json_t *to) MUST_CHECK;

@@ -11,6 +11,7 @@
 
 struct chief_link;
 
+/* The role for control_init with chief_link_ops. Errors: ERR_NOMEM. */
 enum err chief_link_new(struct chief_link **l, struct errmsg *e) MUST_CHECK;
 /* True if storage does not answer a search for the final manifest. The search's memory must then not be freed, and
  * the process must end by _exit. Call after control_close. */

@@ -33,6 +33,7 @@ struct progress_best {
     uint64_t waited, patience;
 };
 
+/* `job` and `fd` are borrowed; fd -1: only log lines. now_s: clock_now_s. */
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
 /* Write " (planted: auc 0.7912 logloss 0.4410)", or nothing, to `out`. Returns out. */
 const char *progress_planted(const struct planted *planted, char out[64]);

@@ -24,6 +24,7 @@ struct local {
     struct epoch_sums epoch[LOCAL_EPOCHS]; /* sums of the batches since the last round */
 };
 
+/* The layout is borrowed, *o is copied. Errors: ERR_NOMEM. */
 enum err local_new(struct local **l, const struct layout *layout, const struct optimizer *o,
                    struct errmsg *e) MUST_CHECK;
 void local_free(struct local *l);

@@ -250,6 +250,7 @@ bool loss_is_crossentropy(enum loss_kind kind);
 double loss_rows(enum loss_kind kind, float *dz, float *scratch, const float *z, const float *y,
                  const float *weight, size_t n, size_t cols);
 
+/* Set the job's metrics. Errors: ERR_INPUT: a metric does not fit the loss or the model's output. */
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
 /* Add metric i over n examples to its sums. scratch: (n); weight: (n), NULL: all 1. */
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,

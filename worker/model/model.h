@@ -35,6 +35,8 @@ const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
 
+/* Memory for passes over up to rows_max examples, one pass at a time. The model is borrowed. Errors: ERR_INPUT: too
+ * many rows for the model; ERR_NOMEM. */
 enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
                        struct errmsg *e) MUST_CHECK;
 void model_run_free(struct model_run *r);

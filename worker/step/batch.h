@@ -17,6 +17,7 @@ struct batch {
     struct row_values rows;
 };
 
+/* An empty batch. The layout is borrowed; NULL: the model has no tables. */
 void batch_init(struct batch *b, const struct row_layout *layout);
 /* Return the microbatches to the loader. */
 void batch_release(struct batch *b, struct loader *l);

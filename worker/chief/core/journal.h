@@ -34,10 +34,12 @@ enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_
 /* Add all entries of `from`. Without memory some of them are added. */
 enum err journal_join(struct journal *to, const struct journal *from) MUST_CHECK;
 
-/* Counts. A batch that is named more than once, by replays, counts once. */
+/* journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
 bool journal_has(const struct journal *j, uint64_t batch);
 bool journal_skips(const struct journal *j, uint64_t batch);
+/* The number of batches with entries; a batch that replays have named more than once counts once. */
 uint64_t journal_rejected(const struct journal *j);
+/* The number of RECOVERED entries: those that name this cut, and all. */
 uint32_t journal_recoveries(const struct journal *j, uint64_t cut);
 uint32_t journal_all_recoveries(const struct journal *j);
 /* The number of batches right before this one that have entries: in sync, the steps rejected in a row. */

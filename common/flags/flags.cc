@@ -386,7 +386,7 @@ err check(errmsg *e)
 std::string help_of(const flags_program &p)
 {
     std::string text = std::string("Usage: ") + p.usage +
-                       " [FLAG]...  (- and _ are the same in names)\n" + p.about + "\n";
+                       " [FLAG]...  (in flag names, - equals _)\n" + p.about + "\n";
     for (const flag *f = flags_table; f->programs; f++) {
         if (!(f->programs & p.is) || !f->help)
             continue;

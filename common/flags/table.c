@@ -7,7 +7,7 @@
 enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000 };
 
 #define PROCESS_EXITS                                                                              \
-    "Exit codes: 0 done, 1 failed, 2 wrong input, 138 to be restarted, 143 SIGTERM.\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong input, 138 needs a restart, 143 SIGTERM.\n"
 
 const struct flags_program flags_programs[] = {
     {"ps", FLAGS_PS, FLAGS_PS, "ps --job=FILE",
@@ -17,7 +17,7 @@ const struct flags_program flags_programs[] = {
      "Computes gradients. --job_name can also make it the chief or the evaluator.", PROCESS_EXITS,
      NULL, 0},
     {"doctor", FLAGS_WORKER | FLAGS_DOCTOR, FLAGS_WORKER | FLAGS_DOCTOR, "gradwire doctor [JOB]",
-     "Checks the job file, data and environment of the process with these flags.",
+     "Checks what a process with these flags needs: job file, data and environment.",
      "Exit codes: 0 no check failed, 2 a check failed.\n", NULL, 0},
     {"lr-finder", FLAGS_FINDER, FLAGS_WORKER | FLAGS_FINDER, "gradwire lr-finder JOB",
      "Trains briefly with growing learning rates and prints one to start with.",
@@ -40,7 +40,7 @@ const struct flags_program flags_programs[] = {
     {"rank", FLAGS_RANK, FLAGS_RANK, "gradwire rank JOB",
      "Runs one rank of a job that srun or mpirun starts: a ps or a worker.", "", "JOB", 1},
     {"status", FLAGS_STATUS, FLAGS_STATUS, "gradwire status DIR",
-     "Shows whether the job in DIR runs, its last step and its processes.",
+     "Shows the state, the last step and the processes of the job in DIR.",
      "Exit codes: 0 the job runs, 1 it failed, 2 DIR is not a job's directory,\n"
      "3 it is done, 4 it was interrupted or killed: run train again to resume.\n",
      "DIR", 1},
@@ -52,8 +52,8 @@ const struct flags_program flags_programs[] = {
     {"old", FLAGS_OLD, FLAGS_OLD, "gradwire old DIR",
      "Lists or removes DIR.1, DIR.2, ...: earlier runs that train --fresh moved.",
      "It does not remove a directory that a running job uses, or that is not a job's.\n"
-     "It removes a directory without the mark of --fresh only by its number N.\n"
-     "(Version 0.1.0 set no marks.)\n"
+     "train --fresh marks each directory that it moves (not in version 0.1.0).\n"
+     "Only --remove N removes a directory without this mark: --remove all does not.\n"
      "Exit codes: 0 done, 1 a directory was not removed, 2 DIR or DIR.N is missing.\n",
      "DIR", 1},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
@@ -212,8 +212,8 @@ const struct flag flags_table[] = {
         "(default exit)",
         .preset = "exit", .allowed = "exit, wait"),
     ROW("grace_s", FLAG_NUMBER, FLAGS_PROCESS, "N",
-        "of a ps: the seconds between SIGTERM and SIGKILL\n"
-        "(default: timeouts.grace_s of the job file)",
+        "of a ps: the seconds from its supervisor's SIGTERM to\n"
+        "SIGKILL (default: timeouts.grace_s of the job file)",
         .preset = "0"),
     ROW("termination_message", FLAG_TEXT, FLAGS_PROCESS, "FILE",
         "write the process's last message to this file"),

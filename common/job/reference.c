@@ -247,15 +247,16 @@ static const struct section sections[] = {
              "night, see [nightly.md](../guides/nightly.md)."},
     {.title = "### Automatic checkpoints",
      .rows = "",
-     .text = "If `every_steps` and `every_seconds` are both `auto`, a checkpoint is due in each of "
-             "two cases:\n"
-             "\n"
-             "- 500 steps and 60 s have passed since the last checkpoint.\n"
-             "- The last checkpoint began at least 1 s ago, and at least 100 times as long ago as "
-             "it took. So\n"
-             "  checkpoints take at most 1 % of the time.\n"
-             "\n"
-             "If only one of the two keys is `auto`, it means 500 steps or 60 s."},
+     .text =
+         "If `every_steps` and `every_seconds` are both `auto`, a checkpoint is due in either "
+         "of two cases:\n"
+         "\n"
+         "- 500 steps and 60 s have passed since the last checkpoint.\n"
+         "- At least 1 s has passed since the last checkpoint began, and at least 100 times the "
+         "duration of\n"
+         "  that checkpoint. So checkpoints take at most 1 % of the time.\n"
+         "\n"
+         "If only one of the two keys is `auto`, it means 500 steps or 60 s."},
     {.title = "## timeouts",
      .text = "[timeouts.md](timeouts.md) lists these and all other timeouts."},
     {.title = "## logs",
@@ -274,7 +275,10 @@ static const char head[] =
     "\n"
     "A job file tells gradwire what to train, on which data, and how. This page is for its "
     "authors: it\n"
-    "lists every key. A job file is YAML. This one is complete:\n"
+    "lists every key. [The glossary](glossary.md) explains words such as chief, ps and "
+    "microbatch.\n"
+    "\n"
+    "A job file is YAML. This one is complete:\n"
     "\n"
     "```yaml\n"
     "name: mnist-mlp\n"
@@ -664,7 +668,7 @@ static void write_later(FILE *out)
           out);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
         if (key->type == KEY_LATER)
-            fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path, key->fallback ? "`" : "none",
+            fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path, key->fallback ? "`" : "no value",
                     key->fallback ? key->fallback : "", key->fallback ? "`" : "", key->doc);
     fputs("\n"
           "It also knows these values, but refuses them:\n"

@@ -246,12 +246,12 @@ static const struct job_key keys[] = {
         "The features of a word. `one_hot`: one feature for each word, 1 or 0. `id`: one feature, "
         "the word's number from 1. If the word is not in the vocabulary, all features are 0.",
         EXAMPLE("id"), .words = encode_words, .fallback = "one_hot"),
-    COLUMN_KEY(".category.vocabulary", TEXTS, words,
-               "The words in order. A missing value is one more word, after the last. (In a "
-               "learned vocabulary, a missing value is a word like any other.)",
-               EXAMPLE("[S, M, L]"),
-               .fallback_doc =
-                   "the words of the training files, in the order of their first occurrence"),
+    COLUMN_KEY(
+        ".category.vocabulary", TEXTS, words,
+        "The words in order. gradwire adds one more word at the end, for missing values. (In "
+        "a learned vocabulary, a missing value is a word like any other.)",
+        EXAMPLE("[S, M, L]"),
+        .fallback_doc = "the words of the training files, in the order of their first occurrence"),
     COLUMN_NAME("label", "income"),
     COLUMN_KEY(".label.classes", TEXTS, words,
                "The names of classes 0, 1, and so on. `a|b`: both names are the same class. `*`: "
@@ -306,12 +306,14 @@ static const struct job_key keys[] = {
             "`csv`, `libsvm`, with `bad_rows: skip`: the job ends if the training files or the "
             "evaluation files have more bad rows than this.",
             EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
-    JOB_KEY("data.encoding", WORD, data.csv.encoding,
-            "`csv`, `libsvm`: the words, scales and buckets of a run that `checkpoint.run` begins. "
-            "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
-            "last checkpoint; new words are unknown. `learn`: only those of the new data. "
-            "[next-run-data.md](next-run-data.md) says when each is right.",
-            EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
+    JOB_KEY(
+        "data.encoding", WORD, data.csv.encoding,
+        "`csv`, `libsvm`: the words, scales and buckets to use when [checkpoint.run](#checkpoint) "
+        "begins a new run. "
+        "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
+        "last checkpoint; new words are unknown. `learn`: only those of the new data. "
+        "[next-run-data.md](next-run-data.md) says when each is right.",
+        EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
     JOB_KEY(
         "data.memory_mb", U32, data.memory_mb,
         "`csv`, `libsvm`: how many MiB of training and evaluation rows a process keeps in memory. "

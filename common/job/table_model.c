@@ -8,8 +8,8 @@
 static const struct job_word layer_words[] = {
     {"flatten", LAYER_FLATTEN, NULL, "Reshapes each example to one dimension."},
     {"dense", LAYER_DENSE, "units",
-     "Multiplies its inputs by a kernel, then adds a bias and applies an activation. It "
-     "concatenates several `inputs` first."},
+     "Multiplies its inputs by a kernel, then adds a bias and applies an activation. If the layer "
+     "has several `inputs`, it concatenates them first."},
     {"dropout", LAYER_DROPOUT, "rate",
      "Sets a random share of its inputs to 0 during training. In an evaluation it changes "
      "nothing."},
@@ -158,8 +158,8 @@ static const struct job_word metric_words[] = {
 /* The keys of every layer. `as`: Keras's name for it. */
 #define NAME_AND_INPUTS(word, as, is_alias, reads)                                                 \
     LAYER_KEY("." word ".name", NAME, name,                                                        \
-              "The name of the layer, which is also in the names of its tensors in the exported "  \
-              "model. No two layers can have the same name.",                                      \
+              "The name of the layer. In the exported model, the names of its tensors contain "    \
+              "this name. No two layers can have the same name.",                                  \
               EXAMPLE("trunk"), .alias = is_alias, .keras = as, .fallback_doc = KERAS_NAME),       \
         LAYER_KEY(                                                                                 \
             "." word ".inputs", INPUTS, inputs,                                                    \
@@ -190,7 +190,7 @@ static const struct job_word metric_words[] = {
 #define REGULARIZER(of, what)                                                                      \
     LAYER_KEY("." of "." #what "_regularizer", CHOICE, what.regularizer,                           \
               "The term that this layer's " #what                                                  \
-              " adds to the loss, in every `training.update`.",                                    \
+              " adds to the loss, in every mode of `training.update`.",                            \
               EXAMPLE("{l2: 0.01}"), .words = job_regularizer_words, .fallback = "none"),          \
         REGULARIZER_REAL(of, what, "l1.l1", l1, "0.01", REGULARIZER_L1_DOC),                       \
         REGULARIZER_REAL(of, what, "l2.l2", l2, "0.01", REGULARIZER_L2_DOC),                       \
@@ -337,12 +337,13 @@ static const struct job_key keys[] = {
     NOT_YET(JOB_LAYER_PREFIX ".layer_normalization.rms_scaling", "false",
             "scaling by the root mean square"),
     LAYER_NAME("layer_normalization"),
-    LAYER_KEY(".embedding.input_dim", U32, embedding.input_dim,
-              "0: the layer looks up the key columns of its `inputs` in a table. Otherwise: the "
-              "number of the layer's own rows, which all its inputs share. The inputs are then one "
-              "column with `encode: id`, or `number` columns with ids from 0. To embed ids of "
-              "several columns, choose 0.",
-              EXAMPLE("1000"), RANGE(0, 16777216), .fallback = "0"),
+    LAYER_KEY(
+        ".embedding.input_dim", U32, embedding.input_dim,
+        "0: the layer looks up the keys of its `inputs`, which are key columns, in a table. "
+        "Otherwise: the number of the layer's own rows, which all its inputs share. The inputs "
+        "are then one column with `encode: id`, or `number` columns with ids from 0. To embed "
+        "several columns with `encode: id`, make them key columns and choose 0.",
+        EXAMPLE("1000"), RANGE(0, 16777216), .fallback = "0"),
     LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim,
               "The length of a row. In a table it is at most 4096.", EXAMPLE("16"),
               RANGE(1, 16777216), .required = true),

@@ -146,7 +146,7 @@
 
 #define SCHEDULE_KEYS                                                                              \
     DECAY_STEPS("exponential_decay",                                                               \
-                "The number of updates in which the rate is multiplied once by `decay_rate`."),    \
+                "Multiply the rate by `decay_rate` once in this many updates."),                   \
         DECAY_RATE("exponential_decay", "The factor of the rate for each `decay_steps` updates.",  \
                    EXAMPLE("0.9")),                                                                \
         STAIRCASE("exponential_decay"),                                                            \
@@ -179,7 +179,8 @@
             EXAMPLE("true"), .fallback = "false"),                                                 \
         SCHEDULE_KEY(                                                                              \
             "piecewise_constant_decay.boundaries", INTEGERS, boundaries,                           \
-            "Increasing numbers of updates so far. Each number is the last of its range.",         \
+            "The ends of the ranges, in rising order. Each is a number of updates so far, and "    \
+            "belongs to the range that it ends.",                                                  \
             EXAMPLE("[1000, 2000]"), RANGE(0, UINT32_MAX), .required = true),                      \
         SCHEDULE_KEY("piecewise_constant_decay.values", REALS, values,                             \
                      "The rate of each range. This list has one more element than `boundaries`. "  \

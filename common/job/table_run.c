@@ -128,8 +128,8 @@ static const struct job_key keys[] = {
     JOB_KEY("checkpoint.store", WORD, checkpoint.store,
             "The process that writes checkpoints. `shared`: each ps writes its part to storage "
             "that all processes share. `chief`: each ps sends its part to the chief, which writes "
-            "all parts. `auto`: a ps sends its part to the chief if it does not see the chief's "
-            "storage, otherwise writes it.",
+            "all parts. `auto`: a ps that sees the chief's storage writes its part to that "
+            "storage. Any other ps sends its part to the chief.",
             EXAMPLE("chief"), .words = store_words, .fallback = "auto"),
     JOB_KEY("checkpoint.run", TEXT, checkpoint.run,
             "The name of this run, such as a date. If the job in the output directory is done and "

@@ -104,14 +104,14 @@ static const struct job_key keys[] = {
               .words = schedule_words, .fallback_doc = "`training.learning_rate_schedule`"),
     SCHEDULE_KEYS,
     TABLE_KEY(".warmup_steps", U32, optimizer.schedule.warmup_steps,
-              "The number of first updates in which the rate rises to the schedule's rate: update "
-              "t has t / warmup_steps of that rate.",
+              "The number of updates at the start in which the rate rises. The rate of update t is "
+              "then the schedule's rate, times t / warmup_steps.",
               EXAMPLE("100"), RANGE(0, UINT32_MAX), OWN(warmup),
               .fallback_doc = "`training.warmup_steps`"),
     TABLE_KEY(".min_count", U32, min_count,
-              "Make a key's row only at this touch of the key, counted from 1. A touch is a step "
-              "(in async: a batch) that looks the key up. A sketch, an approximate counter, counts "
-              "the touches.",
+              "A touch of a key is a step (in async: a batch) that looks the key up. A key gets a "
+              "row at the touch with this number: 1 is the first touch. A sketch, an approximate "
+              "counter, counts the touches.",
               EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
     TABLE_KEY(".probability", REAL, probability,
               "At each touch of a key without a row, make the row with this probability. Cannot be "

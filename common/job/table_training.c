@@ -28,7 +28,9 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 static const struct job_word nan_guard_words[] = {
     {"check", NAN_GUARD_CHECK, NULL,
      "End the job if a loss is not finite, or a weight in a checkpoint."},
-    {"off", NAN_GUARD_OFF, NULL, "Continue training. The job fails at its end."},
+    {"off", NAN_GUARD_OFF, NULL,
+     "Continue training. The job fails at its end if the last loss or a final weight is not "
+     "finite."},
     {"skip", NAN_GUARD_SKIP, NULL, "Make no update from a bad gradient."},
     {"stop", NAN_GUARD_STOP, NULL, "End the job at a bad gradient."},
     {"rollback", NAN_GUARD_ROLLBACK, NULL,
@@ -117,11 +119,11 @@ static bool rolls_back(const struct job *job)
                        "After each update, `average = ema_momentum * average + (1 - "              \
                        "ema_momentum) * w`.",                                                      \
                        EXAMPLE("0.999")),                                                          \
-        OPTIMIZER_KEY(word ".ema_overwrite_frequency", U32, ema_overwrite_frequency,               \
-                      "Replace the weights by their average each time this many updates are "      \
-                      "done. 0 or null: never.",                                                   \
-                      EXAMPLE("100"), RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true,           \
-                      .identity = true, .fallback = "0"),                                          \
+        OPTIMIZER_KEY(                                                                             \
+            word ".ema_overwrite_frequency", U32, ema_overwrite_frequency,                         \
+            "N: every N updates, replace the weights by their average. 0 or null: never.",         \
+            EXAMPLE("100"), RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true, .identity = true,   \
+            .fallback = "0"),                                                                      \
         JOB_KEY(                                                                                   \
             "optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,                  \
             "A list of texts. Weight decay skips each tensor and each table whose name contains "  \
@@ -146,8 +148,8 @@ static const struct job_key keys[] = {
             EXAMPLE("256"), RANGE(1, 1048576), .identity = true, .fallback = "32",
             .setting = "batch_size"),
     JOB_KEY("training.microbatches", U32, training.microbatches,
-            "The number of parts of a batch, which are divided among workers and threads. A power "
-            "of two, at most `batch_size`.",
+            "The number of microbatches: the parts of a batch, which are divided among workers and "
+            "threads. A power of two, at most `batch_size`.",
             EXAMPLE("8"), RANGE(1, JOB_MICROBATCHES_MAX), .identity = true,
             .fallback_doc = "`batch_size / 32`, rounded down to a power of two, from 1 to 8",
             .setting = "microbatches"),
@@ -162,10 +164,11 @@ static const struct job_key keys[] = {
     JOB_KEY("training.gradient_accumulation_steps", U32, optimizer.accumulation_steps,
             "Make one update from the mean gradient of this many steps (async: batches).",
             EXAMPLE("4"), RANGE(1, 65536), .identity = true, .fallback = "1"),
-    JOB_KEY("training.warmup_steps", U32, optimizer.schedule.warmup_steps,
-            "The number of first updates in which the rate rises to the schedule's rate: update t "
-            "has t / warmup_steps of that rate.",
-            EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "0"),
+    JOB_KEY(
+        "training.warmup_steps", U32, optimizer.schedule.warmup_steps,
+        "The number of updates at the start in which the rate rises. The rate of update t is then "
+        "the schedule's rate, times t / warmup_steps.",
+        EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "0"),
     JOB_KEY(
         "training.update", WORD, training.update,
         "How gradients become updates. `sync`: one update from the gradients of all workers. "
@@ -190,7 +193,7 @@ static const struct job_key keys[] = {
             EXAMPLE("skip"), .words = nan_guard_words, .fallback = "check", .setting = "nan_guard"),
     JOB_KEY("training.max_rejected", U32, training.max_rejected,
             "The job fails after this many consecutive batches that `nan_guard: skip` rejects. In "
-            "sync, it also limits the batches that `rollback` rejects.",
+            "sync, this key also limits the batches that `rollback` rejects.",
             EXAMPLE("3"), RANGE(1, 1000000), .fallback = "10",
             HEEDED(rejects, "it has no effect without training.nan_guard: skip (or rollback in "
                             "sync); set that, or remove it")),
@@ -231,8 +234,10 @@ static const struct job_key keys[] = {
             .setting = "geo_every"),
     JOB_KEY(
         "training.geo_merge", WORD, training.geo_merge,
-        "`geo`: how the changes of the workers merge. `average`: a worker pushes its share of the "
-        "change, then takes the parameters of the ps. `paddle`: a worker keeps its own parameters "
+        "`geo`: how the changes of the workers merge. `average`: each worker pushes its change "
+        "times "
+        "min(1, 1.5 / workers), then takes the parameters of the ps. `paddle`: a worker keeps its "
+        "own parameters "
         "and adds the changes of the others. `auto`: `average` in a new job; a job that resumes "
         "keeps the value of its checkpoint (`paddle` in a checkpoint of release 0.1.0).",
         EXAMPLE("average"), .identity = true, .words = geo_merge_words, .fallback = "auto",

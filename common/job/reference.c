@@ -668,10 +668,11 @@ static void write_later(FILE *out)
           out);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
         if (key->type == KEY_LATER)
-            fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path, key->fallback ? "`" : "no value",
-                    key->fallback ? key->fallback : "", key->fallback ? "`" : "", key->doc);
+            fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path,
+                    key->fallback ? "`" : "none: refused", key->fallback ? key->fallback : "",
+                    key->fallback ? "`" : "", key->doc);
     fputs("\n"
-          "It also knows these values, but refuses them:\n"
+          "gradwire also knows these values, but refuses them:\n"
           "\n"
           "| Key | Values |\n"
           "|---|---|\n",

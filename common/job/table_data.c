@@ -199,8 +199,8 @@ static const struct job_key keys[] = {
             EXAMPLE("100000"), RANGE(1, 1000000000), .identity = true, .fallback = "1000000",
             OF_CLICKS),
     JOB_KEY("data.synthetic_interaction", U32, data.synthetic_interaction,
-            "`clicks`: the rank of the term that pairs of keys add to the logit. 0: no such term, "
-            "so a logistic regression can learn everything.",
+            "`clicks`: the rank of the interaction of keys in the model that generates the labels. "
+            "0: no interaction, so a logistic regression can learn everything.",
             EXAMPLE("2"), RANGE(0, 4), .identity = true, .fallback = "0", OF_CLICKS),
     JOB_KEY(
         "data.columns", COLUMNS, data.csv.columns,
@@ -221,8 +221,8 @@ static const struct job_key keys[] = {
                "0}`: the number 0. `refuse`: the row is bad.",
                EXAMPLE("{value: 0}"), .words = missing_words, .fallback = "mean"),
     COLUMN_KEY(".number.missing.value.value", REAL, missing_value,
-               "The number as if it were in the file: `scale` applies to it.", EXAMPLE("-1"),
-               ANY_REAL, .fallback = "0"),
+               "The number to use. `scale` applies to it as to a number in the file.",
+               EXAMPLE("-1"), ANY_REAL, .fallback = "0"),
     COLUMN_KEY(
         ".number.buckets", CHOICE, buckets,
         "Turn the number x into a category. `{quantiles: 10}`: ten buckets, each with the same "

@@ -179,8 +179,8 @@
             EXAMPLE("true"), .fallback = "false"),                                                 \
         SCHEDULE_KEY(                                                                              \
             "piecewise_constant_decay.boundaries", INTEGERS, boundaries,                           \
-            "The ends of the ranges, in rising order. Each is a number of updates so far, and "    \
-            "belongs to the range that it ends.",                                                  \
+            "The end of each range except the last, as a number of updates so far, in rising "     \
+            "order. A range includes its end.",                                                    \
             EXAMPLE("[1000, 2000]"), RANGE(0, UINT32_MAX), .required = true),                      \
         SCHEDULE_KEY("piecewise_constant_decay.values", REALS, values,                             \
                      "The rate of each range. This list has one more element than `boundaries`. "  \
@@ -188,7 +188,8 @@
                      EXAMPLE("[0.1, 0.01, 0.001]"), NOT_NEGATIVE, .required = true),               \
         DECAY_STEPS(                                                                               \
             "inverse_time_decay",                                                                  \
-            "The number of updates in which the divisor of the rate grows by `decay_rate`."),      \
+            "After t updates the rate is divided by `1 + decay_rate * t / decay_steps`. This "     \
+            "divisor grows by `decay_rate` in each `decay_steps` updates."),                       \
         DECAY_RATE("inverse_time_decay",                                                           \
                    "The growth of the divisor of the rate in each `decay_steps` updates.",         \
                    EXAMPLE("0.5")),                                                                \

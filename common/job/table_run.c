@@ -158,8 +158,8 @@ static const struct job_key keys[] = {
     JOB_KEY("logs.tensorboard", BOOL, logs.tensorboard, "Write TensorBoard's event files.",
             EXAMPLE("false"), .fallback = "true"),
     JOB_KEY("logs.histograms", BOOL, logs.histograms,
-            "At the end of each epoch, add histograms to these files: of each weight tensor, and "
-            "of the chief's gradient for it.",
+            "At the end of each epoch, add two histograms for each weight tensor to the event "
+            "files: one of the weights, and one of the chief's gradient.",
             EXAMPLE("false"), .fallback = "true"),
 
     JOB_KEY("ps.threads", U32, ps.threads,

@@ -108,11 +108,12 @@ static const struct job_key keys[] = {
               "then the schedule's rate, times t / warmup_steps.",
               EXAMPLE("100"), RANGE(0, UINT32_MAX), OWN(warmup),
               .fallback_doc = "`training.warmup_steps`"),
-    TABLE_KEY(".min_count", U32, min_count,
-              "A touch of a key is a step (in async: a batch) that looks the key up. A key gets a "
-              "row at the touch with this number: 1 is the first touch. A sketch, an approximate "
-              "counter, counts the touches.",
-              EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
+    TABLE_KEY(
+        ".min_count", U32, min_count,
+        "The touch at which a key gets a row: with 3, at its third touch. A touch of a key is a "
+        "step (in async: a batch) that looks the key up. A sketch, an approximate counter, "
+        "counts the touches.",
+        EXAMPLE("3"), RANGE(1, ROW_MIN_COUNT_MAX), .identity = true, .fallback = "1"),
     TABLE_KEY(".probability", REAL, probability,
               "At each touch of a key without a row, make the row with this probability. Cannot be "
               "combined with `min_count`.",
@@ -120,7 +121,7 @@ static const struct job_key keys[] = {
               .fallback = "1"),
     TABLE_KEY(".unadmitted", WORD, unadmitted,
               "With `min_count` or `probability`: the values that a lookup gets for a key without "
-              "a row. `zeros`, or `initial`: the row's first values.",
+              "a row. `zeros`: all values are 0. `initial`: the first values of a row of this key.",
               EXAMPLE("initial"), .identity = true, .words = unadmitted_words, .fallback = "zeros"),
     TABLE_KEY(".sketch_mb", U32, sketch_mb,
               "The size in MiB of the sketch that counts touches for `min_count`, over all ps. "

@@ -27,7 +27,7 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 static const struct job_word nan_guard_words[] = {
     {"check", NAN_GUARD_CHECK, NULL,
-     "End the job if a loss is not finite, or a weight in a checkpoint."},
+     "End the job if a loss, or a weight in a checkpoint, is not finite."},
     {"off", NAN_GUARD_OFF, NULL,
      "Continue training. The job fails at its end if the last loss or a final weight is not "
      "finite."},

@@ -118,7 +118,7 @@ class DoneTest(TrainCase):
         # A job that was stopped early can resume with another patience, and needs its ps again.
         ps = self.start("ps", 0, "--set=training.epochs=2", "--set=training.monitor=loss", "--set=early_stopping.patience=3")
         ps.until_said("it was stopped early")
-        ps.until_said("waiting a while for a chief")
+        ps.until_said("waiting for a chief that continues training")
         self.end(ps, 143)
 
     def test_a_job_that_asks_for_more_is_not_done_where_its_chief_goes_again(self):

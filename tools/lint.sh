@@ -34,6 +34,7 @@ lint_gcc() {
 lint_clang() {
     local dir=$ROOT/build/lint-clang
     CC=clang CXX=clang++ cmake -S "$ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DGRADWIRE_WERROR=ON -DGRADWIRE_ASSERTIONS=OFF \
+        -DGRADWIRE_MANUAL=OFF \
         "-DCMAKE_C_COMPILE_OBJECT=<CMAKE_C_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -fsyntax-only <SOURCE> && touch <OBJECT>" \
         -DCMAKE_C_CREATE_STATIC_LIBRARY="touch <TARGET>" -DCMAKE_C_LINK_EXECUTABLE="touch <TARGET>" \
         -DCMAKE_CXX_LINK_EXECUTABLE="touch <TARGET>" >/dev/null &&

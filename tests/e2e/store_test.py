@@ -107,7 +107,7 @@ class StoreTest(HandCase):
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_where_storage_is_shared_nothing_is_sent(self):
         job = self.train(keys=KEYS)
-        self.assertNotIn("chief's to write", job.log("ps-0"))
+        self.assertNotIn("the chief writes the checkpoints", job.log("ps-0"))
         self.assertFalse((self.out / "spool").exists())
         self.assertEqual(list((self.out / "checkpoints").glob(".storage*")), [])
 

@@ -1,4 +1,4 @@
-/* Internals of checkpoint files, for common/checkpoint/*.c, their tests and fuzz targets. */
+/* Internals of checkpoint files, for the sources of common/checkpoint, their tests and fuzz targets. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
 #define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
 

@@ -222,8 +222,8 @@ static const struct job_key keys[] = {
             "Export the weights of the best epoch to `model/` instead of the last weights.",
             EXAMPLE("true"), .fallback = "false"),
     JOB_KEY("training.staleness", U32, training.staleness,
-            "`ssp`: how many batches a worker can be ahead of the slowest worker. 0: workers wait "
-            "for each other after each batch.",
+            "`ssp`: the most batches by which a worker may be ahead of the slowest worker when it "
+            "begins a batch. 0: workers wait for each other after each batch.",
             EXAMPLE("5"), RANGE(0, 1000000), .fallback = "3",
             HEEDED(in_ssp, "it is for training.update: ssp, and the job has %s; remove it"),
             .setting = "staleness"),

@@ -56,7 +56,7 @@ static void put_job(const struct host *h, const struct chief_facts *f, struct me
                     f->recoveries);
     metrics_counter(
         m, "gradwire_job_lost_residuals_total",
-        "Workers that died with gradient parts withheld by top_k, in this chief process.",
+        "Times that gradient parts withheld by top_k were lost, in this chief process.",
         f->residuals_lost);
 }
 

@@ -54,10 +54,9 @@ static void put_job(const struct host *h, const struct chief_facts *f, struct me
                     f->dropped);
     metrics_counter(m, "gradwire_job_recoveries_total", "Rollbacks by the NaN guard.",
                     f->recoveries);
-    metrics_counter(
-        m, "gradwire_job_lost_residuals_total",
-        "Times that gradient parts withheld by top_k were lost, in this chief process.",
-        f->residuals_lost);
+    metrics_counter(m, "gradwire_job_lost_residuals_total",
+                    "Times that gradient parts withheld by top_k were lost, in this chief process.",
+                    f->residuals_lost);
 }
 
 static void put_cuts(const struct host *h, const struct chief_facts *f, struct metrics *m)

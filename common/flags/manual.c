@@ -55,7 +55,8 @@ static void synopsis(FILE *out, const char *name, const char *usage)
             fprintf(out, ".Fl \\-%.*s Ns = Ns Ar %.*s\n", (int)flag - 2, usage + 2,
                     (int)(n - flag - 1), usage + flag + 1);
         else if (*usage == '[')
-            fprintf(out, ".Op Ar %.*s\n", (int)strcspn(usage + 1, "]"), usage + 1);
+            fprintf(out, ".Op Ar %.*s%s\n", (int)strcspn(usage + 1, "]"), usage + 1,
+                    n > 3 && strncmp(usage + n - 3, "...", 3) == 0 ? " ..." : "");
         else
             fprintf(out, ".%s %.*s\n", isupper((unsigned char)*usage) ? "Ar" : "Cm", (int)n, usage);
         usage += n;

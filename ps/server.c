@@ -184,7 +184,7 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
     Gradwire__Hello *hello = c->hello;
     if (conn_detach(c->conn, &fd, &tls)) {
         greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__BAD_MESSAGE,
-                           "bytes came behind the hello before its answer");
+                           "bytes arrived after the hello, before its answer");
         return;
     }
     c->hello = NULL;

@@ -69,7 +69,7 @@ static void say_fault(const struct conn *c, const char *why)
     if (!log_may(&budget, clock_now_ms(), &left_out))
         return;
     if (left_out)
-        log_warn("%u more connections were closed for errors like the following", left_out);
+        log_warn("%u more connections were closed for errors", left_out);
     log_warn("%s: %s; closing the connection", c->peer, why);
 }
 

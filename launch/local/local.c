@@ -12,19 +12,20 @@
 
 static enum err local_start(struct process *p, struct errmsg *e)
 {
-    const struct local_place *place = p->place;
-    bool again = p->started_ms != 0; /* process_open_log clears it */
+    struct local_place *place = p->place;
     int log_fd;
     enum err err = process_open_log(p, &log_fd, e);
     if (err)
         return err;
-    struct child c = {.argv = p->argv, .handed = place->handed, .out_fd = log_fd, .again = again};
+    struct child c = {
+        .argv = p->argv, .handed = place->handed, .out_fd = log_fd, .again = place->started};
     err = child_start(&p->pid, &c, place->guardian, e);
     (void)close(log_fd);
     if (err)
         return err_wrap(e, err, "%s: ", p->name);
     p->state = PROCESS_RUNS;
     p->started_ms = clock_now_ms();
+    place->started = true;
     return ERR_OK;
 }
 

@@ -11,6 +11,7 @@ struct local_place {
     const struct guardian *guardian; /* it must run before the first start */
     /* Inherited at every start. The ports stay bound for the whole job. `progress` (chief, evaluator) is not owned. */
     struct handed handed;
+    bool started; /* the process was started before in this job */
 };
 
 /* Bind and listen on free ports of 127.0.0.1; sets p->address and p->http. `place` outlives p. Close with local_leave,

@@ -287,10 +287,11 @@ class HandTest(HandCase):
 
     def test_told_to_go_before_its_main_it_ends_with_143(self):
         """As the image's entrypoint leaves it: the signal waits until somebody handles it."""
+        def leave_it_pending():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            os.kill(os.getpid(), signal.SIGTERM)
         for program in (PS, WORKER):
-            held = subprocess.Popen([program], stderr=subprocess.DEVNULL,
-                                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]))
-            held.send_signal(signal.SIGTERM)
+            held = subprocess.Popen([program], stderr=subprocess.DEVNULL, preexec_fn=leave_it_pending)
             self.assertEqual(held.wait(DEADLINE_S), 143)
 
     @unittest.skipIf(SHORT or SANITIZED, "the launcher's tests have it")

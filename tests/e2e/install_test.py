@@ -76,7 +76,7 @@ class InstallTest(Case):
         self.assertIn("generation 1", gradwire("logs", "runs/mnist-mlp", "worker-1"))
         self.assertIn("gradwire", gradwire("--version"))
         self.assertIn("ok   job", gradwire("doctor", job, "--output=new"))
-        self.assertIn("begin with", gradwire("lr-finder", job, "--output=rates", *SMALL))
+        self.assertIn("suggested training.learning_rate", gradwire("lr-finder", job, "--output=rates", *SMALL))
         self.addCleanup(run, prefix / "bin/gradwire", "stop", home / "long")
         gradwire("train", job, "--detach", "--output=long", *LONG)
         gradwire("status", "long")

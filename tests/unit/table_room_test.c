@@ -226,7 +226,7 @@ static void a_bound_that_has_no_room_for_all_is_said(void **state)
     assert_string_equal(
         text,
         "ps.memory is 50 MiB on each ps, but the rows may need 52 MiB: "
-        "the rows that were not used for the longest time will be removed (ps.when_full: evict)");
+        "the least recently used rows will be removed (ps.when_full: evict)");
     job.ps.memory = 53;
     assert_true(table_room_fits(&room, &job, 2, text, sizeof text));
 }

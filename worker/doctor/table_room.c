@@ -79,8 +79,7 @@ bool table_room_fits(const struct table_room *r, const struct job *job, uint32_t
 {
     static const char *const then[] = {
         [ROW_FULL_STOP] = "the job will end when they are full (ps.when_full: stop)",
-        [ROW_FULL_EVICT] = "the rows that were not used for the longest time will be removed "
-                           "(ps.when_full: evict)",
+        [ROW_FULL_EVICT] = "the least recently used rows will be removed (ps.when_full: evict)",
         [ROW_FULL_REFUSE] = "the other rows will not be made (ps.when_full: refuse)",
     };
     char needed[24];

@@ -223,10 +223,8 @@ static void a_bound_that_has_no_room_for_all_is_said(void **state)
     job.ps.memory = 50;
     job.ps.when_full = ROW_FULL_EVICT;
     assert_false(table_room_fits(&room, &job, 2, text, sizeof text)); /* a share may be 5 % more */
-    assert_string_equal(
-        text,
-        "ps.memory is 50 MiB on each ps, but the rows may need 52 MiB: "
-        "the least recently used rows will be removed (ps.when_full: evict)");
+    assert_string_equal(text, "ps.memory is 50 MiB on each ps, but the rows may need 52 MiB: "
+                              "the least recently used rows will be removed (ps.when_full: evict)");
     job.ps.memory = 53;
     assert_true(table_room_fits(&room, &job, 2, text, sizeof text));
 }

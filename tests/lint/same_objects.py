@@ -10,10 +10,10 @@ It exits with 1 and names the files if something differs. Changed files of other
 """
 import argparse
 import ast
-import filecmp
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,31 +66,31 @@ def compare_tokens(base):
     return differ, others
 
 
-def build(source, folder, name):
-    flags = f"-g0 -DNDEBUG -ffile-prefix-map={source}=."
-    subprocess.run(["cmake", "-S", source, "-B", folder, f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"], check=True,
-                   stdout=subprocess.DEVNULL)
+def build(top, take, name):
+    """The bytes of each object of a tree, by its path. Trees are built in the same place, so that paths in objects are equal."""
+    tree_folder, folder = top / "tree", top / "build"
+    for old in (tree_folder, folder):
+        shutil.rmtree(old, ignore_errors=True)
+    tree_folder.mkdir()
+    archive = subprocess.run(["git", "-C", ROOT, "archive", take], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", tree_folder], input=archive, check=True)
+    compile_object = "-D{}_COMPILE_OBJECT=<{}_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -g0 -DNDEBUG -o <OBJECT> -c <SOURCE>"
+    subprocess.run(["cmake", "-S", tree_folder, "-B", folder, "-DGRADWIRE_MANUAL=OFF",
+                    *(compile_object.format(language, language) for language in ("CMAKE_C", "CMAKE_CXX"))],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     print(f"building {name}", flush=True)
-    # -k: NDEBUG leaves variables unused that only an assert reads, which may be an error; both sides then lack the object.
-    subprocess.run(["cmake", "--build", folder, "-j", str(os.cpu_count()), "--", "-k"], stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL, check=False)
-    return {path.relative_to(folder): path for path in pathlib.Path(folder).rglob("*.o")}
+    subprocess.run(["cmake", "--build", folder, "-j", str(os.cpu_count())], check=True, stdout=subprocess.DEVNULL)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.o")}
 
 
 def compare_objects(base):
     with tempfile.TemporaryDirectory(prefix="gradwire-same-objects-") as folder:
-        top = pathlib.Path(folder)
-        for name, take in (("old", ["archive", base]), ("new", ["archive", git("stash", "create").strip() or "HEAD"])):
-            (top / name / "tree").mkdir(parents=True)
-            archive = subprocess.run(["git", "-C", ROOT, *take], check=True, capture_output=True).stdout
-            subprocess.run(["tar", "-x", "-C", top / name / "tree"], input=archive, check=True)
-        old = build(top / "old/tree", top / "old/build", base)
-        new = build(top / "new/tree", top / "new/build", "the working tree")
-        if not old:
-            sys.exit(f"{base}: nothing was built")
-        print(f"{len(old)} object files compared")
-        return sorted({str(path) for path in old.keys() ^ new.keys()} |
-                      {str(path) for path in old.keys() & new.keys() if not filecmp.cmp(old[path], new[path], shallow=False)})
+        old = build(pathlib.Path(folder), base, base)
+        new = build(pathlib.Path(folder), git("stash", "create").strip() or "HEAD", "the working tree")
+    if not old:
+        sys.exit(f"{base}: nothing was built")
+    print(f"{len(old)} object files compared")
+    return sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
 
 
 def stale_mutants():

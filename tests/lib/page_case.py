@@ -163,7 +163,7 @@ class PageCase(Case):
         """No process that a page has started outlives its test: each has a directory below the test's own, or had it."""
         for link in pathlib.Path("/proc").glob("[0-9]*/cwd"):
             try:
-                if str(link.readlink()).startswith(str(self.tmp)):
+                if f"{link.readlink()}/".startswith(f"{self.tmp}/"):
                     os.kill(int(link.parent.name), signal.SIGKILL)
             except OSError:
                 pass

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, DEADLINE_S, Case  # noqa: E402
+from cluster import BUILD, DEADLINE_S, LAUNCH, Case  # noqa: E402
 
 WORKER, PS = BUILD / "worker/worker", BUILD / "ps/ps"
 PAGES = ("gradwire", "gradwire-ps", "gradwire-worker", "gradwire-job")
@@ -51,9 +51,28 @@ class ManualTest(Case):
             for flag in flags:
                 self.assertIn(f"\n.It Fl \\-{flag}", text)
 
-    def test_the_page_of_the_job_file_has_the_keys(self):
+    def test_every_command_of_the_help_is_in_the_page_with_its_flags_and_exit_codes(self):
+        commands = dict(part.split("\n", 1) for part in manual("gradwire").split("\n.Ss ")[1:])
+        self.assertEqual(set(commands), {"train", "rank", "lr-finder", "doctor", "status", "logs", "stop", "old"})
+        for command in ("train", "rank", "status", "logs", "stop", "old"):
+            text = output(LAUNCH, command, "--help")
+            for flag in set(re.findall(r"^  --(\w+)", text, re.M)) - {"help", "version"}:
+                self.assertIn(f".It Fl \\-{flag}", commands[command], command)
+            for code in re.findall(r"\b(\d+) [a-z]", text.partition("Exit codes:")[2]):
+                self.assertIn(f"\n.It {code}\n", commands[command], command)
+
+    def test_each_page_has_the_sections_that_man_pages_have(self):
+        for page, own in (("gradwire", "COMMANDS ENVIRONMENT FILES EXAMPLES"), ("gradwire-ps", "OPTIONS ENVIRONMENT EXIT"),
+                          ("gradwire-worker", "OPTIONS ENVIRONMENT EXIT")):
+            found = re.findall(r"^\.Sh (\w+)", manual(page), re.M)
+            self.assertEqual(found, ["NAME", "SYNOPSIS", "DESCRIPTION", *own.split(), "SEE"], page)
+
+    def test_the_page_of_the_job_file_has_every_row_of_the_reference(self):
         text = manual("gradwire-job")
-        for key in ("training.epochs", "units", "early_stopping.patience", "data.memory_mb"):
+        keys = [key.replace(" ", "\\ ").replace("-", "\\-") for key in
+                re.findall(r"^\| `([^`]*)` \|(?!.*\n\|--)", output(WORKER, "--print_job_reference"), re.M)]
+        self.assertGreater(len(keys), 150)
+        for key in keys:
             self.assertIn(f".It Sy \\&{key}\n", text)
         self.assertNotIn("```", text)
 

@@ -19,7 +19,7 @@ packages_debian() { # GROUP
     case $1 in
     build)
         names=(libevent-dev libprotobuf-c-dev protobuf-c-compiler libopenblas-dev libgflags-dev libzstd-dev libxxhash-dev
-            zlib1g-dev libzip-dev libssl-dev libcmocka-dev libyaml-dev libjansson-dev cmake ninja-build gcc g++ pkg-config
+            zlib1g-dev libzip-dev libssl-dev libcmocka-dev libyaml-dev libjansson-dev libhdf5-dev cmake ninja-build gcc g++ pkg-config
             python3 zstd openssl)
         ;;
     lint) names=(clang clang-format shellcheck git) ;;
@@ -38,7 +38,7 @@ packages_fedora() { # GROUP
     case $1 in
     build)
         names=(libevent-devel protobuf-c-devel protobuf-c-compiler openblas-devel gflags-devel libzstd-devel xxhash-devel
-            zlib-devel libzip-devel openssl-devel "libcmocka-devel|cmocka-devel" libyaml-devel jansson-devel cmake ninja-build
+            zlib-devel libzip-devel openssl-devel "libcmocka-devel|cmocka-devel" libyaml-devel jansson-devel hdf5-devel cmake ninja-build
             gcc gcc-c++ pkgconf-pkg-config python3 zstd openssl)
         ;;
     lint) names=(clang clang-tools-extra ShellCheck git) ;;

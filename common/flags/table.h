@@ -18,9 +18,15 @@ enum {
     FLAGS_OLD = 512,
     FLAGS_DOCTOR = 1024, /* the worker, as gradwire doctor */
     FLAGS_FINDER = 2048, /* the worker, as gradwire lr-finder */
+    FLAGS_EVALUATE = 4096, /* gradwire-model and its commands */
+    FLAGS_PREDICT = 8192,
+    FLAGS_ENCODE = 16384,
+    FLAGS_EXPORT = 32768,
+    FLAGS_IMPORT = 65536,
+    FLAGS_COMPARE = 131072,
     FLAGS_PROCESS = FLAGS_PS | FLAGS_WORKER,
     FLAGS_CLUSTER = FLAGS_TRAIN | FLAGS_RANK,
-    FLAGS_ALL = 4095
+    FLAGS_ALL = 262143
 };
 
 enum flag_kind {

@@ -1,0 +1,163 @@
+#include "predict/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "worker/data/dataset.h"
+#include "worker/data/encoding_given.h"
+#include "worker/export/export.h"
+
+enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };
+#define ENCODING_BYTES_MAX ((size_t)1 << 30)
+
+static const char weights_name[] = "weights.safetensors";
+
+/* ---- the directory's files ---- */
+
+static bool has(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static enum err find_weights(struct folder *f, const char *path, struct errmsg *e)
+{
+    static const char *const below[] = {"", "/model"};
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        int n = snprintf(f->path, sizeof f->path, "%s%s", path, below[i]);
+        if (n > 0 && (size_t)n < sizeof f->path && has(f->path, weights_name))
+            return ERR_OK;
+    }
+    return err_set(
+        e, ERR_INPUT,
+        "%s: no model: neither it nor its directory model/ has the file %s; a job writes model/ "
+        "when it ends",
+        path, weights_name);
+}
+
+/* The path of a file that belongs to the weights. */
+static void side_file(const struct folder *f, const char *name, char path[static PATH_BYTES])
+{
+    static const char *const near[] = {"", "/../model", "/.."};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        (void)snprintf(path, PATH_BYTES, "%s%s/%s", f->path, near[i], name);
+        if (access(path, F_OK) == 0)
+            return;
+    }
+    (void)snprintf(path, PATH_BYTES, "%s/%s", f->path, name);
+}
+
+/* A missing file is the user's mistake. */
+static enum err read_side(const struct folder *f, const char *name, size_t max, char **text,
+                          size_t *bytes, char path[static PATH_BYTES], struct errmsg *e)
+{
+    uint8_t *data;
+    side_file(f, name, path);
+    enum err err = files_read_regular(path, max, &data, bytes, e);
+    if (err)
+        return err == ERR_NOTFOUND ? ERR_INPUT : err;
+    *text = (char *)data;
+    return ERR_OK;
+}
+
+/* ---- the job and its rows ---- */
+
+static enum err read_job(struct folder *f, struct errmsg *e)
+{
+    char path[PATH_BYTES], *text;
+    size_t bytes;
+    enum err err = read_side(f, "job.yaml", JOB_BYTES_MAX, &text, &bytes, path, e);
+    if (err)
+        return err;
+    err = job_parse(&f->job, text, bytes, path, f->path, NULL, 0, e);
+    mem_free(text);
+    return err;
+}
+
+static enum err read_schema(struct folder *f, struct errmsg *e)
+{
+    char path[PATH_BYTES];
+    size_t bytes;
+    enum err err = read_side(f, "encoding.json", ENCODING_BYTES_MAX, &f->encoding, &bytes, path, e);
+    if (!err)
+        err = table_schema_new(&f->schema, &f->job.data.csv, e);
+    if (!err)
+        err = table_schema_look_up(f->schema, &f->job, e);
+    const struct encoding_given given = {.text = f->encoding, .bytes = bytes, .from = path};
+    if (!err)
+        err = encoding_given_take(f->schema, &given, e);
+    return err ? err : table_schema_number(f->schema, e);
+}
+
+/* What the training part has determined in the job, as dataset_tell. */
+static void tell_job(struct folder *f)
+{
+    const struct dataset d = {
+        .features = f->schema->features,
+        .rank = 1,
+        .shape = {f->schema->features},
+        .table = {.schema = f->schema},
+    };
+    dataset_tell(&d, &f->job);
+}
+
+/* ---- the model ---- */
+
+static enum err read_weights(struct folder *f, struct errmsg *e)
+{
+    char path[PATH_BYTES];
+    const struct layout *l = model_layout(f->model);
+    f->w = mem_floats(l->elems);
+    if (!f->w)
+        return err_set(e, ERR_NOMEM, "%s: no memory for the weights", f->path);
+    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
+    return export_read_safetensors(path, l, f->w, e);
+}
+
+static enum err open_all(struct folder *f, const char *path, struct errmsg *e)
+{
+    enum err err = find_weights(f, path, e);
+    if (!err)
+        err = read_job(f, e);
+    if (!err && job_reads_columns(&f->job))
+        err = read_schema(f, e);
+    if (err)
+        return err;
+    if (f->schema)
+        tell_job(f);
+    if (f->job.model.rank == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: job.yaml has model.input.shape: auto, and its data have no columns: write the "
+            "shape of the rows there",
+            f->path);
+    err = model_new(&f->model, &f->job, e);
+    return err ? err : read_weights(f, e);
+}
+
+enum err folder_open(struct folder *out, const char *path, struct errmsg *e)
+{
+    struct folder f = {0};
+    enum err err = open_all(&f, path, e);
+    if (err) {
+        folder_close(&f);
+        return err;
+    }
+    *out = f;
+    return ERR_OK;
+}
+
+void folder_close(struct folder *f)
+{
+    model_free(f->model);
+    job_close(&f->job);
+    if (f->schema)
+        table_schema_unref(f->schema);
+    mem_free(f->encoding);
+    mem_free(f->w);
+    *f = (struct folder){0};
+}

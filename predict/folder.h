@@ -1,0 +1,30 @@
+/* A trained model as files: DIR/model, DIR/best, or another directory with the same files (docs/reference/files.md).
+ * Nothing in the files is trusted.
+ *
+ * Happy path: folder_open -> the job, its model, the weights, the encoding of a csv's rows, in memory; rows of tables are
+ * read where they are (table_file.h).
+ * Failure modes: a file is missing, damaged, or does not fit the others: ERR_INPUT or ERR_CORRUPT, naming the file. */
+#ifndef GRADWIRE_PREDICT_FOLDER_H
+#define GRADWIRE_PREDICT_FOLDER_H
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "worker/data/table.h"
+#include "worker/model/model.h"
+
+struct folder {
+    char path[4096];             /* the directory with weights.safetensors */
+    struct job job;              /* job.yaml; the input shape and the columns' features are known */
+    char *encoding;              /* text of encoding.json; NULL: the rows have no columns */
+    struct table_schema *schema; /* made from it; NULL: the same */
+    struct model *model;         /* of the job */
+    float *w;                    /* (elems of the model's layout) */
+};
+
+/* Open `path`, or path/model if that has the weights. job.yaml and encoding.json can also be in the directory above, or
+ * in its directory model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error. Errors: as
+ * above; ERR_IO, ERR_NOMEM. */
+enum err folder_open(struct folder *f, const char *path, struct errmsg *e) MUST_CHECK;
+void folder_close(struct folder *f);
+
+#endif

@@ -93,7 +93,7 @@ static enum err read_schema(struct folder *f, struct errmsg *e)
     return err ? err : table_schema_number(f->schema, e);
 }
 
-/* What the training part has determined in the job, as dataset_tell. */
+/* The job gets what the training part has determined, as by dataset_tell. */
 static void tell_job(struct folder *f)
 {
     const struct dataset d = {

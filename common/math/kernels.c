@@ -70,3 +70,15 @@ void kernels_flush_denormals(void)
 {
     _mm_setcsr(_mm_getcsr() | MXCSR_FLUSH_TO_ZERO | MXCSR_DENORMALS_ARE_ZERO);
 }
+
+unsigned kernels_flush_begin(void)
+{
+    unsigned was = _mm_getcsr();
+    kernels_flush_denormals();
+    return was;
+}
+
+void kernels_flush_end(unsigned was)
+{
+    _mm_setcsr(was);
+}

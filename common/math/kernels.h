@@ -132,5 +132,8 @@ extern const struct kernels kernels_base, kernels_avx2, kernels_avx512;
 
 /* Sets flush-to-zero and denormals-are-zero for the calling thread. Every thread that computes must call it. */
 void kernels_flush_denormals(void);
+/* The same during one call on a thread of another program: `begin` returns the state that `end` restores. */
+unsigned kernels_flush_begin(void);
+void kernels_flush_end(unsigned was);
 
 #endif

@@ -165,6 +165,9 @@ static inline bool op_learns(const struct op *op)
     return op->tensors > 0 || op->lookups > 0;
 }
 
+/* Index of the op of lookup layer i, below model_lookups. */
+uint32_t lookup_op_index(const struct model *m, uint32_t i);
+
 /* Append an op; without inputs or lookups of its own it reads m->value. Its output becomes m->value. */
 void op_append(struct model *m, const struct op *op);
 

@@ -276,3 +276,33 @@ uint32_t model_classes(const struct model *m)
         return m->shape.dim[0];
     return m->loss == LOSS_BINARY_CROSSENTROPY ? 2 : 0;
 }
+
+uint32_t model_outputs(const struct model *m)
+{
+    return m->shape.dim[0];
+}
+
+/* ---- layers over tables ---- */
+
+uint32_t model_lookups(const struct model *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->ops; i++)
+        n += m->op[i].lookups > 0;
+    return n;
+}
+
+uint32_t lookup_op_index(const struct model *m, uint32_t i)
+{
+    uint32_t op = 0;
+    while (m->op[op].lookups == 0 || i-- > 0)
+        op++;
+    assert(op < m->ops);
+    return op;
+}
+
+struct model_lookup model_lookup(const struct model *m, uint32_t i)
+{
+    const struct op *op = &m->op[lookup_op_index(m, i)];
+    return (struct model_lookup){op->layer->name, op->out};
+}

@@ -34,6 +34,15 @@ struct examples {
 const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
+uint32_t model_outputs(const struct model *m);  /* of one row */
+
+/* The layers that look up rows of tables, in their order. */
+struct model_lookup {
+    const char *layer; /* its name; valid as long as the model */
+    uint32_t width;    /* of its output for one row */
+};
+uint32_t model_lookups(const struct model *m);
+struct model_lookup model_lookup(const struct model *m, uint32_t i);
 
 /* Memory for passes over up to rows_max examples, one pass at a time. The model is borrowed. Errors: ERR_INPUT: too
  * many rows for the model; ERR_NOMEM. */
@@ -61,6 +70,15 @@ typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
  * epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
 void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
+
+/* Forward alone, without dropout: no loss is computed, and labels and weights of the examples are not read. out (n,
+ * outputs): the scores, after the softmax or sigmoid that the loss contains. Allocates nothing. Errors: as
+ * model_run_fault, of this pass alone. */
+enum err model_predict(struct model_run *r, const float *w, const struct examples *of, float *out,
+                       struct errmsg *e) MUST_CHECK;
+/* The output of lookup layer i alone. out: (n, width). Allocates nothing. */
+void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+                   float *out);
 
 /* Forward without dropout; loss (without penalty and class weights) and metrics are added to *sums. */
 void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);

@@ -271,3 +271,40 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
     score(r, forward(r, of->x, &p), of, NULL, sums);
 }
+
+/* The scores of the logits, or of the values, z (n, outputs). */
+static void finish(const struct model *m, float *out, const float *z, size_t n)
+{
+    size_t outputs = m->shape.dim[0];
+    if (!m->fused)
+        memcpy(out, z, n * outputs * sizeof *out);
+    else if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        softmax_rows(out, NULL, NULL, z, n, outputs);
+    else
+        kernels()->sigmoid(out, z, n * outputs);
+}
+
+enum err model_predict(struct model_run *r, const float *w, const struct examples *of, float *out,
+                       struct errmsg *e)
+{
+    assert(of->n <= r->rows_max);
+    if (of->n == 0)
+        return ERR_OK;
+    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    r->fault.err = ERR_OK;
+    finish(r->m, out, forward(r, of->x, &p), of->n);
+    return model_run_fault(r, e);
+}
+
+void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+                   float *out)
+{
+    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    uint32_t op = lookup_op_index(r->m, i);
+    assert(of->n <= r->rows_max);
+    if (of->n == 0)
+        return;
+    struct op_pass one = pass_of(r, op, &p);
+    one.y = out;
+    r->m->op[op].type->forward(&r->m->op[op], &one);
+}

@@ -1,0 +1,26 @@
+/* Scores of rows: one thread's memory for passes over a trained model, which any number of scorers share.
+ *
+ * Happy path: scorer_new -> scorer_run, scorer_run, ... -> scorer_free.
+ * Failure modes: a row has an invalid value (an embedding's row that is not in its table): ERR_INPUT; the other calls are
+ * not affected. */
+#ifndef GRADWIRE_PREDICT_SCORER_H
+#define GRADWIRE_PREDICT_SCORER_H
+
+#include "predict/folder.h"
+
+struct scorer;
+
+/* For up to rows_max rows at a time. The folder is borrowed. Errors: ERR_INPUT: too many rows for the model; ERR_NOMEM.
+ * Thread: any; not while another thread opens or closes the folder. */
+enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max,
+                    struct errmsg *e) MUST_CHECK;
+void scorer_free(struct scorer *s);
+
+/* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: those that the rows look
+ * up, such as from rows.h or dataset_gather_keys (at most rows_max rows of them); NULL: the model has no tables. out: (n,
+ * model_outputs), as model_predict. It allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out` is then
+ * meaningless. Thread: one at a time. */
+enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
+                    float *out, struct errmsg *e) MUST_CHECK;
+
+#endif

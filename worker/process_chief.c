@@ -20,6 +20,7 @@
 #include "worker/tensorboard/curves.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
+#include "worker/chief/model_end.h"
 #include "worker/chief/tables_end.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/control/cut_reader.h"
@@ -248,6 +249,24 @@ static void await_evaluator(const struct process *p)
     }
 }
 
+/* Write the manifest of the trained model, if this run or an earlier one has written the model. */
+static enum err end_model(const struct process *p, const struct epoch_end_config *config,
+                          struct errmsg *e)
+{
+    struct eval_log log = {.n = 0};
+    if (p->result.exit_code != 0 || !p->learned.digest[0])
+        return ERR_OK;
+    if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
+        log_warn("%s", e->text);
+    const struct model_end end = {.config = config,
+                                  .learned = &p->learned,
+                                  .evaluator = p->cluster.has_evaluator ? &log : NULL,
+                                  .uuid = p->log.uuid};
+    enum err err = model_end_write(&end, e);
+    eval_log_close(&log);
+    return err;
+}
+
 static enum err summarize_run(const struct process *p, const struct host *host, struct errmsg *e)
 {
     struct eval_log log = {.n = 0};
@@ -308,6 +327,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                             .meter = driver_meter(driver)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
+        err = end_model(p, config, e);
+    if (!err && p->finished)
         err = summarize_run(p, NULL, e);
     if (!err)
         err = host_new(&host, &host_config, e);
@@ -333,6 +354,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                 await_evaluator(p);
         } else {
             err = export_final_tables(p, e);
+            if (!err)
+                err = end_model(p, config, e);
         }
         if (!err)
             err = summarize_run(p, host, e);

@@ -11,6 +11,7 @@
 #include "common/math/optimizer.h"
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
+#include "worker/export/eval_json.h"
 #include "worker/model/metric.h"
 
 /* ---- values computed from the facts ---- */
@@ -165,36 +166,25 @@ static void add(json_t *list, json_t *take_value, bool *ok)
         *ok = false;
 }
 
-/* {"loss":...,"accuracy":...}; null without an evaluation. */
-static json_t *results(const struct job *job, const struct evaluation *found, bool *ok)
-{
-    json_t *object = json_object();
-    put(object, "loss", json_number(found ? found->loss : NAN), ok);
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        put(object, metric_name(job->model.metric[i]), json_number(found ? found->metric[i] : NAN),
-            ok);
-    return object;
-}
-
-/* The same for training. */
-static json_t *trained(const struct job *job, const struct sums *sums, bool *ok)
+/* The loss and the metrics of training. */
+static json_t *trained(const struct job *job, const struct sums *sums)
 {
     struct evaluation found;
     found.loss = sums->loss / sums->examples;
     for (uint32_t i = 0; i < job->model.metrics; i++)
         found.metric[i] = metric_value(job, i, sums->metric, sums->examples);
-    return results(job, &found, ok);
+    return eval_json(job, &found);
 }
 
-static json_t *trained_last(const struct job *job, const struct epoch_sums *last, bool *ok)
+static json_t *trained_last(const struct job *job, const struct epoch_sums *last)
 {
     struct sums sums = {.examples = 0};
     if (!last)
-        return results(job, NULL, ok);
+        return eval_json(job, NULL);
     sums.examples = last->examples;
     sums.loss = last->loss;
     memcpy(sums.metric, last->metric, sizeof sums.metric);
-    return trained(job, &sums, ok);
+    return trained(job, &sums);
 }
 
 static json_t *batches(const struct chief_facts *f)
@@ -220,8 +210,8 @@ static json_t *history(const struct summarize *what, const struct chief_facts *f
         }
         add(all,
             json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
-                      json_number(from->seconds), "train", results(what->job, &from->trained, ok),
-                      "eval", results(what->job, found, ok)),
+                      json_number(from->seconds), "train", eval_json(what->job, &from->trained),
+                      "eval", eval_json(what->job, found)),
             ok);
     }
     return all;
@@ -370,8 +360,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "microbatches", count(job->training.microbatches), ok);
     put(all, "steps", count(f->steps), ok);
     put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", trained_last(job, last_epoch(f->epoch), ok), ok);
-    put(all, "eval", results(job, !what->evaluator ? own : judged ? &judged->eval : NULL, ok), ok);
+    put(all, "train", trained_last(job, last_epoch(f->epoch)), ok);
+    put(all, "eval", eval_json(job, !what->evaluator ? own : judged ? &judged->eval : NULL), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
     put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);

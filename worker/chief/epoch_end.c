@@ -15,6 +15,7 @@
 #include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
+#include "worker/export/model_manifest.h"
 #include "worker/control/progress.h"
 #include "worker/model/metric.h"
 
@@ -447,6 +448,8 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/model", config->output);
     enum err err = files_mkdirs(path, e);
+    if (!err)
+        err = model_manifest_remove(path, e);
     if (err)
         return err;
     export_digest(model_layout(config->model), w, NULL, digest);
@@ -491,12 +494,12 @@ static void finish(struct epoch_end *end)
 }
 
 /* Export only now: the shards check the weights while they write them, and weights that are not finite are not
- * exported. */
+ * exported. A job that was done before has its model already, with a manifest. */
 static void published(void *ctx, uint64_t step)
 {
     struct epoch_end *end = ctx;
     struct errmsg e = {""};
-    if (end->finished &&
+    if (end->finished && !end->config.finished &&
         epoch_end_export(&end->config, learned(end), step, end->result->digest, &e))
         stop(end, 1, e.text);
 }

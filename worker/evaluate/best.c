@@ -12,6 +12,7 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "worker/export/export.h"
+#include "worker/export/model_manifest.h"
 #include "worker/model/metric.h"
 
 enum { NOTES_MAX = 8 + METRICS_MAX };
@@ -208,7 +209,8 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         notes[n] = (struct export_note){.key = "cut_step"};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->step);
     }
-    return export_safetensors(b->path, b->layout, w, notes, n, e);
+    enum err err = model_manifest_remove(b->folder, e);
+    return err ? err : export_safetensors(b->path, b->layout, w, notes, n, e);
 }
 
 static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)

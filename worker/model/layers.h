@@ -128,6 +128,7 @@ struct model {
     uint32_t ops;
     struct op op[OPS_MAX];
     struct job_layer layer[JOB_LAYERS_MAX];
+    struct shape layer_shape[JOB_LAYERS_MAX]; /* of one row of each layer's output */
     /* While layers are added: the input of the next one; afterwards the model's output. */
     struct shape shape; /* shape of `value`; at most INT32_MAX elements */
     uint32_t value;

@@ -147,6 +147,7 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     if (!code)
         code = add[l->kind](m, l, e);
     tap[i + 1] = (struct tap){m->value, m->shape};
+    m->layer_shape[i] = m->shape;
     return code;
 }
 
@@ -268,6 +269,12 @@ const struct layout *model_layout(const struct model *m)
 uint32_t model_features(const struct model *m)
 {
     return m->features;
+}
+
+uint32_t model_layer_shape(const struct model *m, uint32_t layer, uint32_t dim[TENSOR_RANK_MAX])
+{
+    memcpy(dim, m->layer_shape[layer].dim, sizeof m->layer_shape[layer].dim);
+    return m->layer_shape[layer].rank;
 }
 
 uint32_t model_classes(const struct model *m)

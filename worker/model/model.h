@@ -43,6 +43,8 @@ struct model_lookup {
 };
 uint32_t model_lookups(const struct model *m);
 struct model_lookup model_lookup(const struct model *m, uint32_t i);
+/* Write the shape of one row of layer i's output (in the job's order) to `dim`, and return its rank. */
+uint32_t model_layer_shape(const struct model *m, uint32_t i, uint32_t dim[TENSOR_RANK_MAX]);
 
 /* Memory for passes over up to rows_max examples, one pass at a time. The model is borrowed. Errors: ERR_INPUT: too
  * many rows for the model; ERR_NOMEM. */

@@ -1,0 +1,63 @@
+#include "worker/chief/model_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/export/export.h"
+#include "worker/export/model_manifest.h"
+
+/* A note of FOLDER/weights.safetensors. */
+static enum err note(const char *folder, const char *key, char *out, size_t bytes, struct errmsg *e)
+{
+    char path[4200];
+    (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
+    enum err err = export_note(path, key, out, bytes);
+    return err ? err_set(e, ERR_CORRUPT, "%s: its metadata have no `%s`", path, key) : ERR_OK;
+}
+
+/* The step and the digest are those of the weights in the folder. */
+static enum err write_one(const struct model_end *end, const char *name, uint64_t epoch,
+                          const struct evaluation *eval, struct errmsg *e)
+{
+    const struct epoch_end_config *c = end->config;
+    char folder[4160], step[24], digest[65];
+    const struct epoch_line *line = epoch_log_find(c->log, epoch);
+    (void)snprintf(folder, sizeof folder, "%s/%s", c->output, name);
+    enum err err = note(folder, "step", step, sizeof step, e);
+    if (!err)
+        err = note(folder, "digest", digest, sizeof digest, e);
+    if (err)
+        return err;
+    const struct model_manifest m = {.job = c->job,
+                                     .model = c->model,
+                                     .data = c->data,
+                                     .eval = c->eval,
+                                     .step = strtoull(step, NULL, 10),
+                                     .epoch = epoch,
+                                     .trained = line ? &line->trained : NULL,
+                                     .evaluated = eval,
+                                     .digest = digest};
+    return model_manifest_write(&m, folder, e);
+}
+
+/* The last evaluation of the weights at the job's end; NULL: there was none. */
+static const struct evaluation *last_eval(const struct model_end *end)
+{
+    if (!end->evaluator)
+        return end->learned->has_eval ? &end->learned->eval : NULL;
+    const struct eval_result *last = eval_log_last(end->evaluator, end->uuid);
+    return last && last->final ? &last->eval : NULL;
+}
+
+enum err model_end_write(const struct model_end *end, struct errmsg *e)
+{
+    const struct best *best = end->config->best;
+    const struct epoch_log *log = end->config->log;
+    uint64_t last = log->n ? log->line[log->n - 1].epoch : 0;
+    bool restores = epoch_end_restores_best(end->config);
+    enum err err = restores ? write_one(end, "model", best->epoch, &best->eval, e)
+                            : write_one(end, "model", last, last_eval(end), e);
+    if (!err && best->has)
+        err = write_one(end, "best", best->epoch, &best->eval, e);
+    return err;
+}

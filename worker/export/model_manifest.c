@@ -1,0 +1,341 @@
+#include "worker/export/model_manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
+#include "common/base/version.h"
+#include "common/job/keys.h"
+#include "common/job/tree_json.h"
+#include "common/process/files.h"
+#include "worker/export/eval_json.h"
+
+enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
+
+/* ---- building JSON ---- */
+
+/* Add to an object that may have failed before; on failure *ok becomes false. */
+static void put(json_t *object, const char *key, json_t *take_value, bool *ok)
+{
+    if (json_object_set_new(object, key, take_value) != 0)
+        *ok = false;
+}
+
+static void add(json_t *list, json_t *take_value, bool *ok)
+{
+    if (json_array_append_new(list, take_value) != 0)
+        *ok = false;
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *shape(uint32_t rank, const uint32_t *dim, bool *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < rank; i++)
+        add(list, count(dim[i]), ok);
+    return list;
+}
+
+static json_t *hex(const uint8_t *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * SHA256_BYTES];
+    for (size_t i = 0; i < n && i < SHA256_BYTES; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    return json_stringn(text, 2 * n);
+}
+
+/* ---- files ---- */
+
+static enum err hash_file(const char *path, struct sha256 *hash, uint64_t *bytes, struct errmsg *e)
+{
+    int fd;
+    ssize_t got;
+    enum err err = files_open(path, &fd, e);
+    if (err)
+        return err;
+    uint8_t *piece = mem_zalloc(PIECE_BYTES, 1);
+    if (!piece)
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    for (*bytes = 0; !err && (got = read(fd, piece, PIECE_BYTES)) != 0;) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+            break;
+        }
+        sha256_add(hash, piece, (size_t)got);
+        *bytes += (uint64_t)got;
+    }
+    mem_free(piece);
+    (void)close(fd);
+    return err;
+}
+
+/* Add {"bytes": .., "sha256": ..} of FOLDER/NAME to *files. */
+static enum err add_file(json_t *files, const char *folder, const char *name, bool *ok,
+                         struct errmsg *e)
+{
+    char path[FILES_PATH_MAX], digest[SHA256_HEX_BYTES];
+    uint64_t bytes = 0;
+    struct sha256 *hash = sha256_new();
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    enum err err =
+        hash ? hash_file(path, hash, &bytes, e) : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (sha256_hex(hash, digest))
+        err = err ? err : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (!err)
+        put(files, name, json_pack("{s:o, s:s}", "bytes", count(bytes), "sha256", digest), ok);
+    return err;
+}
+
+static int is_table(const struct dirent *d)
+{
+    static const char end[] = ".safetensors";
+    size_t n = strlen(d->d_name);
+    return n >= sizeof end && strcmp(d->d_name + n - (sizeof end - 1), end) == 0 &&
+           !strstr(d->d_name, FILES_TEMPORARY);
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* A missing directory has no files. */
+static enum err add_tables(json_t *files, const char *folder, bool *ok, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    struct dirent **entry = NULL;
+    (void)snprintf(path, sizeof path, "%s/tables", folder);
+    int found = scandir(path, &entry, is_table, by_bytes);
+    if (found < 0)
+        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    enum err err = ERR_OK;
+    for (int i = 0; i < found; i++) {
+        (void)snprintf(path, sizeof path, "tables/%s", entry[i]->d_name);
+        err = err ? err : add_file(files, folder, path, ok, e);
+        free(entry[i]);
+    }
+    free(entry);
+    return err;
+}
+
+/* Add those of the directory's files that are a model's. */
+static enum err add_files(json_t *files, const char *folder, bool *ok, struct errmsg *e)
+{
+    static const char *const names[] = {"weights.safetensors", "job.yaml", "encoding.json"};
+    char path[FILES_PATH_MAX];
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            err = add_file(files, folder, names[i], ok, e);
+    }
+    return err ? err : add_tables(files, folder, ok, e);
+}
+
+/* ---- the model ---- */
+
+/* One input of a layer: {"layer": NAME}, or {"features": [[first, number], ..]} of the model's input. */
+static json_t *input(const struct job *job, uint32_t at, bool *ok)
+{
+    json_t *ranges = json_array();
+    if (at > 0 && at < JOB_INPUT_SELECTION) {
+        json_decref(ranges);
+        return json_pack("{s:s}", "layer", job->model.layer[at - 1].name);
+    }
+    if (at == 0) {
+        json_decref(ranges);
+        return json_pack("{s:n}", "features");
+    }
+    const struct job_selection *s = &job->model.selection[at - JOB_INPUT_SELECTION];
+    for (uint32_t i = 0; i < s->columns; i++) {
+        const struct job_column *c = &job->data.csv.column[job->model.selected[s->first + i]];
+        add(ranges, json_pack("[o, o]", count(c->feature), count(c->width)), ok);
+    }
+    return json_pack("{s:o}", "features", ranges);
+}
+
+static json_t *inputs(const struct job *job, uint32_t i, bool *ok)
+{
+    const struct job_layer *l = &job->model.layer[i];
+    json_t *list = json_array();
+    for (uint32_t k = 0; k < l->inputs; k++)
+        add(list, input(job, l->input[k], ok), ok);
+    if (l->inputs == 0 && l->lookups == 0)
+        add(list, input(job, i, ok), ok);
+    return list;
+}
+
+/* The options of layer i, from the job as JSON: model.layers[i] is {KIND: {..}}. */
+static json_t *options(const json_t *job, uint32_t i, const char **kind)
+{
+    json_t *layers = json_object_get(json_object_get(job, "model"), "layers");
+    json_t *layer = json_array_get(layers, i);
+    void *first = json_object_iter(layer);
+    json_t *all = first ? json_copy(json_object_iter_value(first)) : NULL;
+    *kind = first ? json_object_iter_key(first) : "";
+    if (!json_is_object(all)) { /* a layer without options is a word */
+        *kind = first ? *kind : json_string_value(layer);
+        json_decref(all);
+        all = json_object();
+    }
+    static const char *const elsewhere[] = {"name", "inputs", "table"};
+    for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
+        (void)json_object_del(all, elsewhere[k]);
+    return all;
+}
+
+static json_t *layers(const struct model_manifest *m, const json_t *job, bool *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < m->job->model.layers; i++) {
+        const struct job_layer *l = &m->job->model.layer[i];
+        const char *kind = NULL;
+        uint32_t dim[TENSOR_RANK_MAX], rank = model_layer_shape(m->model, i, dim);
+        json_t *with = options(job, i, &kind);
+        json_t *one = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", l->name, "layer",
+                                kind ? kind : "", "inputs", inputs(m->job, i, ok), "shape",
+                                shape(rank, dim, ok), "options", with);
+        if (job_layer_looks_up(l))
+            put(one, "table", json_string(l->table_name), ok);
+        add(list, one, ok);
+    }
+    return list;
+}
+
+static json_t *tensors(const struct layout *l, bool *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < l->tensors; i++)
+        add(list,
+            json_pack("{s:s, s:o}", "name", l->tensor[i].name, "shape",
+                      shape(l->tensor[i].rank, l->tensor[i].shape, ok)),
+            ok);
+    return list;
+}
+
+static const char *loss_word(const struct job *job)
+{
+    return job_word_of(job_key_find("model.loss")->words, (int)job->model.loss);
+}
+
+static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok)
+{
+    const struct job *j = m->job;
+    json_t *all = json_object();
+    bool keys_only = model_features(m->model) == 0;
+    put(all, "input", shape(keys_only ? 0 : j->model.rank, j->model.shape, ok), ok);
+    put(all, "divisor", json_real((double)m->data->scale), ok);
+    put(all, "layers", layers(m, job, ok), ok);
+    put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
+    put(all, "loss", json_string(loss_word(j)), ok);
+    put(all, "from_logits", json_boolean(j->model.from_logits), ok);
+    put(all, "tensors", tensors(model_layout(m->model), ok), ok);
+    return all;
+}
+
+/* ---- what made it ---- */
+
+static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
+{
+    json_t *all = json_object(), *options = json_copy(json_object_get(job, "data"));
+    static const char *const elsewhere[] = {"columns" /* encoding.json has them */, "memory_mb",
+                                            "spill"};
+    for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
+        (void)json_object_del(options, elsewhere[k]);
+    put(all, "rows", count(m->data->rows - m->data->bad_rows), ok);
+    put(all, "fingerprint", hex(m->data->fingerprint, sizeof m->data->fingerprint), ok);
+    put(all, "eval_rows", m->eval ? count(m->eval->rows - m->eval->bad_rows) : json_null(), ok);
+    put(all, "eval_fingerprint",
+        m->eval ? hex(m->eval->fingerprint, sizeof m->eval->fingerprint) : json_null(), ok);
+    put(all, "options", options, ok);
+    return all;
+}
+
+/* Keys in the order in which people read them. */
+static json_t *document(const struct model_manifest *m, const json_t *job, json_t *take_files,
+                        bool *ok)
+{
+    json_t *all = json_object();
+    const char *run = m->job->checkpoint.run;
+    json_t *encoding = json_object_get(take_files, "encoding.json");
+    put(all, "format", json_integer(MANIFEST_FORMAT), ok);
+    put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
+    put(all, "job", json_string(m->job->name), ok);
+    put(all, "run", *run ? json_string(run) : json_null(), ok);
+    put(all, "identity", hex(m->job->identity, sizeof m->job->identity), ok);
+    put(all, "data", data(m, job, ok), ok);
+    put(all, "step", count(m->step), ok);
+    put(all, "epoch", m->epoch ? count(m->epoch) : json_null(), ok);
+    put(all, "train", eval_json(m->job, m->trained), ok);
+    put(all, "eval", eval_json(m->job, m->evaluated), ok);
+    put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
+    put(all, "digest", json_string(m->digest), ok);
+    put(all, "encoding", encoding ? json_copy(json_object_get(encoding, "sha256")) : json_null(),
+        ok);
+    put(all, "model", model(m, job, ok), ok);
+    put(all, "files", take_files, ok);
+    return all;
+}
+
+static enum err out_of_memory(const char *folder, struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "%s/" MODEL_MANIFEST ": out of memory", folder);
+}
+
+static enum err job_as_json(const struct job *job, const char *folder, json_t **json,
+                            struct errmsg *e)
+{
+    struct job_node *root;
+    enum err err =
+        job_tree_parse(&root, job->canonical, strlen(job->canonical), "job.yaml", NULL, e);
+    if (err)
+        return err;
+    *json = job_tree_json(root);
+    job_tree_free(root);
+    return *json ? ERR_OK : out_of_memory(folder, e);
+}
+
+enum err model_manifest_write(const struct model_manifest *m, const char *folder, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    bool ok = true;
+    json_t *job, *files, *all;
+    enum err err = job_as_json(m->job, folder, &job, e);
+    if (err)
+        return err;
+    files = json_object();
+    err = add_files(files, folder, &ok, e);
+    all = document(m, job, files, &ok);
+    json_decref(job);
+    if (err || !ok) {
+        json_decref(all);
+        return err ? err : out_of_memory(folder, e);
+    }
+    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
+    return files_write_json(path, all, JSON_INDENT(1), e);
+}
+
+enum err model_manifest_remove(const char *folder, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
+    if (unlink(path) == 0 || errno == ENOENT)
+        return ERR_OK;
+    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}

@@ -1,0 +1,31 @@
+/* manifest.json of a model's directory: what made the model, and what it is, for programs that read no YAML.
+ * docs/reference/files.md defines its contents. The same model gives the same bytes. */
+#ifndef GRADWIRE_WORKER_EXPORT_MODEL_MANIFEST_H
+#define GRADWIRE_WORKER_EXPORT_MODEL_MANIFEST_H
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "worker/data/dataset.h"
+#include "worker/model/evaluation.h"
+#include "worker/model/model.h"
+
+#define MODEL_MANIFEST "manifest.json"
+
+struct model_manifest {
+    const struct job *job; /* input shape and features are known (dataset_tell) */
+    const struct model *model;
+    const struct dataset *data, *eval;            /* eval NULL: the job has no eval data */
+    uint64_t step, epoch;                         /* of the weights; epoch 0: not known */
+    const struct evaluation *trained, *evaluated; /* of that epoch; NULL: not known */
+    const char *digest;                           /* of the weights and tables */
+};
+
+/* Write FOLDER/manifest.json, with the size and the SHA-256 of each file that is in FOLDER and FOLDER/tables: so call it
+ * when they are complete. Atomic. Errors: ERR_IO, ERR_NOMEM, ERR_INPUT (the job's text cannot be read back). */
+enum err model_manifest_write(const struct model_manifest *m, const char *folder,
+                              struct errmsg *e) MUST_CHECK;
+
+/* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
+enum err model_manifest_remove(const char *folder, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,260 @@
+#include "formats/tensorflow/saved_model.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "formats/tensorflow/lowering.h"
+#include "formats/tensorflow/nodes.h"
+
+/* The version of TensorFlow's graphs from which all operators of lowering.c exist (TensorFlow 1.15), and the oldest
+ * program that can read such a graph. */
+enum { SCHEMA_VERSION = 1, GRAPH_PRODUCER = 134, GRAPH_MIN_CONSUMER = 12 };
+
+static const char file_name[] = "saved_model.pb";
+
+/* ---- the message ---- */
+
+/* The message with the parts that each SavedModel has once. */
+struct message {
+    Tensorflow__SavedModel model;
+    Tensorflow__MetaGraph meta, *metas[1];
+    Tensorflow__MetaInfo info;
+    char *tag[1];
+    Tensorflow__Graph graph;
+    Tensorflow__Versions versions;
+    Tensorflow__Signature signature;
+    Tensorflow__SignatureEntry entry, *entries[1];
+    Tensorflow__NodeList init;
+    char *init_node[1];
+    Tensorflow__Collection collection;
+    Tensorflow__CollectionEntry collected, *all_collected[1];
+};
+
+static void begin_graph(struct message *m)
+{
+    m->versions = (Tensorflow__Versions)TENSORFLOW__VERSIONS__INIT;
+    m->versions.producer = GRAPH_PRODUCER;
+    m->versions.min_consumer = GRAPH_MIN_CONSUMER;
+    m->graph = (Tensorflow__Graph)TENSORFLOW__GRAPH__INIT;
+    m->graph.versions = &m->versions;
+}
+
+static void begin_signature(struct message *m)
+{
+    m->signature = (Tensorflow__Signature)TENSORFLOW__SIGNATURE__INIT;
+    m->signature.method_name = (char *)"tensorflow/serving/predict";
+    m->entry = (Tensorflow__SignatureEntry)TENSORFLOW__SIGNATURE_ENTRY__INIT;
+    m->entry.key = (char *)"serving_default";
+    m->entry.value = &m->signature;
+    m->entries[0] = &m->entry;
+}
+
+static void begin(struct message *m)
+{
+    begin_graph(m);
+    begin_signature(m);
+    m->info = (Tensorflow__MetaInfo)TENSORFLOW__META_INFO__INIT;
+    m->tag[0] = (char *)"serve";
+    m->info.tags = m->tag;
+    m->info.n_tags = 1;
+    m->meta = (Tensorflow__MetaGraph)TENSORFLOW__META_GRAPH__INIT;
+    m->meta.meta_info_def = &m->info;
+    m->meta.graph_def = &m->graph;
+    m->meta.signature_def = m->entries;
+    m->meta.n_signature_def = 1;
+    m->metas[0] = &m->meta;
+    m->model = (Tensorflow__SavedModel)TENSORFLOW__SAVED_MODEL__INIT;
+    m->model.saved_model_schema_version = SCHEMA_VERSION;
+    m->model.meta_graphs = m->metas;
+    m->model.n_meta_graphs = 1;
+}
+
+/* The operation that runs once when the model is loaded. */
+static void set_init(struct message *m, const char *node)
+{
+    m->init_node[0] = (char *)node;
+    m->init = (Tensorflow__NodeList)TENSORFLOW__NODE_LIST__INIT;
+    m->init.value = m->init_node;
+    m->init.n_value = 1;
+    m->collection = (Tensorflow__Collection)TENSORFLOW__COLLECTION__INIT;
+    m->collection.node_list = &m->init;
+    m->collected = (Tensorflow__CollectionEntry)TENSORFLOW__COLLECTION_ENTRY__INIT;
+    m->collected.key = (char *)"saved_model_main_op";
+    m->collected.value = &m->collection;
+    m->all_collected[0] = &m->collected;
+    m->meta.collection_def = m->all_collected;
+    m->meta.n_collection_def = 1;
+}
+
+/* `v` under its own name, made by the node `node`. */
+static Tensorflow__TensorInfoEntry *tensor_info(struct nodes *n, const struct graph_value *v,
+                                                const char *node)
+{
+    Tensorflow__TensorInfoEntry *entry = nodes_room(n, 1, sizeof *entry);
+    Tensorflow__TensorInfo *info = nodes_room(n, 1, sizeof *info);
+    if (n->failed)
+        return NULL;
+    *info = (Tensorflow__TensorInfo)TENSORFLOW__TENSOR_INFO__INIT;
+    info->name = nodes_text(n, "%s:0", node);
+    info->dtype = lowering_type(v->type);
+    info->tensor_shape = lowering_shape(n, v);
+    *entry = (Tensorflow__TensorInfoEntry)TENSORFLOW__TENSOR_INFO_ENTRY__INIT;
+    entry->key = (char *)v->name;
+    entry->value = info;
+    return entry;
+}
+
+static void set_signature(struct message *m, struct nodes *n, const struct graph *g,
+                          const char *const *name)
+{
+    Tensorflow__TensorInfoEntry **of = nodes_room(n, g->inputs + 1, sizeof(void *));
+    if (!of)
+        return;
+    for (uint32_t i = 0; i < g->inputs; i++)
+        of[i] = tensor_info(n, &g->value[g->input[i].value], name[g->input[i].value]);
+    of[g->inputs] = tensor_info(n, &g->value[g->output], name[g->output]);
+    m->signature.inputs = of;
+    m->signature.n_inputs = g->inputs;
+    m->signature.outputs = of + g->inputs;
+    m->signature.n_outputs = 1;
+}
+
+/* ---- the directory ---- */
+
+static bool is_ours(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, file_name) == 0 ||
+           strstr(name, FILES_TEMPORARY);
+}
+
+/* TensorFlow would read variables and assets of another model that lie beside ours. */
+static enum err check_folder(const char *path, bool *exists, struct errmsg *e)
+{
+    DIR *d = opendir(path);
+    *exists = d != NULL;
+    if (!d && errno == ENOENT)
+        return ERR_OK;
+    if (!d)
+        return err_set(e, errno == ENOTDIR ? ERR_INPUT : ERR_IO, "%s: %s", path, strerror(errno));
+    enum err err = ERR_OK;
+    for (struct dirent *entry; !err && (entry = readdir(d));)
+        if (!is_ours(entry->d_name))
+            err = err_set(e, ERR_INPUT,
+                          "%s: this directory has other files, such as %s: name a new directory "
+                          "for the SavedModel",
+                          path, entry->d_name);
+    (void)closedir(d);
+    return err;
+}
+
+static enum err write_in(const char *folder, const void *data, size_t bytes, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, file_name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return err_set(e, ERR_INPUT, "%s: the path is too long", folder);
+    return files_write(path, data, bytes, e);
+}
+
+/* The directory that `path`, without slashes at its end, is in. */
+static void parent_of(const char *path, char parent[static FILES_PATH_MAX])
+{
+    (void)snprintf(parent, FILES_PATH_MAX, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash && slash != parent)
+        *slash = '\0';
+    else
+        (void)snprintf(parent, FILES_PATH_MAX, "%s", slash ? "/" : ".");
+}
+
+static enum err io_error(const char *path, struct errmsg *e)
+{
+    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+/* The directory gets its name when it is complete, so that a server which watches for new versions never sees a part
+ * of one. */
+static enum err write_new(const char *path, const void *data, size_t bytes, struct errmsg *e)
+{
+    char parent[FILES_PATH_MAX], temporary[FILES_PATH_MAX + 32];
+    parent_of(path, parent);
+    enum err err = files_mkdirs(parent, e);
+    if (err)
+        return err;
+    (void)snprintf(temporary, sizeof temporary, "%s" FILES_TEMPORARY "XXXXXX", path);
+    if (!mkdtemp(temporary))
+        return io_error(path, e);
+    err = chmod(temporary, 0755) == 0 ? ERR_OK : io_error(temporary, e);
+    if (!err)
+        err = write_in(temporary, data, bytes, e);
+    if (!err && rename(temporary, path) != 0)
+        err = io_error(path, e);
+    if (err) {
+        struct errmsg ignored;
+        (void)!files_remove_folder(temporary, &ignored);
+        return err;
+    }
+    return files_sync_folder(parent, e);
+}
+
+static enum err write_folder(const char *given, const void *data, size_t bytes, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    size_t n = strlen(given);
+    while (n > 1 && given[n - 1] == '/')
+        n--;
+    if (n == 0 || n >= sizeof path)
+        return err_set(e, ERR_INPUT, "\"%s\" is no path of a directory for the SavedModel", given);
+    memcpy(path, given, n);
+    path[n] = '\0';
+    bool exists;
+    enum err err = check_folder(path, &exists, e);
+    if (err)
+        return err;
+    return exists ? write_in(path, data, bytes, e) : write_new(path, data, bytes, e);
+}
+
+/* ---- write ---- */
+
+static enum err pack(const char *path, const struct message *m, struct errmsg *e)
+{
+    size_t bytes = tensorflow__saved_model__get_packed_size(&m->model);
+    if (bytes > INT32_MAX)
+        return err_set(e, ERR_INPUT,
+                       "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
+                       "allows 2048. Keep tables beside the graph (--tables-mb), or export to onnx",
+                       path, bytes >> 20);
+    uint8_t *data = mem_resize(NULL, bytes, 1);
+    if (!data)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    (void)tensorflow__saved_model__pack(&m->model, data);
+    enum err err = write_folder(path, data, bytes, e);
+    mem_free(data);
+    return err;
+}
+
+enum err saved_model_write(const char *path, const struct graph *g, struct errmsg *e)
+{
+    struct nodes nodes = {0};
+    struct message m = {0};
+    begin(&m);
+    const char **name = nodes_room(&nodes, g->values, sizeof *name), *init = NULL;
+    if (name) {
+        lowering_run(&nodes, g, name, &init);
+        set_signature(&m, &nodes, g, name);
+    }
+    m.graph.node = nodes.node;
+    m.graph.n_node = nodes.count;
+    if (init)
+        set_init(&m, init);
+    enum err err =
+        nodes.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path) : pack(path, &m, e);
+    nodes_close(&nodes);
+    return err;
+}

@@ -1,0 +1,18 @@
+/* A graph as a SavedModel of TensorFlow (https://www.tensorflow.org/guide/saved_model): a directory with the file
+ * saved_model.pb, which has the tag "serve", the signature "serving_default" with the graph's inputs and its output by
+ * their names, and all weights as constants.
+ *
+ * Tables of words are filled by the operation of the collection saved_model_main_op, which TensorFlow and TensorFlow
+ * Serving run when they load the model. */
+#ifndef GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
+#define GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
+
+#include "common/base/err.h"
+#include "formats/graph/graph.h"
+
+/* Write the directory `path`. It appears with its file, or not at all. If it exists, it must be empty or have only
+ * saved_model.pb, which is replaced. The same graph gives the same bytes. Errors: ERR_INPUT: another file is there, or
+ * the model is larger than protobuf allows (2 GiB); ERR_IO; ERR_NOMEM. */
+enum err saved_model_write(const char *path, const struct graph *g, struct errmsg *e) MUST_CHECK;
+
+#endif

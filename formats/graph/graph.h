@@ -71,6 +71,7 @@ enum graph_op { GRAPH_OPS(GRAPH_OP) GRAPH_OP_KINDS };
 
 enum { GRAPH_RANK_MAX = 5, GRAPH_NAME_MAX = 128 };
 #define GRAPH_ROWS UINT32_MAX /* a dimension: the number of rows that the graph is run on */
+#define GRAPH_NONE UINT32_MAX /* no value */
 
 struct graph_text {
     const char *at;
@@ -84,7 +85,8 @@ struct graph_value {
     /* A constant's elements, of float, double, int64_t, bool, struct graph_text; NULL: not a constant. The graph's or
      * the folder's. */
     const void *data;
-    /* Distinct names: of inputs, of the output, of the tensors of weights.safetensors ("dense/kernel"). "": none. */
+    /* Distinct: of an input and the output as above, of a tensor of weights.safetensors its name ("dense/kernel"); of
+     * other values the operator, or `constant`, with the value's index ("matmul/12"). */
     char name[GRAPH_NAME_MAX];
 };
 
@@ -123,6 +125,7 @@ struct graph_input {
     uint32_t value;  /* index */
     uint32_t column; /* index in job.data.csv.column, for NUMBER to WEIGHTS */
     uint32_t layer;  /* index in job.model.layer, for VECTORS */
+    const char *why; /* VECTORS: the reason why the table is not inside, a clause in English */
 };
 
 struct graph {
@@ -135,6 +138,9 @@ struct graph {
     /* Index of the output's value: f32 (n, ...), named as the last layer, after the softmax or sigmoid that training
      * fuses with the loss. */
     uint32_t output;
+    uint32_t node_inputs; /* of all nodes */
+    uint32_t owns;        /* memory that graph_free frees */
+    void **owned;
 };
 
 struct graph_options {

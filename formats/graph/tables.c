@@ -1,0 +1,171 @@
+/* Layers that look up a table: from keys to rows, and to the layer's output. Sums and weights are those of
+ * worker/model/lookup.c, first values of rows those of common/rows/row_layout.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/rng.h"
+#include "common/rows/key.h"
+#include "common/rows/row_layout.h"
+#include "formats/graph/build.h"
+#include "formats/graph/table_rows.h"
+
+/* ---- the value of a key without a row ---- */
+
+static uint32_t integer(struct build *b, uint64_t bits)
+{
+    return build_i64(b, (int64_t)bits);
+}
+
+static uint32_t shifted(struct build *b, uint32_t x, uint64_t bits)
+{
+    return build_binary(b, GRAPH_SHIFT_RIGHT, x, integer(b, bits));
+}
+
+/* As key_mix. */
+static uint32_t mix(struct build *b, uint32_t x)
+{
+    static const uint64_t factor[] = {UINT64_C(0xBF58476D1CE4E5B9), UINT64_C(0x94D049BB133111EB)};
+    static const uint64_t bits[] = {30, 27, 31};
+    for (int i = 0; i < 2; i++) {
+        uint32_t folded = build_binary(b, GRAPH_XOR, x, shifted(b, x, bits[i]));
+        x = build_binary(b, GRAPH_MUL, folded, integer(b, factor[i]));
+    }
+    return build_binary(b, GRAPH_XOR, x, shifted(b, x, bits[2]));
+}
+
+/* The step of rng_u64. */
+static const uint64_t GAMMA = UINT64_C(0x9E3779B97F4A7C15);
+
+/* rng_unit(key, i) for i from 0 to dim - 1: (..) i64 -> (.., dim) f32 */
+static uint32_t units(struct build *b, uint32_t key, uint32_t dim)
+{
+    int64_t *step = build_own(b, dim, sizeof *step);
+    for (uint32_t i = 0; step && i < dim; i++)
+        step[i] = (int64_t)((i + 1) * GAMMA);
+    uint32_t steps = build_constant(b, GRAPH_I64, 1, &dim, step);
+    uint32_t bits = mix(b, build_binary(b, GRAPH_ADD, build_widen(b, key), steps));
+    uint32_t whole = build_cast(b, GRAPH_F32, shifted(b, bits, 40));
+    return build_binary(b, GRAPH_MUL, whole, build_f32(b, 0x1p-24f));
+}
+
+/* As row_first_value with a uniform initializer: keys (..) -> (.., dim) */
+static uint32_t uniform(struct build *b, const struct row_table_spec *t, uint32_t keys)
+{
+    uint64_t stream = rng_u64(b->folder->job.training.seed, RNG_ROW);
+    uint64_t base = rng_u64(stream, rng_name(t->name)) + GAMMA;
+    uint32_t steps = build_binary(b, GRAPH_MUL, mix(b, keys), integer(b, GAMMA));
+    uint32_t key = mix(b, build_binary(b, GRAPH_ADD, steps, integer(b, base)));
+    uint32_t u = units(b, key, t->dim);
+    uint32_t twice = build_binary(b, GRAPH_MUL, u, build_f32(b, 2));
+    uint32_t centered = build_binary(b, GRAPH_SUB, twice, build_f32(b, 1));
+    uint32_t wide = build_binary(b, GRAPH_MUL, centered, build_f32(b, t->init_value));
+    return build_binary(b, GRAPH_ADD, wide, build_f32(b, t->init_center));
+}
+
+/* Whether keys without a row all have the same value. */
+static bool absent_is_constant(const struct row_table_spec *t)
+{
+    bool zeros = row_admission_on(&t->admission) && !t->admission.initial;
+    return zeros || t->init == INIT_ZEROS || t->init == INIT_ONES || t->init == INIT_CONSTANT;
+}
+
+static uint32_t absent(struct build *b, const struct row_table_spec *t, uint32_t keys)
+{
+    float first[ROW_DIM_MAX];
+    if (!absent_is_constant(t))
+        return uniform(b, t, keys);
+    row_absent_value(t, b->folder->job.training.seed, 0, first);
+    return build_f32(b, first[0]);
+}
+
+/* ---- rows ---- */
+
+/* keys (..) -> rows (.., dim) */
+static uint32_t rows(struct build *b, const struct row_table_spec *t, const struct table_rows *of,
+                     uint32_t keys)
+{
+    uint32_t count = (uint32_t)of->rows, shape[] = {count, t->dim};
+    uint32_t known = build_constant(b, GRAPH_I64, 1, &count, of->key);
+    uint32_t row = build_constant(b, GRAPH_F32, 2, shape, of->row);
+    uint32_t index = build_find(b, GRAPH_FIND_KEY, keys, known, GRAPH_NONE);
+    uint32_t zero = build_i64(b, 0);
+    uint32_t found = build_binary(b, GRAPH_GREATER_OR_EQUAL, index, zero);
+    uint32_t there = build_gather(b, row, build_binary(b, GRAPH_MAXIMUM, index, zero));
+    return build_select(b, build_widen(b, found), there, absent(b, t, keys));
+}
+
+/* ---- bags ---- */
+
+/* weights (n, places) -> the factor of each row */
+static uint32_t shares(struct build *b, enum bag_mode mode, uint32_t weights)
+{
+    if (mode == BAG_SUM)
+        return weights;
+    uint32_t positive = build_unary(b, GRAPH_RELU, weights);
+    uint32_t x = build_cast(b, GRAPH_F64, positive);
+    if (mode == BAG_SQRTN)
+        x = build_binary(b, GRAPH_MUL, x, x);
+    uint32_t norm = build_reduce(b, GRAPH_REDUCE_SUM, x, 1, 2, true);
+    if (mode == BAG_SQRTN)
+        norm = build_unary(b, GRAPH_SQRT, norm);
+    norm = build_cast(b, GRAPH_F32, norm);
+    uint32_t empty = build_binary(b, GRAPH_EQUAL, norm, build_f32(b, 0));
+    return build_binary(b, GRAPH_DIV, positive, build_select(b, empty, build_f32(b, 1), norm));
+}
+
+/* The vector (n, dim) of one column. */
+static uint32_t bag(struct build *b, const struct row_table_spec *t, const struct table_rows *of,
+                    enum bag_mode mode, uint32_t column)
+{
+    uint32_t weights, keys = encode_keys(b, column, &weights);
+    uint32_t vectors = rows(b, t, of, keys);
+    if (weights == GRAPH_NONE)
+        return vectors;
+    if (build_look(b, keys).rank == 1) {
+        vectors = build_reshape(b, vectors, 2, (uint32_t[]){1, t->dim});
+        weights = build_widen(b, weights);
+    }
+    uint32_t share = build_widen(b, shares(b, mode, weights));
+    uint32_t weighed = build_binary(b, GRAPH_MUL, vectors, share);
+    return build_reduce(b, GRAPH_REDUCE_SUM, weighed, 1, 2, false);
+}
+
+/* ---- layers ---- */
+
+static uint32_t inside(struct build *b, const struct job_layer *l, const struct row_table_spec *t,
+                       const struct table_rows *of)
+{
+    enum bag_mode mode = l->kind == LAYER_EMBEDDING_BAG ? l->embedding_bag.mode : BAG_SUM;
+    uint32_t *vector = build_own(b, l->lookups, sizeof *vector);
+    for (uint32_t i = 0; vector && i < l->lookups; i++)
+        vector[i] = bag(b, t, of, mode, b->folder->job.model.lookup[l->first_lookup + i].column);
+    if (b->err)
+        return 0;
+    uint32_t y = l->kind == LAYER_LINEAR ? vector[0] : build_concat(b, vector, l->lookups);
+    for (uint32_t i = 1; l->kind == LAYER_LINEAR && i < l->lookups; i++)
+        y = build_binary(b, GRAPH_ADD, y, vector[i]);
+    return l->use_bias ? build_binary(b, GRAPH_ADD, y, build_tensor(b, l->name, "bias")) : y;
+}
+
+/* The layer's output is an input of the graph. */
+static uint32_t beside(struct build *b, uint32_t layer, uint32_t dim, const char *why)
+{
+    const struct job_layer *l = &b->folder->job.model.layer[layer];
+    const struct graph_input of = {.source = GRAPH_VECTORS, .layer = layer, .why = why};
+    uint32_t width = l->kind == LAYER_LINEAR ? dim : l->lookups * dim;
+    return build_input(b, &of, GRAPH_F32, 1, &width, l->name);
+}
+
+uint32_t table_layer_build(struct build *b, uint32_t layer)
+{
+    const struct job_layer *l = &b->folder->job.model.layer[layer];
+    const struct row_table_spec *t = &model_layout(b->folder->model)->rows->table[l->table];
+    struct table_rows of;
+    if (!absent_is_constant(t) && t->init != INIT_RANDOM_UNIFORM)
+        return beside(b, layer, t->dim,
+                      "a graph cannot compute the first value of a row with its initializer, which "
+                      "keys without a row have");
+    if (!table_rows_read(b, t, &of))
+        return beside(b, layer, t->dim, "its table is larger than --tables_inside");
+    return inside(b, l, t, &of);
+}

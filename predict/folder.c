@@ -39,10 +39,11 @@ static enum err find_weights(struct folder *f, const char *path, struct errmsg *
         path, weights_name);
 }
 
-/* The path of a file that belongs to the weights. */
+/* The path of a file that belongs to the weights: next to them, or in DIR of DIR/best and DIR/checkpoints/cut-N. A job of
+ * an earlier release has the files in DIR/model alone. */
 static void side_file(const struct folder *f, const char *name, char path[static PATH_BYTES])
 {
-    static const char *const near[] = {"", "/../model", "/.."};
+    static const char *const near[] = {"", "/..", "/../..", "/../model", "/../../model"};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
         (void)snprintf(path, PATH_BYTES, "%s%s/%s", f->path, near[i], name);
         if (access(path, F_OK) == 0)
@@ -66,23 +67,37 @@ static enum err read_side(const struct folder *f, const char *name, size_t max, 
 
 /* ---- the job and its rows ---- */
 
-static enum err read_job(struct folder *f, struct errmsg *e)
+static enum err read_job(struct folder *f, const struct folder_options *o, struct errmsg *e)
 {
     char path[PATH_BYTES], *text;
     size_t bytes;
     enum err err = read_side(f, "job.yaml", JOB_BYTES_MAX, &text, &bytes, path, e);
     if (err)
         return err;
-    err = job_parse(&f->job, text, bytes, path, f->path, NULL, 0, e);
+    err = job_parse(&f->job, text, bytes, path, f->path, o->sets, o->n_sets, e);
     mem_free(text);
     return err;
 }
 
-static enum err read_schema(struct folder *f, struct errmsg *e)
+/* Read encoding.json; `path` names it in messages. */
+static enum err read_encoding(struct folder *f, const struct folder_options *o,
+                              char path[static PATH_BYTES], size_t *bytes, struct errmsg *e)
+{
+    if (!o->job_alone)
+        return read_side(f, "encoding.json", ENCODING_BYTES_MAX, &f->encoding, bytes, path, e);
+    (void)snprintf(path, PATH_BYTES, "%s", o->encoding_from ? o->encoding_from : f->path);
+    if (!o->encoding)
+        return err_set(e, ERR_INPUT, "%s: it has no encoding of the columns", path);
+    f->encoding = mem_strdup(o->encoding);
+    *bytes = strlen(o->encoding);
+    return f->encoding ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+}
+
+static enum err read_schema(struct folder *f, const struct folder_options *o, struct errmsg *e)
 {
     char path[PATH_BYTES];
     size_t bytes;
-    enum err err = read_side(f, "encoding.json", ENCODING_BYTES_MAX, &f->encoding, &bytes, path, e);
+    enum err err = read_encoding(f, o, path, &bytes, e);
     if (!err)
         err = table_schema_new(&f->schema, &f->job.data.csv, e);
     if (!err)
@@ -107,24 +122,38 @@ static void tell_job(struct folder *f)
 
 /* ---- the model ---- */
 
-static enum err read_weights(struct folder *f, struct errmsg *e)
+static enum err read_weights(struct folder *f, const struct folder_options *o, struct errmsg *e)
 {
     char path[PATH_BYTES];
     const struct layout *l = model_layout(f->model);
     f->w = mem_floats(l->elems);
     if (!f->w)
         return err_set(e, ERR_NOMEM, "%s: no memory for the weights", f->path);
+    if (o->job_alone)
+        return ERR_OK;
     (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
     return export_read_safetensors(path, l, f->w, e);
 }
 
-static enum err open_all(struct folder *f, const char *path, struct errmsg *e)
+static enum err find_folder(struct folder *f, const char *path, const struct folder_options *o,
+                            struct errmsg *e)
 {
-    enum err err = find_weights(f, path, e);
+    if (!o->job_alone)
+        return find_weights(f, path, e);
+    int n = snprintf(f->path, sizeof f->path, "%s", path);
+    return n >= 0 && (size_t)n < sizeof f->path
+               ? ERR_OK
+               : err_set(e, ERR_INPUT, "%.100s...: the path is too long", path);
+}
+
+static enum err open_all(struct folder *f, const char *path, const struct folder_options *o,
+                         struct errmsg *e)
+{
+    enum err err = find_folder(f, path, o, e);
     if (!err)
-        err = read_job(f, e);
+        err = read_job(f, o, e);
     if (!err && job_reads_columns(&f->job))
-        err = read_schema(f, e);
+        err = read_schema(f, o, e);
     if (err)
         return err;
     if (f->schema)
@@ -136,13 +165,19 @@ static enum err open_all(struct folder *f, const char *path, struct errmsg *e)
             "shape of the rows there",
             f->path);
     err = model_new(&f->model, &f->job, e);
-    return err ? err : read_weights(f, e);
+    return err ? err : read_weights(f, o, e);
 }
 
 enum err folder_open(struct folder *out, const char *path, struct errmsg *e)
 {
+    return folder_open_as(out, path, &(struct folder_options){0}, e);
+}
+
+enum err folder_open_as(struct folder *out, const char *path, const struct folder_options *o,
+                        struct errmsg *e)
+{
     struct folder f = {0};
-    enum err err = open_all(&f, path, e);
+    enum err err = open_all(&f, path, o, e);
     if (err) {
         folder_close(&f);
         return err;

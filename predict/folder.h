@@ -25,6 +25,18 @@ struct folder {
  * in its directory model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error. Errors: as
  * above; ERR_IO, ERR_NOMEM. */
 enum err folder_open(struct folder *f, const char *path, struct errmsg *e) MUST_CHECK;
+
+/* How a folder is opened; all zeros: as by folder_open. */
+struct folder_options {
+    const char *const *sets; /* (n_sets) "key=value": change keys of job.yaml */
+    size_t n_sets;
+    /* the weights and the encoding are elsewhere, such as in a checkpoint: f->w is all zeros, and `encoding` (NULL: the
+     * rows have no columns) is used in place of encoding.json. encoding_from names it in messages. */
+    bool job_alone;
+    const char *encoding, *encoding_from;
+};
+enum err folder_open_as(struct folder *f, const char *path, const struct folder_options *o,
+                        struct errmsg *e) MUST_CHECK;
 void folder_close(struct folder *f);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "common/parameters/limits.h"
 
-enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000 };
+enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000, THREADS_MAX = 1024 };
 
 #define PROCESS_EXITS                                                                              \
     "Exit codes: 0 done, 1 failed, 2 wrong input, 138 needs a restart, 143 SIGTERM.\n"
@@ -56,6 +56,11 @@ const struct flags_program flags_programs[] = {
      "Only --remove N removes a directory without this mark: --remove all does not.\n"
      "Exit codes: 0 done, 1 a directory was not removed, 2 DIR or DIR.N is missing.\n",
      "DIR", 1},
+    {"evaluate", FLAGS_EVALUATE, FLAGS_EVALUATE, "gradwire evaluate DIR [DATA]...",
+     "Prints loss and metrics of the model in DIR on DATA, by default on data.eval.",
+     "DIR is an output directory, its model/ or best/, or checkpoints/cut-N.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "DIR", WORDS_MAX},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
 };
 
@@ -242,6 +247,12 @@ const struct flag flags_table[] = {
     ROW("json", FLAG_ON, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("crew", FLAG_TEXT, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),
+
+    ROW("set", FLAG_LIST, FLAGS_MODEL, "key=value",
+        "change a key of data, such as data.bad_rows=skip"),
+    ROW("threads", FLAG_NUMBER, FLAGS_MODEL, "N", "compute threads (default: one for each core)",
+        .least = 1, .most = THREADS_MAX),
+    ROW("json", FLAG_ON, FLAGS_EVALUATE, NULL, "print one JSON object"),
 
     HEADING(FLAGS_PROCESS, "Other:"),
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "open the job's page with $BROWSER or xdg-open"),

@@ -16,8 +16,8 @@ enum {
     FLAGS_STOP = 128,
     FLAGS_LOGS = 256,
     FLAGS_OLD = 512,
-    FLAGS_DOCTOR = 1024, /* the worker, as gradwire doctor */
-    FLAGS_FINDER = 2048, /* the worker, as gradwire lr-finder */
+    FLAGS_DOCTOR = 1024,   /* the worker, as gradwire doctor */
+    FLAGS_FINDER = 2048,   /* the worker, as gradwire lr-finder */
     FLAGS_EVALUATE = 4096, /* gradwire-model and its commands */
     FLAGS_PREDICT = 8192,
     FLAGS_ENCODE = 16384,
@@ -26,6 +26,7 @@ enum {
     FLAGS_COMPARE = 131072,
     FLAGS_PROCESS = FLAGS_PS | FLAGS_WORKER,
     FLAGS_CLUSTER = FLAGS_TRAIN | FLAGS_RANK,
+    FLAGS_MODEL = FLAGS_EVALUATE | FLAGS_PREDICT | FLAGS_ENCODE, /* those that read data */
     FLAGS_ALL = 262143
 };
 

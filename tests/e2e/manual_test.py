@@ -8,9 +8,10 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, DEADLINE_S, LAUNCH, Case  # noqa: E402
+from cluster import BUILD, DEADLINE_S, LAUNCH, MODEL, Case  # noqa: E402
 
 WORKER, PS = BUILD / "worker/worker", BUILD / "ps/ps"
+OF_MODEL = ("evaluate",)
 PAGES = ("gradwire", "gradwire-ps", "gradwire-worker", "gradwire-job")
 
 
@@ -53,9 +54,9 @@ class ManualTest(Case):
 
     def test_every_command_of_the_help_is_in_the_page_with_its_flags_and_exit_codes(self):
         commands = dict(part.split("\n", 1) for part in manual("gradwire").split("\n.Ss ")[1:])
-        self.assertEqual(set(commands), {"train", "rank", "lr-finder", "doctor", "status", "logs", "stop", "old"})
-        for command in ("train", "rank", "status", "logs", "stop", "old"):
-            text = output(LAUNCH, command, "--help")
+        self.assertEqual(set(commands), {"train", "rank", "lr-finder", "doctor", "status", "logs", "stop", "old", "evaluate"})
+        for command in commands.keys() - {"lr-finder", "doctor"}:
+            text = output(MODEL if command in OF_MODEL else LAUNCH, command, "--help")
             for flag in set(re.findall(r"^  --(\w+)", text, re.M)) - {"help", "version"}:
                 self.assertIn(f".It Fl \\-{flag}", commands[command], command)
             for code in re.findall(r"\b(\d+) [a-z]", text.partition("Exit codes:")[2]):

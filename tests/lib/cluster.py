@@ -21,6 +21,7 @@ BUILD = pathlib.Path(os.environ.get("GRADWIRE_BUILD", ROOT / "build"))
 LAUNCH = BUILD / "launch" / "launch"
 PS = BUILD / "ps" / "ps"
 WORKER = BUILD / "worker" / "worker"
+MODEL = BUILD / "model" / "model"
 SANITIZED = BUILD.name in ("asan", "tsan")
 TSAN = BUILD.name == "tsan"  # some thirty times slower
 SHORT = bool(os.environ.get("GRADWIRE_SHORT"))

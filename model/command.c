@@ -1,0 +1,69 @@
+#include "model/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/flags/flags.h"
+#include "common/process/cores.h"
+
+int command_failed(enum err err, const struct errmsg *e)
+{
+    (void)fprintf(stderr, "gradwire: %s\n", e->text);
+    switch (err) {
+    case ERR_INPUT:
+    case ERR_NOTFOUND:
+    case ERR_CORRUPT:
+    case ERR_NEWER:
+        return EXIT_INPUT;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+uint32_t command_threads(void)
+{
+    int64_t threads = flags_number("threads");
+    return threads > 0 ? (uint32_t)threads : cores_usable();
+}
+
+/* The names joined by line feeds, as in a job. */
+static enum err join(const char *const *words, char **paths, struct errmsg *e)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; words[i]; i++) {
+        if (!words[i][0] || strchr(words[i], '\n'))
+            return err_set(e, ERR_INPUT, "\"%.80s\" is not the name of a file", words[i]);
+        bytes += strlen(words[i]) + 1;
+    }
+    char *all = mem_zalloc(bytes, 1);
+    if (!all)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0, at = 0; words[i]; i++)
+        at += (size_t)snprintf(all + at, bytes - at, "%s%s", i ? "\n" : "", words[i]);
+    mem_free(*paths);
+    *paths = all;
+    return ERR_OK;
+}
+
+enum err command_take_data(struct job *job, const char *const *words, char **paths,
+                           struct errmsg *e)
+{
+    bool generates = job->data.format == DATA_SYNTHETIC;
+    if (generates && !job_reads_csv(job))
+        return err_set(e, ERR_INPUT,
+                       "%s: the job generates its rows, so the format of this file is not known: "
+                       "give, for example, --set data.format=npy --set data.train=%s",
+                       words[0], words[0]);
+    if (generates)
+        job->data.format = DATA_CSV;
+    return join(words, paths, e);
+}
+
+enum err command_flush(struct errmsg *e)
+{
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? ERR_OK
+               : err_set(e, ERR_IO, "the output cannot be written: %s", strerror(errno));
+}

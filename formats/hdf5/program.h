@@ -1,0 +1,18 @@
+/* The inside of gradwire-hdf5: two commands, each a file. Errors: one line, which names the file or the tensor. */
+#ifndef GRADWIRE_FORMATS_HDF5_PROGRAM_H
+#define GRADWIRE_FORMATS_HDF5_PROGRAM_H
+
+#include "common/base/err.h"
+
+/* Write all arrays of floats in the HDF5 file `from` to the safetensors file `to`, as float32, by their paths in the file
+ * ("layers/dense/vars/0"). Refused: links to other places than an object of the file, data in other files, filters other
+ * than deflate, shuffle and fletcher32, more objects, bytes or levels than the limits. Errors: ERR_INPUT, ERR_TOOBIG,
+ * ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
+enum err hdf5_read(const char *from, const char *to, struct errmsg *e) MUST_CHECK;
+
+/* Write the tensors of the safetensors file `from` to the HDF5 file `to`: a tensor "a/b/0" becomes the array 0 in the group
+ * b in the group a. The file has no times: the same tensors and the same library give the same bytes. Errors: ERR_CORRUPT,
+ * ERR_IO, ERR_NOMEM. */
+enum err hdf5_write(const char *from, const char *to, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -15,7 +15,7 @@
 #include "formats/hdf5/program.h"
 
 enum { CPU_S = 60, OPEN_FILES = 32, EXIT_INPUT = 2 };
-#define MEMORY_BYTES ((uint64_t)1 << 30) /* besides three times the input's size */
+#define MEMORY_BYTES ((uint64_t)1 << 30) /* besides four times the input's size */
 
 static void limit(int what, uint64_t most)
 {
@@ -28,7 +28,7 @@ static void limit(int what, uint64_t most)
     (void)setrlimit(what, &now);
 }
 
-/* Whatever the file makes the library do: it ends. */
+/* A file can make the library use time and memory: both end. */
 static void limit_process(const char *input)
 {
     struct stat st;
@@ -37,7 +37,7 @@ static void limit_process(const char *input)
     limit(RLIMIT_CPU, CPU_S + (bytes >> 24));
     limit(RLIMIT_NOFILE, OPEN_FILES);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    limit(RLIMIT_AS, MEMORY_BYTES + 3 * bytes);
+    limit(RLIMIT_AS, MEMORY_BYTES + 4 * bytes);
 #endif
 }
 

@@ -4,6 +4,10 @@
 
 #include "common/base/err.h"
 
+/* The library works on files in memory: it opens none by name, and cannot write to one. This is their name, which no file
+ * can have. */
+#define HDF5_IMAGE "/dev/null/image"
+
 /* Write all arrays of floats in the HDF5 file `from` to the safetensors file `to`, as float32, by their paths in the file
  * ("layers/dense/vars/0"). Refused: links to other places than an object of the file, data in other files, filters other
  * than deflate, shuffle and fletcher32, more objects, bytes or levels than the limits. Errors: ERR_INPUT, ERR_TOOBIG,

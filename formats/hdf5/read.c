@@ -7,17 +7,19 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hdf5.h>
 
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "formats/tensors/tensors.h"
 
 enum { DEPTH_MAX = 64, OBJECTS_MAX = 1 << 17 };
 /* Arrays may be compressed. More than this is no model but a small file that fills a disk. */
 #define BYTES_MAX(file_bytes) (((uint64_t)64 << 20) + 64 * (file_bytes))
+
+#define IMAGE_BYTES_MAX ((size_t)1 << 36)
 
 struct walk {
     const char *from;
@@ -213,15 +215,33 @@ static enum err copy_all(struct walk *w, hid_t file, const char *to, struct errm
     return err;
 }
 
+static enum err open_image(const char *from, void *image, size_t bytes, hid_t *file,
+                           struct errmsg *e)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    enum err err = ERR_OK;
+    if (access < 0 || H5Pset_fapl_core(access, 1 << 16, false) < 0 ||
+        H5Pset_file_image(access, image, bytes) < 0)
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", from);
+    else if ((*file = H5Fopen(HDF5_IMAGE, H5F_ACC_RDONLY, access)) < 0)
+        err = err_set(e, ERR_INPUT, "%s: not an HDF5 file, or a damaged one", from);
+    if (access >= 0)
+        (void)H5Pclose(access);
+    return err;
+}
+
 static enum err open_file(const char *from, hid_t *file, uint64_t *bytes, struct errmsg *e)
 {
-    struct stat st;
-    if (stat(from, &st) != 0 || !S_ISREG(st.st_mode))
-        return err_set(e, ERR_INPUT, "%s: %s", from, errno ? strerror(errno) : "not a file");
-    *bytes = (uint64_t)st.st_size;
-    *file = H5Fopen(from, H5F_ACC_RDONLY, H5P_DEFAULT);
-    return *file < 0 ? err_set(e, ERR_INPUT, "%s: not an HDF5 file, or a damaged one", from)
-                     : ERR_OK;
+    uint8_t *image;
+    size_t n;
+    enum err err = files_read_regular(from, IMAGE_BYTES_MAX, &image, &n, e);
+    if (err)
+        return err == ERR_NOTFOUND || err == ERR_TOOBIG ? ERR_INPUT : err;
+    err = n == 0 ? err_set(e, ERR_INPUT, "%s: not an HDF5 file: it is empty", from)
+                 : open_image(from, image, n, file, e);
+    mem_free(image);
+    *bytes = n;
+    return err;
 }
 
 enum err hdf5_read(const char *from, const char *to, struct errmsg *e)

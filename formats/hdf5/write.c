@@ -71,19 +71,50 @@ static enum err copy_array(hid_t file, const struct making *m, const struct tens
     return err;
 }
 
+/* The file is made in memory, then written. */
+static enum err write_image(hid_t file, const char *to, struct errmsg *e)
+{
+    ssize_t bytes = H5Fflush(file, H5F_SCOPE_GLOBAL) < 0 ? -1 : H5Fget_file_image(file, NULL, 0);
+    uint8_t *image = bytes > 0 ? mem_zalloc((size_t)bytes, 1) : NULL;
+    int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    enum err err = ERR_OK;
+    if (!image || H5Fget_file_image(file, image, (size_t)bytes) != bytes)
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", to);
+    else if (fd < 0)
+        err = err_set(e, ERR_IO, "%s: %s", to, strerror(errno));
+    else
+        err = tensors_pwrite(fd, to, image, (uint64_t)bytes, 0, e);
+    if (fd >= 0 && close(fd) != 0 && !err)
+        err = err_set(e, ERR_IO, "%s: %s", to, strerror(errno));
+    mem_free(image);
+    return err;
+}
+
+/* Returns a file in memory; negative: out of memory. */
+static hid_t new_file(void)
+{
+    hid_t file = -1, access = H5Pcreate(H5P_FILE_ACCESS);
+    if (access >= 0 && H5Pset_fapl_core(access, 1 << 20, false) >= 0)
+        file = H5Fcreate(HDF5_IMAGE, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    if (access >= 0)
+        (void)H5Pclose(access);
+    return file;
+}
+
 static enum err copy_all(const struct tensors *list, int from, uint64_t at, const char *to,
                          struct errmsg *e)
 {
     struct making m;
-    hid_t file = H5Fcreate(to, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t file = new_file();
     if (file < 0)
         return not_made(to, "the file", e);
     enum err err = making_init(&m, to, e);
     for (size_t i = 0; i < list->n && !err; i++)
         err = copy_array(file, &m, &list->entry[i], from, at, to, e);
     making_close(&m);
-    if (H5Fclose(file) < 0 && !err)
-        err = not_made(to, "the file", e);
+    if (!err)
+        err = write_image(file, to, e);
+    (void)H5Fclose(file);
     return err;
 }
 

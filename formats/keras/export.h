@@ -1,0 +1,19 @@
+/* A trained model as a .keras archive: a Functional model of Keras' own layers, which Keras 3 loads without code of ours.
+ * Its inputs are what the first layers read (docs/reference/export.md): `features`, the encoded features of csv rows, or
+ * `input`, rows of other data before data.scale; and for each layer that looks up a table, the layer's vectors, named as the
+ * layer. */
+#ifndef GRADWIRE_FORMATS_KERAS_EXPORT_H
+#define GRADWIRE_FORMATS_KERAS_EXPORT_H
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "predict/folder.h"
+
+/* Check that Keras has the job's layers. Pure. Errors: ERR_INPUT, naming the layer. */
+enum err keras_check(const struct job *job, struct errmsg *e) MUST_CHECK;
+
+/* Write the file. The same model gives the same bytes. Atomic. Errors: as keras_check; ERR_IO, ERR_NOMEM; those of
+ * hdf5_run. */
+enum err keras_export(const char *path, const struct folder *f, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,32 @@
+/* A Keras 3 model as a job's model and its first weights. Reads .keras archives, and JSON files with the text of
+ * model.to_json(), which have no weights.
+ *
+ * Happy path: config.json -> the layers as YAML -> the layout of our model of them -> model.weights.h5, read by
+ * gradwire-hdf5 (hdf5.h), into it.
+ * Failure modes: the file is damaged, or has layers or options that a job cannot have; then `refused` lists them all. */
+#ifndef GRADWIRE_FORMATS_KERAS_IMPORT_H
+#define GRADWIRE_FORMATS_KERAS_IMPORT_H
+
+#include <stdbool.h>
+
+#include "common/base/err.h"
+#include "worker/model/model.h"
+
+struct keras_import {
+    char *yaml; /* the job's part `model:`, with the layers' names, input, loss and metrics */
+    struct model *model; /* made from it */
+    float *w;            /* (elems of model_layout(model)); NULL: the file has no weights */
+    char *notes;         /* the guesses: lines, each with its line feed; "": nothing */
+};
+
+/* True if the file is for keras_import: by its first bytes, a zip archive or a JSON object. */
+bool keras_is_model(const char *path);
+
+/* Owns: *k is the caller's (keras_import_close), unchanged on error. *refused: NULL, or with ERR_INPUT the caller's
+ * (mem_free): a line for each layer or option that a job cannot have, with what to do. Errors: ERR_INPUT, ERR_CORRUPT,
+ * ERR_TIMEOUT, ERR_IO, ERR_NOMEM; their text names the file. */
+enum err keras_import(struct keras_import *k, const char *path, char **refused,
+                      struct errmsg *e) MUST_CHECK;
+void keras_import_close(struct keras_import *k);
+
+#endif

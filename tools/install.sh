@@ -72,7 +72,7 @@ install_all() {
     umask 022 # of the folders; files have modes of their own
     said=$(cmake --install "$ROOT/build" --prefix "$prefix" 2>&1) || die 1 "install: $(tail -n 3 <<<"$said")"
     rm -f "$ROOT"/build/install_manifest*.txt # root's would be in the way of the next one
-    say "installed $below/bin/gradwire, and gradwire-launch, gradwire-ps and gradwire-worker in the same directory"
+    say "installed $below/bin/gradwire, and its programs gradwire-ps, gradwire-worker and others in the same directory"
     say "examples and documentation are in $below/share/gradwire"
     [[ :$PATH: == *:$prefix/bin:* ]] || say "$prefix/bin is not in PATH: add it, or run $prefix/bin/gradwire"
 }

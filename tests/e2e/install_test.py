@@ -13,7 +13,7 @@ from cluster import BUILD, DEADLINE_S, ROOT, Case, free_ports, kernels  # noqa: 
 
 DOOR = ROOT / "gradwire"
 NOBODY = 65534
-PROGRAMS = {"gradwire", "gradwire-launch", "gradwire-model", "gradwire-ps", "gradwire-worker"}
+PROGRAMS = {"gradwire", "gradwire-hdf5", "gradwire-launch", "gradwire-model", "gradwire-ps", "gradwire-worker"}
 OF_THE_TREE = ("setup", "build", "test", "bench", "lint", "fuzz", "mutate", "image", "install", "dist")
 SMALL = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--set=training.epochs=1"]
 LONG = [*SMALL, "--set=training.epochs=10000"]

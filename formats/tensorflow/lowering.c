@@ -259,7 +259,7 @@ static const char *count_less(struct lowering *l, int64_t keys)
     return reshape_to(l, part(l, "index"), index, shape, GRAPH_I64);
 }
 
-/* A binary search, which needs no memory beside the keys and nothing that runs before. */
+/* A binary search, which needs no memory but the keys, and nothing that runs before. */
 static void lower_find_key(struct lowering *l, const char *op)
 {
     const uint32_t keys = in(l, 1)->dim[0];

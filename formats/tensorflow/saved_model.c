@@ -133,7 +133,7 @@ static bool is_ours(const char *name)
            strstr(name, FILES_TEMPORARY);
 }
 
-/* TensorFlow would read variables and assets of another model that lie beside ours. */
+/* TensorFlow would read variables and assets of another model that are next to ours. */
 static enum err check_folder(const char *path, bool *exists, struct errmsg *e)
 {
     DIR *d = opendir(path);
@@ -226,10 +226,11 @@ static enum err pack(const char *path, const struct message *m, struct errmsg *e
 {
     size_t bytes = tensorflow__saved_model__get_packed_size(&m->model);
     if (bytes > INT32_MAX)
-        return err_set(e, ERR_INPUT,
-                       "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
-                       "allows 2048. Keep tables beside the graph (--tables-mb), or export to onnx",
-                       path, bytes >> 20);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
+            "allows 2048. Keep tables out of the graph (--tables_inside), or export to onnx",
+            path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);

@@ -10,8 +10,9 @@
 #include "common/base/err.h"
 #include "formats/graph/graph.h"
 
-/* Write the directory `path`. It appears with its file, or not at all. If it exists, it must be empty or have only
- * saved_model.pb, which is replaced. The same graph gives the same bytes. Errors: ERR_INPUT: another file is there, or
+/* Write the directory `path`. It appears with its file, or not at all; if only the fsync of its name failed, it is there
+ * after an error. If it exists, it must be empty or have only saved_model.pb, which is replaced. The same graph gives the
+ * same bytes. Errors: ERR_INPUT: another file is there, or
  * the model is larger than protobuf allows (2 GiB); ERR_IO; ERR_NOMEM. */
 enum err saved_model_write(const char *path, const struct graph *g, struct errmsg *e) MUST_CHECK;
 

@@ -135,6 +135,37 @@ static enum err read_weights(struct folder *f, const struct folder_options *o, s
     return export_read_safetensors(path, l, f->w, e);
 }
 
+/* ---- the tables ---- */
+
+static enum err open_tables(struct folder *f, struct errmsg *e)
+{
+    const struct row_layout *rows = model_layout(f->model)->rows;
+    char path[PATH_BYTES];
+    enum err err = ERR_OK;
+    (void)snprintf(path, sizeof path, "%s/tables", f->path);
+    for (uint32_t i = 0; rows && i < rows->tables && !err; i++)
+        err = table_file_open(&f->table[i], path, &rows->table[i], f->job.training.seed, e);
+    return err == ERR_NOTFOUND ? ERR_INPUT : err;
+}
+
+static enum err read_rows(void *ctx, struct row_values *v, struct errmsg *e)
+{
+    const struct folder *f = ctx;
+    (void)e;
+    for (uint32_t t = 0; t < v->layout->tables; t++) {
+        const struct row_value_keys *of = &v->list[v->layout->table[t].list];
+        table_file_read(f->table[t], of->mixed, of->keys, v->w[t]);
+    }
+    return ERR_OK;
+}
+
+struct row_reader folder_rows(struct folder *f)
+{
+    return (struct row_reader){.read = read_rows, .ctx = f};
+}
+
+/* ---- the folder ---- */
+
 static enum err find_folder(struct folder *f, const char *path, const struct folder_options *o,
                             struct errmsg *e)
 {
@@ -165,7 +196,9 @@ static enum err open_all(struct folder *f, const char *path, const struct folder
             "shape of the rows there",
             f->path);
     err = model_new(&f->model, &f->job, e);
-    return err ? err : read_weights(f, o, e);
+    if (!err)
+        err = read_weights(f, o, e);
+    return err || o->job_alone ? err : open_tables(f, e);
 }
 
 enum err folder_open(struct folder *out, const char *path, struct errmsg *e)
@@ -188,6 +221,8 @@ enum err folder_open_as(struct folder *out, const char *path, const struct folde
 
 void folder_close(struct folder *f)
 {
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
+        table_file_close(f->table[i]);
     model_free(f->model);
     job_close(&f->job);
     if (f->schema)

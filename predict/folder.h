@@ -9,6 +9,8 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
+#include "common/rows/row_values.h"
+#include "predict/table_file.h"
 #include "worker/data/table.h"
 #include "worker/model/model.h"
 
@@ -19,6 +21,8 @@ struct folder {
     struct table_schema *schema; /* made from it; NULL: the same */
     struct model *model;         /* of the job */
     float *w;                    /* (elems of the model's layout) */
+    /* in the order of the model's row layout; NULL: the model has none, or folder_options.job_alone */
+    struct table_file *table[ROW_TABLES_MAX];
 };
 
 /* Open `path`, or path/model if that has the weights. job.yaml and encoding.json can also be in the directory above, or
@@ -31,12 +35,15 @@ struct folder_options {
     const char *const *sets; /* (n_sets) "key=value": change keys of job.yaml */
     size_t n_sets;
     /* the weights and the encoding are elsewhere, such as in a checkpoint: f->w is all zeros, and `encoding` (NULL: the
-     * rows have no columns) is used in place of encoding.json. encoding_from names it in messages. */
+     * rows have no columns) is used in place of encoding.json. encoding_from names it in messages. No table is opened. */
     bool job_alone;
     const char *encoding, *encoding_from;
 };
 enum err folder_open_as(struct folder *f, const char *path, const struct folder_options *o,
                         struct errmsg *e) MUST_CHECK;
 void folder_close(struct folder *f);
+
+/* The rows of the folder's tables, for an evaluation (worker/evaluate). The folder is borrowed. */
+struct row_reader folder_rows(struct folder *f);
 
 #endif

@@ -7,13 +7,46 @@
 
 struct scorer {
     const struct folder *folder;
+    const struct row_layout *layout; /* of the tables; NULL: none */
     uint32_t rows_max;
     struct model_run *run;
+    uint32_t keys_max[ROW_TABLES_MAX]; /* of each list: the most keys that rows_max rows have */
+    float *row[ROW_TABLES_MAX];        /* of each table: (keys_max of its list, dim) */
+    struct leaf_rows rows;
 };
+
+/* Each of the model's lookups adds its column's keys to its list. */
+static enum err count_keys(struct scorer *s, struct errmsg *e)
+{
+    const struct table_schema *schema = s->folder->schema;
+    for (uint32_t i = 0; i < schema->lookups; i++) {
+        uint32_t list = schema->lookup[i].list;
+        uint64_t keys =
+            (uint64_t)s->rows_max * table_key_width(&schema->key[schema->lookup[i].key]);
+        if (keys > UINT32_MAX - s->keys_max[list])
+            return err_set(e, ERR_INPUT, "%u rows at a time look up too many keys", s->rows_max);
+        s->keys_max[list] += (uint32_t)keys;
+    }
+    return ERR_OK;
+}
+
+static enum err make_rows(struct scorer *s, struct errmsg *e)
+{
+    enum err err = count_keys(s, e);
+    for (uint32_t t = 0; t < s->layout->tables && !err; t++) {
+        const struct row_table_spec *of = &s->layout->table[t];
+        s->row[t] = mem_floats((size_t)s->keys_max[of->list] * of->dim);
+        s->rows.w[t] = s->row[t];
+        if (!s->row[t])
+            err = err_set(e, ERR_NOMEM, "no memory for the rows that %u rows look up", s->rows_max);
+    }
+    return err;
+}
 
 static enum err make(struct scorer *s, struct errmsg *e)
 {
-    return model_run_new(&s->run, s->folder->model, s->rows_max, e);
+    enum err err = model_run_new(&s->run, s->folder->model, s->rows_max, e);
+    return err || !s->layout ? err : make_rows(s, e);
 }
 
 enum err scorer_new(struct scorer **out, const struct folder *f, uint32_t rows_max,
@@ -23,6 +56,7 @@ enum err scorer_new(struct scorer **out, const struct folder *f, uint32_t rows_m
     if (!s)
         return err_set(e, ERR_NOMEM, "no memory for scores");
     s->folder = f;
+    s->layout = model_layout(f->model)->rows;
     s->rows_max = rows_max;
     enum err err = make(s, e);
     if (err) {
@@ -38,16 +72,41 @@ void scorer_free(struct scorer *s)
     if (!s)
         return;
     model_run_free(s->run);
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
+        mem_free(s->row[i]);
     mem_free(s);
+}
+
+/* Copy the rows of the keys, in all tables. */
+static void read_rows(struct scorer *s, const struct leaf_keys *keys)
+{
+    for (uint32_t t = 0; s->layout && t < s->layout->tables; t++) {
+        uint32_t list = s->layout->table[t].list;
+        assert(keys->list[list].keys <= s->keys_max[list]);
+        table_file_read(s->folder->table[t], keys->list[list].mixed, keys->list[list].keys,
+                        s->row[t]);
+    }
 }
 
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
                     float *out, struct errmsg *e)
 {
+    const struct examples of = {.n = n, .x = x, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max);
-    const struct examples of = {.n = n, .x = x, .keys = keys};
     unsigned was = kernels_flush_begin();
+    read_rows(s, keys);
     enum err err = model_predict(s->run, s->folder->w, &of, out, e);
     kernels_flush_end(was);
     return err;
+}
+
+void scorer_look_up(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
+                    float *out)
+{
+    const struct examples of = {.n = n, .keys = keys, .rows = &s->rows};
+    assert(n <= s->rows_max && s->layout);
+    unsigned was = kernels_flush_begin();
+    read_rows(s, keys);
+    model_look_up(s->run, s->folder->w, &of, i, out);
+    kernels_flush_end(was);
 }

@@ -52,7 +52,7 @@ static bool column_init(struct room_column *c, const struct table_schema *s,
 {
     const struct table_key *key = &s->key[look->key];
     bool several = key->kind == COLUMN_KEYS;
-    uint32_t width = several ? key->options.max_values : 1;
+    uint32_t width = table_key_width(key);
     *c = (struct room_column){.key = key,
                               .list = look->list,
                               .width = width,

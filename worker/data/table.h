@@ -46,6 +46,12 @@ struct table_key {
 };
 enum { TABLE_KEY_CELLS = 2 /* the low half, the high half */ };
 
+/* The most keys that a row has in the column. */
+static inline uint32_t table_key_width(const struct table_key *k)
+{
+    return k->kind == COLUMN_KEYS ? k->options.max_values : 1;
+}
+
 /* A lookup of a layer, as struct job_lookup. */
 struct table_lookup {
     uint32_t list, key;

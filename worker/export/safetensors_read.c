@@ -1,6 +1,6 @@
 /* Reads safetensors files: the header has each tensor's position. */
+#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,14 +14,7 @@
 
 enum { HEADER_MAX_BYTES = 64 << 20 };
 
-struct reader {
-    const char *path;
-    int fd;
-    uint64_t data_at, data_bytes; /* after the header */
-    json_t *header;
-};
-
-static enum err read_at(const struct reader *r, void *out, uint64_t bytes, uint64_t at,
+static enum err read_at(const struct safetensors *r, void *out, uint64_t bytes, uint64_t at,
                         struct errmsg *e)
 {
     for (uint64_t done = 0; done < bytes;) {
@@ -37,14 +30,13 @@ static enum err read_at(const struct reader *r, void *out, uint64_t bytes, uint6
     return ERR_OK;
 }
 
-static void reader_close(struct reader *r)
+void safetensors_close(struct safetensors *r)
 {
     json_decref(r->header);
-    if (r->fd >= 0)
-        (void)close(r->fd);
+    (void)close(r->fd);
 }
 
-static enum err read_header(struct reader *r, uint64_t file_bytes, struct errmsg *e)
+static enum err read_header(struct safetensors *r, uint64_t file_bytes, struct errmsg *e)
 {
     uint64_t bytes;
     enum err err = read_at(r, &bytes, sizeof bytes, 0, e);
@@ -66,21 +58,23 @@ static enum err read_header(struct reader *r, uint64_t file_bytes, struct errmsg
     return err;
 }
 
-static enum err reader_open(struct reader *r, const char *path, struct errmsg *e)
+enum err safetensors_open(struct safetensors *out, const char *path, struct errmsg *e)
 {
-    *r = (struct reader){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (r->fd < 0)
-        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    struct safetensors s = {.path = path};
     struct stat st;
-    enum err err = ERR_OK;
-    if (fstat(r->fd, &st))
+    enum err err = files_open(path, &s.fd, e);
+    if (err)
+        return err;
+    if (fstat(s.fd, &st))
         err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(uint64_t))
+    else if (st.st_size < (off_t)sizeof(uint64_t))
         err = err_set(e, ERR_CORRUPT, "%s: not a safetensors file", path);
     else
-        err = read_header(r, (uint64_t)st.st_size, e);
+        err = read_header(&s, (uint64_t)st.st_size, e);
     if (err)
-        reader_close(r);
+        safetensors_close(&s);
+    else
+        *out = s;
     return err;
 }
 
@@ -94,32 +88,72 @@ static bool same_shape(const json_t *shape, const struct tensor *t)
     return true;
 }
 
-/* Position of tensor t, after the header. */
-static enum err find(const struct reader *r, const struct tensor *t, uint64_t *at, struct errmsg *e)
+/* The position in the file of a tensor that must have so many bytes; `said`: its entry in the header. */
+static enum err offsets_of(const struct safetensors *r, const char *name, const json_t *said,
+                           uint64_t bytes, uint64_t *at, struct errmsg *e)
 {
-    const json_t *said = json_object_get(r->header, t->name);
     const json_t *offsets = json_object_get(said, "data_offsets");
-    const char *type = json_string_value(json_object_get(said, "dtype"));
     json_int_t begin = json_integer_value(json_array_get(offsets, 0));
     json_int_t end = json_integer_value(json_array_get(offsets, 1));
+    if (begin < 0 || end < begin || (uint64_t)end > r->data_bytes ||
+        (uint64_t)(end - begin) != bytes)
+        return err_set(e, ERR_CORRUPT, "%s: the data_offsets of tensor %s do not fit the file",
+                       r->path, name);
+    *at = r->data_at + (uint64_t)begin;
+    return ERR_OK;
+}
+
+/* Position of tensor t in the file. */
+static enum err find(const struct safetensors *r, const struct tensor *t, uint64_t *at,
+                     struct errmsg *e)
+{
+    const json_t *said = json_object_get(r->header, t->name);
+    const char *type = json_string_value(json_object_get(said, "dtype"));
     if (!said)
         return err_set(e, ERR_CORRUPT, "%s: it has no tensor %s", r->path, t->name);
     if (!type || strcmp(type, "F32") != 0 || !same_shape(json_object_get(said, "shape"), t))
         return err_set(e, ERR_CORRUPT, "%s: tensor %s is not float32 of the model's shape", r->path,
                        t->name);
-    if (begin < 0 || end < begin || (uint64_t)end > r->data_bytes ||
-        (uint64_t)(end - begin) != t->elems * sizeof(float))
-        return err_set(e, ERR_CORRUPT, "%s: the data_offsets of tensor %s do not fit the file",
-                       r->path, t->name);
-    *at = r->data_at + (uint64_t)begin;
-    return ERR_OK;
+    return offsets_of(r, t->name, said, t->elems * sizeof(float), at, e);
+}
+
+/* The dimensions of the tensor at `said`, and its bytes. False: it has another type or rank, or is too large. */
+static bool measure(const json_t *said, const char *type, uint32_t rank, uint64_t dim[2],
+                    uint64_t *bytes)
+{
+    const json_t *shape = json_object_get(said, "shape");
+    const char *is = json_string_value(json_object_get(said, "dtype"));
+    bool fits = json_array_size(shape) == rank && is && strcmp(is, type) == 0;
+    for (uint32_t i = 0; i < rank && fits; i++) {
+        const json_t *n = json_array_get(shape, i);
+        json_int_t value = json_integer_value(n);
+        dim[i] = (uint64_t)value;
+        fits = json_is_integer(n) && value >= 0 && !__builtin_mul_overflow(*bytes, dim[i], bytes);
+    }
+    return fits;
+}
+
+enum err safetensors_array(const struct safetensors *r, const char *name, const char *type,
+                           uint32_t rank, size_t elem_bytes, struct safetensors_array *a,
+                           struct errmsg *e)
+{
+    const json_t *said = json_object_get(r->header, name);
+    uint64_t dim[2] = {1, 1}, bytes = elem_bytes, at = 0;
+    assert(rank == 1 || rank == 2);
+    if (!measure(said, type, rank, dim, &bytes))
+        return err_set(e, ERR_CORRUPT, "%s: it has no tensor %s of type %s and rank %u", r->path,
+                       name, type, rank);
+    enum err err = offsets_of(r, name, said, bytes, &at, e);
+    if (!err)
+        *a = (struct safetensors_array){at, dim[0], dim[1]};
+    return err;
 }
 
 /* w NULL: only check. */
 static enum err read_all(const char *path, const struct layout *l, float *w, struct errmsg *e)
 {
-    struct reader r;
-    enum err err = reader_open(&r, path, e);
+    struct safetensors r;
+    enum err err = safetensors_open(&r, path, e);
     if (err)
         return err;
     if (w)
@@ -131,7 +165,7 @@ static enum err read_all(const char *path, const struct layout *l, float *w, str
         if (!err && w)
             err = read_at(&r, w + t->offset_elems, t->elems * sizeof *w, at, e);
     }
-    reader_close(&r);
+    safetensors_close(&r);
     return err;
 }
 
@@ -148,20 +182,20 @@ enum err export_read_safetensors(const char *path, const struct layout *l, float
 
 enum err safetensors_metadata(const char *path, json_t **metadata, struct errmsg *e)
 {
-    struct reader r;
-    enum err err = reader_open(&r, path, e);
+    struct safetensors r;
+    enum err err = safetensors_open(&r, path, e);
     if (err)
         return err;
     json_t *said = json_object_get(r.header, "__metadata__");
     *metadata = said ? json_incref(said) : json_object();
-    reader_close(&r);
+    safetensors_close(&r);
     return *metadata ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
 }
 
 enum err export_note(const char *path, const char *key, char *out, size_t bytes)
 {
-    struct reader r;
-    enum err err = reader_open(&r, path, NULL);
+    struct safetensors r;
+    enum err err = safetensors_open(&r, path, NULL);
     if (err)
         return err;
     const char *text =
@@ -169,6 +203,6 @@ enum err export_note(const char *path, const char *key, char *out, size_t bytes)
     err = !text ? ERR_NOTFOUND : strlen(text) >= bytes ? ERR_TOOBIG : ERR_OK;
     if (!err)
         memcpy(out, text, strlen(text) + 1);
-    reader_close(&r);
+    safetensors_close(&r);
     return err;
 }

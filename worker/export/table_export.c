@@ -15,14 +15,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 
 /* A row as a record: key, count, weights, without gaps. */
-enum {
-    RECORD_KEY = 0,
-    RECORD_COUNT = 8,
-    RECORD_WEIGHTS = 12,
-    BLOCK_BYTES = 1 << 16,
-    FILE_NAME_MAX = 3 * ROW_TABLE_NAME_MAX,
-    FILE_NAME_END = 64
-};
+enum { RECORD_KEY = 0, RECORD_COUNT = 8, RECORD_WEIGHTS = 12, BLOCK_BYTES = 1 << 16 };
 
 /* Sorted rows in the spill. */
 struct piece {
@@ -359,9 +352,8 @@ static enum err write_file(struct table_export *x, const char *path, const char 
     return err;
 }
 
-static void file_name(const char *table, char out[FILE_NAME_MAX])
+static void escape(const char *table, char *at)
 {
-    char *at = out;
     for (const char *c = table; *c; c++) {
         bool plain =
             isalnum((unsigned char)*c) || *c == '_' || *c == '-' || (*c == '.' && c > table);
@@ -370,17 +362,16 @@ static void file_name(const char *table, char out[FILE_NAME_MAX])
     *at = '\0';
 }
 
-/* The name of file i of x->files. */
-static void name_file(const struct table_export *x, const char *table, uint64_t i,
-                      char out[FILE_NAME_MAX + FILE_NAME_END])
+void table_export_file(const char *name, uint64_t i, uint64_t files,
+                       char out[static TABLE_EXPORT_NAME_MAX])
 {
-    char name[FILE_NAME_MAX];
-    file_name(table, name);
-    if (x->files == 1)
-        (void)snprintf(out, FILE_NAME_MAX + FILE_NAME_END, "%s.safetensors", name);
+    char escaped[3 * ROW_TABLE_NAME_MAX];
+    escape(name, escaped);
+    if (files == 1)
+        (void)snprintf(out, TABLE_EXPORT_NAME_MAX, "%s.safetensors", escaped);
     else
-        (void)snprintf(out, FILE_NAME_MAX + FILE_NAME_END,
-                       "%s-%05" PRIu64 "-of-%05" PRIu64 ".safetensors", name, i + 1, x->files);
+        (void)snprintf(out, TABLE_EXPORT_NAME_MAX, "%s-%05" PRIu64 "-of-%05" PRIu64 ".safetensors",
+                       escaped, i + 1, files);
 }
 
 static enum err write_files(struct table_export *x, const char *folder, const char *name,
@@ -389,9 +380,9 @@ static enum err write_files(struct table_export *x, const char *folder, const ch
     x->files = x->rows ? (x->rows + per_file - 1) / per_file : 1;
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < x->files && !err; i++) {
-        char file[FILE_NAME_MAX + FILE_NAME_END], path[FILES_PATH_MAX];
+        char file[TABLE_EXPORT_NAME_MAX], path[FILES_PATH_MAX];
         uint64_t left = x->rows - i * per_file;
-        name_file(x, name, i, file);
+        table_export_file(name, i, x->files, file);
         (void)snprintf(path, sizeof path, "%s/%s", folder, file);
         err = write_file(x, path, name, left < per_file ? left : per_file, at, e);
     }
@@ -416,10 +407,10 @@ enum err table_export_write(struct table_export *x, const char *folder, const ch
 
 bool table_export_wrote(const struct table_export *x, const char *name, const char *file)
 {
-    char own[FILE_NAME_MAX + FILE_NAME_END];
+    char own[TABLE_EXPORT_NAME_MAX];
     bool found = false;
     for (uint64_t i = 0; i < x->files && !found; i++) {
-        name_file(x, name, i, own);
+        table_export_file(name, i, x->files, own);
         found = strcmp(own, file) == 0;
     }
     return found;

@@ -11,6 +11,7 @@
 #include "common/rows/row_layout.h"
 #include "worker/data/spill.h"
 
+enum { TABLE_EXPORT_NAME_MAX = 3 * ROW_TABLE_NAME_MAX + 64 };
 #define TABLE_EXPORT_FILE_BYTES (UINT64_C(4) << 30) /* the most bytes of rows in one file */
 
 struct table_export;
@@ -32,5 +33,9 @@ enum err table_export_write(struct table_export *x, const char *folder, const ch
                             uint64_t file_bytes, struct errmsg *e) MUST_CHECK;
 /* After table_export_write: true if `file`, a name in FOLDER, is one of its files. */
 bool table_export_wrote(const struct table_export *x, const char *name, const char *file);
+
+/* The name of file i of `files` of the table NAME. */
+void table_export_file(const char *name, uint64_t i, uint64_t files,
+                       char out[static TABLE_EXPORT_NAME_MAX]);
 
 #endif

@@ -1,0 +1,320 @@
+/* The index: keys ascend in a file, so equal parts of the range of keys (the parts are a power of two wide, and at most two
+ * for each key) are runs of rows, and the index has the first row of each. Hashed keys, and integers without large gaps,
+ * are spread evenly: a part has a row or two, and a lookup reads one entry of the index, one or two keys, and the row. Other
+ * keys need a binary search in their part. */
+#include "predict/table_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/base/mem.h"
+#include "common/rows/key.h"
+#include "worker/export/safetensors.h"
+#include "worker/export/table_export.h"
+
+enum { GROUP = 32 /* lookups that wait for memory at the same time */, FOLDER_BYTES_MAX = 4400 };
+#define NO_ROW UINT64_MAX
+
+/* One file. Arrays in it have any alignment. */
+struct part {
+    char *map;
+    size_t map_bytes;
+    const char *keys, *rows; /* in the map: (n) and (n, dim) */
+    uint32_t n;
+    uint64_t first_row;   /* number of rows in the files before it */
+    uint64_t first, last; /* its lowest and its highest key */
+    uint32_t shift;       /* a key belongs to (key - first) >> shift */
+    size_t ranges;
+    uint32_t *begin; /* (ranges + 1) the first row of each */
+};
+
+struct table_file {
+    const struct row_table_spec *of;
+    uint64_t seed, rows;
+    uint32_t parts;
+    struct part *part; /* (parts) in ascending order of keys */
+};
+
+static uint64_t key_at(const struct part *p, uint64_t row)
+{
+    uint64_t key;
+    memcpy(&key, p->keys + row * sizeof key, sizeof key);
+    return key;
+}
+
+/* ---- opening ---- */
+
+/* (last - first) >> shift is below twice the number of keys. */
+static void choose_ranges(struct part *p)
+{
+    uint64_t span = p->last - p->first;
+    p->shift = 0;
+    while (span >> p->shift >= 2 * (uint64_t)p->n)
+        p->shift++;
+    p->ranges = (size_t)(span >> p->shift) + 1;
+}
+
+static enum err make_index(struct part *p, const char *path, struct errmsg *e)
+{
+    if (p->n == 0)
+        return ERR_OK;
+    p->first = key_at(p, 0);
+    p->last = key_at(p, p->n - 1);
+    if (p->last < p->first)
+        return err_set(e, ERR_CORRUPT, "%s: its keys do not ascend", path);
+    choose_ranges(p);
+    p->begin = mem_map((p->ranges + 1) * sizeof *p->begin);
+    if (!p->begin)
+        return err_set(e, ERR_NOMEM, "%s: no memory for an index of %u keys", path, p->n);
+    size_t range = 0;
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint64_t key = key_at(p, i);
+        if (key - p->first > p->last - p->first || (i > 0 && key <= before))
+            return err_set(e, ERR_CORRUPT, "%s: its keys do not ascend: key %u", path, i);
+        while (range <= (key - p->first) >> p->shift)
+            p->begin[range++] = i;
+        before = key;
+    }
+    p->begin[p->ranges] = p->n;
+    return ERR_OK;
+}
+
+static enum err find_arrays(struct part *p, const struct safetensors *s, uint32_t dim,
+                            struct errmsg *e)
+{
+    struct safetensors_array keys, rows = {0};
+    enum err err = safetensors_array(s, "keys", "U64", 1, sizeof(uint64_t), &keys, e);
+    if (!err)
+        err = safetensors_array(s, "rows", "F32", 2, sizeof(float), &rows, e);
+    if (err)
+        return err;
+    if (rows.rows != keys.rows || rows.cols != dim || keys.rows >= UINT32_MAX)
+        return err_set(e, ERR_CORRUPT,
+                       "%s: its rows are %" PRIu64 " x %" PRIu64 ", for %" PRIu64
+                       " keys and a dimension of %u",
+                       s->path, rows.rows, rows.cols, keys.rows, dim);
+    p->n = (uint32_t)keys.rows;
+    p->keys = p->map + keys.at;
+    p->rows = p->map + rows.at;
+    return ERR_OK;
+}
+
+static enum err open_part(struct part *p, const char *path, uint32_t dim, struct errmsg *e)
+{
+    struct safetensors s;
+    enum err err = safetensors_open(&s, path, e);
+    if (err)
+        return err;
+    p->map_bytes = (size_t)(s.data_at + s.data_bytes);
+    void *map = mmap(NULL, p->map_bytes, PROT_READ, MAP_SHARED, s.fd, 0);
+    if (map == MAP_FAILED)
+        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    else
+        p->map = map;
+    if (!err)
+        err = find_arrays(p, &s, dim, e);
+    safetensors_close(&s);
+    return err ? err : make_index(p, path, e);
+}
+
+/* N if `file` is NAME-00001-of-N.safetensors of the table, otherwise 0. */
+static uint32_t files_by_first(const char *table, const char *file)
+{
+    char own[TABLE_EXPORT_NAME_MAX];
+    const char *of = strstr(file, "-00001-of-");
+    long n = of ? strtol(of + strlen("-00001-of-"), NULL, 10) : 0;
+    if (n < 2 || n > 99999)
+        return 0;
+    table_export_file(table, 0, (uint64_t)n, own);
+    return strcmp(own, file) == 0 ? (uint32_t)n : 0;
+}
+
+/* The number of files of the table; 1 if none is found: then that name is missing. */
+static enum err count_files(const char *folder, const char *table, uint32_t *files,
+                            struct errmsg *e)
+{
+    char one[TABLE_EXPORT_NAME_MAX];
+    uint32_t n = 0;
+    bool several = false;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", folder,
+                       strerror(errno));
+    table_export_file(table, 0, 1, one);
+    for (struct dirent *d; (d = readdir(dir));) {
+        uint32_t is = strcmp(d->d_name, one) == 0 ? 1 : files_by_first(table, d->d_name);
+        several = several || (is && n);
+        n = is ? is : n;
+    }
+    (void)closedir(dir);
+    if (several)
+        return err_set(e, ERR_CORRUPT, "%s: files of table %s from two exports", folder, table);
+    *files = n ? n : 1;
+    return ERR_OK;
+}
+
+/* Part i, of `files`, begins after the parts before it. */
+static enum err join(struct table_file *t, uint32_t i, uint32_t files, const char *path,
+                     struct errmsg *e)
+{
+    struct part *p = &t->part[i];
+    p->first_row = t->rows;
+    t->rows += p->n;
+    if (files > 1 && (p->n == 0 || (i > 0 && p->first <= t->part[i - 1].last)))
+        return err_set(e, ERR_CORRUPT,
+                       "%s: it has no keys, or they do not follow those of the file before it",
+                       path);
+    return ERR_OK;
+}
+
+static enum err open_parts(struct table_file *t, const char *folder, struct errmsg *e)
+{
+    uint32_t files = 0;
+    enum err err = count_files(folder, t->of->name, &files, e);
+    if (err)
+        return err;
+    t->part = mem_zalloc(files, sizeof *t->part);
+    if (!t->part)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", folder);
+    for (; t->parts < files && !err; t->parts++) {
+        char name[TABLE_EXPORT_NAME_MAX], path[FOLDER_BYTES_MAX + TABLE_EXPORT_NAME_MAX];
+        table_export_file(t->of->name, t->parts, files, name);
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+        err = open_part(&t->part[t->parts], path, t->of->dim, e);
+        if (!err)
+            err = join(t, t->parts, files, path, e);
+    }
+    return err;
+}
+
+enum err table_file_open(struct table_file **out, const char *folder,
+                         const struct row_table_spec *of, uint64_t seed, struct errmsg *e)
+{
+    struct table_file *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", folder);
+    t->of = of;
+    t->seed = seed;
+    enum err err = open_parts(t, folder, e);
+    if (err) {
+        table_file_close(t);
+        return err;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void table_file_close(struct table_file *t)
+{
+    if (!t)
+        return;
+    for (uint32_t i = 0; i < t->parts; i++) {
+        struct part *p = &t->part[i];
+        mem_unmap(p->begin, (p->ranges + 1) * sizeof *p->begin);
+        if (p->map)
+            (void)munmap(p->map, p->map_bytes);
+    }
+    mem_free(t->part);
+    mem_free(t);
+}
+
+/* ---- reading ---- */
+
+/* A lookup on its way from the key to the row. */
+struct look {
+    const struct part *part; /* NULL: no file can have the key */
+    uint64_t key;
+    const uint32_t *begin; /* of its range */
+    uint64_t row;          /* NO_ROW: none */
+};
+
+/* The first part whose last key is not below `key`. */
+static const struct part *part_of(const struct table_file *t, uint64_t key)
+{
+    uint32_t low = 0, high = t->parts;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (t->part[middle].last < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct part *p = &t->part[low];
+    return low < t->parts && p->n > 0 && key >= p->first ? p : NULL;
+}
+
+static struct look look_up(const struct table_file *t, uint64_t mixed)
+{
+    struct look l = {.key = key_unmix(mixed)};
+    l.part = part_of(t, l.key);
+    if (l.part) {
+        l.begin = l.part->begin + ((l.key - l.part->first) >> l.part->shift);
+        __builtin_prefetch(l.begin);
+    }
+    return l;
+}
+
+static uint64_t search(const struct look *l)
+{
+    uint32_t low = l->begin[0], end = l->begin[1], high = end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (key_at(l->part, middle) < l->key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && key_at(l->part, low) == l->key ? low : NO_ROW;
+}
+
+static const char *row_at(const struct table_file *t, const struct look *l)
+{
+    return l->part->rows + l->row * t->of->dim * sizeof(float);
+}
+
+/* Each loop asks memory for what the next one reads, for all lookups of the group. */
+static void read_group(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w)
+{
+    struct look look[GROUP];
+    for (uint32_t i = 0; i < n; i++)
+        look[i] = look_up(t, mixed[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (look[i].part)
+            __builtin_prefetch(look[i].part->keys + look[i].begin[0] * sizeof(uint64_t));
+    for (uint32_t i = 0; i < n; i++) {
+        look[i].row = look[i].part ? search(&look[i]) : NO_ROW;
+        if (look[i].row != NO_ROW)
+            __builtin_prefetch(row_at(t, &look[i]));
+    }
+    for (uint32_t i = 0; i < n; i++, w += t->of->dim)
+        if (look[i].row == NO_ROW)
+            row_absent_value(t->of, t->seed, mixed[i], w);
+        else
+            memcpy(w, row_at(t, &look[i]), t->of->dim * sizeof *w);
+}
+
+void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w)
+{
+    for (uint32_t at = 0; at < n; at += GROUP)
+        read_group(t, mixed + at, n - at < GROUP ? n - at : GROUP, w + (size_t)at * t->of->dim);
+}
+
+uint64_t table_file_rows(const struct table_file *t)
+{
+    return t->rows;
+}
+
+void table_file_row(const struct table_file *t, uint64_t i, uint64_t *key, float *w)
+{
+    const struct part *p = &t->part[0];
+    while (i >= p->first_row + p->n)
+        p++;
+    *key = key_at(p, i - p->first_row);
+    memcpy(w, p->rows + (i - p->first_row) * t->of->dim * sizeof *w, t->of->dim * sizeof *w);
+}

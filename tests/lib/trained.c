@@ -1,0 +1,198 @@
+#include "tests/lib/trained.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/process/files.h"
+#include "common/rows/key.h"
+#include "worker/data/leaf_room.h"
+#include "worker/export/encoding.h"
+#include "worker/export/export.h"
+#include "worker/export/table_export.h"
+
+enum { PATH_BYTES = 256, ABSENT_EACH = 3 };
+
+static void must(const struct trained *t, enum err err)
+{
+    if (err)
+        fail_msg("%s", t->e.text);
+}
+
+static void path_of(const char *dir, const char *name, char path[static PATH_BYTES])
+{
+    (void)snprintf(path, PATH_BYTES, "%s/%s", dir, name);
+}
+
+static void write_text(struct trained *t, const char *dir, const char *name, const char *text)
+{
+    char path[PATH_BYTES];
+    path_of(dir, name, path);
+    if (text)
+        must(t, files_write(path, text, strlen(text), &t->e));
+}
+
+/* ---- its data and its model ---- */
+
+static void read_data(struct trained *t, const char *job)
+{
+    must(t, job_parse(&t->job, job, strlen(job), "job.yaml", t->dir, NULL, 0, &t->e));
+    must(t, dataset_load(&t->train, &t->job, 0, 0, &t->e));
+    must(t, dataset_load_eval(&t->eval, &t->job, &t->train, 0, &t->e));
+    dataset_tell(&t->train, &t->job);
+}
+
+static void make_model(struct trained *t)
+{
+    must(t, model_new(&t->model, &t->job, &t->e));
+    const struct layout *l = model_layout(t->model);
+    t->w = mem_floats(l->elems);
+    assert_non_null(t->w);
+    layout_init_values(l, 7, 0, l->elems, t->w);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        for (uint64_t k = 0; k < l->tensor[i].elems; k++) /* above 0: a variance has to be */
+            t->w[l->tensor[i].offset_elems + k] += 0.1f * rng_unit(rng_u64(3, i), k);
+}
+
+/* ---- its tables ---- */
+
+void trained_rows(const struct trained *t, uint32_t table, const uint64_t *mixed, uint32_t n,
+                  float *w)
+{
+    const struct row_table_spec *of = &model_layout(t->model)->rows->table[table];
+    for (uint32_t k = 0; k < n; k++, w += of->dim)
+        for (uint32_t i = 0; i < of->dim; i++)
+            if (mixed[k] % ABSENT_EACH)
+                w[i] = rng_unit(rng_u64(mixed[k], table), i) - 0.5f;
+            else
+                row_absent_value(of, t->job.training.seed, mixed[k], w);
+}
+
+static void write_table(struct trained *t, uint32_t table, const struct key_list *keys)
+{
+    const struct row_table_spec *of = &model_layout(t->model)->rows->table[table];
+    struct table_export *x;
+    float row[ROW_DIM_MAX];
+    char path[PATH_BYTES];
+    path_of(t->model_dir, "tables", path);
+    must(t, files_mkdirs(path, &t->e));
+    must(t, table_export_new(&x, of->dim, keys->keys, 1 << 20, t->train.table.spill, &t->e));
+    for (uint32_t i = 0; i < keys->keys; i++) {
+        if (keys->mixed[i] % ABSENT_EACH == 0)
+            continue;
+        trained_rows(t, table, &keys->mixed[i], 1, row);
+        must(t, table_export_add(x, key_unmix(keys->mixed[i]), 1, row, &t->e));
+    }
+    must(t, table_export_write(x, path, of->name, TABLE_EXPORT_FILE_BYTES, &t->e));
+    table_export_free(x);
+}
+
+static void write_tables(struct trained *t)
+{
+    const struct row_layout *rows = model_layout(t->model)->rows;
+    struct leaf_room *room;
+    const struct leaf_keys *keys;
+    if (!rows)
+        return;
+    uint64_t *all = mem_zalloc(t->train.rows, sizeof *all);
+    assert_non_null(all);
+    for (uint64_t i = 0; i < t->train.rows; i++)
+        all[i] = i;
+    uint32_t n = (uint32_t)t->train.rows;
+    must(t, leaf_room_new(&room, t->train.table.schema, n, &t->e));
+    must(t, dataset_gather_keys(&t->train, all, n, room, &keys, &t->e));
+    for (uint32_t i = 0; i < rows->tables; i++)
+        write_table(t, i, &keys->list[rows->table[i].list]);
+    leaf_room_free(room);
+    mem_free(all);
+}
+
+static void write_model(struct trained *t)
+{
+    char path[PATH_BYTES];
+    path_of(t->model_dir, "weights.safetensors", path);
+    must(t, export_safetensors(path, model_layout(t->model), t->w, NULL, 0, &t->e));
+    write_text(t, t->model_dir, "job.yaml", t->job.canonical);
+    path_of(t->model_dir, "encoding.json", path);
+    if (t->train.table.schema)
+        must(t, export_encoding(path, &t->job, t->train.table.schema, &t->e));
+    write_tables(t);
+}
+
+void trained_init(struct trained *t, const char *job, const char *train, const char *eval)
+{
+    *t = (struct trained){.e = {""}};
+    assert_int_equal(folder_make(t->dir), 0);
+    (void)snprintf(t->model_dir, sizeof t->model_dir, "%s/model", t->dir);
+    must(t, files_mkdirs(t->model_dir, &t->e));
+    write_text(t, t->dir, "train.txt", train);
+    write_text(t, t->dir, "eval.txt", eval);
+    read_data(t, job);
+    make_model(t);
+    write_model(t);
+}
+
+void trained_close(struct trained *t)
+{
+    mem_free(t->w);
+    model_free(t->model);
+    dataset_close(&t->eval);
+    dataset_close(&t->train);
+    job_close(&t->job);
+    (void)folder_remove(t->dir);
+}
+
+/* ---- its forward pass ---- */
+
+static const struct leaf_keys *keys_of(struct trained *t, const uint64_t *rows, uint32_t n,
+                                       struct leaf_room **room, struct leaf_rows *of)
+{
+    const struct row_layout *layout = model_layout(t->model)->rows;
+    const struct leaf_keys *keys;
+    if (!layout)
+        return NULL;
+    must(t, leaf_room_new(room, t->eval.table.schema, n, &t->e));
+    must(t, dataset_gather_keys(&t->eval, rows, n, *room, &keys, &t->e));
+    for (uint32_t i = 0; i < layout->tables; i++) {
+        const struct key_list *list = &keys->list[layout->table[i].list];
+        float *w = mem_floats((size_t)list->keys * layout->table[i].dim);
+        assert_non_null(w);
+        trained_rows(t, i, list->mixed, list->keys, w);
+        of->w[i] = w;
+    }
+    return keys;
+}
+
+void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
+{
+    uint64_t *rows = mem_zalloc(n, sizeof *rows);
+    float *x = mem_floats((size_t)n * t->eval.features), *y = mem_floats(n);
+    struct leaf_room *room = NULL;
+    struct leaf_rows of = {.w = {NULL}};
+    struct model_run *run;
+    struct sums sums = {0};
+    uint32_t there;
+    assert_true(rows && x && y);
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = first + i;
+    must(t, dataset_gather(&t->eval, rows, n, x, y, &there, &t->e));
+    assert_int_equal(there, n);
+    must(t, model_run_new(&run, t->model, n, &t->e));
+    const struct leaf_keys *keys = keys_of(t, rows, n, &room, &of);
+    model_eval(run, t->w, &(struct examples){.n = n, .x = x, .y = y, .keys = keys, .rows = &of},
+               &sums);
+    must(t, model_run_fault(run, &t->e));
+    memcpy(out, model_run_outputs(run), (size_t)n * model_outputs(t->model) * sizeof *out);
+    model_run_free(run);
+    leaf_room_free(room);
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
+        mem_free((void *)(uintptr_t)of.w[i]);
+    mem_free(rows);
+    mem_free(x);
+    mem_free(y);
+}

@@ -1,0 +1,844 @@
+"""A model that gradwire trained, in Python: encode raw rows, look up tables, and score with numpy or torch.
+
+    import gradwire_model
+    model = gradwire_model.load("runs/adult/model")
+    scores = model.predict(model.read("adult.test"))         # numpy array (rows, outputs)
+
+This file is all of it: copy it next to your program. It needs numpy to score; encoding alone needs only Python. It uses
+the packages safetensors and xxhash if they are installed, and torch if you call `torch_module`.
+docs/guides/python.md is the guide; docs/reference/files.md and encoding.md define the files that it reads."""
+import csv
+import gzip
+import json
+import math
+import pathlib
+import re
+import statistics
+import struct
+
+try:
+    import numpy as np
+except ImportError:  # keys and features of one row need no numpy
+    np = None
+
+FORMAT = 1  # of manifest.json
+M = 2**64 - 1
+
+
+class ModelError(ValueError):
+    """A file of the model, or a row, is not what it should be. The text says what is wrong, and where."""
+
+
+# ---- XXH3, 64 bits (xxhash.h 0.8): the key of a word ----
+
+SECRET = bytes.fromhex(
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
+    "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
+    "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
+    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
+P32_1, P32_2, P32_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+P64_1, P64_2, P64_3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+P64_4, P64_5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+def _at64(data, at):
+    return int.from_bytes(data[at:at + 8], "little")
+
+
+def _at32(data, at):
+    return int.from_bytes(data[at:at + 4], "little")
+
+
+def _swap(x, size):
+    return int.from_bytes(x.to_bytes(size, "little"), "big")
+
+
+def _fold(a, b):
+    product = a * b
+    return (product ^ product >> 64) & M
+
+
+def _avalanche(h):
+    h = (h ^ h >> 37) * 0x165667919E3779F9 & M
+    return h ^ h >> 32
+
+
+def _avalanche64(h):
+    h = (h ^ h >> 33) * P64_2 & M
+    h = (h ^ h >> 29) * P64_3 & M
+    return h ^ h >> 32
+
+
+def _short(data, seed):
+    """Up to 16 bytes."""
+    n = len(data)
+    if n > 8:
+        low = _at64(data, 0) ^ (_at64(SECRET, 24) ^ _at64(SECRET, 32)) + seed & M
+        high = _at64(data, n - 8) ^ (_at64(SECRET, 40) ^ _at64(SECRET, 48)) - seed & M
+        return _avalanche(n + _swap(low, 8) + high + _fold(low, high) & M)
+    if n >= 4:
+        seed ^= _swap(seed & 0xFFFFFFFF, 4) << 32
+        h = _at32(data, n - 4) + (_at32(data, 0) << 32) ^ (_at64(SECRET, 8) ^ _at64(SECRET, 16)) - seed & M
+        h ^= (h << 49 | h >> 15) & M ^ (h << 24 | h >> 40) & M
+        h = h * 0x9FB21C651E98DF25 & M
+        h = (h ^ (h >> 35) + n) * 0x9FB21C651E98DF25 & M
+        return h ^ h >> 28
+    if n:
+        combined = data[0] << 16 | data[n >> 1] << 24 | data[-1] | n << 8
+        return _avalanche64(combined ^ (_at32(SECRET, 0) ^ _at32(SECRET, 4)) + seed & M)
+    return _avalanche64(seed ^ _at64(SECRET, 56) ^ _at64(SECRET, 64))
+
+
+def _mix16(data, at, secret, seed):
+    return _fold(_at64(data, at) ^ _at64(SECRET, secret) + seed & M, _at64(data, at + 8) ^ _at64(SECRET, secret + 8) - seed & M)
+
+
+def _middle(data, seed):
+    """17 to 240 bytes."""
+    n = len(data)
+    acc = n * P64_1
+    if n <= 128:
+        for i in range((n - 1) // 32 + 1):
+            acc += _mix16(data, 16 * i, 32 * i, seed) + _mix16(data, n - 16 * (i + 1), 32 * i + 16, seed)
+        return _avalanche(acc & M)
+    for i in range(8):
+        acc += _mix16(data, 16 * i, 16 * i, seed)
+    acc = _avalanche(acc & M)
+    for i in range(8, n // 16):
+        acc += _mix16(data, 16 * i, 16 * (i - 8) + 3, seed)
+    return _avalanche(acc + _mix16(data, n - 16, 136 - 17, seed) & M)
+
+
+def _accumulate(acc, data, at, secret, of):
+    for i in range(8):
+        value = _at64(data, at + 8 * i)
+        keyed = value ^ _at64(secret, of + 8 * i)
+        acc[i ^ 1] = acc[i ^ 1] + value & M
+        acc[i] = acc[i] + (keyed & 0xFFFFFFFF) * (keyed >> 32) & M
+
+
+def _long(data, seed):
+    """More than 240 bytes."""
+    n, stripes = len(data), (192 - 64) // 8
+    secret = b"".join((_at64(SECRET, i) + (-seed if i % 16 else seed) & M).to_bytes(8, "little") for i in range(0, 192, 8))
+    acc = [P32_3, P64_1, P64_2, P64_3, P64_4, P32_2, P64_5, P32_1]
+    for stripe in range((n - 1) // 64):
+        _accumulate(acc, data, 64 * stripe, secret, 8 * (stripe % stripes))
+        if stripe % stripes == stripes - 1:
+            acc = [(a ^ a >> 47 ^ _at64(secret, 128 + 8 * i)) * P32_1 & M for i, a in enumerate(acc)]
+    _accumulate(acc, data, n - 64, secret, 192 - 64 - 7)
+    return _avalanche(n * P64_1 + sum(_fold(acc[i] ^ _at64(secret, 11 + 8 * i), acc[i + 1] ^ _at64(secret, 19 + 8 * i))
+                                      for i in range(0, 8, 2)) & M)
+
+
+def xxh3_pure(data, seed=0):
+    """XXH3_64bits_withSeed of bytes."""
+    return (_short if len(data) <= 16 else _middle if len(data) <= 240 else _long)(data, seed)
+
+
+try:
+    from xxhash import xxh3_64_intdigest as xxh3
+except ImportError:
+    xxh3 = xxh3_pure
+
+
+# ---- the columns of a row: docs/reference/encoding.md ----
+
+NUMBER = re.compile(r"[ \t]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
+
+
+def _text(value):
+    """A text of encoding.json. Bytes that are not UTF-8 are {"hex": ..} there, and surrogates here."""
+    return value if isinstance(value, str) else bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
+
+
+def _bytes(text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+def float32(x):
+    """x, rounded as a float of 32 bits."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        raise ModelError(f"{x} is too large for a float of 32 bits") from None
+
+
+class Column:
+    """One column. `field` is a text, a number, or None for a missing value."""
+
+    def __init__(self, spec, missing):
+        self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
+        self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
+        self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
+
+    def text(self, field):
+        """The field as text; None if it is missing."""
+        if field is None or isinstance(field, float) and math.isnan(field):
+            return None
+        if isinstance(field, bytes):
+            field = field.decode("utf-8", "surrogateescape")
+        field = field if isinstance(field, str) else repr(field) if isinstance(field, float) else str(field)
+        return None if field in self.missing else field
+
+    def bad(self, field, why):
+        raise ModelError(f'column "{self.name}": "{field}" {why}')
+
+    def parse(self, field):
+        """The number as a float of 32 bits; None if it is missing."""
+        text = self.text(field)
+        if text is None:
+            return None
+        if not NUMBER.fullmatch(text):
+            self.bad(field, "is not a number")
+        return float32(float(text))
+
+
+class NumberColumn(Column):
+    def encode(self, field):
+        """The feature."""
+        x = self.parse(field)
+        x = self.how["missing"] if x is None else x
+        if x is None:
+            self.bad(field, "is missing, and training refused rows without this number")
+        function = self.how.get("function")
+        if function == "log1p":
+            return float32(math.log1p(max(x, 0)))
+        if function == "log2":
+            return float32(math.log2(max(x, 1)))
+        return float32((x - self.how["shift"]) / self.how["divisor"])
+
+
+class BucketColumn(Column):
+    def encode(self, field):
+        """The number of the bucket, from 1; 0: none."""
+        x = self.parse(field)
+        x = self.how["missing"] if x is None else x
+        if x is None:
+            return 0
+        if "borders" in self.how:
+            return sum(border <= x for border in self.how["borders"]) + 1
+        step = 3 + math.floor(math.log(x) ** 2) if x > 2 else int(max(x, -64))
+        return min(max(step - self.how["log_squared"], 0), self.how["count"] - 1) + 1
+
+
+class CategoryColumn(Column):
+    def __init__(self, spec, missing):
+        super().__init__(spec, missing)
+        self.number = {_text(word): i + 1 for i, word in enumerate(self.how["words"])}
+
+    def encode(self, field):
+        """The number of the word, from 1; 0: not in the vocabulary."""
+        text = self.text(field)
+        return self.number.get(self.missing[0] if text is None else text, 0)
+
+
+class KeyColumn(Column):
+    """`key`, `keys` and `cross`: a list of (key, weight)."""
+
+    def __init__(self, spec, missing):
+        super().__init__(spec, missing)
+        how = self.how
+        self.seed = xxh3(_bytes(_text(how["space"]))) if how["hash"] else 0
+        self.buckets = int(how["buckets"] or 0)
+        self.separator = _text(how["separator"]) if "separator" in how else None
+        self.of = [_text(name) for name in how.get("of", [])]
+        self.memory = {}  # keys of words; hashing is slow here
+
+    def fold(self, key):
+        return key % self.buckets if self.buckets else key
+
+    def key(self, word):
+        if word not in self.memory:
+            self.memory[word] = self.compute(word)
+        return self.memory[word]
+
+    def compute(self, word):
+        if self.how["hash"]:
+            return self.fold(xxh3(_bytes(word), seed=self.seed))
+        if not re.fullmatch("[0-9]+", word) or int(word) > M:
+            self.bad(word, "is not an integer from 0 to 2^64 - 1")
+        return self.fold(int(word))
+
+    def key_or_none(self, word):
+        """None: a missing value that looks up nothing."""
+        if self.text(word) is not None:
+            return self.key(self.text(word))
+        if self.how["missing"] == "none":
+            return None
+        return self.key("") if self.how["missing"] == "empty" else self.fold(int(self.how["missing_key"]))
+
+    def value(self, text):
+        weight = 1.0
+        if self.how.get("weights") and text is not None and ":" in text:
+            text, _, number = text.rpartition(":")
+            if not NUMBER.fullmatch(number):
+                self.bad(f"{text}:{number}", "has a weight that is not a number")
+            weight = float32(float(number))
+        key = self.key_or_none(text)
+        return [] if key is None else [(key, weight)]
+
+    def encode(self, field):
+        if self.separator is None:
+            return self.value(field)
+        text = self.text(field)
+        words = [None] if text is None else text.split(self.separator)
+        found = [pair for word in words for pair in self.value(word)]
+        if len(found) > self.how["max_values"]:
+            self.bad(field, f"has more than max_values: {self.how['max_values']} values")
+        return found
+
+    def cross(self, row_keys):
+        """row_keys: the result of `encode` of each column that it combines."""
+        if not all(row_keys):
+            return []
+        return [(self.fold(xxh3(b"".join(k[0][0].to_bytes(8, "little") for k in row_keys), seed=self.seed)), 1.0)]
+
+
+COLUMNS = {"category": CategoryColumn, "key": KeyColumn, "keys": KeyColumn, "cross": KeyColumn}
+
+
+def column(spec, missing):
+    kind = COLUMNS.get(spec["kind"], BucketColumn if "buckets" in spec else NumberColumn if "number" in spec else Column)
+    return kind(spec, missing)
+
+
+class Encoding:
+    """encoding.json: how a row becomes features and keys. It needs no numpy."""
+
+    def __init__(self, spec):
+        self.features, self.missing = spec["features"], [_text(m) for m in spec["missing"]]
+        self.columns = [column(c, self.missing) for c in spec["columns"]]
+        self.lookups, self.tables = spec.get("lookups", []), spec.get("tables", [])
+        self.fields = [c for c in self.columns if c.kind != "cross"]  # the columns of the file
+        self.inputs = [c for c in self.columns if c.feature is not None]
+        self.keys = {c.name: c for c in self.columns if c.kind in ("key", "keys", "cross")}
+
+    def field(self, row, c):
+        """The field of a column in a row: a dict by name, or a list in the order of the columns."""
+        try:
+            return row[c.name] if isinstance(row, dict) else row[self.fields.index(c)]
+        except (KeyError, IndexError):
+            raise ModelError(f'the row has no column "{c.name}"') from None
+
+    def cell(self, row, c):
+        """What `c` says of a row: a number, the number of a word or bucket, or a list of (key, weight)."""
+        if c.kind == "cross":
+            return c.cross([self.cell(row, self.keys[name]) for name in c.of])
+        return c.encode(self.field(row, c))
+
+    def row_features(self, row):
+        """The model's input for one row, as a list."""
+        x = [0.0] * self.features
+        for c in self.inputs:
+            cell = self.cell(row, c)
+            if isinstance(c, NumberColumn) or c.how["encode"] == "id":
+                x[c.feature] = float(cell)
+            elif cell:
+                x[c.feature + cell - 1] = 1.0
+        return x
+
+    def row_keys(self, row):
+        """{name of a key column: [(key, weight), ..]}"""
+        return {name: self.cell(row, c) for name, c in self.keys.items()}
+
+
+# ---- files ----
+
+DTYPES = {"F32": "<f4", "U32": "<u4", "U64": "<u8"}
+
+
+def read_safetensors(path):
+    """({name: array}, metadata) of a safetensors file. The arrays stay in the file, and are read when they are used."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        if size > 100_000_000:
+            raise ModelError(f"{path}: not a safetensors file")
+        header = json.loads(file.read(size))
+    metadata, data = header.pop("__metadata__", {}), np.memmap(path, np.uint8, "r")[8 + size:]
+    return {name: data[t["data_offsets"][0]:t["data_offsets"][1]].view(DTYPES[t["dtype"]]).reshape(t["shape"])
+            for name, t in header.items()}, metadata
+
+
+def _open(path):
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    if magic == b"\x28\xb5\x2f\xfd":
+        raise ModelError(f"{path}: zstd: decompress it first")
+    return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+# ---- tables: docs/explanation/tables.md ----
+
+def _mix(z):
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+def _draw(key, position):
+    return _mix(key + (np.asarray(position, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _normal(bits, truncated):
+    u = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    if truncated:
+        below = 0.022750131948179207  # the probability of less than -2
+        u = below + u * (1 - 2 * below)
+    return np.vectorize(statistics.NormalDist().inv_cdf, otypes=[np.float32])(u) if u.size else u.astype(np.float32)
+
+
+class Table:
+    """The rows of a table, by key. A key without a row has its first value, or zeros."""
+
+    def __init__(self, spec, folder):
+        self.name, self.dim, self.spec = _text(spec["name"]), spec["dim"], spec
+        stem = "".join(c if re.match(r"[A-Za-z0-9_.-]", c) else "".join(f"%{b:02X}" for b in _bytes(c)) for c in self.name)
+        part = re.compile(re.escape(stem) + r"(-\d{5}-of-\d{5})?\.safetensors")
+        paths = sorted(p for p in folder.glob("*.safetensors") if part.fullmatch(p.name))
+        if not paths:
+            raise ModelError(f"{folder}: it has no rows of the table {self.name}")
+        self.parts = [read_safetensors(path)[0] for path in paths]
+
+    def absent(self, keys):
+        """(keys, dim): the values of keys without a row."""
+        (kind, options), = self.spec["initializer"].items()
+        if kind == "zeros" or self.spec["absent"] == "zeros":
+            return np.zeros((len(keys), self.dim), np.float32)
+        name = 0xCBF29CE484222325
+        for byte in _bytes(self.name):
+            name = (name ^ byte) * 0x100000001B3 & M
+        with np.errstate(over="ignore"):
+            of_table = _draw(_draw(np.array([int(self.spec["seed"])], np.uint64), 7), name)
+            bits = _draw(_draw(of_table, _mix(keys))[:, None], np.arange(self.dim)[None])
+        f = {option: np.float32(value) for option, value in options.items()}
+        if kind in ("ones", "constant"):
+            return np.full(bits.shape, f.get("value", 1), np.float32)
+        if kind == "random_uniform":
+            unit = (bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+            half, middle = (f["maxval"] - f["minval"]) / np.float32(2), (f["maxval"] + f["minval"]) / np.float32(2)
+            return (np.float32(2) * unit - np.float32(1)) * half + middle
+        if kind not in ("random_normal", "truncated_normal"):
+            raise ModelError(f"table {self.name}: the initializer {kind} is not known here")
+        return _normal(bits, kind == "truncated_normal") * f["stddev"] + f["mean"]
+
+    def rows(self, keys):
+        """keys: (n) uint64. Returns (n, dim) float32."""
+        out, found = np.empty((len(keys), self.dim), np.float32), np.zeros(len(keys), bool)
+        for part in self.parts:
+            if not len(part["keys"]):
+                continue
+            at = np.minimum(np.searchsorted(part["keys"], keys), len(part["keys"]) - 1)
+            here = part["keys"][at] == keys
+            out[here] = part["rows"][at[here]].reshape(-1, self.dim)
+            found |= here
+        if not found.all():
+            out[~found] = self.absent(keys[~found])
+        return out
+
+
+def _bag(table, cells, combine):
+    """The vector of one column of each row: (rows, dim). cells: for each row a list of (key, weight)."""
+    pairs = [(i, key, weight) for i, cell in enumerate(cells) for key, weight in cell if combine == "sum" or weight > 0]
+    out = np.zeros((len(cells), table.dim), np.float32)
+    if not pairs:
+        return out
+    row, weight = np.array([p[0] for p in pairs]), np.array([p[2] for p in pairs], np.float32)
+    norm = np.ones(len(cells))
+    if combine != "sum":
+        total = np.bincount(row, weight.astype(np.float64) ** (2 if combine == "sqrtn" else 1), len(cells))
+        norm = np.sqrt(total) if combine == "sqrtn" else total
+    share = weight / norm[row].astype(np.float32)
+    np.add.at(out, row, table.rows(np.array([p[1] for p in pairs], np.uint64)) * share[:, None])
+    return out
+
+
+# ---- layers, by numpy. x: (rows, ...) float32; images are (rows, height, width, channels) ----
+
+def _elu(x, alpha=1.0):
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _erf(x):
+    return np.vectorize(math.erf, otypes=[np.float32])(x) if x.size else x
+
+
+def _gelu(x, approximate=False):
+    if approximate:
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+
+
+def _softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+ACTIVATIONS = {
+    "linear": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 0.5 + 0.5 * np.tanh(x / 2),
+    "tanh": lambda x: np.tanh(x),
+    "softmax": _softmax,
+    "elu": _elu,
+    "gelu": _gelu,
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
+    "selu": lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772),
+    "silu": lambda x: x * (0.5 + 0.5 * np.tanh(x / 2)),
+    "softplus": lambda x: np.logaddexp(0, x),
+}
+
+
+def _padding(size, stride, span, padding):
+    """(before, after) of one axis, as TensorFlow pads."""
+    if padding == "valid":
+        return 0, 0
+    total = max(((size - 1) // stride) * stride + span - size, 0)
+    return total // 2, total - total // 2
+
+
+def _paddings(shape, o, size, dilation=(1, 1)):
+    return [_padding(shape[i], o["strides"][i], (size[i] - 1) * dilation[i] + 1, o["padding"]) for i in (0, 1)]
+
+
+def _windows(x, o, size, fill, dilation=(1, 1)):
+    """(rows, height, width, channels, size[0], size[1]): the windows of images."""
+    x = np.pad(x, [(0, 0), *_paddings(x.shape[1:3], o, size, dilation), (0, 0)], constant_values=fill)
+    span = [(size[i] - 1) * dilation[i] + 1 for i in (0, 1)]
+    w = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
+    return w[:, ::o["strides"][0], ::o["strides"][1], :, ::dilation[0], ::dilation[1]]
+
+
+class NumpyLayers:
+    """A method for each kind of layer: (inputs, options, weights of the layer) -> output."""
+
+    def dense(self, x, o, w):
+        return ACTIVATIONS[o["activation"]](x @ w["kernel"] + w.get("bias", np.float32(0)))
+
+    def conv2d(self, x, o, w):
+        windows = _windows(x, o, o["kernel_size"], 0, o["dilation_rate"])
+        y = np.tensordot(windows, w["kernel"], ([4, 5, 3], [0, 1, 2])) + w.get("bias", np.float32(0))
+        return ACTIVATIONS[o["activation"]](y)
+
+    def max_pooling2d(self, x, o, w):
+        return _windows(x, o, o["pool_size"], -np.inf).max((4, 5))
+
+    def average_pooling2d(self, x, o, w):
+        windows, there = (_windows(a, o, o["pool_size"], 0) for a in (x, np.ones_like(x[:1])))
+        return windows.sum((4, 5)) / there.sum((4, 5))
+
+    def global_max_pooling2d(self, x, o, w):
+        return x.max((1, 2), keepdims=o["keepdims"])
+
+    def global_average_pooling2d(self, x, o, w):
+        return x.mean((1, 2), keepdims=o["keepdims"])
+
+    def batch_normalization(self, x, o, w):
+        scale = w.get("gamma", np.float32(1)) / np.sqrt(w["moving_variance"] + np.float32(o["epsilon"]))
+        return (x - w["moving_mean"]) * scale + w.get("beta", np.float32(0))
+
+    def layer_normalization(self, x, o, w):
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) / np.sqrt(variance + np.float32(o["epsilon"])) * w.get("gamma", np.float32(1)) + w.get("beta", np.float32(0))
+
+    def embedding(self, x, o, w):
+        if not ((x >= 0) & (x < o["input_dim"]) & (x == np.trunc(x))).all():
+            raise ModelError(f"an id is not a whole number from 0 to {o['input_dim'] - 1}")
+        return w["embeddings"][x.astype(np.int64)]
+
+    def flatten(self, x, o, w):
+        return x.reshape(len(x), -1)
+
+    def reshape(self, x, o, w):
+        return x.reshape(len(x), *o["target_shape"])
+
+    def dropout(self, x, o, w):
+        return x
+
+    def activation(self, x, o, w):
+        return ACTIVATIONS[o["activation"]](x)
+
+    def leaky_relu(self, x, o, w):
+        return np.where(x > 0, x, np.float32(o["negative_slope"]) * x)
+
+    def elu(self, x, o, w):
+        return _elu(x, np.float32(o["alpha"]))
+
+    def gelu(self, x, o, w):
+        return _gelu(x, o["approximate"])
+
+
+def run_layers(layers, x, vectors, compute, concatenate):
+    """The output of the last layer. compute(layer, x) is one layer with one input; vectors: of layers over tables."""
+    value = {}
+
+    def read(source):
+        if "layer" in source:
+            return value[source["layer"]]
+        ranges = source["features"]
+        if ranges is None:
+            return x
+        return concatenate([x[:, first:first + n] for first, n in ranges])
+
+    for layer in layers:
+        inputs = [read(source) for source in layer["inputs"]]
+        if "table" in layer:
+            out = vectors[layer["name"]]
+        elif layer["layer"] == "add":
+            out = sum(inputs[1:], inputs[0])
+        else:
+            out = inputs[0] if len(inputs) == 1 else concatenate(inputs)
+            out = out if layer["layer"] == "concatenate" else compute(layer, out)
+        value[layer["name"]] = out
+    return value[layers[-1]["name"]]
+
+
+# ---- the model ----
+
+class Model:
+    """A model in DIR/model or DIR/best. Public: manifest, encoding (None: rows are arrays), weights, tables, layers."""
+
+    def __init__(self, path):
+        if np is None:
+            raise ModelError("numpy is missing: pip install numpy, or Debian's package python3-numpy")
+        path = pathlib.Path(path)
+        self.folder = path if (path / "weights.safetensors").exists() else path / "model"
+        self.manifest = json.loads(self._file("manifest.json", "run `gradwire train` on its job again: a finished job "
+                                                               "trains nothing, and writes the file").read_text())
+        if self.manifest.get("format") != FORMAT:
+            raise ModelError(f"{self.folder}/manifest.json: format {self.manifest.get('format')}, and this reader knows {FORMAT}")
+        self.spec, self.encoding = self.manifest["model"], None
+        self.layers, self.data = self.spec["layers"], self.manifest["data"]["options"]
+        self.weights = {name: np.array(a) for name, a in read_safetensors(self._file("weights.safetensors"))[0].items()}
+        if self.manifest["data"]["options"]["format"] in ("csv", "libsvm") or self.manifest["encoding"] or self._beside("encoding.json"):
+            self.encoding = Encoding(json.loads(self._file("encoding.json").read_text()))
+        self.tables = {}
+        for spec in self.encoding.tables if self.encoding else []:
+            table = Table(spec, self.folder / "tables")
+            self.tables[table.name] = table
+
+    def _beside(self, name):
+        """The path of a file in the folder, or for best/ in ../model; None: in neither."""
+        return next((p for p in (self.folder / name, self.folder.parent / "model" / name) if p.exists()), None)
+
+    def _file(self, name, hint="is this DIR/model of a finished job?"):
+        if found := self._beside(name) if name != "weights.safetensors" else self.folder / name:
+            if found.exists():
+                return found
+        raise ModelError(f"{self.folder}: it has no {name}: {hint}")
+
+    def of_layer(self, layer):
+        """{"kernel": array, ..}: the weights of a layer."""
+        begin = layer["name"] + "/"
+        return {name[len(begin):]: w for name, w in self.weights.items() if name.startswith(begin)}
+
+    # ---- rows ----
+
+    def read(self, path):
+        """The rows of a csv or libsvm file, one after the other, as the job file describes its format."""
+        lines = self._lines(path)
+        if self.data["format"] == "libsvm":
+            return self._read_libsvm(lines)
+        return self._read_csv(path, lines)
+
+    def _lines(self, path):
+        comment, inside = self.data.get("comment"), False
+        with _open(path) as file:
+            for line in file:
+                if not inside and (comment and line.startswith(comment) or not line.strip("\r\n" + (" \t" if self.data["trim"] else ""))):
+                    continue
+                inside ^= self.data["quotes"] and line.count('"') % 2 == 1
+                yield line
+
+    def _read_csv(self, path, lines):
+        delimiter = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}[self.data["delimiter"]]
+        quoting = csv.QUOTE_MINIMAL if self.data["quotes"] else csv.QUOTE_NONE
+        header, names = self.data["header"], [c.name for c in self.encoding.fields]
+        csv.field_size_limit(1 << 20)
+        for number, fields in enumerate(csv.reader(lines, delimiter=delimiter, quoting=quoting, skipinitialspace=self.data["trim"])):
+            fields = [f.strip(" \t") for f in fields] if self.data["trim"] else fields
+            if number == 0 and header != "none":
+                names = fields if header == "names" else names
+                continue
+            if len(fields) != len(names):
+                raise ModelError(f"{path}: row {number + 1} has {len(fields)} fields, the model's columns are {len(names)}")
+            yield fields if None in names else dict(zip(names, fields))
+
+    def _read_libsvm(self, lines):
+        label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
+        for line in lines:
+            words = line.split("#")[0].split()
+            if words:
+                pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
+                yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
+
+    def _keys(self, rows, name):
+        c = self.encoding.keys[name]
+        if self.data["format"] == "libsvm":
+            return [[(c.fold(index), float32(weight)) for index, weight in self.encoding.field(row, c)] for row in rows]
+        return [self.encoding.cell(row, c) for row in rows]
+
+    def encode(self, rows):
+        """(x, vectors): the model's input (rows, features), and for each layer over a table its output (rows, width).
+        `rows`: dicts by column, or lists in the order of the columns. Without columns: an array of raw rows."""
+        if self.encoding is None:
+            x = np.asarray(rows, np.float32).reshape(len(rows), *self.spec["input"])
+            return x * (np.float32(1) / np.float32(self.spec["divisor"])), {}
+        rows = list(rows)
+        x = np.zeros((len(rows), self.encoding.features), np.float32)
+        for c in self.encoding.inputs:
+            cells = np.array([self.encoding.cell(row, c) for row in rows], np.float64)
+            if isinstance(c, NumberColumn) or c.how["encode"] == "id":
+                x[:, c.feature] = cells
+            else:
+                (there,) = cells.nonzero()
+                x[there, c.feature + cells[there].astype(np.int64) - 1] = 1
+        return x, self.look_up(rows)
+
+    def look_up(self, rows):
+        """{layer: (rows, width)}: the output of each layer that looks up rows of a table."""
+        vectors, keys = {}, {}
+        for lookup in self.encoding.lookups:
+            layer, table = _text(lookup["layer"]), self.tables[_text(lookup["table"])]
+            for name in map(_text, lookup["columns"]):
+                keys.setdefault(name, self._keys(rows, name))
+            bags = [_bag(table, keys[_text(name)], lookup["combine"]) for name in lookup["columns"]]
+            out = np.concatenate(bags, 1) if lookup["output"] == "concat" else sum(bags[1:], bags[0])
+            vectors[layer] = out + self.weights[layer + "/bias"] if lookup["bias"] else out
+        return vectors
+
+    # ---- scores ----
+
+    def score(self, x, vectors=None):
+        """The output of the last layer: (rows, outputs). x, vectors: as `encode` returns them."""
+        layers, vectors = NumpyLayers(), vectors or {}
+
+        def compute(layer, x):
+            try:
+                return getattr(layers, layer["layer"])(x, layer["options"], self.of_layer(layer)).astype(np.float32)
+            except AttributeError:
+                raise ModelError(f"the layer {layer['layer']} is not known here") from None
+
+        return run_layers(self.layers, x, vectors, compute, lambda parts: np.concatenate(parts, -1))
+
+    def predict(self, rows, batch=256):
+        """`score` of raw rows, a batch at a time."""
+        rows, out = rows if self.encoding is None else list(rows), []
+        for i in range(0, len(rows), batch):
+            out.append(self.score(*self.encode(rows[i:i + batch])))
+        return np.concatenate(out) if out else np.zeros((0, self.layers[-1]["shape"][0]), np.float32)
+
+    def torch_module(self):
+        """A torch.nn.Module of the same layers, with the weights as parameters: module(x, vectors) as `score`."""
+        return _torch_module(self)
+
+
+def load(path):
+    """The model in DIR/model, DIR/best, or in model/ below `path`."""
+    return Model(path)
+
+
+# ---- torch ----
+
+def _torch_module(model):
+    import torch
+    from torch import nn
+    F = nn.functional
+
+    activations = {"linear": lambda x: x, "relu": F.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh,
+                   "softmax": lambda x: torch.softmax(x, -1), "elu": F.elu, "gelu": F.gelu, "selu": F.selu, "silu": F.silu,
+                   "leaky_relu": lambda x: F.leaky_relu(x, 0.2), "softplus": F.softplus}
+
+    def images(x, fill, o, size, dilation=(1, 1)):
+        """(rows, channels, height, width) in memory as (rows, height, width, channels): torch's channels_last."""
+        (top, bottom), (left, right) = _paddings(x.shape[1:3], o, size, dilation)
+        return F.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom), value=fill)
+
+    class Layers:
+        def dense(self, x, o, w):
+            y = x @ w["kernel"]
+            return activations[o["activation"]](y + w["bias"] if "bias" in w else y)
+
+        def conv2d(self, x, o, w):
+            kernel = w["kernel"].permute(3, 2, 0, 1)
+            y = F.conv2d(images(x, 0.0, o, o["kernel_size"], o["dilation_rate"]), kernel, w.get("bias"),
+                         tuple(o["strides"]), 0, tuple(o["dilation_rate"]))
+            return activations[o["activation"]](y.permute(0, 2, 3, 1))
+
+        def max_pooling2d(self, x, o, w):
+            y = F.max_pool2d(images(x, -math.inf, o, o["pool_size"]), tuple(o["pool_size"]), tuple(o["strides"]))
+            return y.permute(0, 2, 3, 1)
+
+        def average_pooling2d(self, x, o, w):
+            y, there = (F.avg_pool2d(images(a, 0.0, o, o["pool_size"]), tuple(o["pool_size"]), tuple(o["strides"]))
+                        for a in (x, torch.ones_like(x[:1])))
+            return (y / there).permute(0, 2, 3, 1)
+
+        def global_max_pooling2d(self, x, o, w):
+            return x.amax((1, 2), keepdim=o["keepdims"])
+
+        def global_average_pooling2d(self, x, o, w):
+            return x.mean((1, 2), keepdim=o["keepdims"])
+
+        def batch_normalization(self, x, o, w):
+            y = F.batch_norm(x.reshape(-1, x.shape[-1]), w["moving_mean"], w["moving_variance"], w.get("gamma"), w.get("beta"),
+                             training=module.training, momentum=1 - o["momentum"], eps=o["epsilon"])
+            return y.reshape(x.shape)
+
+        def layer_normalization(self, x, o, w):
+            return F.layer_norm(x, x.shape[-1:], w.get("gamma"), w.get("beta"), o["epsilon"])
+
+        def embedding(self, x, o, w):
+            return F.embedding(x.long(), w["embeddings"])
+
+        def flatten(self, x, o, w):
+            return x.reshape(len(x), -1)
+
+        def reshape(self, x, o, w):
+            return x.reshape(len(x), *o["target_shape"])
+
+        def dropout(self, x, o, w):
+            return F.dropout(x, o["rate"], module.training)
+
+        def activation(self, x, o, w):
+            return activations[o["activation"]](x)
+
+        def leaky_relu(self, x, o, w):
+            return F.leaky_relu(x, o["negative_slope"])
+
+        def elu(self, x, o, w):
+            return F.elu(x, o["alpha"])
+
+        def gelu(self, x, o, w):
+            return F.gelu(x, approximate="tanh" if o["approximate"] else "none")
+
+    def holder(layer):
+        """The weights of one layer, under their own names."""
+        held = nn.Module()
+        for name, w in model.of_layer(layer).items():
+            tensor = torch.from_numpy(np.array(w))
+            if name.startswith("moving_"):
+                held.register_buffer(name, tensor)
+            else:
+                held.register_parameter(name, nn.Parameter(tensor))
+        return held
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(holder(layer) for layer in model.layers)  # in the order of model.layers
+
+        def weights_of(self, layer):
+            held = self.layers[model.layers.index(layer)]
+            return dict(held.named_parameters()) | dict(held.named_buffers())
+
+        def forward(self, x, vectors=None):
+            """x, vectors: tensors, or the arrays that Model.encode returns."""
+            x, vectors = torch.as_tensor(x), {name: torch.as_tensor(v) for name, v in (vectors or {}).items()}
+            layers = Layers()
+            return run_layers(model.layers, x, vectors,
+                              lambda layer, x: getattr(layers, layer["layer"])(x, layer["options"], self.weights_of(layer)),
+                              lambda parts: torch.cat(parts, -1))
+
+    module = Module()
+    return module.eval()

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""python/gradwire_model.py: keys, features and first values by the standard library alone, and with numpy the scores of a
+trained model."""
+import base64
+import hashlib
+import importlib.util
+import json
+import math
+import pathlib
+import random
+import sys
+import unittest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
+import gradwire_model as reader  # noqa: E402
+from cluster import SANITIZED, TrainCase  # noqa: E402
+
+NUMPY = importlib.util.find_spec("numpy")
+PIECE = bytes((i * 2654435761 >> 11) & 255 for i in range(3000))
+# SHA-256 over the hashes of the first n bytes of PIECE, 8 bytes each, with the seeds 0 and 2^64 - 59, by libxxhash 0.8.1
+SHORT_TO_LONG, HASHES = [*range(700), 1023, 1024, 1025, 1088, 2047, 2048, 2049, 3000], "bcd3817bbb44777976e0cac2d9a9c47836c37340977723888929554578a39db7"
+
+
+class HashTest(unittest.TestCase):
+    def test_xxh3_has_the_bits_of_the_library_for_every_length(self):
+        got = hashlib.sha256()
+        for n in SHORT_TO_LONG:
+            for seed in (0, 2**64 - 59):
+                got.update(reader.xxh3_pure(PIECE[:n], seed).to_bytes(8, "little"))
+        self.assertEqual(got.hexdigest(), HASHES)
+
+    def test_keys_are_those_of_the_page_about_data(self):
+        def key(word, space, **options):
+            how = {"hash": True, "space": space, "buckets": None, "missing": "empty", **options}
+            return reader.column({"name": "c", "kind": "key", "key": how}, [""]).encode(word)[0][0]
+        self.assertEqual(key("68fd1e64", "C1"), 0xbb7b4148340ac23e)
+        self.assertEqual(key("", "C1"), 0xa6a7a7b5f160f36a)
+        self.assertEqual(key("a", "site"), 0x3231bb3a2b0f9c68)
+        self.assertEqual(key("68fd1e64", "C1", buckets="1000"), 790)
+        cross = reader.column({"name": "x", "kind": "cross", "key": {"hash": True, "space": "C1xsite", "buckets": None,
+                                                                     "missing": "none", "of": ["a", "b"]}}, [""])
+        self.assertEqual(cross.cross([[(0xbb7b4148340ac23e, 1.0)], [(0x3231bb3a2b0f9c68, 1.0)]]), [(0xc5446c880bde638f, 1.0)])
+        self.assertEqual(cross.cross([[(1, 1.0)], []]), [])
+
+
+def columns(*specs, missing=("",), features=0):
+    return reader.Encoding({"features": features, "missing": list(missing), "columns": list(specs)})
+
+
+def number(name, feature, **how):
+    return {"name": name, "kind": "number", "feature": feature, "width": 1,
+            "number": {"shift": 0.0, "divisor": 1.0, "missing": None, **how}}
+
+
+class EncodingTest(unittest.TestCase):
+    def test_numbers_are_rounded_scaled_and_filled(self):
+        e = columns(number("a", 0, shift=2.0, divisor=4.0, missing=10.0), number("b", 1, function="log1p", missing=0.0),
+                    number("c", 2, function="log2"), features=3, missing=["?", ""])
+        self.assertEqual(e.row_features({"a": " 0.1 ", "b": "", "c": "8"}), [reader.float32((reader.float32(0.1) - 2) / 4), 0.0, 3.0])
+        self.assertEqual(e.row_features({"a": "?", "b": "-5", "c": ".5"}), [2.0, 0.0, 0.0])
+        self.assertEqual(e.row_features([None, 1, 4.0]), [2.0, reader.float32(math.log1p(1)), 2.0])
+        self.assertEqual(e.row_features({"a": float("nan"), "b": 1e-3, "c": "1e2"})[0], 2.0)
+
+    def test_what_is_no_number_is_an_error_that_names_the_column(self):
+        e = columns(number("age", 0), features=1)
+        for field, why in (("4x", "not a number"), ("nan", "not a number"), ("1_000", "not a number"), ("", "missing"), ("1e39", "too large")):
+            with self.assertRaisesRegex(reader.ModelError, why):
+                e.row_features({"age": field})
+        with self.assertRaisesRegex(reader.ModelError, 'no column "age"'):
+            e.row_features({"other": 1})
+
+    def test_buckets_begin_at_their_borders(self):
+        def bucket(field, **how):
+            return reader.column({"name": "x", "kind": "number", "feature": 0, "width": 3,
+                                  "buckets": {"encode": "id", "missing": None, **how}}, [""]).encode(field)
+        borders = {"borders": [18.0, 30.5], "count": 3}
+        self.assertEqual([bucket(f, **borders) for f in ("17.9", "18", "30.4", "30.5", "1000", "")], [1, 2, 2, 3, 3, 0])
+        squared = {"log_squared": -2, "count": 9}
+        self.assertEqual([bucket(f, **squared) for f in ("-2", "-1.9", "0", "2", "2.1", "10", "1e9", "-99", "")],
+                         [1, 2, 3, 5, 6, 9, 9, 1, 0])
+        self.assertEqual(bucket("", **{**squared, "missing": 0.0}), 3)
+
+    def test_categories_know_their_words_and_a_missing_value_is_one(self):
+        spec = {"name": "town", "kind": "category", "feature": 0, "width": 3,
+                "category": {"encode": "one_hot", "words": ["Rome", "?", {"hex": "ff41"}]}}
+        e = columns(spec, missing=["?", "NA"], features=3)
+        for field, want in (("Rome", [1, 0, 0]), ("NA", [0, 1, 0]), (None, [0, 1, 0]), ("Oslo", [0, 0, 0]), (b"\xffA", [0, 0, 1])):
+            self.assertEqual(e.row_features({"town": field}), want)
+        spec["category"]["encode"], spec["width"] = "id", 1
+        self.assertEqual([columns(spec, missing=["?"], features=1).row_features([f])[0] for f in ("Rome", "Oslo")], [1, 0])
+
+    def test_lists_have_weights_missing_values_and_a_limit(self):
+        def keys(field, **how):
+            how = {"hash": False, "space": None, "buckets": None, "missing": "none", "separator": "|", "max_values": 3,
+                   "weights": True, **how}
+            return reader.column({"name": "t", "kind": "keys", "key": how}, ["", "-"]).encode(field)
+        self.assertEqual(keys("7:0.5|8"), [(7, 0.5), (8, 1.0)])
+        self.assertEqual(keys(""), [])
+        self.assertEqual(keys("1||-:3|2:-1"), [(1, 1.0), (2, -1.0)])
+        self.assertEqual(keys("9||", missing="key", missing_key="12", buckets="10"), [(9, 1.0), (2, 1.0), (2, 1.0)])
+        self.assertEqual(keys(str(2**64 - 1)), [(2**64 - 1, 1.0)])
+        for field in ("1|2|3|4", "a", "-1", str(2**64), "5:x"):
+            with self.assertRaises(reader.ModelError, msg=field):
+                keys(field)
+
+
+@unittest.skipUnless(NUMPY, "this Python has no numpy")
+class TableTest(unittest.TestCase):
+    def test_the_first_values_are_those_of_the_page_about_tables(self):
+        import numpy as np
+        table = object.__new__(reader.Table)
+        table.name, table.dim = "ids", 2
+        table.spec = {"seed": "1", "absent": "initial", "initializer": {"random_uniform": {"minval": -0.05, "maxval": 0.05}}}
+        got = table.absent(np.array([1], np.uint64))[0]
+        self.assertEqual([f"{x:.6f}" for x in got], ["0.030486", "0.047244"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -83,6 +83,7 @@ class InstallTest(Case):
         gradwire("stop", "long")
         gradwire("status", "long", code=4)
         self.assertEqual(listing(prefix), before)
+        self.assertTrue((prefix / "share/gradwire/python/gradwire_model.py").exists())
 
     def test_ranks_and_processes_started_by_hand_find_the_installed_programs(self):
         prefix = self.installed()

@@ -151,7 +151,7 @@ class PageCase(Case):
             (programs / name).chmod(0o755)
         shutil.copy(programs / "gradwire", self.tmp / "gradwire")
         shutil.copytree(ROOT / "examples", self.tmp / "examples")
-        for name, target in {"build": BUILD, "k8s": ROOT / "k8s", "docs": ROOT / "docs"}.items():
+        for name, target in {"build": BUILD, "k8s": ROOT / "k8s", "docs": ROOT / "docs", "python": ROOT / "python"}.items():
             (self.tmp / name).symlink_to(target)
         if not importlib.util.find_spec("xxhash"):
             (self.tmp / "xxhash.py").write_text(XXHASH)

@@ -39,11 +39,11 @@ static enum err find_weights(struct folder *f, const char *path, struct errmsg *
         path, weights_name);
 }
 
-/* The path of a file that belongs to the weights: next to them, or in DIR of DIR/best and DIR/checkpoints/cut-N. A job of
- * an earlier release has the files in DIR/model alone. */
+/* The path of a file that belongs to the weights: next to them; for DIR/best and DIR/checkpoints/cut-N in DIR/checkpoints. A
+ * job of an earlier release has the files in DIR/model alone. */
 static void side_file(const struct folder *f, const char *name, char path[static PATH_BYTES])
 {
-    static const char *const near[] = {"", "/..", "/../..", "/../model", "/../../model"};
+    static const char *const near[] = {"", "/../checkpoints", "/../model", "/..", "/../../model"};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
         (void)snprintf(path, PATH_BYTES, "%s%s/%s", f->path, near[i], name);
         if (access(path, F_OK) == 0)

@@ -26,7 +26,7 @@ struct folder {
 };
 
 /* Open `path`, or path/model if that has the weights. job.yaml and encoding.json can also be in the directory above, or
- * in its directory model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error. Errors: as
+ * in its directory checkpoints/ or model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error. Errors: as
  * above; ERR_IO, ERR_NOMEM. */
 enum err folder_open(struct folder *f, const char *path, struct errmsg *e) MUST_CHECK;
 

@@ -14,6 +14,7 @@
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "common/process/signals.h"
 #include "worker/chief/ended.h"
 #include "worker/chief/host.h"
@@ -364,6 +365,27 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
     return err;
 }
 
+/* Write a file of the directory of checkpoints. text NULL: none. */
+static enum err put(const struct process *p, const char *name, const char *text, struct errmsg *e)
+{
+    char path[sizeof p->checkpoints + 32];
+    (void)snprintf(path, sizeof path, "%s/%s", p->checkpoints, name);
+    return text ? files_write(path, text, strlen(text), e) : ERR_OK;
+}
+
+/* Write what best/ and the checkpoints need, apart from weights, to be used while the job runs. The job does not need it. */
+static void describe(const struct process *p)
+{
+    struct errmsg e;
+    enum err err = files_mkdirs(p->checkpoints, &e);
+    if (!err)
+        err = put(p, "job.yaml", p->job.canonical, &e);
+    if (!err)
+        err = put(p, "encoding.json", p->encoding, &e);
+    if (err)
+        log_warn("best/ and the checkpoints cannot be evaluated before the job ends: %s", e.text);
+}
+
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e)
 {
     struct curves curves = {.events = NULL};
@@ -383,9 +405,11 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     if (err)
         return err;
     disk_thread_init(&p->logs_disk);
-    if (!p->finished)
+    if (!p->finished) {
+        describe(p);
         curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
                     p->data.rows, p->logs, &p->logs_disk);
+    }
     err = run_host(p, &config, train, end, e);
     curves_close(&curves, !err && p->result.exit_code == 0);
     disk_thread_close(&p->logs_disk);

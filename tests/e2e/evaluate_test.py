@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""./gradwire evaluate: equal to training's own evaluation, to the bit, from model/, best/ and checkpoints, with any number of
+threads; and an error for what is no trained model, or no data of one."""
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, MODEL, TSAN, TrainCase, notes, slow  # noqa: E402
+
+CSV = """
+name: towns
+data: {format: csv, train: train.csv, eval: eval.csv, header: names, missing: ["", "?"], bad_rows: skip, columns: [
+  {number: {name: age, scale: standard, missing: {value: 3}}}, {category: town}, {number: {name: size, buckets: {quantiles: 5}}},
+  {label: {name: answer, classes: ["no", "yes"]}}, {weight: w}]}
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 8, activation: relu, kernel_regularizer: {l2: 0.01}}}, {dense: {units: 1, activation: sigmoid}}]
+  loss: binary_crossentropy
+  metrics: [accuracy, auc, logloss]
+training: {batch_size: 50, epochs: 3, monitor: loss, microbatches: 4}
+optimizer: adam
+"""
+IMAGES = """
+name: images
+data: {format: idx, train: [x, y], eval: [x.eval, y.eval], scale: 255}
+model:
+  input: {shape: [8, 8, 1]}
+  layers: [{conv2d: {filters: 4, kernel_size: 3, activation: relu}}, batch_normalization, max_pooling2d, flatten,
+    {dense: {units: 3, activation: softmax}}]
+  loss: sparse_categorical_crossentropy
+  metrics: [accuracy]
+training: {batch_size: 50, epochs: 2, monitor: accuracy, microbatches: 4}
+optimizer: {sgd: {use_ema: true, ema_momentum: 0.9}}
+"""
+PRICES = """
+name: prices
+data: {format: csv, train: prices.csv, eval: prices.eval.csv, delimiter: ";", columns: [{number: "x{1..3}"}, {label: price}]}
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 5, activation: tanh}}, {dense: {units: 1}}]
+  loss: mean_squared_error
+  metrics: [mean_absolute_error]
+training: {batch_size: 20, epochs: 2, monitor: loss, microbatches: 4}
+optimizer: {sgd: {learning_rate: 0.05}}
+"""
+CLICKS = """
+name: clicks
+data: {format: synthetic, synthetic: clicks, synthetic_train_rows: 1500, synthetic_eval_rows: 600, synthetic_keys: 400,
+  synthetic_fields: 4, delimiter: tab, columns: [{label: click}, {ignore: {name: "I{1..13}"}}, {key: {name: "C{1..4}"}}]}
+model:
+  input: {shape: auto}
+  layers:
+    - linear: {inputs: "C{1..4}", name: wide}
+    - embedding: {inputs: "C{1..4}", output_dim: 3, name: e}
+    - dense: {units: 1, inputs: e, use_bias: false, name: deep}
+    - add: [wide, deep]
+    - sigmoid
+  loss: binary_crossentropy
+  metrics: [auc]
+optimizer: {adagrad: {learning_rate: 0.1}}
+training: {batch_size: 100, epochs: 2, monitor: loss, microbatches: 4}
+"""
+
+
+def csv_rows(rows, seed, header=True):
+    draw = random.Random(seed)
+    text = ["town,age,size,id,answer,w"] if header else []
+    for i in range(rows):
+        age = draw.choice(["", "?", *(f"{draw.uniform(0, 90):.1f}" for _ in range(8))])
+        town = draw.choice(["Rome", "Oslo", "Bern", "Lima"] + (["Nowhere"] if seed > 1 else []))
+        size = draw.uniform(0, 9)
+        answer = "yes" if (town == "Rome") + size / 9 + draw.random() > 1.3 else "no"
+        text.append(f'{town},{age},{size:.3f},"row ""{i}"", x",{answer},{draw.choice([0, 1, 1, 2])}')
+    return "\n".join(text) + "\n"
+
+
+def idx(path, shape, values):
+    path.write_bytes(bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + bytes(values))
+
+
+def data_files(folder):
+    """The files that the jobs above name."""
+    (folder / "train.csv").write_text(csv_rows(700, 1))
+    (folder / "eval.csv").write_text(csv_rows(530, 2) + "Rome,old,1,7,yes,1\n")
+    draw = random.Random(3)
+    for name, rows in (("", 300), (".eval", 260)):
+        labels = [draw.randrange(3) for _ in range(rows)]
+        idx(folder / f"x{name}", (rows, 8, 8), [min(255, draw.randrange(100) + 70 * y) for y in labels for _ in range(64)])
+        idx(folder / f"y{name}", (rows,), labels)
+        lines = [[draw.gauss(0, 1) for _ in range(3)] for _ in range(rows)]
+        (folder / f"prices{name}.csv").write_text("".join(f"{a:.4f};{b:.4f};{c:.4f};{a - 2 * b + c * c:.4f}\n"
+                                                          for a, b, c in lines))
+
+
+class ModelCase(TrainCase):
+    """Trains jobs whose models the commands are given."""
+
+    KEYS = {}
+
+    def setUp(self):
+        super().setUp()
+        data_files(self.tmp)
+
+    def job(self, text, name="job"):
+        path = self.tmp / f"{name}.yaml"
+        path.write_text(text)
+        return path
+
+    def trained(self, text, **options):
+        return self.train(job=self.job(text), **options)
+
+    def call(self, *words, code=0, **options):
+        """Runs gradwire-model; returns its stdout, or its stderr if the code is not 0."""
+        got = subprocess.run([str(MODEL), *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_S,
+                             cwd=self.tmp, **options)
+        self.assertEqual(got.returncode, code, f"{words}: {got.stdout}{got.stderr}")
+        return got.stderr if code else got.stdout
+
+    def evaluate(self, *words):
+        return json.loads(self.call("evaluate", "--json", *words))
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class EvaluateTest(ModelCase):
+    def history(self):
+        return [json.loads(line) for line in (self.out / "history.jsonl").read_text().splitlines()]
+
+    def test_it_is_equal_to_trainings_own_evaluation_to_the_bit(self):
+        for name, text in (("csv", CSV), ("idx", IMAGES), ("regression", PRICES), ("tables", CLICKS)):
+            with self.subTest(name):
+                self.out = self.tmp / name
+                self.trained(text)
+                history = self.history()
+                best = history[int(notes(self.out / "best/weights.safetensors")["epoch"]) - 1]["eval"]
+                for threads in (1, 2):
+                    for path, of in (("", history[-1]["eval"]), ("model", history[-1]["eval"]), ("best", best),
+                                     ("checkpoints", history[-1]["eval"])):
+                        got = self.evaluate(self.out / path, f"--threads={threads}")
+                        self.assertEqual(got["eval"], of, (path, threads))
+                self.assertEqual(got["eval"]["loss"] > 0 and got["step"], history[-1]["step"])
+
+    def test_text_has_what_training_shows(self):
+        shown = self.trained(CSV)
+        line = next(line for line in (self.tmp / "out.stdout").read_text().splitlines() if line.startswith("  eval: "))
+        self.assertEqual(self.call("evaluate", self.out).splitlines()[1:3:1][0], line)
+        self.assertIn("\n  530 rows, ", self.call("evaluate", self.out))
+        self.assertIn("\n  1 bad rows left out\n", self.call("evaluate", self.out))
+        self.assertIn('eval.csv:532: column "age": "old" is not a number', self.call("evaluate", self.out, "--set",
+                                                                                    "data.bad_rows=stop", code=2))
+        self.assertEqual(shown.summary()["status"], "done")
+
+    def test_other_data_and_a_copy_of_the_model_elsewhere(self):
+        self.trained(CSV)
+        (self.tmp / "more.csv").write_text("answer,w,age,town,size\nyes,1,5,Rome,1\nno,1,6,Oslo,2\n")
+        (self.out / "model").rename(self.tmp / "copy")
+        got = self.evaluate("copy", "more.csv")
+        self.assertEqual((got["rows"], got["bad_rows"], got["model"]), (2, 0, str(self.tmp.resolve() / "copy")))
+        self.assertEqual(self.evaluate("copy", "more.csv", "more.csv")["rows"], 4)
+        self.assertEqual(self.evaluate("copy", "mor*.csv")["rows"], 2)
+        (self.tmp / "empty.csv").write_text("")
+        (self.tmp / "unlabeled.csv").write_text("town,age,size,w\nRome,1,2,1\n")
+        for file, text in (("nothing.csv", "nothing.csv"), ("empty.csv", "empty.csv: it has no header"),
+                           ("unlabeled.csv", 'unlabeled.csv:1: its header does not name "answer" of data.columns')):
+            error = self.call("evaluate", "copy", file, code=2)
+            self.assertIn(text, error)
+            self.assertEqual(error.count("\n"), 1)
+
+    def test_best_and_checkpoints_of_a_job_that_runs(self):
+        for name, text in (("csv", CSV), ("tables", CLICKS)):
+            with self.subTest(name):
+                self.out = self.tmp / name
+                job = self.launch(*slow(0.01), job=self.job(text), keys={"training.epochs": 10000,
+                                                                         "checkpoint.every_steps": 20})
+                job.until("an epoch is the best", lambda: (self.out / "best/weights.safetensors").exists())
+                job.until_cut(1)
+                self.assertIn("has not written model/ yet", self.call("evaluate", self.out, code=2))
+                got = self.evaluate(self.out / "best")  # its epoch, and so its step, may differ from the next reading's
+                line = next(line for line in self.history() if line["step"] == got["step"])
+                self.assertEqual(got["eval"], line["eval"])
+                self.assertGreater(self.evaluate(self.out / "checkpoints")["rows"], 0)
+                job.signal(2)
+                job.wait(130)
+
+    def test_what_is_no_model_is_refused(self):
+        for words, text in (([], "DIR is missing"), (["none"], "none: No such file or directory"),
+                            ([self.tmp], "it is not the directory of a trained model"),
+                            ([self.tmp / "train.csv"], "it is not the directory of a trained model"),
+                            ([self.tmp, "--threads=0"], "--threads"), ([self.tmp, "--set=training.epochs=1"],
+                                                                       "only keys of data can be set")):
+            error = self.call("evaluate", *words, code=2)
+            self.assertIn(text, error)
+            self.assertEqual(error.count("\n"), 1, error)
+        (self.out / "checkpoints").mkdir(parents=True)
+        self.assertIn("neither model/ nor a checkpoint yet", self.call("evaluate", self.out, code=2))
+        self.assertIn("it has no complete checkpoint", self.call("evaluate", self.out / "checkpoints", code=2))
+
+    def test_a_damaged_or_foreign_file_is_named(self):
+        self.trained(PRICES)
+        for name, change, text in (("weights.safetensors", lambda b: b[:-3], "weights.safetensors"),
+                                   ("encoding.json", lambda b: b[:40], "encoding.json"),
+                                   ("job.yaml", lambda b: b.replace(b"units: 5", b"units: 6"), "weights.safetensors"),
+                                   ("job.yaml", lambda b: b"a: [", "job.yaml")):
+            path = self.out / "model" / name
+            was = path.read_bytes()
+            path.write_bytes(change(was))
+            self.assertIn(text, self.call("evaluate", self.out, code=2))
+            path.write_bytes(was)
+        self.evaluate(self.out)
+
+
+if __name__ == "__main__":
+    unittest.main()

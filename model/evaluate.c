@@ -58,11 +58,9 @@ static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
 {
     struct trained *t = &v->model;
     struct evaluator *evaluator;
-    if (model_layout(t->folder.model)->rows && !t->has_cut)
-        return err_set(e, ERR_INPUT, "%s: rows of tables are not read yet: name a checkpoint",
-                       t->path);
     struct cut_rows cut = {t->checkpoints, &t->cut, t->folder.job.training.seed};
-    const struct row_reader rows = {cut_rows_read, &cut, true};
+    const struct row_reader rows =
+        t->has_cut ? (struct row_reader){cut_rows_read, &cut, true} : folder_rows(&t->folder);
     enum err err = evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->data, pool, e);
     if (err)
         return err;

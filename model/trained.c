@@ -146,38 +146,42 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
 /* ---- a folder ---- */
 
 /* The number in a note of the weights' file; UINT64_MAX: none. */
-static uint64_t noted(const struct trained *t, const char *key)
+static uint64_t noted(const char *folder, const char *key)
 {
     char path[FILES_PATH_MAX + NAME_BYTES], text[NAME_BYTES], *end;
-    (void)snprintf(path, sizeof path, "%s/%s", t->path, weights_name);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, weights_name);
     if (export_note(path, key, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return UINT64_MAX;
     uint64_t number = strtoull(text, &end, 10);
     return *end == '\0' ? number : UINT64_MAX;
 }
 
-/* While the job runs, the rows of best/ are in a checkpoint alone. */
-static enum err take_best_cut(struct trained *t, struct errmsg *e)
+/* DIR/best of a model with tables, before the job has ended: the rows are in a checkpoint alone, and the weights are those of
+ * this checkpoint. */
+static enum err open_best_cut(struct trained *t, const char *best, struct folder_options *o,
+                              struct errmsg *e)
 {
-    uint64_t cut = noted(t, "cut");
-    if (!model_layout(t->folder.model)->rows || has(t->path, "tables") || cut == UINT64_MAX)
-        return ERR_OK;
-    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.4000s/../checkpoints", t->path);
-    enum err err = take_cut(t, cut, e);
+    const char *slash = strrchr(best, '/');
+    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.*s/checkpoints", (int)(slash - best),
+                   best);
+    enum err err = take_cut(t, noted(best, "cut"), e);
     if (!err)
-        err = check_cut(t, e);
-    return err ? err_wrap(e, err, "%s: the rows of its tables: ", t->path) : ERR_OK;
+        err = open_cut(t, o, e);
+    (void)snprintf(t->path, sizeof t->path, "%s", best);
+    return err ? err_wrap(e, err, "%s: the rows of its tables: ", best) : ERR_OK;
 }
 
-static enum err open_folder(struct trained *t, const char *whole, const struct folder_options *o,
+static enum err open_folder(struct trained *t, const char *whole, struct folder_options *o,
                             struct errmsg *e)
 {
+    if (has(whole, weights_name) && !has(whole, "tables") && noted(whole, "cut") != UINT64_MAX)
+        return open_best_cut(t, whole, o, e);
     enum err err = folder_open_as(&t->folder, whole, o, e);
     if (err)
         return err;
     (void)snprintf(t->path, sizeof t->path, "%s", t->folder.path);
-    t->step = noted(t, "step");
-    return take_best_cut(t, e);
+    t->step = noted(t->path, "step");
+    return ERR_OK;
 }
 
 /* ---- opening ---- */

@@ -174,17 +174,17 @@ class EvaluateTest(ModelCase):
         for name, text in (("csv", CSV), ("tables", CLICKS)):
             with self.subTest(name):
                 self.out = self.tmp / name
-                job = self.launch(*slow(0.01), job=self.job(text), keys={"training.epochs": 10000,
-                                                                         "checkpoint.every_steps": 20})
+                job = self.launch(*slow(0.01), job=self.job(text), keys={
+                    "training.epochs": 10000, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0})
                 job.until("an epoch is the best", lambda: (self.out / "best/weights.safetensors").exists())
                 job.until_cut(1)
                 self.assertIn("has not written model/ yet", self.call("evaluate", self.out, code=2))
                 got = self.evaluate(self.out / "best")  # its epoch, and so its step, may differ from the next reading's
-                line = next(line for line in self.history() if line["step"] == got["step"])
+                (line,) = job.until("its epoch is in the history",
+                                    lambda: [line for line in self.history() if line["step"] == got["step"]])
                 self.assertEqual(got["eval"], line["eval"])
                 self.assertGreater(self.evaluate(self.out / "checkpoints")["rows"], 0)
-                job.signal(2)
-                job.wait(130)
+                job.stop()
 
     def test_what_is_no_model_is_refused(self):
         for words, text in (([], "DIR is missing"), (["none"], "none: No such file or directory"),

@@ -6,14 +6,9 @@
 #define GRADWIRE_FORMATS_KERAS_EXPORT_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
 #include "predict/folder.h"
 
-/* Check that Keras has the job's layers. Pure. Errors: ERR_INPUT, naming the layer. */
-enum err keras_check(const struct job *job, struct errmsg *e) MUST_CHECK;
-
-/* Write the file. The same model gives the same bytes. Atomic. Errors: as keras_check; ERR_IO, ERR_NOMEM; those of
- * hdf5_run. */
+/* Write the file. The same model gives the same bytes. Atomic. Errors: ERR_IO, ERR_NOMEM; those of hdf5_run. */
 enum err keras_export(const char *path, const struct folder *f, struct errmsg *e) MUST_CHECK;
 
 #endif

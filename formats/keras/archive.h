@@ -1,0 +1,13 @@
+/* A .keras archive: a zip file with metadata.json, config.json and model.weights.h5, which are stored without compression
+ * and without times. */
+#ifndef GRADWIRE_FORMATS_KERAS_ARCHIVE_H
+#define GRADWIRE_FORMATS_KERAS_ARCHIVE_H
+
+#include "common/base/err.h"
+
+/* Write the archive. weights: an open file with the bytes of model.weights.h5. Atomic. Errors: ERR_IO, ERR_NOMEM; their text
+ * names the file. */
+enum err archive_write(const char *path, const char *config, int weights,
+                       struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,140 @@
+/* Happy path: layers -> config.json; weights -> a safetensors file -> gradwire-hdf5 -> model.weights.h5; both -> the
+ * archive. Failure modes: no room for the files; gradwire-hdf5 fails. */
+#include "formats/keras/export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/keras/archive.h"
+#include "formats/keras/hdf5.h"
+#include "formats/keras/network.h"
+#include "formats/keras/words.h"
+#include "formats/tensors/tensors.h"
+
+enum { GROUP_BYTES = 200 };
+
+/* ---- weights ---- */
+
+static const struct tensor *find_tensor(const struct layout *l, const char *layer, const char *what)
+{
+    char name[TENSOR_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (strcmp(l->tensor[i].name, name) == 0)
+            return &l->tensor[i];
+    return NULL;
+}
+
+/* Called for each of the model's weights, in the order of the file: its name there, and our tensor. */
+typedef enum err use_weight(void *arg, const char *name, const struct tensor *t, struct errmsg *e);
+
+static enum err each_weight(const struct network *n, const struct layout *l, use_weight *use,
+                            void *arg, struct errmsg *e)
+{
+    char group[GROUP_BYTES], name[GROUP_BYTES + 16];
+    for (uint32_t i = 0; i < n->layers; i++) {
+        const struct job_layer *of = n->layer[n->order[i]].of;
+        uint32_t k = 0;
+        network_group(n, i, group, sizeof group);
+        for (const char *const *what = of ? words_weights(of->kind) : NULL; what && *what; what++) {
+            const struct tensor *t = find_tensor(l, of->name, *what);
+            if (!t)
+                continue;
+            (void)snprintf(name, sizeof name, "%s/%u", group, k++);
+            enum err err = use(arg, name, t, e);
+            if (err)
+                return err;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err list_weight(void *arg, const char *name, const struct tensor *t, struct errmsg *e)
+{
+    uint64_t shape[TENSOR_RANK_MAX];
+    for (uint32_t i = 0; i < t->rank; i++)
+        shape[i] = t->shape[i];
+    return tensors_add(arg, name, t->rank, shape, e);
+}
+
+struct weight_writer {
+    const struct folder *folder;
+    int fd;
+    uint64_t at;
+};
+
+static enum err write_weight(void *arg, const char *name, const struct tensor *t, struct errmsg *e)
+{
+    struct weight_writer *w = arg;
+    uint64_t bytes = t->elems * sizeof(float), at = w->at;
+    w->at += bytes;
+    return tensors_pwrite(w->fd, name, w->folder->w + t->offset_elems, bytes, at, e);
+}
+
+/* Write the safetensors file for gradwire-hdf5. */
+static enum err write_weights(const struct network *n, const struct folder *f, int fd,
+                              struct errmsg *e)
+{
+    const struct layout *l = model_layout(f->model);
+    struct weight_writer w = {.folder = f, .fd = fd};
+    struct tensors list = {0};
+    enum err err = each_weight(n, l, list_weight, &list, e);
+    if (!err)
+        err = tensors_write_header(&list, fd, "a temporary file", &w.at, e);
+    if (!err)
+        err = each_weight(n, l, write_weight, &w, e);
+    tensors_close(&list);
+    return err;
+}
+
+/* *hdf5: an open file, the caller's. */
+static enum err weights_file(const char *path, const struct network *n, const struct folder *f,
+                             int *hdf5, struct errmsg *e)
+{
+    struct hdf5_call call = {.command = "write", .name = path, .from = -1, .to = -1};
+    enum err err = hdf5_scratch(&call.from, e);
+    if (!err)
+        err = hdf5_scratch(&call.to, e);
+    if (!err)
+        err = write_weights(n, f, call.from, e);
+    if (!err)
+        err = hdf5_run(&call, e);
+    if (call.from >= 0)
+        (void)close(call.from);
+    if (!err)
+        *hdf5 = call.to;
+    else if (call.to >= 0)
+        (void)close(call.to);
+    return err;
+}
+
+/* ---- the archive ---- */
+
+static enum err export_network(const char *path, const struct network *n, const struct folder *f,
+                               struct errmsg *e)
+{
+    int weights = -1;
+    char *config = NULL;
+    enum err err = network_config(n, &f->job, &config, e);
+    if (err)
+        return err;
+    err = weights_file(path, n, f, &weights, e);
+    if (!err) {
+        err = archive_write(path, config, weights, e);
+        (void)close(weights);
+    }
+    free(config);
+    return err;
+}
+
+enum err keras_export(const char *path, const struct folder *f, struct errmsg *e)
+{
+    struct network n;
+    enum err err = network_init(&n, &f->job, e);
+    if (!err)
+        err = export_network(path, &n, f, e);
+    network_close(&n);
+    return err;
+}

@@ -1,0 +1,421 @@
+#include "formats/keras/network.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "formats/keras/network_json.h"
+#include "formats/keras/words.h"
+
+/* After the first failure nothing more is added. */
+struct making {
+    struct network *n;
+    const struct job *job;
+    uint32_t made[JOB_LAYERS_MAX]; /* by layer of the job: the layer of Keras that has its output */
+    uint32_t features,
+        columns; /* the layers with features; for columns as (features, 1); NONE: not made */
+    bool failed;
+};
+enum { NONE = UINT32_MAX };
+
+/* ---- layers and their inputs ---- */
+
+static bool is_named(const struct network *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->layers; i++)
+        if (strcmp(n->layer[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The name of a layer of the job, as Keras allows it: with the backend torch a name has no point. */
+static void keras_name(char *out, const char *name)
+{
+    (void)snprintf(out, NETWORK_NAME_MAX, "%s", name);
+    for (char *c = out; *c; c++)
+        if (*c == '.')
+            *c = '_';
+}
+
+static bool job_has(const struct job *job, const char *name)
+{
+    char taken[NETWORK_NAME_MAX];
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        keras_name(taken, job->model.layer[i].name);
+        if (strcmp(taken, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A name that no other layer has. */
+static void free_name(const struct making *m, char *out, const char *wanted)
+{
+    keras_name(out, wanted);
+    for (uint32_t i = 1; job_has(m->job, out) || is_named(m->n, out); i++)
+        (void)snprintf(out, NETWORK_NAME_MAX, "%.80s_%u", wanted, i);
+}
+
+static bool room_for_layer(struct network *n)
+{
+    uint32_t room = n->room ? 2 * n->room : 64;
+    if (n->layers < n->room)
+        return true;
+    struct network_layer *grown = mem_resize(n->layer, room, sizeof *grown);
+    if (!grown)
+        return false;
+    n->layer = grown;
+    n->room = room;
+    return true;
+}
+
+/* Append a layer with a name that is free. Takes config. Returns its index. */
+static uint32_t append(struct making *m, const char *name, const char *class, json_t *take_config)
+{
+    struct network *n = m->n;
+    if (m->failed || !take_config || !room_for_layer(n)) {
+        m->failed = true;
+        json_decref(take_config);
+        return 0;
+    }
+    struct network_layer *l = &n->layer[n->layers];
+    *l = (struct network_layer){.class = class, .config = take_config, .first_input = n->inputs};
+    (void)snprintf(l->name, sizeof l->name, "%s", name);
+    return n->layers++;
+}
+
+/* The last layer reads layer `from`, too. */
+static void read_from(struct making *m, uint32_t from)
+{
+    struct network *n = m->n;
+    if (n->inputs == n->input_room) {
+        uint32_t room = n->input_room ? 2 * n->input_room : 64;
+        uint32_t *grown = mem_resize(n->input, room, sizeof *grown);
+        m->failed |= !grown;
+        if (!grown)
+            return;
+        n->input = grown;
+        n->input_room = room;
+    }
+    if (m->failed)
+        return;
+    n->input[n->inputs++] = from;
+    n->layer[n->layers - 1].inputs++;
+}
+
+/* A layer that reads `from`, named after a layer of the job. */
+static uint32_t help(struct making *m, const char *of, const char *what, const char *class,
+                     json_t *take_config, uint32_t from)
+{
+    char wanted[2 * NETWORK_NAME_MAX], name[NETWORK_NAME_MAX];
+    (void)snprintf(wanted, sizeof wanted, "%s%s%s", of, *of ? "_" : "", what);
+    free_name(m, name, wanted);
+    uint32_t made = append(m, name, class, take_config);
+    read_from(m, from);
+    return made;
+}
+
+static json_t *rescaling(float scale, float offset)
+{
+    return json_pack("{s:o, s:o}", "scale", network_real(scale), "offset", network_real(offset));
+}
+
+/* ---- what the first layers read ---- */
+
+static uint64_t feature_count(const struct job *job)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < job->model.rank; i++)
+        n *= job->model.shape[i];
+    return n;
+}
+
+static uint32_t input_layer(struct making *m, const char *wanted, uint32_t rank,
+                            const uint32_t *shape, bool in_job)
+{
+    char name[NETWORK_NAME_MAX];
+    if (in_job)
+        keras_name(name, wanted);
+    else
+        free_name(m, name, wanted);
+    return append(m, name, "InputLayer",
+                  json_pack("{s:o}", "batch_shape", network_shape(true, rank, shape)));
+}
+
+/* The encoded features of csv rows. */
+static uint32_t features(struct making *m)
+{
+    uint32_t n = (uint32_t)feature_count(m->job);
+    if (m->features == NONE)
+        m->features = input_layer(m, "features", 1, &n, false);
+    return m->features;
+}
+
+/* Rows of other data, divided by data.scale. */
+static uint32_t rows(struct making *m)
+{
+    const struct job *job = m->job;
+    if (m->features != NONE)
+        return m->features;
+    m->features = input_layer(m, "input", job->model.rank, job->model.shape, false);
+    if (job->data.scale != 1.0f)
+        m->features =
+            help(m, "", "scale", "Rescaling", rescaling(1.0f / job->data.scale, 0), m->features);
+    return m->features;
+}
+
+static uint32_t model_input(struct making *m)
+{
+    const struct job *job = m->job;
+    if (!job_reads_columns(job))
+        return rows(m);
+    if (job->model.rank == 1)
+        return features(m);
+    return help(
+        m, "", "features_shape", "Reshape",
+        json_pack("{s:o}", "target_shape", network_shape(false, job->model.rank, job->model.shape)),
+        features(m));
+}
+
+/* ---- columns ---- */
+
+/* Features [first, first + n). */
+struct cut {
+    uint32_t first, n;
+};
+
+/* Cut features out of (features, 1). */
+static uint32_t crop(struct making *m, const char *of, struct cut c)
+{
+    uint32_t all = (uint32_t)feature_count(m->job), shape[] = {all, 1};
+    if (m->columns == NONE)
+        m->columns =
+            help(m, "", "features_list", "Reshape",
+                 json_pack("{s:o}", "target_shape", network_shape(false, 2, shape)), features(m));
+    uint32_t around[] = {c.first, all - c.first - c.n};
+    return help(m, of, "columns", "Cropping1D",
+                json_pack("{s:o}", "cropping", network_shape(false, 2, around)), m->columns);
+}
+
+/* The columns of a selection as ranges of features, adjacent ones merged. Returns their number. */
+static uint32_t cuts_of(const struct job *job, const struct job_selection *s, struct cut *cut)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->columns; i++) {
+        const struct job_column *c = &job->data.csv.column[job->model.selected[s->first + i]];
+        if (n > 0 && cut[n - 1].first + cut[n - 1].n == c->feature)
+            cut[n - 1].n += c->width;
+        else if (c->width > 0)
+            cut[n++] = (struct cut){c->feature, c->width};
+    }
+    return n;
+}
+
+static uint32_t crop_all(struct making *m, const char *of, const struct cut *cut, uint32_t n)
+{
+    uint32_t *part = mem_zalloc(n, sizeof *part);
+    m->failed |= !part;
+    for (uint32_t i = 0; i < n && !m->failed; i++)
+        part[i] = crop(m, of, cut[i]);
+    uint32_t made = part ? part[0] : 0;
+    if (n > 1 && !m->failed) {
+        made = help(m, of, "columns", "Concatenate", json_pack("{s:i}", "axis", -2), part[0]);
+        for (uint32_t i = 1; i < n; i++)
+            read_from(m, part[i]);
+    }
+    mem_free(part);
+    return help(m, of, "columns", "Flatten", json_object(), made);
+}
+
+static uint32_t select_columns(struct making *m, const char *of, uint32_t selection)
+{
+    const struct job_selection *s = &m->job->model.selection[selection];
+    struct cut *cut = mem_zalloc(s->columns, sizeof *cut);
+    uint32_t made = 0;
+    m->failed |= !cut;
+    if (cut) {
+        uint32_t n = cuts_of(m->job, s, cut);
+        bool all = n == 1 && cut[0].first == 0 && cut[0].n == feature_count(m->job);
+        made = all ? features(m) : crop_all(m, of, cut, n);
+    }
+    mem_free(cut);
+    return made;
+}
+
+/* ---- the job's layers ---- */
+
+/* input: as in struct job_layer. */
+static uint32_t source(struct making *m, const struct job_layer *l, uint32_t input)
+{
+    if (input >= JOB_INPUT_SELECTION)
+        return select_columns(m, l->name, input - JOB_INPUT_SELECTION);
+    return input == 0 ? model_input(m) : m->made[input - 1];
+}
+
+/* The layers that layer i of the job reads. Returns their number. */
+static uint32_t sources(struct making *m, uint32_t i, uint32_t from[JOB_INPUTS_MAX])
+{
+    const struct job_layer *l = &m->job->model.layer[i];
+    if (l->inputs == 0) {
+        from[0] = source(m, l, i);
+        return 1;
+    }
+    for (uint32_t k = 0; k < l->inputs; k++)
+        from[k] = source(m, l, l->input[k]);
+    bool merges = l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE;
+    if (merges || l->inputs == 1)
+        return l->inputs;
+    uint32_t joined =
+        help(m, l->name, "inputs", "Concatenate", json_pack("{s:i}", "axis", -1), from[0]);
+    for (uint32_t k = 1; k < l->inputs; k++)
+        read_from(m, from[k]);
+    from[0] = joined;
+    return 1;
+}
+
+static uint32_t looked_up(struct making *m, const struct job_layer *l)
+{
+    const struct job_table *t = &m->job->model.table[l->table];
+    uint32_t width = l->kind == LAYER_LINEAR ? t->dim : l->lookups * t->dim;
+    uint32_t made = input_layer(m, l->name, 1, &width, true);
+    if (!m->failed)
+        m->n->layer[made].vectors = true;
+    return made;
+}
+
+/* gelu by tanh (keras/src/activations/activations.py): no layer of Keras has it. 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715
+ * x^3))) */
+static uint32_t gelu_tanh(struct making *m, const struct job_layer *l, uint32_t x)
+{
+    const char *of = l->name;
+    char name[NETWORK_NAME_MAX];
+    uint32_t square = help(m, of, "square", "Multiply", json_object(), x);
+    read_from(m, x);
+    uint32_t factor = help(m, of, "cubic", "Rescaling", rescaling(0.044715f, 1), square);
+    uint32_t inner = help(m, of, "inner", "Multiply", json_object(), x);
+    read_from(m, factor);
+    uint32_t scaled = help(m, of, "scaled", "Rescaling", rescaling(0.7978845608f, 0), inner);
+    uint32_t tanh =
+        help(m, of, "tanh", "Activation", json_pack("{s:s}", "activation", "tanh"), scaled);
+    uint32_t half = help(m, of, "half", "Rescaling", rescaling(0.5f, 0.5f), tanh);
+    keras_name(name, l->name);
+    uint32_t made = append(m, name, "Multiply", json_object());
+    read_from(m, x);
+    read_from(m, half);
+    return made;
+}
+
+static uint32_t add_layer(struct making *m, uint32_t i)
+{
+    const struct job_layer *l = &m->job->model.layer[i];
+    uint32_t from[JOB_INPUTS_MAX];
+    char name[NETWORK_NAME_MAX];
+    if (job_layer_looks_up(l))
+        return looked_up(m, l);
+    uint32_t n = sources(m, i, from);
+    if (l->kind == LAYER_GELU && l->gelu.approximate)
+        return gelu_tanh(m, l, from[0]);
+    keras_name(name, l->name);
+    uint32_t made = append(m, name, network_class(l), network_options(l));
+    for (uint32_t k = 0; k < n; k++)
+        read_from(m, from[k]);
+    if (!m->failed && *words_weights(l->kind))
+        m->n->layer[made].of = l;
+    return made;
+}
+
+/* ---- the order of Keras (keras/src/ops/function.py, map_graph) ---- */
+
+static void set_depths(struct network *n)
+{
+    for (uint32_t i = n->layers; i-- > 0;)
+        for (uint32_t k = 0; k < n->layer[i].inputs; k++) {
+            struct network_layer *in = &n->layer[n->input[n->layer[i].first_input + k]];
+            if (in->depth < n->layer[i].depth + 1)
+                in->depth = n->layer[i].depth + 1;
+        }
+}
+
+/* Number the layers in the order in which a walk from the output first meets them. `stack` has room for an entry for each
+ * input of each layer. */
+static void set_visits(struct network *n, uint32_t *stack)
+{
+    uint32_t top = 0, visits = 0;
+    stack[top++] = n->output;
+    while (top > 0) {
+        struct network_layer *l = &n->layer[stack[--top]];
+        if (l->visit)
+            continue;
+        l->visit = ++visits;
+        for (uint32_t k = l->inputs; k-- > 0;)
+            stack[top++] = n->input[l->first_input + k];
+    }
+}
+
+static bool comes_before(const struct network_layer *a, const struct network_layer *b)
+{
+    return a->depth != b->depth ? a->depth > b->depth : a->visit < b->visit;
+}
+
+static void sort(struct network *n)
+{
+    for (uint32_t i = 0; i < n->layers; i++) {
+        uint32_t at = i;
+        for (; at > 0 && comes_before(&n->layer[i], &n->layer[n->order[at - 1]]); at--)
+            n->order[at] = n->order[at - 1];
+        n->order[at] = i;
+    }
+}
+
+static bool set_order(struct network *n)
+{
+    uint32_t *stack = mem_zalloc((size_t)n->inputs + 1, sizeof *stack);
+    n->order = mem_zalloc(n->layers, sizeof *n->order);
+    bool made = stack && n->order;
+    if (made) {
+        set_depths(n);
+        set_visits(n, stack);
+        sort(n);
+    }
+    mem_free(stack);
+    return made;
+}
+
+enum err network_init(struct network *n, const struct job *job, struct errmsg *e)
+{
+    struct making m = {.n = n, .job = job, .features = NONE, .columns = NONE};
+    *n = (struct network){0};
+    assert(job->model.layers > 0);
+    for (uint32_t i = 0; i < job->model.layers && !m.failed; i++)
+        m.made[i] = add_layer(&m, i);
+    n->output = m.made[job->model.layers - 1];
+    if (m.failed || !set_order(n))
+        return err_set(e, ERR_NOMEM, "out of memory");
+    return ERR_OK;
+}
+
+void network_close(struct network *n)
+{
+    for (uint32_t i = 0; i < n->layers; i++)
+        json_decref(n->layer[i].config);
+    mem_free(n->layer);
+    mem_free(n->input);
+    mem_free(n->order);
+    *n = (struct network){0};
+}
+
+void network_group(const struct network *n, uint32_t i, char *out, size_t bytes)
+{
+    const char *class = n->layer[n->order[i]].class;
+    char group[NETWORK_NAME_MAX];
+    uint32_t same = 0;
+    for (uint32_t k = 0; k < i; k++)
+        same += strcmp(n->layer[n->order[k]].class, class) == 0;
+    words_snake_case(class, group, sizeof group);
+    if (same)
+        (void)snprintf(out, bytes, "layers/%s_%u/vars", group, same);
+    else
+        (void)snprintf(out, bytes, "layers/%s/vars", group);
+}

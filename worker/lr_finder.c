@@ -5,10 +5,12 @@
 
 #include "common/process/cores.h"
 #include "common/process/files.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "worker/model/blas.h"
 #include "worker/step/gradient.h"
+#include "worker/warm_start/first_weights.h"
 #include "common/math/pool.h"
 
 enum {
@@ -57,6 +59,19 @@ struct run {
     float *w, *slot[OPTIMIZER_SLOTS_MAX];
 };
 
+static enum err first_values(struct run *r, struct errmsg *e)
+{
+    char words[FIRST_WEIGHTS_WORDS_BYTES];
+    if (!r->job->model.weights) {
+        layout_init_values(r->layout, r->job->training.seed, 0, r->layout->elems, r->w);
+        return ERR_OK;
+    }
+    enum err err = first_weights_read(r->job, r->layout, r->w, words, NULL, e);
+    if (!err)
+        log_info("the job %s", words);
+    return err;
+}
+
 static enum err run_open(struct run *r, const struct job *job, const struct model *model,
                          const struct dataset *data, const struct order *order, struct errmsg *e)
 {
@@ -73,8 +88,9 @@ static enum err run_open(struct run *r, const struct job *job, const struct mode
     }
     if (!there)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    layout_init_values(r->layout, job->training.seed, 0, elems, r->w);
-    enum err err = blas_take(threads, e);
+    enum err err = first_values(r, e);
+    if (!err)
+        err = blas_take(threads, e);
     if (!err)
         err = pool_new(&r->pool, threads, e);
     if (!err)

@@ -27,6 +27,7 @@
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "worker/model/growth.h"
+#include "worker/warm_start/first_weights.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
 
@@ -52,8 +53,24 @@ static enum err begin_run(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* Find the newest usable cut; if that belongs to a finished job with another run name, make this run's first cut
- * from it. */
+/* Begin a job from scratch with the weights of a file: make its first cut. */
+static enum err begin_from_file(struct process *p, struct errmsg *e)
+{
+    char words[FIRST_WEIGHTS_WORDS_BYTES];
+    const struct first_weights weights = {.job = &p->job,
+                                          .data_fingerprint = p->data.fingerprint,
+                                          .checkpoints = p->checkpoints,
+                                          .layout = model_layout(p->model),
+                                          .encoding = p->encoding,
+                                          .words = words};
+    enum err err = first_weights_begin(&weights, e);
+    if (!err)
+        progress_say(p->flags.progress_fd, "%s", words);
+    return err;
+}
+
+/* Find the newest usable cut. If that belongs to a finished job with another run name, make this run's first cut
+ * from it; if there is none, and the job has first weights, make the first cut from these. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
     bool begins = !p->has_base || warm_start_is_due(&p->job, &p->base);
@@ -61,13 +78,17 @@ static enum err find_base(struct process *p, struct errmsg *e)
     if (!err && p->job.training.update == UPDATE_GEO)
         log_info("rounds merge by training.geo_merge: %s",
                  job_geo_merge_word(p->job.training.geo_merge));
-    if (err || !p->has_base)
+    bool weights = p->job.model.weights != NULL;
+    if (err || (!p->has_base && !weights))
         return err;
     if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
-        return ERR_OK;
+        return weights ? first_weights_check(&p->job, model_layout(p->model), &p->base, e) : ERR_OK;
     }
-    err = begin_run(p, e);
+    if (weights && p->has_base)
+        err = first_weights_pass(&p->job, e);
+    if (!err)
+        err = p->has_base ? begin_run(p, e) : begin_from_file(p, e);
     if (err)
         return err;
     manifest_close(&p->base);

@@ -99,11 +99,13 @@ static void class_weights_write(FILE *out, const struct job *job)
     (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
-/* Keys that are omitted because their value is the default: the layer reads only the one before it, or names no
- * table; no class has a weight; the table uses the job's own value. */
+/* Keys that are omitted because their value is the default: the layer is trainable, reads only the one before it, or
+ * names no table; no class has a weight; the table uses the job's own value. */
 static bool is_default(const struct job_key *key, const struct job *job, const void *element)
 {
     const struct job_layer *layer = element;
+    if (job_key_of_layer(key) && key->offset == offsetof(struct job_layer, trainable))
+        return layer->trainable;
     if (key->own)
         return !*(const bool *)((const char *)element + key->own);
     if (key->type == KEY_CLASS_WEIGHTS)
@@ -313,7 +315,8 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
     char value[VALUE_BYTES];
     if (key->alias || is_default(key, job, element) || is_unused_rate(key, job, element))
         return ERR_OK;
-    if (key->type == KEY_PATHS || key->type == KEY_FOLDER || key->type == KEY_TEXTS) {
+    if (key->type == KEY_PATHS || key->type == KEY_FOLDER || key->type == KEY_FILE ||
+        key->type == KEY_TEXTS) {
         const char *lines = *(char *const *)job_key_at(key, job, element);
         return lines ? put_lines(c, path, lines, key->type == KEY_TEXTS) : ERR_OK;
     }
@@ -417,8 +420,18 @@ static bool line_find_next(const char *text, const char **next, const struct lin
     return there;
 }
 
+/* See job_settle_weights. */
+static bool line_is_weights(const struct line *l)
+{
+    static const char key[] = "model.weights";
+    return l->key_bytes == (int)sizeof key - 1 && memcmp(l->key, key, sizeof key - 1) == 0;
+}
+
+/* Weights that were learned later have replaced those of the file. */
 static bool line_is_of(const struct line *l, const char *const *folders)
 {
+    if (folders && line_is_weights(l))
+        return false;
     for (; folders && *folders; folders++)
         if (strncmp(l->key, *folders, strlen(*folders)) == 0)
             return true;
@@ -497,7 +510,10 @@ static enum err compare(const char *was, const char *is, const char *const *fold
     for (const char *at = was; line_next(&at, &a);) {
         if (!line_is_of(&a, folders))
             continue;
-        if (!line_find_next(is, &next, &a, &b))
+        bool there = line_find_next(is, &next, &a, &b);
+        if (!there && line_is_weights(&a))
+            continue;
+        if (!there)
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
                            value_shown(&a), a.value);
         if (!same_value(&a, &b) && !line_takes_any(&b))
@@ -559,6 +575,31 @@ enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e)
     job->identity_text = text;
     t->geo_merge = settled;
     return ERR_OK;
+}
+
+enum err job_settle_weights(struct job *job, const char *value, struct errmsg *e)
+{
+    size_t bytes = strlen(job->identity_text) + strlen(value) + 32;
+    char *text = mem_zalloc(bytes, 1);
+    if (!text)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    (void)snprintf(text, bytes, "%smodel.weights = %s\n", job->identity_text, value);
+    mem_free(job->identity_text);
+    job->identity_text = text;
+    return ERR_OK;
+}
+
+bool job_weights_of(const char *text, char *out, size_t bytes)
+{
+    struct line l;
+    while (line_next(&text, &l)) {
+        if (!line_is_weights(&l) || (size_t)l.value_bytes >= bytes)
+            continue;
+        memcpy(out, l.value, (size_t)l.value_bytes);
+        out[l.value_bytes] = 0;
+        return true;
+    }
+    return false;
 }
 
 /* ---- keys of table rows ---- */

@@ -47,6 +47,20 @@ static enum err check_accumulation(struct job_reader *r)
                       "which only training.update: sync knows; remove one of the two");
 }
 
+static enum err check_trainable(struct job_reader *r)
+{
+    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
+        const struct job_layer *l = &r->job->model.layer[r->layer];
+        if (l->kind != LAYER_EMBEDDING || !job_layer_looks_up(l) || l->trainable)
+            continue;
+        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                          "%s has trainable: false, but the rows of a table are always trained; "
+                          "remove it",
+                          l->name);
+    }
+    return ERR_OK;
+}
+
 static enum err check_decay(struct job_reader *r)
 {
     const struct job_updates of = updates_of(r->job);
@@ -293,11 +307,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs,  settle_rate,           job_settle_tables, check_trusted,
-        check_accumulation, check_decay,           check_ema,         settle_microbatches,
-        job_check_update,   check_files,           check_clicks,      check_augment,
-        job_check_csv,      job_check_compression, check_monitor,     job_check_unused,
-        job_check_tables,   job_check_embeddings,
+        job_settle_inputs,   check_trainable,    settle_rate,           job_settle_tables,
+        check_trusted,       check_accumulation, check_decay,           check_ema,
+        settle_microbatches, job_check_update,   check_files,           check_clicks,
+        check_augment,       job_check_csv,      job_check_compression, check_monitor,
+        job_check_unused,    job_check_tables,   job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
@@ -386,6 +400,7 @@ void job_close(struct job *job)
     job_columns_free(&job->data.csv);
     mem_free(job->model.selected);
     mem_free(job->model.lookup);
+    mem_free(job->model.weights);
     mem_free(job->data.csv.missing);
     mem_free(job->data.train);
     mem_free(job->data.eval);

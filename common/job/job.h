@@ -224,6 +224,7 @@ struct job {
         bool from_logits;
         uint32_t metrics;
         enum metric_kind metric[METRICS_MAX];
+        char *weights; /* an absolute path: a safetensors file with first values; NULL: none */
     } model;
     struct {
         enum data_format format;
@@ -381,7 +382,13 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
  * the checkpoint. Errors: ERR_NOMEM. */
 enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e) MUST_CHECK;
 const char *job_geo_merge_word(enum geo_merge merge);
-/* Same, but only for keys that determine what weights mean and how they are updated: model, tables, optimizer, and
+/* For model.weights: adds a line with `value`, which stands for the contents of the file. The chief alone reads the file,
+ * so the hash does not change, and a text without the line has the same identity as an earlier text with one; the
+ * reverse is a difference. Errors: ERR_NOMEM. */
+enum err job_settle_weights(struct job *job, const char *value, struct errmsg *e) MUST_CHECK;
+/* Copies the value of that line in an identity text. Returns false if there is none, or it does not fit. */
+bool job_weights_of(const char *text, char *out, size_t bytes);
+/* Same as job_identity_compare, but only for keys that determine what weights mean and how they are updated: model, tables, optimizer, and
  * how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 

@@ -178,6 +178,8 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         return snprintf(out, bytes, "path, glob, or a list of them");
     case KEY_FOLDER:
         return snprintf(out, bytes, "path of a directory");
+    case KEY_FILE:
+        return snprintf(out, bytes, "path of a file");
     case KEY_LAYERS:
         return snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
     case KEY_CLASS_WEIGHTS:
@@ -323,6 +325,7 @@ bool job_key_is_default(const struct job_key *key, const struct job *job)
         return !*(const char *)at;
     case KEY_TEXTS:
     case KEY_FOLDER:
+    case KEY_FILE:
         text = *(char *const *)at;
         return !text || !*text;
     default: /* a number, or the length of a list */

@@ -30,6 +30,7 @@ enum job_key_type {
     KEY_TEXTS,    /* char *: texts of one line each, joined by '\n'; NULL: none */
     KEY_PATHS,    /* char *: absolute paths or globs, joined by '\n'; NULL: none */
     KEY_FOLDER,   /* char *: an absolute path; NULL: none */
+    KEY_FILE,     /* same */
     KEY_LAYERS,
     KEY_COLUMNS,
     KEY_INPUTS, /* of a layer: names of earlier layers and of columns */

@@ -74,7 +74,8 @@ struct job_layer {
     char table_name[JOB_NAME_MAX];         /* "": a layer without lookups */
     struct job_weights kernel, bias; /* if the layer has them; defaults glorot_uniform, zeros */
     bool use_bias;
-    union { /* options of this kind of layer; pairs are (height, width) */
+    bool trainable; /* see job_layer_is_frozen */
+    union {         /* options of this kind of layer; pairs are (height, width) */
         struct {
             uint32_t units;
             enum activation activation;
@@ -130,6 +131,12 @@ static inline bool job_layer_looks_up(const struct job_layer *l)
 {
     return l->kind == LAYER_EMBEDDING_BAG || l->kind == LAYER_LINEAR ||
            (l->kind == LAYER_EMBEDDING && l->embedding.input_dim == 0);
+}
+
+/* For a layer with weights: returns whether training leaves them as they are. Rows of a table are always trained. */
+static inline bool job_layer_is_frozen(const struct job_layer *l)
+{
+    return !l->trainable && !job_layer_looks_up(l);
 }
 
 #endif

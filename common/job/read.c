@@ -522,8 +522,8 @@ static enum err read_paths(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-static enum err read_folder(struct job_reader *r, const struct job_key *key,
-                            const struct job_node *node)
+static enum err read_path(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
 {
     char base[8192] = "", path[sizeof base + 4100], **at = job_read_at(r, key), *copy = NULL;
     bool none = job_tree_is_null(node); /* as for paths: removes the value that the file gives */
@@ -660,29 +660,18 @@ enum err job_read_value(struct job_reader *r, const struct job_key *key,
 {
     static enum err (*const readers[])(struct job_reader *, const struct job_key *,
                                        const struct job_node *) = {
-        [KEY_NAME] = read_name,
-        [KEY_U32] = read_plain,
-        [KEY_U64] = read_plain,
-        [KEY_REAL] = read_plain,
-        [KEY_BOOL] = read_plain,
-        [KEY_WORD] = read_word,
-        [KEY_CHOICE] = job_read_choice,
-        [KEY_METRICS] = read_metrics,
-        [KEY_INTEGERS] = read_numbers,
-        [KEY_REALS] = read_numbers,
-        [KEY_NAMES] = read_names,
-        [KEY_CODECS] = read_codecs,
-        [KEY_SHAPE] = read_shape,
-        [KEY_PAIR] = read_pair,
-        [KEY_TEXT] = job_read_text,
-        [KEY_TEXTS] = job_read_texts,
-        [KEY_COLUMNS] = job_read_columns,
-        [KEY_PATHS] = read_paths,
-        [KEY_FOLDER] = read_folder,
-        [KEY_LAYERS] = job_read_layers,
-        [KEY_CLASS_WEIGHTS] = read_class_weights,
-        [KEY_INPUTS] = read_inputs,
-        [KEY_TABLES] = job_read_tables,
+        [KEY_NAME] = read_name,           [KEY_U32] = read_plain,
+        [KEY_U64] = read_plain,           [KEY_REAL] = read_plain,
+        [KEY_BOOL] = read_plain,          [KEY_WORD] = read_word,
+        [KEY_CHOICE] = job_read_choice,   [KEY_METRICS] = read_metrics,
+        [KEY_INTEGERS] = read_numbers,    [KEY_REALS] = read_numbers,
+        [KEY_NAMES] = read_names,         [KEY_CODECS] = read_codecs,
+        [KEY_SHAPE] = read_shape,         [KEY_PAIR] = read_pair,
+        [KEY_TEXT] = job_read_text,       [KEY_TEXTS] = job_read_texts,
+        [KEY_COLUMNS] = job_read_columns, [KEY_PATHS] = read_paths,
+        [KEY_FOLDER] = read_path,         [KEY_FILE] = read_path,
+        [KEY_LAYERS] = job_read_layers,   [KEY_CLASS_WEIGHTS] = read_class_weights,
+        [KEY_INPUTS] = read_inputs,       [KEY_TABLES] = job_read_tables,
         [KEY_LATER] = read_later,
     };
     return readers[key->type](r, key, node);

@@ -77,6 +77,11 @@ static const struct section sections[] = {
      .rows = "name inputs",
      .shared = true,
      .keras_names = true},
+    {.title = "### Options of every layer with weights",
+     .prefix = {JOB_LAYER_PREFIX ".LAYER"},
+     .rows = "trainable",
+     .shared = true,
+     .text = "[fine-tune.md](../guides/fine-tune.md) shows how to train only a part of a model."},
     {LAYER("dense")},
     {LAYER("activation")},
     {LAYER("leaky_relu")},
@@ -117,6 +122,10 @@ static const struct section sections[] = {
      .column = "Regularizer",
      .text = "A regularizer keeps weights small: it adds a term to the loss that grows with the "
              "weights."},
+    {.title = "### First weights",
+     .rows = "model.weights",
+     .text = "[fine-tune.md](../guides/fine-tune.md) shows how to continue from the weights of "
+             "another model."},
     {.title = "### Loss",
      .rows = "model.loss model.loss.LOSS.OPTION",
      .words = "model.loss",

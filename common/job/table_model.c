@@ -170,6 +170,14 @@ static const struct job_word metric_words[] = {
         "." word ".table", NAME, table_name,                                                       \
         "The [table](#tables) in which the layer looks up its keys. Layers can share a table.",    \
         EXAMPLE("ids"), .fallback_doc = "the layer's name")
+#define TRAINABLE(word)                                                                            \
+    LAYER_KEY("." word ".trainable", BOOL, trainable,                                              \
+              "`false`: training does not change the layer's weights, and the loss does not "      \
+              "contain its regularizers. `batch_normalization` then uses its moving averages in "  \
+              "training, too. The rows of a table are always trained.",                            \
+              EXAMPLE("false"), .fallback = "true")
+#define TABLE_IS_TRAINED(word)                                                                     \
+    NOT_YET(JOB_LAYER_PREFIX "." word ".trainable", "true", "rows that training does not change")
 #define LAYER_NAME(word) NAME_AND_INPUTS(word, word, false, "[input]")
 #define LAYER_NAME_READS(word, reads) NAME_AND_INPUTS(word, word, false, reads)
 #define LAYER_NAME_KERAS(word, as) NAME_AND_INPUTS(word, as, false, "[input]")
@@ -268,6 +276,7 @@ static const struct job_key keys[] = {
     INITIALIZER("dense", bias, "zeros"),
     REGULARIZER("dense", kernel),
     REGULARIZER("dense", bias),
+    TRAINABLE("dense"),
     LAYER_NAME("dense"),
     LAYER_KEY(".dropout.rate", REAL, dropout.rate,
               "The share of the inputs that is set to 0 during training.", EXAMPLE("0.2"),
@@ -304,6 +313,7 @@ static const struct job_key keys[] = {
     NOT_YET(JOB_LAYER_PREFIX ".conv2d.groups", "1",
             "groups of channels, each with its own kernels"),
     CHANNELS_LAST("conv2d"),
+    TRAINABLE("conv2d"),
     LAYER_NAME("conv2d"),
     POOLING_KEYS("max_pooling2d"),
     POOLING_KEYS("average_pooling2d"),
@@ -332,10 +342,12 @@ static const struct job_key keys[] = {
               "The share of the old moving mean and variance that each step keeps.", EXAMPLE("0.9"),
               UP_TO_ONE, .fallback = "0.99"),
     NORMALIZATION("batch_normalization"),
+    TRAINABLE("batch_normalization"),
     LAYER_NAME("batch_normalization"),
     NORMALIZATION("layer_normalization"),
     NOT_YET(JOB_LAYER_PREFIX ".layer_normalization.rms_scaling", "false",
             "scaling by the root mean square"),
+    TRAINABLE("layer_normalization"),
     LAYER_NAME("layer_normalization"),
     LAYER_KEY(
         ".embedding.input_dim", U32, embedding.input_dim,
@@ -348,6 +360,7 @@ static const struct job_key keys[] = {
               "The length of a row. In a table it is at most 4096.", EXAMPLE("16"),
               RANGE(1, 16777216), .required = true),
     TABLE_NAME("embedding"),
+    TRAINABLE("embedding"),
     LAYER_NAME_READS("embedding", "[user]"),
     LAYER_KEY(".embedding_bag.output_dim", U32, embedding_bag.output_dim, "The length of a row.",
               EXAMPLE("16"), RANGE(1, ROW_DIM_MAX), .required = true),
@@ -357,13 +370,21 @@ static const struct job_key keys[] = {
               "of the squared weights.",
               EXAMPLE("sum"), .words = bag_words, .fallback = "mean"),
     TABLE_NAME("embedding_bag"),
+    TABLE_IS_TRAINED("embedding_bag"),
     LAYER_NAME_READS("embedding_bag", "[user]"),
     LAYER_KEY(".linear.use_bias", BOOL, use_bias, "Add a trained bias to the sum.",
               EXAMPLE("false"), .fallback = "true"),
     TABLE_NAME("linear"),
+    TABLE_IS_TRAINED("linear"),
     LAYER_NAME_READS("linear", "[user]"),
     LAYER_NAME_READS("add", "[input, trunk]"),
     LAYER_NAME_READS("concatenate", "[input, trunk]"),
+    JOB_KEY("model.weights", FILE, model.weights,
+            "A safetensors file with first values: a tensor that the file has, by its name, begins "
+            "with the values in the file, and any other tensor as its initializer says. The file "
+            "is read only if the job begins from scratch. Its contents belong to the job's "
+            "identity.",
+            EXAMPLE("runs/first/model/weights.safetensors"), .fallback_doc = "none"),
     JOB_KEY("model.loss", CHOICE, model.loss,
             "The function that training minimizes. If the last layer is the softmax or sigmoid "
             "that matches the loss, gradwire computes the two together, which is more precise.",

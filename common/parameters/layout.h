@@ -29,7 +29,7 @@ enum init_kind {
 enum tensor_role {
     TENSOR_WEIGHT, /* by the optimizer; its gradient is a sum over examples */
     /* a moving average, r = momentum r + (1 - momentum) s: workers push s times the examples instead of a gradient
-     * (the mean and variance of batch_normalization) */
+     * (the mean and variance of batch_normalization). A tensor that training does not change has momentum 1. */
     TENSOR_STATISTIC,
 };
 

@@ -8,6 +8,7 @@
 
 #include "common/math/optimizer.h"
 #include "common/parameters/layout.h"
+#include "common/rows/key.h"
 
 enum { ROW_TABLES_MAX = 64, ROW_DIM_MAX = 4096, ROW_TABLE_NAME_MAX = 64 };
 
@@ -30,6 +31,12 @@ enum { ROW_MIN_COUNT_MAX = 255, ROW_SKETCH_MB_MAX = 1024 };
 static inline bool row_admission_on(const struct row_admission *a)
 {
     return a->min_count > 1 || a->probability > 0;
+}
+
+/* Bytes of the counters of one bucket; 0: touches are not counted. */
+static inline uint32_t row_sketch_bytes(const struct row_admission *a)
+{
+    return a->min_count > 1 ? (a->sketch_mb << 20) / ROW_BUCKETS : 0;
 }
 
 struct row_table_spec {

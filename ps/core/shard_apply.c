@@ -13,10 +13,14 @@ static bool alike(const struct shard *s, const struct tensor *a, const struct te
            b->role == TENSOR_WEIGHT && a->undecayed == b->undecayed;
 }
 
-/* r = m r + (1 - m) s, s the mean over examples. */
+/* r = m r + (1 - m) s, s the mean over examples. With m = 1 the bits of r stay, also those of -0. */
 static void average(float *to, const float *from, const float *g, float inv_n, float momentum,
                     size_t n)
 {
+    if (momentum == 1.0f) {
+        memmove(to, from, n * sizeof *to);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         to[i] = momentum * from[i] + (1.0f - momentum) * (g[i] * inv_n);
 }

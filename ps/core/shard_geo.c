@@ -76,9 +76,9 @@ static void add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64
         uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
         uint64_t k = begin - first;
         float *w = s->block[0] + at + k;
-        if (t->role == TENSOR_STATISTIC)
+        if (t->role == TENSOR_STATISTIC && t->momentum < 1.0f) /* 1: the bits stay */
             average(w, delta + k, powf(t->momentum, (float)m->updates), stop - begin);
-        else
+        else if (t->role == TENSOR_WEIGHT)
             kernels()->add(w, w, delta + k, stop - begin);
         begin = stop;
     }

@@ -23,12 +23,6 @@ struct row_admit {
     uint8_t *counters;     /* (buckets, ROW_SKETCH_ROWS, bucket_bytes / ROW_SKETCH_ROWS) */
 };
 
-/* Bytes of the counters of one bucket; 0: touches are not counted. */
-static inline uint32_t row_sketch_bytes(const struct row_admission *a)
-{
-    return a->min_count > 1 ? (a->sketch_mb << 20) / ROW_BUCKETS : 0;
-}
-
 /* All counters are 0. Free with row_admit_close. Errors: ERR_NOMEM: *a is zeros. */
 enum err row_admit_init(struct row_admit *a, const struct row_table_spec *t,
                         struct bucket_range buckets, uint64_t seed) MUST_CHECK;

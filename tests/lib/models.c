@@ -21,6 +21,7 @@ static struct job_layer *add(struct job *job, enum layer_kind kind, const char *
     uint32_t i = job->model.layers++;
     struct job_layer *l = &job->model.layer[i];
     l->kind = kind;
+    l->trainable = true;
     (void)snprintf(l->name, sizeof l->name, "%s_%u", name, i);
     return l;
 }

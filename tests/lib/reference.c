@@ -95,6 +95,19 @@ static void normalize(double *v, uint32_t n, uint32_t step, double epsilon, cons
     }
 }
 
+/* A frozen batch normalization: with its moving averages. */
+static void normalize_frozen(const struct job_layer *l, const struct layout *lay, const double *w,
+                             struct plane *p, const double *gamma, const double *beta)
+{
+    const double *mean = reference_tensor(lay, w, l->name, "moving_mean");
+    const double *variance = reference_tensor(lay, w, l->name, "moving_variance");
+    for (uint32_t i = 0; i < p->rows * p->outer * p->cols; i++) {
+        uint32_t c = i % p->cols;
+        double hat = (p->v[i] - mean[c]) / sqrt(variance[c] + (double)l->normalization.epsilon);
+        p->v[i] = hat * (gamma ? gamma[c] : 1) + (beta ? beta[c] : 0);
+    }
+}
+
 static void normalization(const struct job_layer *l, const struct layout *lay, const double *w,
                           struct plane *p)
 {
@@ -102,7 +115,9 @@ static void normalization(const struct job_layer *l, const struct layout *lay, c
     const double *beta = reference_tensor(lay, w, l->name, "beta");
     uint32_t rows = p->rows * p->outer;
     double epsilon = (double)l->normalization.epsilon;
-    if (l->kind == LAYER_LAYER_NORMALIZATION)
+    if (l->kind == LAYER_BATCH_NORMALIZATION && !l->trainable)
+        normalize_frozen(l, lay, w, p, gamma, beta);
+    else if (l->kind == LAYER_LAYER_NORMALIZATION)
         for (uint32_t r = 0; r < rows; r++)
             normalize(p->v + r * p->cols, p->cols, 1, epsilon, gamma, beta, 1);
     else
@@ -366,6 +381,8 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
                class_weight_of(job, (double)y[r]);
     for (uint32_t i = 0; i < job->model.layers; i++) {
         const struct job_layer *l = &job->model.layer[i];
+        if (!l->trainable)
+            continue;
         sum += n * penalty_of(lay, w, l, "kernel", (double)l->kernel.l1, (double)l->kernel.l2);
         sum += n * penalty_of(lay, w, l, "bias", (double)l->bias.l1, (double)l->bias.l2);
     }

@@ -13,6 +13,11 @@
 #include "common/base/rng.h"
 #include "tests/lib/models.h"
 
+static bool is_variance(const struct tensor *t)
+{
+    return strstr(t->name, "/moving_variance") != NULL;
+}
+
 static void fill(struct trial *t, uint64_t seed)
 {
     uint32_t features = model_features(t->m), classes = model_classes(t->m);
@@ -21,7 +26,8 @@ static void fill(struct trial *t, uint64_t seed)
     layout_init_values(l, seed, 0, t->elems, t->w);
     for (uint32_t i = 0; i < l->tensors; i++)
         for (uint64_t k = 0; l->tensor[i].rank == 1 && k < l->tensor[i].elems; k++)
-            t->w[l->tensor[i].offset_elems + k] = rng_unit(seed + 1, k) - 0.5f;
+            t->w[l->tensor[i].offset_elems + k] =
+                rng_unit(seed + 1, k) - (is_variance(&l->tensor[i]) ? 0 : 0.5f);
     for (uint32_t i = 0; i < t->rows * features; i++)
         t->x[i] = ids ? floorf(5.0f * rng_unit(seed, i)) : 4.0f * rng_unit(seed, i) - 2.0f;
     for (uint32_t i = 0; i < t->rows; i++)

@@ -480,6 +480,63 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
         }
 }
 
+/* ---- frozen layers ---- */
+
+static int frozen_model;
+static uint32_t frozen_layer;
+
+static void frozen(struct job *j)
+{
+    MODELS[frozen_model](j);
+    j->model.layer[frozen_layer].trainable = false;
+}
+
+/* False: the layer has no weights, or the model has no others. */
+static bool can_freeze(void)
+{
+    struct job job;
+    struct model *m = NULL;
+    struct errmsg e;
+    frozen(&job);
+    bool can = model_new(&m, &job, &e) == ERR_OK && job.model.layer[frozen_layer].lookups == 0;
+    bool has = false;
+    char begin[JOB_NAME_MAX + 1];
+    (void)snprintf(begin, sizeof begin, "%s/", job.model.layer[frozen_layer].name);
+    for (uint32_t i = 0; can && i < model_layout(m)->tensors; i++)
+        has = has || strstr(model_layout(m)->tensor[i].name, begin);
+    model_free(m);
+    models_close(&job);
+    return has;
+}
+
+/* The gradient by all other weights does not change, that by a frozen layer's is 0, whatever was in its memory. */
+static void the_gradient_by_a_frozen_layer_is_zero_and_the_others_are_slopes(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (frozen_model = 0; frozen_model < N_MODELS; frozen_model++)
+        for (frozen_layer = 0; frozen_layer < JOB_LAYERS_MAX; frozen_layer++) {
+            struct trial f;
+            if (!can_freeze())
+                continue;
+            tried++;
+            trial_init(&f, frozen, ROWS, 1);
+            const struct layout *l = model_layout(f.m);
+            for (uint64_t i = 0; i < f.elems; i++)
+                f.dw[i] = NAN;
+            for (uint32_t i = 0; i < l->tensors; i++)
+                memset(f.dw + l->tensor[i].offset_elems + l->tensor[i].elems, 0,
+                       (layout_end(l, i) - l->tensor[i].offset_elems - l->tensor[i].elems) *
+                           sizeof *f.dw);
+            assert_gradient(&f, frozen_model);
+            for (uint32_t i = 0; i < l->tensors; i++)
+                for (uint64_t k = 0; l->tensor[i].momentum == 1.0f && k < l->tensor[i].elems; k++)
+                    assert_true(f.dw[l->tensor[i].offset_elems + k] == 0.0f);
+            trial_close(&f);
+        }
+    assert_true(tried > 40);
+}
+
 /* ---- dropout: differences of the model's own loss under a fixed key, so in float ---- */
 
 static void dropout_everywhere(struct job *j)
@@ -606,6 +663,7 @@ int main(void)
     openblas_set_num_threads(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(the_gradient_by_a_frozen_layer_is_zero_and_the_others_are_slopes),
         cmocka_unit_test(gradients_are_slopes_under_dropout),
         cmocka_unit_test(the_gradient_of_a_joined_batch_is_the_sum),
         cmocka_unit_test(no_examples_give_a_gradient_of_zero),

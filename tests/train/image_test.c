@@ -441,8 +441,10 @@ static void assert_gradient(struct trial *f, int number)
         fail_msg("model %d: loss %.9g, should be %.9g", number, loss, truth);
     for (uint64_t i = 0; i < f->elems; i++)
         most = fmax(most, fabs((double)f->dw[i]));
+    const struct layout *l = model_layout(f->m);
     for (uint64_t i = 0; i < f->elems; i++) {
-        double slope = slope_at(f, w, i);
+        bool frozen = l->tensor[layout_find(l, i)].role != TENSOR_WEIGHT;
+        double slope = frozen ? 0 : slope_at(f, w, i);
         if (fabs((double)f->dw[i] - slope) > 3e-6 * most + 1e-8)
             fail_msg("model %d, element %u: gradient %.9g, slope %.9g", number, (unsigned)i,
                      (double)f->dw[i], slope);
@@ -457,6 +459,41 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
             struct trial f;
             trial_init(&f, MODELS[i], ROWS, seed);
             assert_gradient(&f, i);
+            trial_close(&f);
+        }
+}
+
+static int frozen_model;
+static uint32_t frozen_layer;
+
+static void frozen(struct job *j)
+{
+    MODELS[frozen_model](j);
+    j->model.layer[frozen_layer].trainable = false;
+}
+
+static void the_gradient_by_a_frozen_convolution_is_zero_and_the_others_are_slopes(void **state)
+{
+    (void)state;
+    for (frozen_model = 0; frozen_model < N_MODELS; frozen_model++)
+        for (frozen_layer = 0; frozen_layer < JOB_LAYERS_MAX; frozen_layer++) {
+            struct job job;
+            MODELS[frozen_model](&job);
+            enum layer_kind kind = job.model.layer[frozen_layer].kind;
+            bool last = frozen_layer + 1 >= job.model.layers;
+            models_close(&job);
+            if (kind != LAYER_CONV2D || last)
+                continue;
+            struct trial f;
+            trial_init(&f, frozen, ROWS, 1);
+            for (uint64_t i = 0; i < f.elems; i++)
+                f.dw[i] = 7;
+            const struct layout *l = model_layout(f.m);
+            for (uint32_t i = 0; i < l->tensors; i++) {
+                uint64_t gap = l->tensor[i].offset_elems + l->tensor[i].elems;
+                memset(f.dw + gap, 0, (layout_end(l, i) - gap) * sizeof *f.dw);
+            }
+            assert_gradient(&f, frozen_model);
             trial_close(&f);
         }
 }
@@ -540,6 +577,7 @@ int main(void)
     openblas_set_num_threads(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(the_gradient_by_a_frozen_convolution_is_zero_and_the_others_are_slopes),
         cmocka_unit_test(every_simd_level_gives_the_same_bits),
         cmocka_unit_test(a_nan_passes_through_a_maximum),
         cmocka_unit_test(images_that_cannot_be_are_refused),

@@ -66,6 +66,7 @@ static const struct context {
     {"model.layers[].concatenate.name", NULL, {"model.layers=[dense: {units: 4, name: a}, concatenate: {inputs: [input, a]}, dense: 1]"}},
     {"model.layers[].embedding.", table, {NULL}},
     {"model.layers[].embedding.input_dim", csv, {"model.layers=[embedding: {output_dim: 4}, flatten, dense: 1]"}},
+    {"model.layers[].embedding.trainable", csv, {"model.layers=[embedding: {input_dim: 4, output_dim: 4}, flatten, dense: 1]"}},
     {"model.layers[].embedding_bag.", table, {"model.layers=[embedding_bag: {inputs: [user], output_dim: 4}, dense: 1]"}},
     {"model.layers[].linear.", table, {"model.layers=[linear: {inputs: [user]}, dense: 1]"}},
     {"model.loss.binary_crossentropy", NULL, {"model.loss=binary_crossentropy"}},

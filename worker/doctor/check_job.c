@@ -12,6 +12,7 @@
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "worker/model/growth.h"
+#include "worker/warm_start/first_weights.h"
 
 bool check_computes(const struct check *p)
 {
@@ -230,4 +231,37 @@ void check_data(struct check *p, struct finding *f)
         say_look(f, "data.eval", &p->eval);
     if (!reads)
         finding_say(f, VERDICT_OK, "a ps reads none");
+}
+
+/* ---- first weights ---- */
+
+static bool has_checkpoint(const struct check *p)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    struct errmsg e;
+    bool listed = p->checkpoints[0] && checkpoint_list(p->checkpoints, &cuts, &n, &e) == ERR_OK;
+    mem_free(cuts);
+    return listed && n > 0;
+}
+
+/* The chief reads the file when the job begins. */
+void check_weights(struct check *p, struct finding *f)
+{
+    char words[FIRST_WEIGHTS_WORDS_BYTES];
+    struct errmsg e = {""};
+    if (!p->has_job || !p->job.model.weights || !p->model || !p->has_cluster ||
+        !p->cluster.is_chief)
+        return;
+    if (has_checkpoint(p) && access(p->job.model.weights, F_OK)) {
+        finding_say(f, VERDICT_OK, "%s is not there; the job resumes without it",
+                    p->job.model.weights);
+        return;
+    }
+    float *w = mem_floats(model_layout(p->model)->elems);
+    enum err err = w ? first_weights_read(&p->job, model_layout(p->model), w, words, NULL, &e)
+                     : err_set(&e, ERR_NOMEM, "no memory for the parameters");
+    mem_free(w);
+    if (!finding_error(f, err, &e))
+        finding_say(f, VERDICT_OK, "the job %s", words);
 }

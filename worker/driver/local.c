@@ -76,6 +76,8 @@ static void add_sums(struct local *l, const struct gradient_node *n, uint64_t ep
 /* r = m r + (1 - m) s, with s the mean over examples; the same for what is added since the last round. */
 static void average(float *r, float *added, const float *s, float inv_n, float momentum, size_t n)
 {
+    if (momentum == 1.0f) /* the bits of r stay, also those of -0 */
+        return;
     for (size_t i = 0; i < n; i++) {
         float more = (1.0f - momentum) * (s[i] * inv_n);
         r[i] = momentum * r[i] + more;

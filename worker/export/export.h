@@ -34,6 +34,17 @@ enum err export_check_safetensors(const char *path, const struct layout *l,
 /* The same, and read the values into w (l->elems, gaps zero). */
 enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
                                  struct errmsg *e) MUST_CHECK;
+/* The tensors of a layout that a file has. */
+struct export_found {
+    bool *tensor;    /* (l->tensors) the file has it */
+    uint32_t n;      /* number of these */
+    uint32_t others; /* number of the file's other tensors */
+};
+/* Read the tensors of the layout that the file has into w (l->elems); the rest of w is unchanged. The caller owns
+ * found->tensor (mem_free), NULL on error. Errors: as above; ERR_INPUT: a tensor of another type or shape, or with a
+ * value that is not finite; or the file has no tensor of the layout. */
+enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
+                                 struct export_found *found, struct errmsg *e) MUST_CHECK;
 /* Read the note `key` of the file. Errors: ERR_NOTFOUND and those above; ERR_TOOBIG: it does not fit. */
 enum err export_note(const char *path, const char *key, char *out, size_t bytes) MUST_CHECK;
 

@@ -1,7 +1,9 @@
 /* Reads safetensors files: the header has each tensor's position. */
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -178,6 +180,116 @@ enum err export_read_safetensors(const char *path, const struct layout *l, float
                                  struct errmsg *e)
 {
     return read_all(path, l, w, e);
+}
+
+/* ---- some of the tensors ---- */
+
+enum { TEXT_BYTES = 160 };
+
+/* "(3, 4)" */
+static void shape_words(char out[TEXT_BYTES], const json_t *shape)
+{
+    size_t n = json_array_size(shape), at = (size_t)snprintf(out, TEXT_BYTES, "(");
+    for (size_t i = 0; i < n && at < TEXT_BYTES; i++)
+        at += (size_t)snprintf(out + at, TEXT_BYTES - at, "%s%lld", i ? ", " : "",
+                               (long long)json_integer_value(json_array_get(shape, i)));
+    if (at < TEXT_BYTES)
+        (void)snprintf(out + at, TEXT_BYTES - at, ")");
+}
+
+static enum err refuse_shape(const struct reader *r, const struct tensor *t, const json_t *shape,
+                             struct errmsg *e)
+{
+    char has[TEXT_BYTES], wants[TEXT_BYTES];
+    json_t *own = json_array();
+    for (uint32_t i = 0; i < t->rank; i++)
+        (void)json_array_append_new(own, json_integer(t->shape[i]));
+    shape_words(has, shape);
+    shape_words(wants, own);
+    json_decref(own);
+    return err_set(e, ERR_INPUT,
+                   "%s: tensor %s has the shape %s, but the model's has %s; give the layer another "
+                   "name if it should begin with its initializer",
+                   r->path, t->name, has, wants);
+}
+
+static enum err check_finite(const struct reader *r, const struct tensor *t, const float *w,
+                             struct errmsg *e)
+{
+    for (uint64_t i = 0; i < t->elems; i++)
+        if (!isfinite(w[i]))
+            return err_set(e, ERR_INPUT,
+                           "%s: tensor %s has a value that is not finite (%g, element %llu)",
+                           r->path, t->name, (double)w[i], (unsigned long long)i);
+    return ERR_OK;
+}
+
+static enum err find_one(const struct reader *r, const struct tensor *t, float *w, bool *there,
+                         struct errmsg *e)
+{
+    const json_t *said = json_object_get(r->header, t->name);
+    const json_t *shape = json_object_get(said, "shape");
+    const char *type = json_string_value(json_object_get(said, "dtype"));
+    uint64_t at = 0;
+    *there = said != NULL;
+    if (!said)
+        return ERR_OK;
+    if (!type || strcmp(type, "F32") != 0)
+        return err_set(e, ERR_INPUT, "%s: tensor %s is not of the type F32", r->path, t->name);
+    if (!same_shape(shape, t))
+        return refuse_shape(r, t, shape, e);
+    enum err err = find(r, t, &at, e);
+    if (!err)
+        err = read_at(r, w + t->offset_elems, t->elems * sizeof *w, at, e);
+    return err ? err : check_finite(r, t, w + t->offset_elems, e);
+}
+
+static enum err refuse_strange(const struct reader *r, const struct layout *l, uint32_t others,
+                               struct errmsg *e)
+{
+    char name[TEXT_BYTES] = "";
+    const char *key;
+    json_t *value;
+    json_object_foreach(r->header, key, value) if (strcmp(key, "__metadata__") != 0)
+    {
+        (void)snprintf(name, sizeof name, "%s", key);
+        break;
+    }
+    for (char *c = name; *c; c++) /* the file's bytes go to a terminal */
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    return err_set(e, ERR_INPUT,
+                   "%s: none of its %u tensors has the name of a tensor of the model: the first "
+                   "one is %s, the model's are %s, ..",
+                   r->path, others, name[0] ? name : "missing",
+                   l->tensors ? l->tensor[0].name : "");
+}
+
+enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
+                                 struct export_found *found, struct errmsg *e)
+{
+    struct reader r;
+    enum err err = reader_open(&r, path, e);
+    if (err)
+        return err;
+    struct export_found f = {.tensor = mem_zalloc(l->tensors + 1, sizeof *f.tensor)};
+    if (!f.tensor)
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    for (uint32_t i = 0; i < l->tensors && !err; i++) {
+        err = find_one(&r, &l->tensor[i], w, &f.tensor[i], e);
+        f.n += f.tensor[i];
+    }
+    size_t all = json_object_size(r.header);
+    all -= json_object_get(r.header, "__metadata__") != NULL;
+    f.others = (uint32_t)(all - f.n);
+    if (!err && f.n == 0)
+        err = refuse_strange(&r, l, f.others, e);
+    reader_close(&r);
+    if (err) {
+        mem_free(f.tensor);
+        return err;
+    }
+    *found = f;
+    return ERR_OK;
 }
 
 enum err safetensors_metadata(const char *path, json_t **metadata, struct errmsg *e)

@@ -202,16 +202,17 @@ static void matrix_backward(const struct op *op, const struct op_pass *p)
         size_t count = rows - first < step ? rows - first : step;
         int pixels = (int)(count * width);
         const float *d = p->dy + first * width * op->channels;
-        const float *columns = gather(op, p->work, p->x[0], first, count);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, taps, out, pixels, 1.0f, columns, taps,
-                    d, out, first ? 1.0f : 0.0f, p->dw + op->kernel_offset, out);
+        if (p->dw)
+            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, taps, out, pixels, 1.0f,
+                        gather(op, p->work, p->x[0], first, count), taps, d, out,
+                        first ? 1.0f : 0.0f, p->dw + op->kernel_offset, out);
         if (!p->dx)
             continue;
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, pixels, taps, out, 1.0f, d, out,
                     p->w + op->kernel_offset, out, 0.0f, p->work, taps);
         scatter(op, p->dx, p->work, first, count);
     }
-    if (op->layer->use_bias)
+    if (p->dw && op->layer->use_bias)
         kernels()->column_sums(p->dw + op->bias_offset, p->dy, rows * width, op->channels);
 }
 

@@ -217,7 +217,7 @@ static void backward_pooled(const struct direct *d, const struct op *op, float *
     }
 }
 
-/* One example with dx. */
+/* One example with dx. dw: NULL if it is not needed. */
 static void backward_both(const struct direct *d, const struct op *op, float *dx, float *dw,
                           float *dy, const uint8_t *arg, const float *image)
 {
@@ -232,7 +232,8 @@ static void backward_both(const struct direct *d, const struct op *op, float *dx
         for (size_t r = 0; r < rows; r++)
             memcpy(z + r * row, dy + r * d->cols * channels, d->cols * channels * sizeof *z);
     const struct kernel_conv forth = conv_of(d, op, rows, row);
-    kernels()->conv_dw(dw, image, z, &forth);
+    if (dw)
+        kernels()->conv_dw(dw, image, z, &forth);
     const struct kernel_conv back = {.tap = d->tap_back,
                                      .taps = (size_t)w->y.size * w->x.size * channels,
                                      .stride = channels,
@@ -248,10 +249,11 @@ void conv2d_direct_backward(const struct op *op, const struct op_pass *p)
 {
     struct direct d;
     const struct window *win = &op->window;
-    float *dx = p->dx, *dy = p->dy, *dkernel = p->dw + op->kernel_offset;
+    float *dx = p->dx, *dy = p->dy, *dkernel = p->dw ? p->dw + op->kernel_offset : NULL;
     begin(&d, op, p->work);
     const struct kernel_conv conv = conv_of(&d, op, win->y.out, d.cols * op->channels);
-    memset(dkernel, 0, conv.taps * op->channels * sizeof *dkernel);
+    if (dkernel)
+        memset(dkernel, 0, conv.taps * op->channels * sizeof *dkernel);
     if (dx)
         turn(&d, op, p->w + op->kernel_offset);
     /* Elements that no window covers stay 0: the border, and gaps between windows. */
@@ -272,7 +274,7 @@ void conv2d_direct_backward(const struct op *op, const struct op_pass *p)
         else
             kernels()->conv_dw(dkernel, image, d_out, &conv);
     }
-    if (op->layer->use_bias)
+    if (p->dw && op->layer->use_bias)
         kernels()->column_sums(p->dw + op->bias_offset, dy, p->n * (op->out / op->channels),
                                op->channels);
 }

@@ -47,16 +47,24 @@ static void forward(const struct op *op, const struct op_pass *p)
         kernels()->relu_backward(y, y, p->rows * op->out); /* y = 0 where y <= 0 */
 }
 
-/* dW (in, out) = x^T dy, db (out) = column sums of dy; dx (rows, in) = dy W^T */
+/* dW (in, out) = x^T dy, db (out) = column sums of dy */
+static void backward_weights(const struct op *op, const struct op_pass *p)
+{
+    int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, in, out, n, 1.0f, p->x[0], in, p->dy, out,
+                0.0f, p->dw + op->kernel_offset, out);
+    if (op->layer->use_bias)
+        kernels()->column_sums(p->dw + op->bias_offset, p->dy, p->rows, op->out);
+}
+
+/* dx (rows, in) = dy W^T */
 static void backward(const struct op *op, const struct op_pass *p)
 {
     int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
     if (op->activation == ACT_RELU)
         kernels()->relu_backward(p->dy, p->y, p->rows * op->out);
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, in, out, n, 1.0f, p->x[0], in, p->dy, out,
-                0.0f, p->dw + op->kernel_offset, out);
-    if (op->layer->use_bias)
-        kernels()->column_sums(p->dw + op->bias_offset, p->dy, p->rows, op->out);
+    if (p->dw)
+        backward_weights(op, p);
     if (p->dx)
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, in, out, 1.0f, p->dy, out,
                     p->w + op->kernel_offset, out, 0.0f, p->dx, in);

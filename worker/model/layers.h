@@ -60,16 +60,16 @@ struct op_pass {
     float *work;                       /* scratch memory for one call */
     struct op_fault *fault;
     /* for backward */
-    uint32_t input; /* the input whose gradient is dx */
-    float *dx, *dy, *dw;
+    uint32_t input;      /* the input whose gradient is dx */
+    float *dx, *dy, *dw; /* dw NULL: not needed, because the op is frozen */
 };
 
 /* The functions of one kind of op; they are in the file of the layer that makes it. If op->elementwise, forward's y
  * may be x[0], and backward's dx is dy. */
 struct op_type {
     void (*forward)(const struct op *op, const struct op_pass *p);
-    /* dx = the gradient by input p->input; NULL: not needed. dw = the gradient by the op's tensors. It may overwrite
-     * dy. Called once for each input, the last one first. */
+    /* dx = the gradient by input p->input; NULL: not needed. dw = the gradient by the op's tensors; NULL: not
+     * needed. It may overwrite dy. Called once for each input, the last one first. */
     void (*backward)(const struct op *op, const struct op_pass *p);
     size_t (*state_bytes)(const struct op *op, size_t n); /* for n examples; NULL: none */
     size_t (*work_elems)(const struct op *op);            /* NULL: none */
@@ -160,10 +160,16 @@ void shape_text(const struct shape *s, char *out, size_t bytes);
 
 /* ---- building ---- */
 
+/* True if it has parameters, and training does not change them. */
+static inline bool op_is_frozen(const struct op *op)
+{
+    return op->tensors > 0 && job_layer_is_frozen(op->layer);
+}
+
 /* True if it has parameters to train. */
 static inline bool op_learns(const struct op *op)
 {
-    return op->tensors > 0 || op->lookups > 0;
+    return (op->tensors > 0 && !op_is_frozen(op)) || op->lookups > 0;
 }
 
 /* Index of the op of lookup layer i, below model_lookups. */

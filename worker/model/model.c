@@ -162,6 +162,18 @@ static enum err refuse_without_tensors(const struct model *m, const struct job *
     return job_blame(job, PLACE_LAYERS, err_set(e, ERR_INPUT, "%s", why), e);
 }
 
+static enum err refuse_all_frozen(const struct model *m, const struct job *job, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < m->ops; i++)
+        if (op_learns(&m->op[i]))
+            return ERR_OK;
+    return job_blame(job, PLACE_LAYERS,
+                     err_set(e, ERR_INPUT,
+                             "model.layers: nothing to train: every layer with weights has "
+                             "trainable: false; remove it from at least one of them"),
+                     e);
+}
+
 static enum err add_layers(struct model *m, const struct job *job, struct errmsg *e)
 {
     struct tap tap[JOB_LAYERS_MAX + 1] = {{0, m->shape}};
@@ -170,6 +182,8 @@ static enum err add_layers(struct model *m, const struct job *job, struct errmsg
         code = job_blame_layer(job, i, add_one(m, job, i, tap, e), e);
     if (!code && m->layout.tensors == 0)
         return refuse_without_tensors(m, job, e);
+    if (!code)
+        code = refuse_all_frozen(m, job, e);
     return code ? code : check_used(m, job, e);
 }
 

@@ -2,8 +2,9 @@
  * y = (x - mean) / sqrt(variance + epsilon) gamma + beta; the variance is that of the values themselves (divided by
  * their number).
  *
- * Batch normalization uses mean and variance of each column: in training over the rows of the microbatch, in
- * evaluation the moving ones; layer normalization uses those of each row. Sums are in double, in row order.
+ * Batch normalization uses mean and variance of each column: in training over the rows of the microbatch; in
+ * evaluation, and if the layer is frozen, the moving ones. Layer normalization uses those of each row. Sums are in
+ * double, in row order.
  * Gradients: Ioffe and Szegedy 2015, section 3; with a = gamma / sqrt(...), N values: dx = a (dy - mean(dy) - xhat
  * mean(dy xhat)). */
 #include "worker/model/layers.h"
@@ -29,7 +30,8 @@ static enum err add_gamma_and_beta(struct model *m, struct op *op, struct errmsg
     return code;
 }
 
-static const struct op_type batch_normalization_op, layer_normalization_op;
+static const struct op_type batch_normalization_op, frozen_batch_normalization_op,
+    layer_normalization_op;
 
 static struct op make(const struct model *m, const struct job_layer *l, const struct op_type *type)
 {
@@ -45,7 +47,9 @@ static struct op make(const struct model *m, const struct job_layer *l, const st
 
 enum err batch_normalization_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    struct op op = make(m, l, &batch_normalization_op);
+    struct op op =
+        make(m, l, l->trainable ? &batch_normalization_op : &frozen_batch_normalization_op);
+    op.reads_x = l->trainable;
     struct tensor mean = {.rank = 1,
                           .shape = {op.in},
                           .role = TENSOR_STATISTIC,
@@ -149,13 +153,13 @@ static void scale_rows(float *y, const float *x, const float *mean, const float 
             y[r * cols + c] = (x[r * cols + c] - mean[c]) * a[c] + (beta ? beta[c] : 0.0f);
 }
 
-/* Uses the rows' own mean and variance in training, otherwise the moving ones. */
+/* Uses the rows' own mean and variance in training, otherwise the moving ones, as Keras does. */
 static void batch_forward(const struct op *op, const struct op_pass *p)
 {
     const struct batch_state s = batch_state(op, p->state);
     const float *w = p->w;
     const float *mean = s.mean;
-    if (p->train) {
+    if (p->train && op->layer->trainable) {
         measure(op, &s, p->x[0], p->rows);
     } else {
         mean = w + op->mean_offset;
@@ -182,6 +186,16 @@ static void sum_gradients(const struct op *op, const struct batch_state *s, cons
             plain[c] += (double)d;
             dot[c] += (double)d * (double)(centered * inverse[c]);
         }
+}
+
+/* dx of a frozen layer, whose mean and variance are constants: dx = dy gamma / sqrt(variance + epsilon) */
+static void frozen_backward(const struct op *op, const struct op_pass *p)
+{
+    const struct batch_state s = batch_state(op, p->state);
+    slopes(op, s.work, p->w, s.inverse);
+    for (size_t r = 0; r < p->rows; r++)
+        for (size_t c = 0; c < op->in; c++)
+            p->dx[r * op->in + c] = p->dy[r * op->in + c] * s.work[c];
 }
 
 /* In place of gradients by the moving mean and variance, this returns the values that the shard averages: the rows'
@@ -215,6 +229,9 @@ static void batch_backward(const struct op *op, const struct op_pass *p)
             dx[r * cols + c] = s.work[c] * (dy[r * cols + c] - mean_dy[c] - centered * mean_dot[c]);
         }
 }
+
+static const struct op_type frozen_batch_normalization_op = {
+    .forward = batch_forward, .backward = frozen_backward, .state_bytes = batch_state_bytes};
 
 static const struct op_type batch_normalization_op = {
     .forward = batch_forward, .backward = batch_backward, .state_bytes = batch_state_bytes};
@@ -272,7 +289,8 @@ static void layer_backward(const struct op *op, const struct op_pass *p)
     const float *w = p->w, *x = p->x[0], *dy = p->dy, *mean = p->state, *inverse = mean + rows;
     float *dx = p->dx;
     const float *gamma = op->layer->normalization.scale ? w + op->gamma_offset : NULL;
-    sum_rows(op, p->dw, dy, x, rows, mean, inverse);
+    if (p->dw)
+        sum_rows(op, p->dw, dy, x, rows, mean, inverse);
     for (size_t r = 0; dx && r < rows; r++, x += cols, dx += cols, dy += cols) {
         double plain = 0.0, dot = 0.0;
         for (size_t c = 0; c < cols; c++) {

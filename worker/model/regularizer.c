@@ -28,10 +28,12 @@ static double penalty_of(const struct job_weights *by, const float *block, const
     return penalty(by->l1, by->l2, block + t->offset_elems, t->elems);
 }
 
+/* As in Keras, the loss contains no regularizer of a frozen layer. */
 static bool is_regularized(const struct op *op)
 {
     const struct job_weights *kernel = &op->layer->kernel, *bias = &op->layer->bias;
-    return op->tensors > 0 && (kernel->l1 > 0 || kernel->l2 > 0 || bias->l1 > 0 || bias->l2 > 0);
+    return op->tensors > 0 && !op_is_frozen(op) &&
+           (kernel->l1 > 0 || kernel->l2 > 0 || bias->l1 > 0 || bias->l2 > 0);
 }
 
 double model_penalty(const struct model *m, const float *w)

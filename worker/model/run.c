@@ -176,7 +176,17 @@ static void backward_op(struct model_run *r, uint32_t i, uint32_t k, const struc
     of.input = k;
     of.dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
     of.dy = r->slot[op->dy];
+    of.dw = op_is_frozen(op) ? NULL : p->dw;
     op->type->backward(op, &of);
+}
+
+/* The gradient by tensors [first, end) is 0. */
+static void zero_tensors(const struct model *m, uint32_t first, uint32_t end, float *dw)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const struct tensor *t = &m->layout.tensor[i];
+        memset(dw + t->offset_elems, 0, t->elems * sizeof *dw);
+    }
 }
 
 /* Report the elements of the block that belong to op i, gaps included. */
@@ -201,14 +211,14 @@ static void backward(struct model_run *r, const struct op_pass *p, model_ready *
     const struct model *m = r->m;
     for (uint32_t i = m->ops; i-- > 0;) {
         const struct op *op = &m->op[i];
-        if (!op->backward)
-            continue;
-        if (op->inputs == 0)
+        if (op->backward && op->inputs == 0)
             backward_op(r, i, 0, p);
-        for (uint32_t k = op->inputs; k-- > 0;) {
+        for (uint32_t k = op->inputs; op->backward && k-- > 0;) {
             backward_op(r, i, k, p);
             join(r, op, k, p->n);
         }
+        if (op_is_frozen(op))
+            zero_tensors(m, op->tensor, op->tensor + op->tensors, p->dw);
         regularizer_backward(m, op, p->dw, p->w, (float)p->n);
         if (op->tensors && ready)
             tell_ready(m, op, ready, ctx);
@@ -235,10 +245,7 @@ void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n
 
 static void zero_gradient(const struct model *m, float *dw, model_ready *ready, void *ctx)
 {
-    for (uint32_t i = 0; i < m->layout.tensors; i++) {
-        const struct tensor *t = &m->layout.tensor[i];
-        memset(dw + t->offset_elems, 0, t->elems * sizeof *dw);
-    }
+    zero_tensors(m, 0, m->layout.tensors, dw);
     if (ready)
         ready(ctx, 0, m->layout.elems);
 }

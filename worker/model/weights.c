@@ -23,6 +23,10 @@ enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct te
     if (n < 0 || (size_t)n >= sizeof t->name)
         return err_set(e, ERR_INPUT, "model.layers: the name %s is too long", op->layer->name);
     weights_init(t, init);
+    if (job_layer_is_frozen(op->layer)) { /* a moving average that keeps all of its old value */
+        t->role = TENSOR_STATISTIC;
+        t->momentum = 1.0f;
+    }
     *offset = m->layout.elems;
     enum err code = layout_add(&m->layout, t, e);
     if (code)

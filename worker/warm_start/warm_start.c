@@ -4,23 +4,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/checkpoint/ending.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/base/uuid.h"
 #include "common/process/files.h"
 #include "worker/warm_start/block_map.h"
+#include "worker/warm_start/first_cut.h"
 #include "worker/warm_start/warm_rows.h"
-
-enum {
-    /* elements of one file of the cut; in memory, plus as many for each slot */
-    PIECE_ELEMS = 1 << 22,
-    FILES_MAX = 1 << 10,
-};
 
 bool warm_start_is_due(const struct job *job, const struct manifest *newest)
 {
@@ -59,35 +52,13 @@ static enum err forget(const struct warm_start *s, struct errmsg *e)
 
 /* ---- the cut ---- */
 
-struct piece {
-    uint64_t room;
-    uint32_t slots;
-    float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (room) each */
+/* The contents of the cut. */
+struct source {
+    const struct warm_start *s;
+    const struct manifest *from;
+    const struct block_map *map;
+    struct warm_rows rows;
 };
-
-static void piece_close(struct piece *p)
-{
-    mem_free(p->w);
-    for (uint32_t i = 0; i < p->slots; i++)
-        mem_free(p->slot[i]);
-}
-
-static enum err piece_init(struct piece *p, const struct warm_start *s)
-{
-    uint64_t least = (s->layout->elems + FILES_MAX - 1) / FILES_MAX;
-    const struct job *job = s->job;
-    *p = (struct piece){.room = least > PIECE_ELEMS ? least : PIECE_ELEMS};
-    p->room = p->room < s->layout->elems ? p->room : s->layout->elems;
-    p->slots = job->training.update == UPDATE_GEO ? 0 : optimizer_slots(&job->optimizer);
-    p->w = mem_floats(p->room);
-    bool there = p->w;
-    for (uint32_t i = 0; i < p->slots; i++)
-        there = (p->slot[i] = mem_floats(p->room)) && there;
-    if (there)
-        return ERR_OK;
-    piece_close(p);
-    return ERR_NOMEM;
-}
 
 /* Read learned weights [at, at + n) of the new block from their earlier positions; those of new words are first
  * values. */
@@ -106,91 +77,40 @@ static enum err run_read(float *w, const struct warm_start *s, const struct mani
                            average == UINT32_MAX ? w : NULL, slot, e);
 }
 
-/* Also sets the slots to their state before the first update. */
-static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
-                           const struct block_map *map, uint64_t first, uint64_t n,
-                           struct errmsg *e)
+static enum err fill(void *ctx, float *w, uint64_t first, uint64_t n, struct errmsg *e)
 {
-    const struct optimizer *o = &s->job->optimizer;
-    uint32_t average = optimizer_average_slot(o);
+    const struct source *of = ctx;
     enum err err = ERR_OK;
-    memset(p->w, 0, n * sizeof *p->w);
-    for (uint32_t i = 0; i < map->runs && !err; i++) {
-        const struct block_run *run = &map->run[i];
+    for (uint32_t i = 0; i < of->map->runs && !err; i++) {
+        const struct block_run *run = &of->map->run[i];
         uint64_t at = run->at > first ? run->at : first, end = run->at + run->n;
         end = end < first + n ? end : first + n;
         if (at < end)
-            err = run_read(p->w + (at - first), s, from, run, at, end - at, e);
+            err = run_read(w + (at - first), of->s, of->from, run, at, end - at, e);
     }
-    for (uint32_t i = 0; i < p->slots && !err; i++)
-        for (uint64_t k = 0; k < n; k++)
-            p->slot[i][k] = i == average ? p->w[k] : optimizer_slot_initial(o, i);
     return err;
 }
 
-/* rows: NULL without tables; otherwise each file has a share of the buckets. */
-static enum err write_pieces(struct piece *p, const struct warm_start *s,
-                             const struct manifest *from, const struct block_map *map,
-                             struct warm_rows *rows, struct manifest *to, struct errmsg *e)
+static const struct checkpoint_rows *rows_of(void *ctx, struct bucket_range of)
 {
-    uint64_t room = p->room ? p->room : 1, pieces = (to->total_elems + room - 1) / room;
-    uint32_t files = pieces ? (uint32_t)pieces : rows != NULL;
-    enum err err = ERR_OK;
-    while (to->files < files && !err) {
-        uint64_t first = to->files * room;
-        uint64_t left = to->total_elems - first, n = left < room ? left : room;
-        err = piece_read(p, s, from, map, first, n, e);
-        struct checkpoint_shard shard = {.generation = to->generation,
-                                         .shard = to->files,
-                                         .first_elem = first,
-                                         .elems = n,
-                                         .slots = p->slots,
-                                         .w = p->w};
-        memcpy(shard.slot, p->slot, sizeof shard.slot);
-        if (rows)
-            shard.rows = warm_rows_of(rows, bucket_shard(to->files, files));
-        if (!err)
-            err = checkpoint_write_shard(s->checkpoints, to->cut, &shard, &to->file[to->files], e);
-        to->files++;
-    }
-    return err;
+    struct source *source = ctx;
+    return warm_rows_of(&source->rows, of);
 }
 
 /* Also notes when the run begins: from that date a later run decides which rows are too old. */
-static enum err write_with_rows(struct piece *p, const struct warm_start *s,
-                                const struct manifest *from, const struct block_map *map,
-                                struct manifest *to, struct errmsg *e)
+static enum err write_with_rows(struct source *of, const struct first_cut *cut, struct manifest *to,
+                                struct errmsg *e)
 {
-    struct warm_rows rows;
     uint64_t now = (uint64_t)clock_wall_ms() / 1000;
-    enum err err = warm_rows_init(&rows, s->checkpoints, from, s->job, now, e);
-    if (!err && beginnings_after(&to->begun, &from->begun, now, rows.tables.clock))
+    enum err err = warm_rows_init(&of->rows, of->s->checkpoints, of->from, of->s->job, now, e);
+    if (!err && beginnings_after(&to->begun, &of->from->begun, now, of->rows.tables.clock))
         err = err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
     if (!err)
-        err = write_pieces(p, s, from, map, &rows, to, e);
+        err = first_cut_write(cut, to, e);
     if (!err)
-        warm_rows_count(&rows, s->job, to);
-    warm_rows_close(&rows);
+        warm_rows_count(&of->rows, of->s->job, to);
+    warm_rows_close(&of->rows);
     return err;
-}
-
-static enum err write_cut(const struct warm_start *s, const struct manifest *from,
-                          const struct block_map *map, struct manifest *to, struct errmsg *e)
-{
-    struct piece p;
-    if (piece_init(&p, s))
-        return err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
-    to->slots = p.slots;
-    to->tables = from->tables;
-    enum err err = from->tables ? write_with_rows(&p, s, from, map, to, e)
-                                : write_pieces(&p, s, from, map, NULL, to, e);
-    piece_close(&p);
-    if (!err && s->encoding)
-        err = checkpoint_write_encoding(s->checkpoints, to->cut, s->encoding, strlen(s->encoding),
-                                        &to->encoding, e);
-    if (!err) /* a full disk would have failed before this */
-        err = forget(s, e);
-    return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
 
 void warm_start_settle(const struct job *job, const char *checkpoints,
@@ -225,29 +145,31 @@ static enum err next_cut(const struct warm_start *s, const struct manifest *newe
 static enum err begin(const struct warm_start *s, const struct manifest *newest,
                       const struct block_map *map, struct manifest *to, struct errmsg *e)
 {
-    uint64_t random[2];
+    struct checkpoint_file files[FIRST_CUT_FILES_MAX];
+    struct source of = {.s = s, .from = newest, .map = map};
+    const struct first_cut cut = {.job = s->job,
+                                  .checkpoints = s->checkpoints,
+                                  .layout = s->layout,
+                                  .data_fingerprint = s->data_fingerprint,
+                                  .encoding = s->encoding,
+                                  .fill = fill,
+                                  .rows = newest->tables ? rows_of : NULL,
+                                  .ctx = &of};
     enum err err = next_cut(s, newest, &to->cut, e);
-    if (err)
-        return err;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_set(e, ERR_IO, "no random numbers: %s", strerror(errno));
-    uuid_make(to->uuid, random[0], random[1]);
-    (void)snprintf(to->run, sizeof to->run, "%s", s->job->checkpoint.run);
-    memcpy(to->data_fingerprint, s->data_fingerprint, sizeof to->data_fingerprint);
-    return write_cut(s, newest, map, to, e);
+    if (!err)
+        err = first_cut_name(&cut, to, files, e);
+    if (!err)
+        err = newest->tables ? write_with_rows(&of, &cut, to, e) : first_cut_write(&cut, to, e);
+    if (!err) /* a full disk would have failed before this */
+        err = forget(s, e);
+    return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
 
 enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
                           struct errmsg *e)
 {
-    struct checkpoint_file files[FILES_MAX];
-    struct manifest to = {.generation = newest->generation,
-                          .total_elems = s->layout->elems,
-                          .microbatches = s->job->training.microbatches,
-                          .identity_text = s->job->identity_text,
-                          .file = files,
-                          .ps = newest->ps,
-                          .ps_threads = newest->ps_threads};
+    struct manifest to = {
+        .generation = newest->generation, .ps = newest->ps, .ps_threads = newest->ps_threads};
     struct block_map map;
     enum err err = block_map_init(&map, s->layout, s->fresh, e);
     if (!err)

@@ -67,6 +67,17 @@ static void outputs_that_do_not_fit_the_loss_are_refused(void **state)
     trial_assert_refused(&job, "dense_0 gives 2 dimensions", "flatten");
 }
 
+static void a_model_without_a_layer_to_train_is_refused(void **state)
+{
+    (void)state;
+    struct job job;
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 3, ACT_RELU);
+    models_dense(&job, 1, ACT_LINEAR);
+    job.model.layer[0].trainable = job.model.layer[1].trainable = false;
+    trial_assert_refused(&job, "every layer with weights has trainable: false", "remove it");
+}
+
 static void metrics_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -620,6 +631,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loss_and_a_last_activation_that_do_not_fit_are_refused),
         cmocka_unit_test(outputs_that_do_not_fit_the_loss_are_refused),
+        cmocka_unit_test(a_model_without_a_layer_to_train_is_refused),
         cmocka_unit_test(metrics_that_do_not_fit_are_refused),
         cmocka_unit_test(models_that_cannot_be_are_refused),
         cmocka_unit_test(what_a_model_refuses_is_told_with_its_line),

@@ -1326,6 +1326,57 @@ static void the_canonical_text_reads_back_as_the_same_job(void **state)
     }
 }
 
+static void a_frozen_layer_is_part_of_the_identity_and_a_trained_one_adds_nothing(void **state)
+{
+    (void)state;
+    static const char line[] = "model.layers[0].dense.trainable = false\n";
+    struct job plain = parsed(least, NULL),
+               said = parsed(least, "model.layers=[dense: {units: 1, trainable: true}]");
+    struct job frozen = parsed(least, "model.layers=[dense: {units: 1, trainable: false}]");
+    struct errmsg e;
+    assert_null(strstr(plain.identity_text, "trainable"));
+    assert_memory_equal(plain.identity, said.identity, sizeof plain.identity);
+    assert_non_null(strstr(frozen.identity_text, line));
+    assert_non_null(strstr(frozen.canonical, "trainable: false"));
+    assert_int_equal(job_identity_compare(plain.identity_text, frozen.identity_text, &e),
+                     ERR_INPUT);
+    assert_int_equal(job_identity_compare(frozen.identity_text, plain.identity_text, &e),
+                     ERR_INPUT);
+    job_close(&plain);
+    job_close(&said);
+    job_close(&frozen);
+    refused(
+        "model: {input: {shape: auto}, layers: [embedding: {inputs: [k], output_dim: 2, trainable: "
+        "false}, dense: 1], loss: mse}\noptimizer: sgd\ndata: {format: csv, train: a, columns: "
+        "[key: k, label: y]}\n",
+        NULL, "the rows of a table are always trained");
+    refused(least, "model.layers=[linear: {trainable: false}, dense: 1]", "not supported yet");
+}
+
+static void first_weights_are_a_path_and_the_chief_alone_has_a_line_for_their_contents(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, NULL), with = parsed(least, "model.weights=/w/a.safetensors");
+    struct errmsg e = {""};
+    char value[16];
+    assert_string_equal(with.model.weights, "/w/a.safetensors");
+    assert_string_equal(with.identity_text, job.identity_text);
+    assert_false(job_weights_of(with.identity_text, value, sizeof value));
+    assert_int_equal(job_settle_weights(&with, "abc", &e), ERR_OK);
+    assert_true(job_weights_of(with.identity_text, value, sizeof value));
+    assert_string_equal(value, "abc");
+    assert_false(job_weights_of(with.identity_text, value, 3));
+    assert_memory_equal(with.identity, job.identity, sizeof job.identity);
+    assert_int_equal(job_identity_compare(with.identity_text, job.identity_text, &e), ERR_OK);
+    assert_int_equal(job_identity_compare(job.identity_text, with.identity_text, &e), ERR_INPUT);
+    assert_int_equal(job_identity_compare_model(job.identity_text, with.identity_text, &e), ERR_OK);
+    job_close(&with);
+    job_close(&job);
+    job = parsed(mlp_of_files, "model.weights=null");
+    assert_null(job.model.weights);
+    job_close(&job);
+}
+
 static void run_time_keys_leave_the_identity_alone(void **state)
 {
     static const char *const sets[] = {
@@ -1785,6 +1836,9 @@ int main(void)
         cmocka_unit_test(aliases_cannot_grow_without_bound),
         cmocka_unit_test(layers_over_images_take_pairs_and_have_kerass_defaults),
         cmocka_unit_test(the_canonical_text_reads_back_as_the_same_job),
+        cmocka_unit_test(a_frozen_layer_is_part_of_the_identity_and_a_trained_one_adds_nothing),
+        cmocka_unit_test(
+            first_weights_are_a_path_and_the_chief_alone_has_a_line_for_their_contents),
         cmocka_unit_test(run_time_keys_leave_the_identity_alone),
         cmocka_unit_test(a_delimiter_is_a_word_or_the_character_itself),
         cmocka_unit_test(columns_are_read_as_the_job_says),

@@ -197,8 +197,8 @@ static void shape_words(char out[TEXT_BYTES], const json_t *shape)
         (void)snprintf(out + at, TEXT_BYTES - at, ")");
 }
 
-static enum err refuse_shape(const struct reader *r, const struct tensor *t, const json_t *shape,
-                             struct errmsg *e)
+static enum err refuse_shape(const struct safetensors *r, const struct tensor *t,
+                             const json_t *shape, struct errmsg *e)
 {
     char has[TEXT_BYTES], wants[TEXT_BYTES];
     json_t *own = json_array();
@@ -213,7 +213,7 @@ static enum err refuse_shape(const struct reader *r, const struct tensor *t, con
                    r->path, t->name, has, wants);
 }
 
-static enum err check_finite(const struct reader *r, const struct tensor *t, const float *w,
+static enum err check_finite(const struct safetensors *r, const struct tensor *t, const float *w,
                              struct errmsg *e)
 {
     for (uint64_t i = 0; i < t->elems; i++)
@@ -224,7 +224,7 @@ static enum err check_finite(const struct reader *r, const struct tensor *t, con
     return ERR_OK;
 }
 
-static enum err find_one(const struct reader *r, const struct tensor *t, float *w, bool *there,
+static enum err find_one(const struct safetensors *r, const struct tensor *t, float *w, bool *there,
                          struct errmsg *e)
 {
     const json_t *said = json_object_get(r->header, t->name);
@@ -244,7 +244,7 @@ static enum err find_one(const struct reader *r, const struct tensor *t, float *
     return err ? err : check_finite(r, t, w + t->offset_elems, e);
 }
 
-static enum err refuse_strange(const struct reader *r, const struct layout *l, uint32_t others,
+static enum err refuse_strange(const struct safetensors *r, const struct layout *l, uint32_t others,
                                struct errmsg *e)
 {
     char name[TEXT_BYTES] = "";
@@ -267,8 +267,8 @@ static enum err refuse_strange(const struct reader *r, const struct layout *l, u
 enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
                                  struct export_found *found, struct errmsg *e)
 {
-    struct reader r;
-    enum err err = reader_open(&r, path, e);
+    struct safetensors r;
+    enum err err = safetensors_open(&r, path, e);
     if (err)
         return err;
     struct export_found f = {.tensor = mem_zalloc(l->tensors + 1, sizeof *f.tensor)};
@@ -283,7 +283,7 @@ enum err export_find_safetensors(const char *path, const struct layout *l, float
     f.others = (uint32_t)(all - f.n);
     if (!err && f.n == 0)
         err = refuse_strange(&r, l, f.others, e);
-    reader_close(&r);
+    safetensors_close(&r);
     if (err) {
         mem_free(f.tensor);
         return err;

@@ -1349,8 +1349,14 @@ static void a_frozen_layer_is_part_of_the_identity_and_a_trained_one_adds_nothin
         "model: {input: {shape: auto}, layers: [embedding: {inputs: [k], output_dim: 2, trainable: "
         "false}, dense: 1], loss: mse}\noptimizer: sgd\ndata: {format: csv, train: a, columns: "
         "[key: k, label: y]}\n",
-        NULL, "the rows of a table are always trained");
-    refused(least, "model.layers=[linear: {trainable: false}, dense: 1]", "not supported yet");
+        NULL,
+        "j.yaml:1: model.layers[0]: embedding has trainable: false, but the rows of a table are "
+        "always "
+        "trained; remove it");
+    refused(least, "model.layers=[linear: {trainable: false}, dense: 1]",
+            "--set model.layers: model.layers[0].linear.trainable: not supported yet (rows that "
+            "training does not "
+            "change); remove it or say true");
 }
 
 static void first_weights_are_a_path_and_the_chief_alone_has_a_line_for_their_contents(void **state)

@@ -112,6 +112,10 @@ struct kernels {
      * the index of that pixel within its window; 255 if relu made it 0. NaN counts as the largest. */
     void (*max_pool)(float *y, uint8_t *arg, const float *z, const float *bias,
                      const struct kernel_pool *s);
+    /* The same as conv for two rows of pixels and then max_pool with windows of 2 x 2 pixels: y (pixels / 2, channels).
+     * arg: NULL: not wanted. */
+    void (*conv_pool)(float *y, uint8_t *arg, const float *x, const float *w, const float *bias,
+                      int relu, const struct kernel_conv *s);
     /* dz = dy at the pixel of the maximum, 0 at the window's other pixels. Where arg is 255, dy is set to 0 first. */
     void (*max_unpool)(float *dz, float *dy, const uint8_t *arg, const struct kernel_pool *s);
 };

@@ -5,4 +5,5 @@
 #define KERNELS_TABLE kernels_avx2
 #define KERNELS_NAME "avx2"
 #define KERNELS_SQRT(x) ((vf)_mm256_sqrt_ps((__m256)(x)))
+#define KERNELS_MAX(a, b) ((vf)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #include "common/math/kernels_impl.h"

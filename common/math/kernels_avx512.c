@@ -5,4 +5,5 @@
 #define KERNELS_TABLE kernels_avx512
 #define KERNELS_NAME "avx512"
 #define KERNELS_SQRT(x) ((vf)_mm512_sqrt_ps((__m512)(x)))
+#define KERNELS_MAX(a, b) ((vf)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #include "common/math/kernels_impl.h"

@@ -13,26 +13,29 @@ INLINE const float *twin(const float *p)
     return p;
 }
 
-/* PIXELS x VECTORS sums, kept in registers. */
+/* Declares the sums of a block of pixels, which stay in registers: sum[ROWS * PIXELS][VECTORS]. */
+#define CONV_SUMS(ROWS, PIXELS, VECTORS)                                                           \
+    vf sum[ROWS * PIXELS][VECTORS];                                                                \
+    for (size_t v = 0; v < VECTORS; v++) {                                                         \
+        vf first = bias ? load(bias + v * LANES) : all(0);                                         \
+        for (size_t p = 0; p < ROWS * PIXELS; p++)                                                 \
+            sum[p][v] = first;                                                                     \
+    }                                                                                              \
+    for (size_t t = 0; t < s->taps; t++, w += s->channels) {                                       \
+        const float *at[2] = {x + s->tap[t], twin(x + s->tap[t])};                                 \
+        vf weight[VECTORS];                                                                        \
+        for (size_t v = 0; v < VECTORS; v++)                                                       \
+            weight[v] = load(w + v * LANES);                                                       \
+        for (size_t p = 0; p < ROWS * PIXELS; p++)                                                 \
+            for (size_t v = 0; v < VECTORS; v++)                                                   \
+                sum[p][v] += weight[v] * at[v][p / PIXELS * s->x_row + p % PIXELS * s->stride];    \
+    }
+
 #define CONV_BLOCK(PIXELS, VECTORS)                                                                \
     INLINE void conv_##PIXELS##x##VECTORS(float *z, const float *x, const float *w,                \
                                           const float *bias, const struct kernel_conv *s)          \
     {                                                                                              \
-        vf sum[PIXELS][VECTORS];                                                                   \
-        for (size_t v = 0; v < VECTORS; v++) {                                                     \
-            vf first = bias ? load(bias + v * LANES) : all(0);                                     \
-            for (size_t p = 0; p < PIXELS; p++)                                                    \
-                sum[p][v] = first;                                                                 \
-        }                                                                                          \
-        for (size_t t = 0; t < s->taps; t++, w += s->channels) {                                   \
-            const float *at[2] = {x + s->tap[t], twin(x + s->tap[t])};                             \
-            vf weight[VECTORS];                                                                    \
-            for (size_t v = 0; v < VECTORS; v++)                                                   \
-                weight[v] = load(w + v * LANES);                                                   \
-            for (size_t p = 0; p < PIXELS; p++)                                                    \
-                for (size_t v = 0; v < VECTORS; v++)                                               \
-                    sum[p][v] += weight[v] * at[v][p * s->stride];                                 \
-        }                                                                                          \
+        CONV_SUMS(1, PIXELS, VECTORS)                                                              \
         for (size_t p = 0; p < PIXELS; p++)                                                        \
             for (size_t v = 0; v < VECTORS; v++)                                                   \
                 store(z + p * s->channels + v * LANES, sum[p][v]);                                 \
@@ -192,29 +195,51 @@ INLINE vi load_bytes(const uint8_t *p, size_t k)
     return __builtin_convertvector(bytes, vi);
 }
 
-/* One window of size_y x size_x pixels, k channels. */
-INLINE void max_pool_vector(float *y, uint8_t *arg, const float *z, const float *bias, size_t k,
-                            size_t size_y, size_t size_x, const struct kernel_pool *s)
+/* The largest of the pixels of a window that were taken so far, and its index in the window. */
+struct largest {
+    vf best;
+    vi which, nan; /* masks of the lanes with NaN, which counts as the largest */
+};
+
+INLINE struct largest largest_first(vf pixel)
 {
-    vf best = load_up_to(z, k), nan = {0};
-    vi which = all_int(0);
-    for (size_t i = 0; i < size_y; i++)
-        for (size_t j = 0; j < size_x; j++) {
-            vf one = load_up_to(z + (i * s->width + j) * s->channels, k);
-            vi wins = one > best;
-            best = pick(wins, one, best);
-            which = (vi)pick(wins, (vf)all_int((int32_t)(i * size_x + j)), (vf)which);
-            nan = pick(one != one, one, nan);
-        }
-    best = pick(nan != nan, nan, best);
+    return (struct largest){.best = pixel, .which = all_int(0), .nan = pixel != pixel};
+}
+
+INLINE void largest_take(struct largest *l, vf pixel, size_t index)
+{
+    vi wins = pixel > l->best;
+    l->which = (vi)pick(wins, (vf)all_int((int32_t)index), (vf)l->which);
+    l->best = KERNELS_MAX(pixel, l->best);
+    l->nan |= pixel != pixel;
+}
+
+/* Store the first k lanes. arg: NULL: not wanted. */
+INLINE void largest_end(const struct largest *l, float *y, uint8_t *arg, const float *bias,
+                        int relu, size_t k)
+{
+    vf best = pick(l->nan, all(NAN), l->best);
+    vi which = l->which;
     if (bias)
         best = best + load_up_to(bias, k);
-    if (s->relu) {
+    if (relu) {
         which |= best <= 0.0f; /* -1, stored as byte 255, is no pixel's index */
         best = relu_of(best);
     }
     store_up_to(y, best, k);
-    store_bytes(arg, which, k);
+    if (arg)
+        store_bytes(arg, which, k);
+}
+
+/* One window of size_y x size_x pixels, k channels. */
+INLINE void max_pool_vector(float *y, uint8_t *arg, const float *z, const float *bias, size_t k,
+                            size_t size_y, size_t size_x, const struct kernel_pool *s)
+{
+    struct largest l = largest_first(load_up_to(z, k));
+    for (size_t i = 0; i < size_y; i++)
+        for (size_t j = 0; j < size_x; j++)
+            largest_take(&l, load_up_to(z + (i * s->width + j) * s->channels, k), i * size_x + j);
+    largest_end(&l, y, arg, bias, s->relu, k);
 }
 
 /* Copies dy to the pixel that arg names. */
@@ -271,4 +296,69 @@ static void image_max_unpool(float *dz, float *dy, const uint8_t *arg, const str
         max_unpool_row(dz, dy, arg, 2, 2, s);
     else
         max_unpool_row(dz, dy, arg, s->size_y, s->size_x, s);
+}
+
+/* ---- convolution with max pooling ---- */
+
+/* WINDOWS windows of 2 x 2 pixels, whose sums are never written. */
+#define CONV_POOL_BLOCK(WINDOWS, VECTORS)                                                          \
+    INLINE void conv_pool_##WINDOWS##x##VECTORS(float *y, uint8_t *arg, const float *x,            \
+                                                const float *w, const float *bias, int relu,       \
+                                                const struct kernel_conv *s)                       \
+    {                                                                                              \
+        CONV_SUMS(2, (2 * WINDOWS), VECTORS)                                                       \
+        for (size_t i = 0; i < WINDOWS; i++)                                                       \
+            for (size_t v = 0; v < VECTORS; v++) {                                                 \
+                size_t at = i * s->channels + v * LANES;                                           \
+                struct largest l = largest_first(sum[2 * i][v]);                                   \
+                largest_take(&l, sum[2 * i + 1][v], 1);                                            \
+                largest_take(&l, sum[2 * (i + WINDOWS)][v], 2);                                    \
+                largest_take(&l, sum[2 * (i + WINDOWS) + 1][v], 3);                                \
+                largest_end(&l, y + at, arg ? arg + at : NULL, NULL, relu, LANES);                 \
+            }                                                                                      \
+    }
+CONV_POOL_BLOCK(2, 2)
+CONV_POOL_BLOCK(1, 2)
+CONV_POOL_BLOCK(2, 1)
+CONV_POOL_BLOCK(1, 1)
+#undef CONV_POOL_BLOCK
+#undef CONV_SUMS
+
+/* Two windows at a time need more than 16 registers. */
+INLINE void conv_pool_channels(float *y, uint8_t *arg, const float *x, const float *w,
+                               const float *bias, int relu, bool wide, const struct kernel_conv *s)
+{
+    const size_t step = LANES == 16 ? 2 : 1, windows = s->pixels / 2;
+    for (size_t i = 0; i < windows;) {
+        float *to = y + i * s->channels;
+        uint8_t *which = arg ? arg + i * s->channels : NULL;
+        const float *from = x + 2 * i * s->stride;
+        size_t n = windows - i < step ? 1 : step;
+        i += n;
+        if (wide && n == 2)
+            conv_pool_2x2(to, which, from, w, bias, relu, s);
+        else if (wide)
+            conv_pool_1x2(to, which, from, w, bias, relu, s);
+        else if (n == 2)
+            conv_pool_2x1(to, which, from, w, bias, relu, s);
+        else
+            conv_pool_1x1(to, which, from, w, bias, relu, s);
+    }
+}
+
+INLINE void conv_pool_row(float *y, uint8_t *arg, const float *x, const float *w, const float *bias,
+                          int relu, const struct kernel_conv *s)
+{
+    for (size_t c = 0; c < s->channels; c += 2 * LANES)
+        conv_pool_channels(y + c, arg ? arg + c : NULL, x, w + c, bias ? bias + c : NULL, relu,
+                           c + 2 * LANES <= s->channels, s);
+}
+
+static void image_conv_pool(float *y, uint8_t *arg, const float *x, const float *w,
+                            const float *bias, int relu, const struct kernel_conv *s)
+{
+    if (arg)
+        conv_pool_row(y, arg, x, w, bias, relu, s);
+    else
+        conv_pool_row(y, NULL, x, w, bias, relu, s);
 }

@@ -158,6 +158,23 @@ static void forward_pooled(const struct direct *d, const struct op *op, float *y
     }
 }
 
+static bool pools_2x2(const struct op *op)
+{
+    return op->pool.y.size == 2 && op->pool.x.size == 2 && op->pool.x.stride == 2;
+}
+
+/* The same without z. arg: NULL: there is no backward. */
+static void forward_pooled_2x2(const struct direct *d, const struct op *op, float *y, uint8_t *arg,
+                               const float *kernel, const float *bias, const float *image)
+{
+    const size_t out_row = (size_t)op->pool.x.out * op->channels;
+    const struct kernel_conv conv = conv_of(d, op, 2, 0);
+    for (size_t r = 0; r < op->pool.y.out; r++)
+        kernels()->conv_pool(y + r * out_row, arg ? arg + r * out_row : NULL,
+                             image + r * op->pool.y.stride * conv.x_row, kernel, bias,
+                             op->activation == ACT_RELU, &conv);
+}
+
 void conv2d_direct_forward(const struct op *op, const struct op_pass *p)
 {
     struct direct d;
@@ -170,12 +187,13 @@ void conv2d_direct_forward(const struct op *op, const struct op_pass *p)
                 *bias = op->layer->use_bias ? p->w + op->bias_offset : NULL;
     for (size_t b = 0; b < p->n; b++, x += op->in, y += op->out) {
         const float *image = padded(&d, &op->window, x);
-        if (op->pooled) {
+        if (op->pooled && pools_2x2(op))
+            forward_pooled_2x2(&d, op, y, p->train ? arg + b * op->out : NULL, kernel, bias, image);
+        else if (op->pooled)
             forward_pooled(&d, op, y, arg + b * op->out, kernel, bias, image);
-            continue;
-        }
-        kernels()->conv(y, image, kernel, bias, &conv);
-        if (op->activation == ACT_RELU)
+        else
+            kernels()->conv(y, image, kernel, bias, &conv);
+        if (!op->pooled && op->activation == ACT_RELU)
             kernels()->relu_backward(y, y, op->out); /* y = 0 where y <= 0 */
     }
 }

@@ -108,8 +108,8 @@ static enum err read_schema(struct folder *f, const struct folder_options *o, st
     return err ? err : table_schema_number(f->schema, e);
 }
 
-/* The job gets what the training part has determined, as by dataset_tell. */
-static void tell_job(struct folder *f)
+/* The job gets what the training part has determined, as in training. */
+static enum err tell_job(struct folder *f, struct errmsg *e)
 {
     const struct dataset d = {
         .features = f->schema->features,
@@ -117,7 +117,11 @@ static void tell_job(struct folder *f)
         .shape = {f->schema->features},
         .table = {.schema = f->schema},
     };
+    enum err err = dataset_check_shape(&d, &f->job, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", f->path);
     dataset_tell(&d, &f->job);
+    return ERR_OK;
 }
 
 /* ---- the model ---- */
@@ -185,10 +189,10 @@ static enum err open_all(struct folder *f, const char *path, const struct folder
         err = read_job(f, o, e);
     if (!err && job_reads_columns(&f->job))
         err = read_schema(f, o, e);
+    if (!err && f->schema)
+        err = tell_job(f, e);
     if (err)
         return err;
-    if (f->schema)
-        tell_job(f);
     if (f->job.model.rank == 0)
         return err_set(
             e, ERR_INPUT,

@@ -21,7 +21,7 @@ static enum err add_field(struct csv_file *file, struct csv_field field, struct 
     return ERR_OK;
 }
 
-static struct csv_field field_of(const struct job_csv *job, uint32_t column)
+struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
 {
     uint32_t cell = 0, inputs = 0, keys = 0;
     for (uint32_t i = 0; i < job->columns; i++) {
@@ -43,7 +43,7 @@ static enum err fields_by_order(struct csv_file *file, const struct job_csv *job
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < job->columns && !err; i++)
         if (job->column[i].kind != COLUMN_CROSS) /* a cross has no field */
-            err = add_field(file, field_of(job, i), e);
+            err = add_field(file, csv_field_of(job, i), e);
     return err;
 }
 
@@ -60,7 +60,7 @@ static enum err add_named_field(struct csv_file *file, const struct job_csv *job
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
             return err_set(e, ERR_INPUT, "its header names \"%s\" twice", job->column[i].name);
-    return add_field(file, field_of(job, i), e);
+    return add_field(file, csv_field_of(job, i), e);
 }
 
 /* The first column that the job names but the file lacks; NULL: none. */

@@ -10,6 +10,9 @@ struct csv_file {
     uint32_t fields;
 };
 
+/* The field of the job's column: not a cross. */
+struct csv_field csv_field_of(const struct job_csv *job, uint32_t column);
+
 /* Find the fields of a file whose beginning is in `p`, and remove the header, if there is one, from the piece. Owns:
  * csv_file_close. Errors: ERR_INPUT: no header, or a column that it does not name, or names twice; ERR_NOMEM. */
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,

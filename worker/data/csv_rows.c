@@ -1,15 +1,12 @@
 #include "worker/data/csv_rows.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/rows/key.h"
-#include "worker/data/csv_key.h"
+#include "worker/data/csv_cell.h"
 #include "worker/data/text/csv_hint.h"
-#include "worker/data/text/csv_number.h"
 #include "worker/data/csv_row.h"
 #include "worker/data/text/csv_scan.h"
 
@@ -138,203 +135,7 @@ bool csv_field_text(char **begin, char **end, const struct job_csv *job, bool ha
     return !memchr(*begin, '"', (size_t)(*end - *begin));
 }
 
-/* ---- cells ---- */
-
-static void read_number(struct csv_row *r, const struct csv_field *field, const char *text,
-                        size_t bytes)
-{
-    char out[CSV_SHOWN_BYTES];
-    float v = NAN;
-    if (csv_is_missing(r->format, text, bytes)) {
-        if (r->format->schema->input[field->cell].missing == MISSING_REFUSE)
-            csv_row_bad(r, "the number is missing");
-    } else if (!csv_number(text, bytes, &v)) {
-        csv_row_bad(r, "\"%s\" is not a number%s", csv_row_shown(out, text, bytes),
-                    csv_row_hint(r, text, bytes, &r->format->missing,
-                                 "; use data.missing if it marks a missing value"));
-    }
-    r->cells[field->cell] = table_bits(v);
-}
-
-static void read_category(struct csv_row *r, const struct csv_field *field, const char *text,
-                          size_t bytes)
-{
-    const struct csv_format *f = r->format;
-    const struct table_input *in = &f->schema->input[field->cell];
-    uint32_t number;
-    if (csv_is_missing(f, text, bytes))
-        text = vocabulary_text(&f->missing, 0, &bytes);
-    if (f->learning && in->learns) {
-        struct vocabulary *words = &r->piece->words[field->cell];
-        uint32_t before = words->count;
-        r->failed = vocabulary_add(words, text, bytes, &number);
-        if (r->failed)
-            return;
-        assert(number < words->count && words->count - before <= 1);
-        if (words->count > before)
-            r->piece->added[r->added++] = field->cell;
-        assert(r->added <= f->schema->inputs);
-    } else {
-        number = vocabulary_find(&in->words, text, bytes);
-        r->piece->known[field->cell] |= number != VOCABULARY_NONE;
-    }
-    r->cells[field->cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
-}
-
-static void read_weight(struct csv_row *r, const struct csv_field *field, const char *text,
-                        size_t bytes)
-{
-    char out[CSV_SHOWN_BYTES];
-    float v = 0;
-    if (csv_is_missing(r->format, text, bytes))
-        csv_row_bad(r, "the weight is missing");
-    else if (!csv_number(text, bytes, &v) || v < 0)
-        csv_row_bad(r, "the weight \"%s\" is not a finite number of at least 0%s",
-                    csv_row_shown(out, text, bytes),
-                    csv_row_hint(r, text, bytes, &r->format->missing, ""));
-    r->cells[field->cell] = table_bits(v);
-}
-
-/* A field is trimmed as a whole, so each of several values keeps its blanks. */
-static const char *key_hint(const struct csv_row *r, const struct table_key *k, const char *text,
-                            size_t bytes)
-{
-    static const char usual[] =
-        "; use data.missing if it marks a missing value, or hash: true, which takes any word";
-    return k->kind == COLUMN_KEY ? csv_row_hint(r, text, bytes, NULL, usual) : usual;
-}
-
-/* A word's key; *there: the word has one. False: the row is bad. */
-static bool word_key(struct csv_row *r, const struct table_key *k, const char *text, size_t bytes,
-                     uint64_t *key, bool *there)
-{
-    char out[CSV_SHOWN_BYTES];
-    if (csv_is_missing(r->format, text, bytes)) {
-        *there = csv_key_missing(&k->options, k->seed, key);
-        return true;
-    }
-    *there = csv_key(&k->options, k->seed, text, bytes, key);
-    if (!*there)
-        csv_row_bad(r, "\"%s\" is not an integer from 0 to 2^64 - 1%s",
-                    csv_row_shown(out, text, bytes), key_hint(r, k, text, bytes));
-    return *there;
-}
-
-static void read_key(struct csv_row *r, const struct csv_field *field, const char *text,
-                     size_t bytes)
-{
-    const struct table_key *k = &r->format->schema->key[field->cell];
-    uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
-    uint64_t key = 0;
-    bool there;
-    memset(cells, 0, k->cells * sizeof *cells);
-    if (!word_key(r, k, text, bytes, &key, &there) || !there)
-        return;
-    csv_put_key(cells, key);
-    if (k->cells > TABLE_KEY_CELLS)
-        cells[TABLE_KEY_CELLS] = 1;
-}
-
-/* Remove ":0.5" from the end. False: the text after the last ':' is not a number. */
-static bool take_weight(const char *text, size_t *bytes, float *weight)
-{
-    enum { WEIGHT_BYTES = 48 };
-    char number[WEIGHT_BYTES + 1];
-    const char *colon = memrchr(text, ':', *bytes);
-    *weight = 1;
-    if (!colon)
-        return true;
-    size_t n = *bytes - (size_t)(colon + 1 - text);
-    if (n > WEIGHT_BYTES)
-        return false;
-    /* copied: the bytes that follow in the row may continue a number */
-    memcpy(number, colon + 1, n);
-    number[n] = 0;
-    *bytes = (size_t)(colon - text);
-    return csv_number(number, n, weight);
-}
-
-/* Read one value of keys. */
-static void read_value(struct csv_row *r, const struct table_key *k, uint32_t *cells,
-                       const char *text, size_t bytes)
-{
-    char out[CSV_SHOWN_BYTES];
-    size_t word = bytes;
-    uint64_t key = 0;
-    float weight = 1;
-    bool there;
-    if (k->options.weights && !take_weight(text, &word, &weight)) {
-        csv_row_bad(r, "the weight of \"%s\" is not a number", csv_row_shown(out, text, bytes));
-        return;
-    }
-    if (!word_key(r, k, text, word, &key, &there) || !there)
-        return;
-    if (cells[0] == k->options.max_values) {
-        csv_row_bad(r, "more than max_values: %u values", k->options.max_values);
-        return;
-    }
-    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (TABLE_KEY_CELLS + k->options.weights);
-    csv_put_key(at, key);
-    if (k->options.weights)
-        at[TABLE_KEY_CELLS] = table_bits(weight);
-}
-
-static void read_keys(struct csv_row *r, const struct csv_field *field, const char *text,
-                      size_t bytes)
-{
-    const struct table_key *k = &r->format->schema->key[field->cell];
-    const char *separator = k->options.separator, *end = text + bytes;
-    uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
-    size_t skip = strlen(separator);
-    memset(cells, 0, k->cells * sizeof *cells);
-    if (csv_is_missing(r->format, text, bytes)) {
-        read_value(r, k, cells, text, bytes);
-        return;
-    }
-    while (!r->bad) {
-        const char *stop = memmem(text, (size_t)(end - text), separator, skip);
-        read_value(r, k, cells, text, (size_t)((stop ? stop : end) - text));
-        if (!stop)
-            return;
-        text = stop + skip;
-    }
-}
-
-/* The key at these cells, not mixed. False: it is missing. */
-static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *key)
-{
-    *key = key_unmix(cells[0] | (uint64_t)cells[1] << 32);
-    return k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
-}
-
-/* The hash of the keys that it combines, 8 bytes each, little-endian. */
-static void make_cross(struct csv_row *r, const struct table_key *k)
-{
-    const struct table_schema *s = r->format->schema;
-    uint32_t *keys = r->cells + table_keys_at(s);
-    char bytes[8 * JOB_CROSS_MAX];
-    uint64_t key;
-    memset(keys + k->cell, 0, k->cells * sizeof *keys);
-    for (uint32_t i = 0; i < k->crossed; i++) {
-        const struct table_key *of = &s->key[k->of[i]];
-        if (!key_at(of, keys + of->cell, &key))
-            return;
-        for (uint32_t b = 0; b < 8; b++)
-            bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
-    }
-    if (csv_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
-        csv_put_key(keys + k->cell, key);
-        keys[k->cell + TABLE_KEY_CELLS] = 1;
-    }
-}
-
-static void make_crosses(struct csv_row *r)
-{
-    const struct table_schema *s = r->format->schema;
-    for (uint32_t i = 0; i < s->keys; i++)
-        if (s->key[i].kind == COLUMN_CROSS)
-            make_cross(r, &s->key[i]);
-}
+/* ---- fields ---- */
 
 static const char *quote_hint(const struct job_csv *job, const char *text, size_t bytes)
 {
@@ -346,27 +147,14 @@ static const char *quote_hint(const struct job_csv *job, const char *text, size_
 static void read_field(struct csv_row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
-    const struct csv_field *field = &p->field[r->field];
-    if (field->kind == COLUMN_IGNORE)
+    if (p->field[r->field].kind == COLUMN_IGNORE)
         return;
     if (!csv_field_text(&begin, &end, r->format->job, p->has_quotes)) {
         csv_row_bad(r, "a quote inside a field: %s",
                     quote_hint(r->format->job, begin, (size_t)(end - begin)));
         return;
     }
-    size_t bytes = (size_t)(end - begin);
-    if (field->kind == COLUMN_NUMBER)
-        read_number(r, field, begin, bytes);
-    else if (field->kind == COLUMN_CATEGORY)
-        read_category(r, field, begin, bytes);
-    else if (field->kind == COLUMN_KEY)
-        read_key(r, field, begin, bytes);
-    else if (field->kind == COLUMN_KEYS)
-        read_keys(r, field, begin, bytes);
-    else if (field->kind == COLUMN_WEIGHT)
-        read_weight(r, field, begin, bytes);
-    else
-        csv_row_label(r, field->cell, begin, bytes);
+    csv_cell_text(r, begin, (size_t)(end - begin));
 }
 
 /* ---- rows ---- */
@@ -420,7 +208,7 @@ static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, 
     if (!r->bad)
         read_fields(r, begin, mark, end);
     if (!r->bad)
-        make_crosses(r);
+        csv_cell_crosses(r);
     assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
     csv_row_end(r);
     return r->failed;

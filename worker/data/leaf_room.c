@@ -15,6 +15,7 @@ struct numbered_key {
 
 /* The distinct keys of one list; a hash table while they are added. Mixed keys need no further hash. */
 struct room_list {
+    bool repeating;             /* keys are listed as they come: no slots, no order */
     uint32_t keys, room, slots; /* slots: a power of two, more than twice the keys */
     uint32_t *slot;             /* a key's number + 1; 0: free */
     uint64_t *came, *mixed;     /* (room) came: in order of appearance; mixed: in ascending order */
@@ -103,6 +104,40 @@ enum err leaf_room_new(struct leaf_room **out, const struct table_schema *s, uin
     return ERR_OK;
 }
 
+/* Room for all keys that the rows can have. */
+static enum err reserve_keys(struct leaf_room *r, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < r->columns; i++) {
+        struct room_list *l = &r->list[r->column[i].list];
+        uint64_t room = l->room + (uint64_t)r->rows_max * r->column[i].width;
+        if (room > UINT32_MAX - 1)
+            return err_set(e, ERR_INPUT, "%u rows at a time look up too many keys", r->rows_max);
+        l->room = (uint32_t)room;
+    }
+    for (uint32_t i = 0; i < r->lists; i++) {
+        r->list[i].repeating = true;
+        r->list[i].came = mem_zalloc(r->list[i].room, sizeof *r->list[i].came);
+        if (!r->list[i].came)
+            return err_set(e, ERR_NOMEM, "out of memory for the keys of %u rows", r->rows_max);
+    }
+    return ERR_OK;
+}
+
+enum err leaf_room_new_repeating(struct leaf_room **room, const struct table_schema *s,
+                                 uint32_t rows, struct errmsg *e)
+{
+    struct leaf_room *r;
+    enum err err = leaf_room_new(&r, s, rows, e);
+    if (err)
+        return err;
+    err = reserve_keys(r, e);
+    if (err)
+        leaf_room_free(r);
+    else
+        *room = r;
+    return err;
+}
+
 static void list_close(struct room_list *l)
 {
     mem_free(l->slot);
@@ -175,6 +210,12 @@ static bool grow(struct room_list *l)
 
 static bool number_of(struct room_list *l, uint64_t mixed, uint32_t *number)
 {
+    if (l->repeating) {
+        assert(l->keys < l->room);
+        l->came[l->keys] = mixed;
+        *number = l->keys++;
+        return true;
+    }
     if (2 * (uint64_t)l->keys + 2 > l->slots && !grow(l))
         return false;
     uint32_t i = slot_of(l, mixed);
@@ -320,7 +361,7 @@ static void fill_buckets(struct room_list *l, uint32_t bits)
 
 static bool sort_list(struct room_list *l)
 {
-    if (l->keys == 0)
+    if (l->keys == 0 || l->repeating)
         return true;
     if (!reserve_order(l))
         return false;
@@ -338,6 +379,8 @@ static bool sort_list(struct room_list *l)
 static void rank_places(const struct leaf_room *r, const struct room_column *c)
 {
     const uint32_t *rank = r->list[c->list].rank;
+    if (r->list[c->list].repeating)
+        return;
     for (uint32_t row = 0; row < r->rows; row++) {
         uint32_t *at = c->at + (size_t)row * c->width, n = c->count ? c->count[row] : c->width;
         for (uint32_t i = 0; i < n; i++)
@@ -350,7 +393,8 @@ enum err leaf_room_finish(struct leaf_room *r, const struct leaf_keys **keys, st
     for (uint32_t i = 0; i < r->lists; i++) {
         if (!sort_list(&r->list[i]))
             return err_set(e, ERR_NOMEM, "out of memory for keys");
-        r->key_list[i] = (struct key_list){r->list[i].keys, r->list[i].mixed};
+        const struct room_list *l = &r->list[i];
+        r->key_list[i] = (struct key_list){l->keys, l->repeating ? l->came : l->mixed};
     }
     for (uint32_t i = 0; i < r->columns; i++)
         rank_places(r, &r->column[i]);

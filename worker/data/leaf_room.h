@@ -12,6 +12,10 @@ struct leaf_room;
 /* For up to `rows` rows of a schema that has lookups. Errors: ERR_NOMEM. */
 enum err leaf_room_new(struct leaf_room **room, const struct table_schema *s, uint32_t rows,
                        struct errmsg *e) MUST_CHECK;
+/* The same for scores: the lists have the keys as they come, repeated ones too. All memory is allocated here: leaf_room_add
+ * and leaf_room_finish do not fail. Errors: also ERR_INPUT: too many keys for one list. */
+enum err leaf_room_new_repeating(struct leaf_room **room, const struct table_schema *s,
+                                 uint32_t rows, struct errmsg *e) MUST_CHECK;
 void leaf_room_free(struct leaf_room *room);
 
 void leaf_room_clear(struct leaf_room *room);

@@ -5,7 +5,6 @@
 
 #include "worker/data/csv_key.h"
 #include "worker/data/text/csv_number.h"
-#include "worker/data/csv_row.h"
 
 /* ---- words of a line ---- */
 
@@ -42,7 +41,7 @@ static const char *word_end(const char *at)
 /* ---- a line ---- */
 
 struct line {
-    struct csv_row row;
+    struct csv_row *row;
     const struct table_key *key;
     uint32_t *values; /* their number, then the cells of each */
     uint64_t index;   /* of the pair before it */
@@ -51,22 +50,22 @@ struct line {
 
 static const char *read_label(struct line *l, const char *at)
 {
-    const struct csv_format *f = l->row.format;
+    const struct csv_format *f = l->row->format;
     const char *end = word_end(at);
     uint32_t cell = f->schema->inputs;
     float v;
     l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
     if (l->minus)
-        l->row.cells[cell] = table_bits(0);
+        l->row->cells[cell] = table_bits(0);
     else
-        csv_row_label(&l->row, cell, at, (size_t)(end - at));
+        csv_row_label(l->row, cell, at, (size_t)(end - at));
     return end;
 }
 
 static void refuse_pair(struct line *l, const char *at, const char *what)
 {
     char out[CSV_SHOWN_BYTES];
-    csv_row_bad(&l->row, "\"%s\" %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
+    csv_row_bad(l->row, "\"%s\" %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
 }
 
 /* Read decimal digits up to a ':'; NULL: other text, or a number beyond 2^64 - 1. */
@@ -106,7 +105,7 @@ static const char *read_pair(struct line *l, const char *at)
                         ? "has the same index as the pair before it"
                         : "has a lower index than the pair before it: indices must ascend");
     else if (l->values[0] == l->key->options.max_values)
-        csv_row_bad(&l->row, "more than max_values: %u values", l->key->options.max_values);
+        csv_row_bad(l->row, "more than max_values: %u values", l->key->options.max_values);
     else
         put_value(l, index, weight);
     return end;
@@ -123,38 +122,50 @@ static void note_first(uint64_t *first, uint64_t line)
         *first = line;
 }
 
-/* Read a line, starting at its label. */
-static enum err read_line(struct line *l, const char *at)
+/* Read the pairs up to the line's end. */
+static void read_pairs(struct line *l, const char *at)
 {
-    struct csv_row *r = &l->row;
-    const struct table_schema *s = r->format->schema;
+    struct csv_row *r = l->row;
+    l->values = r->cells + table_keys_at(r->format->schema) + l->key->cell;
+    memset(l->values, 0, l->key->cells * sizeof *l->values);
+    at = skip_qid(skip_blanks(at));
+    while (!is_over(*at) && !r->bad)
+        at = skip_blanks(read_pair(l, at));
+}
+
+void libsvm_pairs(struct csv_row *r, const char *text)
+{
+    struct line l = {.row = r, .key = &r->format->schema->key[0]};
+    read_pairs(&l, text);
+}
+
+/* Read a line, starting at its label. */
+static enum err read_line(struct csv_row *r, const char *at)
+{
+    struct line l = {.row = r, .key = &r->format->schema->key[0]};
     enum err err = csv_row_begin(r);
     if (err)
         return err;
-    l->values = r->cells + table_keys_at(s) + l->key->cell;
-    memset(l->values, 0, l->key->cells * sizeof *l->values);
-    at = skip_qid(skip_blanks(read_label(l, at)));
-    while (!is_over(*at) && !r->bad)
-        at = skip_blanks(read_pair(l, at));
+    read_pairs(&l, read_label(&l, at));
     csv_row_end(r);
-    if (!r->bad && l->minus)
+    if (!r->bad && l.minus)
         note_first(&r->piece->minus_line, r->line);
-    else if (!r->bad && r->format->signs && table_float(r->cells[s->inputs]) == 0)
+    else if (!r->bad && r->format->signs && table_float(r->cells[r->format->schema->inputs]) == 0)
         note_first(&r->piece->zero_line, r->line);
     return ERR_OK;
 }
 
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
-    struct line l = {.row = {.piece = p, .format = f, .line = p->line}, .key = &f->schema->key[0]};
+    struct csv_row r = {.piece = p, .format = f, .line = p->line};
     const char *end = p->text + p->bytes;
-    assert(f->schema->keys == 1 && f->schema->inputs == 0 && l.key->options.weights);
+    assert(f->schema->keys == 1 && f->schema->inputs == 0 && f->schema->key[0].options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = 0;
     p->zero_line = p->minus_line = 0;
-    for (const char *at = p->text; at < end; l.row.line++) {
+    for (const char *at = p->text; at < end; r.line++) {
         const char *label = skip_blanks(at);
-        enum err err = is_over(*label) ? ERR_OK : read_line(&l, label);
+        enum err err = is_over(*label) ? ERR_OK : read_line(&r, label);
         if (err)
             return err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)

@@ -4,9 +4,12 @@
 #ifndef GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
 #define GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
 
-#include "worker/data/csv_rows.h"
+#include "worker/data/csv_row.h"
 
 /* As csv_rows; the text ends with a newline. */
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
+
+/* The pairs of one row, the text after its label, up to a newline: the cells of the row's keys column. */
+void libsvm_pairs(struct csv_row *r, const char *text);
 
 #endif

@@ -355,7 +355,7 @@ static uint32_t bucket(const struct table_input *in, float v)
     return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
 }
 
-static void scale_cells(const struct table_schema *s, uint32_t *cells)
+void table_scale_row(const struct table_schema *s, uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
@@ -379,7 +379,7 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
         else if (l->pass == PASS_QUANTILES)
             count_quantiles(l->quantiles, s, cells);
         else
-            scale_cells(s, cells);
+            table_scale_row(s, cells);
     }
 }
 

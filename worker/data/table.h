@@ -151,6 +151,8 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_
 enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHECK;
 /* Apply fills and scales to the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
+/* The same for the cells of a row that is in no table. Thread: any. */
+void table_scale_row(const struct table_schema *s, uint32_t *cells);
 
 /* True if its features are one-hot: a category, or a number in buckets. */
 bool table_input_is_id(const struct table_input *in);

@@ -1,0 +1,237 @@
+/* libgradwire-predict: scores of rows by a model that gradwire has trained.
+ *
+ *     struct gradwire_model *model;
+ *     struct gradwire_scorer *scorer;
+ *     struct gradwire_error error;
+ *     float score;
+ *     if (gradwire_model_open(&model, "runs/adult/model", &error) ||
+ *         gradwire_scorer_new(&scorer, model, 1, &error))
+ *         ...;                                       -- error.text says why
+ *     gradwire_scorer_clear(scorer);
+ *     if (gradwire_scorer_add_text(scorer, fields, &error) ||
+ *         gradwire_scorer_score(scorer, &score, &error))
+ *         ...;
+ *     gradwire_scorer_free(scorer);
+ *     gradwire_model_close(model);
+ *
+ * A model is read once, and does not change: any number of threads share it. A scorer belongs to one thread at a time. After
+ * it is made, calls on it allocate no memory and take no lock of this library.
+ *
+ * A row has the columns of the job's data.columns that the model reads, in their order: number, category, key and keys;
+ * columns label, weight and ignore are left out. Its values are encoded by model/encoding.json, as in training and with the
+ * same bits. Rows of other data (idx, npy, cifar10) have no columns: they are plain numbers.
+ *
+ * All texts are UTF-8 or plain bytes, as in the data. Numbers of arrays are in units of elements; arrays are contiguous, the
+ * last dimension varies fastest, and the caller owns their memory. A function that fails leaves its results unchanged, if it
+ * does not say otherwise. Passing NULL where a pointer is not said to be optional is an error of the caller.
+ *
+ * Matrix products are OpenBLAS's. gradwire_model_open sets OpenBLAS to one thread, for the whole process: use a scorer for
+ * each thread instead. */
+#ifndef GRADWIRE_PREDICT_H
+#define GRADWIRE_PREDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define GRADWIRE_API __attribute__((visibility("default")))
+
+/* ---- errors ---- */
+
+enum gradwire_status {
+    GRADWIRE_OK = 0,
+    GRADWIRE_INPUT = 1,   /* an argument, a row or a file is wrong: the caller can change it */
+    GRADWIRE_DAMAGED = 2, /* a file of the model is damaged, or does not fit the others */
+    GRADWIRE_IO = 3,      /* a file cannot be read */
+    GRADWIRE_MEMORY = 4   /* there is not enough memory */
+};
+
+/* Why a function failed. Functions that take one write it only if they fail; NULL: not wanted. */
+struct gradwire_error {
+    int32_t column; /* index of the column at fault; -1: none */
+    char text[508]; /* one line: the file, or the column, what is wrong, and what would be right */
+};
+
+/* The release, such as "1.4.0". Thread: any. */
+GRADWIRE_API const char *gradwire_version(void);
+
+/* ---- the model ---- */
+
+struct gradwire_model;
+
+/* Open a directory with weights.safetensors, job.yaml and, for rows with columns, encoding.json, such as DIR/model or
+ * DIR/best; or DIR itself. Tables (tables/NAME.safetensors) are mapped, not read into memory; do not shorten these files
+ * while the model is open, but replace them by renaming others. Owns: *model is the caller's (gradwire_model_close).
+ * Errors: GRADWIRE_INPUT, GRADWIRE_DAMAGED, GRADWIRE_IO, GRADWIRE_MEMORY; the text names the file. Thread: any; it blocks on
+ * the disk. */
+GRADWIRE_API enum gradwire_status
+gradwire_model_open(struct gradwire_model **model, const char *path, struct gradwire_error *error);
+/* All scorers of the model must be freed before. NULL: nothing to do. */
+GRADWIRE_API void gradwire_model_close(struct gradwire_model *model);
+
+/* ---- its columns; thread: any; texts are valid as long as the model ---- */
+
+enum gradwire_kind {
+    GRADWIRE_NUMBER = 1,
+    GRADWIRE_CATEGORY = 2, /* a word of a vocabulary */
+    GRADWIRE_KEY = 3,      /* a word, or a 64-bit key */
+    GRADWIRE_KEYS = 4,     /* several of these, each with a weight */
+    GRADWIRE_CROSS = 5     /* made from key columns: a row has no value for it */
+};
+#define GRADWIRE_NONE UINT32_MAX
+
+/* The number of columns of a row; 0: its rows are plain numbers. */
+GRADWIRE_API uint32_t gradwire_model_columns(const struct gradwire_model *model);
+/* The number of crosses. Cross i has the column index gradwire_model_columns + i. */
+GRADWIRE_API uint32_t gradwire_model_crosses(const struct gradwire_model *model);
+/* The index of a column or cross; GRADWIRE_NONE: there is no such name. */
+GRADWIRE_API uint32_t gradwire_column_find(const struct gradwire_model *model, const char *name);
+/* "": the column has no name. NULL: there is no such column. */
+GRADWIRE_API const char *gradwire_column_name(const struct gradwire_model *model, uint32_t column);
+/* 0: there is no such column. */
+GRADWIRE_API enum gradwire_kind gradwire_column_kind(const struct gradwire_model *model,
+                                                     uint32_t column);
+/* A number or category becomes the features [first, first + width) of the row. Returns the width, and writes `first`; 0: it
+ * has no features. */
+GRADWIRE_API uint32_t gradwire_column_features(const struct gradwire_model *model, uint32_t column,
+                                               uint32_t *first);
+/* The most keys that a row has in the column: 1 for key and cross; 0: it has no keys. */
+GRADWIRE_API uint32_t gradwire_column_max_values(const struct gradwire_model *model,
+                                                 uint32_t column);
+
+/* ---- its inputs and outputs; thread: any; texts are valid as long as the model ---- */
+
+enum { GRADWIRE_RANK_MAX = 4 };
+
+/* The number of features of an encoded row; 0: the model reads only keys. */
+GRADWIRE_API uint32_t gradwire_model_features(const struct gradwire_model *model);
+/* The features' shape without the row: writes up to GRADWIRE_RANK_MAX dimensions, and returns their number. */
+GRADWIRE_API uint32_t gradwire_model_shape(const struct gradwire_model *model,
+                                           uint32_t shape[GRADWIRE_RANK_MAX]);
+
+/* The number of outputs of a row, and the name of the layer that makes them. With a cross-entropy and a last softmax or
+ * sigmoid they are probabilities: of each class, or of class 1 if there is one output. With from_logits they are logits, and
+ * otherwise values. */
+GRADWIRE_API uint32_t gradwire_model_outputs(const struct gradwire_model *model);
+GRADWIRE_API const char *gradwire_model_output_name(const struct gradwire_model *model);
+/* The number of classes, 2 for one output of binary_crossentropy; 0: the output is a value. */
+GRADWIRE_API uint32_t gradwire_model_classes(const struct gradwire_model *model);
+/* The names of a class in the label column's `classes`, such as "<=50K|<=50K."; NULL: the job does not name it. */
+GRADWIRE_API const char *gradwire_class_name(const struct gradwire_model *model, uint32_t label);
+
+/* The layers that look up rows of tables: their number, and of each the name and the length of its output for a row. NULL
+ * and 0: there is no such layer. */
+GRADWIRE_API uint32_t gradwire_model_layers(const struct gradwire_model *model);
+GRADWIRE_API const char *gradwire_layer_name(const struct gradwire_model *model, uint32_t layer);
+GRADWIRE_API uint32_t gradwire_layer_width(const struct gradwire_model *model, uint32_t layer);
+
+/* ---- a scorer: the memory of one thread for up to rows_max rows ---- */
+
+struct gradwire_scorer;
+
+/* The model must outlive it. Owns: *scorer is the caller's (gradwire_scorer_free). Errors: GRADWIRE_INPUT: rows_max is 0, or
+ * too large for this model; GRADWIRE_MEMORY. Thread: any. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_new(struct gradwire_scorer **scorer,
+                                                      const struct gradwire_model *model,
+                                                      uint32_t rows_max,
+                                                      struct gradwire_error *error);
+GRADWIRE_API void gradwire_scorer_free(struct gradwire_scorer *scorer); /* NULL: nothing to do */
+
+/* ---- rows; thread: one at a time for a scorer, as for all functions below ---- */
+
+/* Forget all rows. */
+GRADWIRE_API void gradwire_scorer_clear(struct gradwire_scorer *scorer);
+/* The number of rows that were added since then. */
+GRADWIRE_API uint32_t gradwire_scorer_rows(const struct gradwire_scorer *scorer);
+
+/* A text of `bytes` bytes; no NUL is needed. */
+struct gradwire_text {
+    const char *text;
+    size_t bytes;
+};
+
+/* Add a row. fields: (gradwire_model_columns) the texts of its fields, as in the csv file, without quotes around a field; the
+ * field of a libsvm row is the text after the label. Errors: GRADWIRE_INPUT: a field does not fit its column, which the error
+ * names, or there are rows_max rows; the row is then not added. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_add_text(struct gradwire_scorer *scorer,
+                                                           const struct gradwire_text *fields,
+                                                           struct gradwire_error *error);
+
+enum gradwire_type {
+    GRADWIRE_VALUE_MISSING = 0, /* no value: for all kinds */
+    GRADWIRE_VALUE_TEXT = 1,    /* `text`: the field as in the csv file: for all kinds */
+    GRADWIRE_VALUE_NUMBER = 2,  /* `number`; NaN: missing: for number */
+    GRADWIRE_VALUE_KEY = 3,     /* `key`: for key */
+    GRADWIRE_VALUE_WORDS = 4,   /* `words`: for keys */
+    GRADWIRE_VALUE_KEYS = 5     /* `keys`: for keys */
+};
+
+/* A value of a row. A key is that of docs/reference/data.md: the hash of a word, or the integer itself with hash: false; it
+ * is then taken modulo the column's buckets. A list has `count` elements; weight NULL: all are 1. */
+struct gradwire_value {
+    enum gradwire_type type;
+    uint32_t count;
+    union {
+        struct gradwire_text text;
+        float number;
+        uint64_t key;
+        struct {
+            const struct gradwire_text *word;
+            const float *weight;
+        } words;
+        struct {
+            const uint64_t *key;
+            const float *weight;
+        } keys;
+    } as;
+};
+
+/* Add a row of typed values: (gradwire_model_columns). Errors: as gradwire_scorer_add_text. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *scorer,
+                                                             const struct gradwire_value *values,
+                                                             struct gradwire_error *error);
+
+/* Add a row of plain numbers, (gradwire_model_features), for a model whose rows have no columns: raw, as in the data; they are
+ * divided by the job's data.scale. Errors: GRADWIRE_INPUT: rows of this model have columns, a number is not finite, or there
+ * are rows_max rows. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_scorer *scorer,
+                                                              const float *numbers,
+                                                              struct gradwire_error *error);
+
+/* ---- scores ---- */
+
+/* The outputs of the rows that were added, which stay. outputs: (rows, gradwire_model_outputs). Errors: GRADWIRE_INPUT: an
+ * embedding layer has no row for a number; `outputs` is then meaningless. */
+GRADWIRE_API enum gradwire_status
+gradwire_scorer_score(struct gradwire_scorer *scorer, float *outputs, struct gradwire_error *error);
+/* The outputs of n rows that are already encoded, for a model without tables; rows that were added are not affected.
+ * features: (n, gradwire_model_features). Errors: GRADWIRE_INPUT: also for more than rows_max rows, or a model with tables. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_score_features(struct gradwire_scorer *scorer,
+                                                                 const float *features, uint32_t n,
+                                                                 float *outputs,
+                                                                 struct gradwire_error *error);
+
+/* ---- the encoding alone, of the rows that were added: for models in other formats ---- */
+
+/* features: (rows, gradwire_model_features). */
+GRADWIRE_API void gradwire_scorer_features(const struct gradwire_scorer *scorer, float *features);
+/* The keys of a key, keys or cross column. keys, weights: (rows, gradwire_column_max_values); a place without a key has key 0
+ * and weight 0. weights NULL: not wanted. Errors: GRADWIRE_INPUT: the column has no keys. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_keys(const struct gradwire_scorer *scorer,
+                                                       uint32_t column, uint64_t *keys,
+                                                       float *weights,
+                                                       struct gradwire_error *error);
+/* The output of a layer that looks up rows of a table: (rows, gradwire_layer_width). Errors: GRADWIRE_INPUT: there is no such
+ * layer. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_vectors(struct gradwire_scorer *scorer,
+                                                          uint32_t layer, float *vectors,
+                                                          struct gradwire_error *error);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,368 @@
+#include "predict/rows.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/data/csv_cell.h"
+#include "worker/data/csv_header.h"
+#include "worker/data/leaf_room.h"
+#include "worker/data/libsvm_rows.h"
+#include "worker/data/text/csv_hint.h"
+
+struct rows {
+    const struct folder *folder;
+    const struct table_schema *schema; /* NULL: rows have no columns */
+    uint32_t rows_max, count;
+    float *x; /* (rows_max, features) */
+    /* with columns: */
+    uint32_t columns, crosses;
+    struct csv_field *field; /* (columns + crosses) */
+    struct csv_format format;
+    struct csv_piece piece; /* for csv_row: `field`, and marks that nobody reads */
+    uint32_t *cells;        /* (rows_max, table_row_cells) */
+    struct leaf_room *room; /* NULL: the model has no tables */
+    char *text;             /* (CSV_PIECE_BYTES + 1) a number, or libsvm's pairs, with an end */
+};
+
+/* ---- construction ---- */
+
+static bool is_value(enum column_kind kind)
+{
+    return kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY || kind == COLUMN_KEY ||
+           kind == COLUMN_KEYS;
+}
+
+static uint32_t key_index(const struct job_csv *csv, uint32_t column)
+{
+    uint32_t key = 0;
+    for (uint32_t i = 0; i < column; i++)
+        key += job_column_has_keys(&csv->column[i]);
+    return key;
+}
+
+static void find_columns(struct rows *r)
+{
+    const struct job_csv *csv = &r->folder->job.data.csv;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (is_value(csv->column[i].kind))
+            r->field[r->columns++] = csv_field_of(csv, i);
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_CROSS)
+            r->field[r->columns + r->crosses++] =
+                (struct csv_field){COLUMN_CROSS, key_index(csv, i), i};
+    r->piece.field = r->field;
+    r->piece.fields = r->columns;
+}
+
+static enum err make_columns(struct rows *r, struct errmsg *e)
+{
+    const struct job_csv *csv = &r->folder->job.data.csv;
+    const struct table_schema *s = r->schema;
+    enum err err = csv_format_init(&r->format, csv, s, false, model_classes(r->folder->model), e);
+    if (err)
+        return err;
+    r->format.libsvm = r->folder->job.data.format == DATA_LIBSVM;
+    r->field = mem_zalloc(csv->columns, sizeof *r->field);
+    r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
+    r->cells = mem_zalloc(r->rows_max, table_row_cells(s) * sizeof *r->cells);
+    r->text = mem_zalloc(CSV_PIECE_BYTES + 1, 1);
+    if (!r->field || !r->piece.known || !r->cells || !r->text)
+        return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
+    find_columns(r);
+    return s->lookups ? leaf_room_new_repeating(&r->room, s, r->rows_max, e) : ERR_OK;
+}
+
+static enum err make(struct rows *r, struct errmsg *e)
+{
+    uint64_t features = model_features(r->folder->model);
+    r->x = mem_floats(features * r->rows_max);
+    if (!r->x)
+        return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
+    return r->schema ? make_columns(r, e) : ERR_OK;
+}
+
+enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, struct errmsg *e)
+{
+    struct rows *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, ERR_NOMEM, "no memory for rows");
+    r->folder = f;
+    r->schema = f->schema;
+    r->rows_max = rows_max;
+    enum err err = make(r, e);
+    if (err) {
+        rows_free(r);
+        return err;
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+void rows_free(struct rows *r)
+{
+    if (!r)
+        return;
+    csv_format_close(&r->format);
+    leaf_room_free(r->room);
+    mem_free(r->x);
+    mem_free(r->field);
+    mem_free(r->piece.known);
+    mem_free(r->cells);
+    mem_free(r->text);
+    mem_free(r);
+}
+
+uint32_t rows_columns(const struct rows *r)
+{
+    return r->columns;
+}
+
+uint32_t rows_crosses(const struct rows *r)
+{
+    return r->crosses;
+}
+
+uint32_t rows_column(const struct rows *r, uint32_t i)
+{
+    assert(i < r->columns + r->crosses);
+    return r->field[i].column;
+}
+
+/* ---- a field ---- */
+
+/* The text with an end after it. False: it is too long. */
+static bool copy_text(struct rows *r, const char *text, size_t bytes, char end)
+{
+    if (bytes > CSV_PIECE_BYTES)
+        return false;
+    memcpy(r->text, text, bytes);
+    r->text[bytes] = end;
+    return true;
+}
+
+static void put_text(struct rows *r, struct csv_row *row, const struct gradwire_text *field)
+{
+    const char *text = field->bytes ? field->text : "";
+    size_t bytes = field->bytes;
+    if (r->format.job->trim)
+        (void)csv_hint_trim(&text, &bytes);
+    bool copied = r->format.libsvm || r->field[row->field].kind == COLUMN_NUMBER;
+    if (r->format.libsvm && memchr(text, '\n', bytes))
+        csv_row_bad(row, "a newline in a row");
+    else if (copied && !copy_text(r, text, bytes, r->format.libsvm ? '\n' : '\0'))
+        csv_row_bad(row, "a field of more than %d bytes", CSV_PIECE_BYTES);
+    else if (r->format.libsvm)
+        libsvm_pairs(row, r->text);
+    else
+        csv_cell_text(row, copied ? r->text : text, bytes);
+}
+
+/* ---- a typed value ---- */
+
+/* Weights of a list; false: they do not fit the column. */
+static bool check_weights(const struct rows *r, struct csv_row *row, const float *weight,
+                          uint32_t n)
+{
+    bool wanted = r->schema->key[r->field[row->field].cell].options.weights;
+    if (weight && !wanted)
+        csv_row_bad(row, "its values have weights, and weights: true is not in data.columns");
+    for (uint32_t i = 0; weight && i < n && !row->bad; i++)
+        if (!isfinite(weight[i]))
+            csv_row_bad(row, "the weight of value %u is not a finite number", i + 1);
+    return !row->bad;
+}
+
+static void put_words(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+{
+    if (!check_weights(r, row, v->as.words.weight, v->count))
+        return;
+    csv_cell_no_keys(row);
+    for (uint32_t i = 0; i < v->count && !row->bad; i++) {
+        const struct gradwire_text *word = &v->as.words.word[i];
+        csv_cell_add_word(row, word->bytes ? word->text : "", word->bytes,
+                          v->as.words.weight ? v->as.words.weight[i] : 1);
+    }
+}
+
+static void put_keys(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+{
+    if (!check_weights(r, row, v->as.keys.weight, v->count))
+        return;
+    csv_cell_no_keys(row);
+    for (uint32_t i = 0; i < v->count && !row->bad; i++)
+        csv_cell_add_key(row, v->as.keys.key[i], v->as.keys.weight ? v->as.keys.weight[i] : 1);
+}
+
+static void put_key(struct csv_row *row, uint64_t key)
+{
+    csv_cell_no_keys(row);
+    csv_cell_add_key(row, key, 1);
+}
+
+static void put_value(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+{
+    enum column_kind kind = r->field[row->field].kind;
+    if (v->type == GRADWIRE_VALUE_MISSING)
+        csv_cell_missing(row);
+    else if (v->type == GRADWIRE_VALUE_TEXT)
+        put_text(r, row, &v->as.text);
+    else if (v->type == GRADWIRE_VALUE_NUMBER && kind == COLUMN_NUMBER)
+        csv_cell_number(row, v->as.number);
+    else if (v->type == GRADWIRE_VALUE_KEY && kind == COLUMN_KEY)
+        put_key(row, v->as.key);
+    else if (v->type == GRADWIRE_VALUE_WORDS && kind == COLUMN_KEYS)
+        put_words(r, row, v);
+    else if (v->type == GRADWIRE_VALUE_KEYS && kind == COLUMN_KEYS)
+        put_keys(r, row, v);
+    else
+        csv_row_bad(row, "a value of type %d does not fit this kind of column", (int)v->type);
+}
+
+/* ---- a row ---- */
+
+void rows_clear(struct rows *r)
+{
+    r->count = 0;
+    if (r->room)
+        leaf_room_clear(r->room);
+}
+
+uint32_t rows_count(const struct rows *r)
+{
+    return r->count;
+}
+
+static enum err check_room(const struct rows *r, bool columns, struct errmsg *e)
+{
+    if (columns != (r->schema != NULL))
+        return err_set(e, ERR_INPUT, "a row of this model %s",
+                       columns ? "has no columns: its values are plain numbers"
+                               : "has columns: it is not just numbers");
+    if (r->count == r->rows_max)
+        return err_set(e, ERR_INPUT, "no room for more than %u rows", r->rows_max);
+    return ERR_OK;
+}
+
+static struct csv_row begin(struct rows *r)
+{
+    uint32_t *cells = r->cells + (size_t)r->count * table_row_cells(r->schema);
+    r->piece.bad = 0;
+    cells[r->schema->inputs] = table_bits(0); /* the label */
+    if (r->schema->weighted)
+        cells[r->schema->inputs + 1] = table_bits(1);
+    return (struct csv_row){.piece = &r->piece, .format = &r->format, .cells = cells};
+}
+
+/* All values are in the row's cells. */
+static enum err finish(struct rows *r, struct csv_row *row, struct errmsg *e)
+{
+    csv_cell_crosses(row);
+    table_scale_row(r->schema, row->cells);
+    table_features(r->schema, row->cells, r->x + (size_t)r->count * r->schema->features);
+    enum err err = r->room ? leaf_room_add(r->room, row->cells, e) : ERR_OK;
+    if (!err)
+        r->count++;
+    return err;
+}
+
+static enum err refuse(const struct rows *r, const struct csv_row *row, uint32_t *column,
+                       struct errmsg *e)
+{
+    *column = row->field;
+    return err_set(e, ERR_INPUT, "%s", r->piece.first_bad.text);
+}
+
+enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
+                       struct errmsg *e)
+{
+    enum err err = check_room(r, true, e);
+    if (err)
+        return err;
+    struct csv_row row = begin(r);
+    for (; row.field < r->columns; row.field++) {
+        put_text(r, &row, &field[row.field]);
+        if (row.bad)
+            return refuse(r, &row, column, e);
+    }
+    return finish(r, &row, e);
+}
+
+enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
+                         struct errmsg *e)
+{
+    enum err err = check_room(r, true, e);
+    if (err)
+        return err;
+    struct csv_row row = begin(r);
+    for (; row.field < r->columns; row.field++) {
+        put_value(r, &row, &value[row.field]);
+        if (row.bad)
+            return refuse(r, &row, column, e);
+    }
+    return finish(r, &row, e);
+}
+
+enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e)
+{
+    uint32_t features = model_features(r->folder->model);
+    float *x = r->x + (size_t)r->count * features, s = 1.0F / r->folder->job.data.scale;
+    enum err err = check_room(r, false, e);
+    for (uint32_t i = 0; i < features && !err; i++) {
+        if (!isfinite(numbers[i]))
+            err = err_set(e, ERR_INPUT, "number %u of the row is not finite", i + 1);
+        else
+            x[i] = numbers[i] * s;
+    }
+    if (!err)
+        r->count++;
+    return err;
+}
+
+/* ---- encoded ---- */
+
+const float *rows_features(const struct rows *r)
+{
+    return r->x;
+}
+
+const struct leaf_keys *rows_keys(struct rows *r)
+{
+    const struct leaf_keys *keys = NULL;
+    enum err err = r->room ? leaf_room_finish(r->room, &keys, NULL) : ERR_OK;
+    assert(!err); /* all memory is there */
+    (void)err;
+    return keys;
+}
+
+/* The keys of one row, from its cells. */
+static void read_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key,
+                      float *weight)
+{
+    bool several = k->kind == COLUMN_KEYS;
+    uint32_t width = table_key_width(k), each = TABLE_KEY_CELLS + k->options.weights;
+    bool one = k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
+    uint32_t n = several ? cells[0] : one;
+    for (uint32_t i = 0; i < width; i++) {
+        const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
+        float w = several && k->options.weights ? table_float(at[TABLE_KEY_CELLS]) : 1;
+        key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
+        if (weight)
+            weight[i] = i < n ? w : 0;
+    }
+}
+
+void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight)
+{
+    const struct table_schema *s = r->schema;
+    assert(i < r->columns + r->crosses &&
+           job_column_has_keys(&r->folder->job.data.csv.column[r->field[i].column]));
+    const struct table_key *k = &s->key[r->field[i].cell];
+    uint32_t width = table_key_width(k);
+    for (uint32_t row = 0; row < r->count; row++) {
+        const uint32_t *cells = r->cells + (size_t)row * table_row_cells(s);
+        read_keys(k, cells + table_keys_at(s) + k->cell, key + (size_t)row * width,
+                  weight ? weight + (size_t)row * width : NULL);
+    }
+}

@@ -1,0 +1,334 @@
+#include "worker/data/csv_cell.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/rows/key.h"
+#include "worker/data/csv_key.h"
+#include "worker/data/text/csv_number.h"
+
+static const struct csv_field *field_of(const struct csv_row *r)
+{
+    return &r->piece->field[r->field];
+}
+
+/* ---- numbers ---- */
+
+static void missing_number(struct csv_row *r)
+{
+    const struct csv_field *field = field_of(r);
+    if (r->format->schema->input[field->cell].missing == MISSING_REFUSE)
+        csv_row_bad(r, "the number is missing");
+    r->cells[field->cell] = table_bits(NAN);
+}
+
+static void read_number(struct csv_row *r, const char *text, size_t bytes)
+{
+    char out[CSV_SHOWN_BYTES];
+    float v = NAN;
+    if (csv_is_missing(r->format, text, bytes)) {
+        missing_number(r);
+        return;
+    }
+    if (!csv_number(text, bytes, &v))
+        csv_row_bad(r, "\"%s\" is not a number%s", csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &r->format->missing,
+                                 "; use data.missing if it marks a missing value"));
+    r->cells[field_of(r)->cell] = table_bits(v);
+}
+
+void csv_cell_number(struct csv_row *r, float v)
+{
+    assert(field_of(r)->kind == COLUMN_NUMBER);
+    if (isnan(v))
+        missing_number(r);
+    else if (isinf(v))
+        csv_row_bad(r, "the number is not finite");
+    else
+        r->cells[field_of(r)->cell] = table_bits(v);
+}
+
+static void read_weight(struct csv_row *r, const char *text, size_t bytes)
+{
+    char out[CSV_SHOWN_BYTES];
+    float v = 0;
+    if (csv_is_missing(r->format, text, bytes))
+        csv_row_bad(r, "the weight is missing");
+    else if (!csv_number(text, bytes, &v) || v < 0)
+        csv_row_bad(r, "the weight \"%s\" is not a finite number of at least 0%s",
+                    csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &r->format->missing, ""));
+    r->cells[field_of(r)->cell] = table_bits(v);
+}
+
+/* ---- categories ---- */
+
+static void learn_word(struct csv_row *r, const char *text, size_t bytes, uint32_t *number)
+{
+    uint32_t cell = field_of(r)->cell;
+    struct vocabulary *words = &r->piece->words[cell];
+    uint32_t before = words->count;
+    r->failed = vocabulary_add(words, text, bytes, number);
+    if (r->failed)
+        return;
+    assert(*number < words->count && words->count - before <= 1);
+    if (words->count > before)
+        r->piece->added[r->added++] = cell;
+    assert(r->added <= r->format->schema->inputs);
+}
+
+/* The text is not one of several markers of a missing value. */
+static void put_word(struct csv_row *r, const char *text, size_t bytes)
+{
+    uint32_t cell = field_of(r)->cell, number = VOCABULARY_NONE;
+    const struct table_input *in = &r->format->schema->input[cell];
+    if (r->format->learning && in->learns) {
+        learn_word(r, text, bytes, &number);
+        if (r->failed)
+            return;
+    } else {
+        number = vocabulary_find(&in->words, text, bytes);
+        r->piece->known[cell] |= number != VOCABULARY_NONE;
+    }
+    r->cells[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
+}
+
+/* All markers count as the first one. */
+static void missing_word(struct csv_row *r)
+{
+    const struct vocabulary *markers = &r->format->missing;
+    size_t bytes = 0;
+    if (markers->count) {
+        const char *text = vocabulary_text(markers, 0, &bytes);
+        put_word(r, text, bytes);
+    } else {
+        r->cells[field_of(r)->cell] = 0;
+    }
+}
+
+static void read_category(struct csv_row *r, const char *text, size_t bytes)
+{
+    if (csv_is_missing(r->format, text, bytes))
+        missing_word(r);
+    else
+        put_word(r, text, bytes);
+}
+
+/* ---- keys ---- */
+
+static const struct table_key *key_of(const struct csv_row *r)
+{
+    return &r->format->schema->key[field_of(r)->cell];
+}
+
+static uint32_t *cells_of(const struct csv_row *r, const struct table_key *k)
+{
+    return r->cells + table_keys_at(r->format->schema) + k->cell;
+}
+
+void csv_cell_no_keys(struct csv_row *r)
+{
+    const struct table_key *k = key_of(r);
+    uint32_t *cells = cells_of(r, k);
+    memset(cells, 0, k->cells * sizeof *cells);
+}
+
+/* Add a key to those of `keys`. */
+static void put_value(struct csv_row *r, const struct table_key *k, uint64_t key, float weight)
+{
+    uint32_t *cells = cells_of(r, k);
+    if (cells[0] == k->options.max_values) {
+        csv_row_bad(r, "more than max_values: %u values", k->options.max_values);
+        return;
+    }
+    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (TABLE_KEY_CELLS + k->options.weights);
+    csv_put_key(at, key);
+    if (k->options.weights)
+        at[TABLE_KEY_CELLS] = table_bits(weight);
+}
+
+static void put_key(struct csv_row *r, const struct table_key *k, uint64_t key, float weight)
+{
+    uint32_t *cells = cells_of(r, k);
+    if (k->kind == COLUMN_KEYS) {
+        put_value(r, k, key, weight);
+        return;
+    }
+    csv_put_key(cells, key);
+    if (k->cells > TABLE_KEY_CELLS)
+        cells[TABLE_KEY_CELLS] = 1;
+}
+
+static void missing_key(struct csv_row *r, float weight)
+{
+    const struct table_key *k = key_of(r);
+    uint64_t key;
+    if (csv_key_missing(&k->options, k->seed, &key))
+        put_key(r, k, key, weight);
+}
+
+/* A field is trimmed as a whole, so each of several values keeps its blanks. */
+static const char *key_hint(const struct csv_row *r, const struct table_key *k, const char *text,
+                            size_t bytes)
+{
+    static const char usual[] =
+        "; use data.missing if it marks a missing value, or hash: true, which takes any word";
+    return k->kind == COLUMN_KEY ? csv_row_hint(r, text, bytes, NULL, usual) : usual;
+}
+
+void csv_cell_add_word(struct csv_row *r, const char *word, size_t bytes, float weight)
+{
+    const struct table_key *k = key_of(r);
+    char out[CSV_SHOWN_BYTES];
+    uint64_t key;
+    if (csv_is_missing(r->format, word, bytes))
+        missing_key(r, weight);
+    else if (csv_key(&k->options, k->seed, word, bytes, &key))
+        put_key(r, k, key, weight);
+    else
+        csv_row_bad(r, "\"%s\" is not an integer from 0 to 2^64 - 1%s",
+                    csv_row_shown(out, word, bytes), key_hint(r, k, word, bytes));
+}
+
+void csv_cell_add_key(struct csv_row *r, uint64_t key, float weight)
+{
+    const struct table_key *k = key_of(r);
+    put_key(r, k, csv_key_fold(&k->options, key), weight);
+}
+
+/* Remove ":0.5" from the end. False: the text after the last ':' is not a number. */
+static bool take_weight(const char *text, size_t *bytes, float *weight)
+{
+    enum { WEIGHT_BYTES = 48 };
+    char number[WEIGHT_BYTES + 1];
+    const char *colon = memrchr(text, ':', *bytes);
+    *weight = 1;
+    if (!colon)
+        return true;
+    size_t n = *bytes - (size_t)(colon + 1 - text);
+    if (n > WEIGHT_BYTES)
+        return false;
+    /* copied: the bytes that follow in the row may continue a number */
+    memcpy(number, colon + 1, n);
+    number[n] = 0;
+    *bytes = (size_t)(colon - text);
+    return csv_number(number, n, weight);
+}
+
+/* Read one value of keys. */
+static void read_value(struct csv_row *r, const struct table_key *k, const char *text, size_t bytes)
+{
+    char out[CSV_SHOWN_BYTES];
+    size_t word = bytes;
+    float weight = 1;
+    if (k->options.weights && !take_weight(text, &word, &weight))
+        csv_row_bad(r, "the weight of \"%s\" is not a number", csv_row_shown(out, text, bytes));
+    else
+        csv_cell_add_word(r, text, word, weight);
+}
+
+static void read_keys(struct csv_row *r, const char *text, size_t bytes)
+{
+    const struct table_key *k = key_of(r);
+    const char *separator = k->options.separator, *end = text + bytes;
+    size_t skip = strlen(separator);
+    csv_cell_no_keys(r);
+    if (csv_is_missing(r->format, text, bytes)) {
+        read_value(r, k, text, bytes);
+        return;
+    }
+    while (!r->bad) {
+        const char *stop = memmem(text, (size_t)(end - text), separator, skip);
+        read_value(r, k, text, (size_t)((stop ? stop : end) - text));
+        if (!stop)
+            return;
+        text = stop + skip;
+    }
+}
+
+static void read_key(struct csv_row *r, const char *text, size_t bytes)
+{
+    csv_cell_no_keys(r);
+    csv_cell_add_word(r, text, bytes, 1);
+}
+
+/* ---- a field ---- */
+
+void csv_cell_text(struct csv_row *r, const char *text, size_t bytes)
+{
+    switch (field_of(r)->kind) {
+    case COLUMN_NUMBER:
+        read_number(r, text, bytes);
+        break;
+    case COLUMN_CATEGORY:
+        read_category(r, text, bytes);
+        break;
+    case COLUMN_KEY:
+        read_key(r, text, bytes);
+        break;
+    case COLUMN_KEYS:
+        read_keys(r, text, bytes);
+        break;
+    case COLUMN_WEIGHT:
+        read_weight(r, text, bytes);
+        break;
+    case COLUMN_LABEL:
+        csv_row_label(r, field_of(r)->cell, text, bytes);
+        break;
+    case COLUMN_IGNORE:
+    case COLUMN_CROSS:
+        break;
+    }
+}
+
+void csv_cell_missing(struct csv_row *r)
+{
+    enum column_kind kind = field_of(r)->kind;
+    if (kind == COLUMN_NUMBER) {
+        missing_number(r);
+    } else if (kind == COLUMN_CATEGORY) {
+        missing_word(r);
+    } else {
+        csv_cell_no_keys(r);
+        missing_key(r, 1);
+    }
+}
+
+/* ---- crosses ---- */
+
+/* The key at these cells, not mixed. False: it is missing. */
+static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *key)
+{
+    *key = key_unmix(cells[0] | (uint64_t)cells[1] << 32);
+    return k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
+}
+
+/* The hash of the keys that it combines, 8 bytes each, little-endian. */
+static void make_cross(struct csv_row *r, const struct table_key *k)
+{
+    const struct table_schema *s = r->format->schema;
+    uint32_t *keys = r->cells + table_keys_at(s);
+    char bytes[8 * JOB_CROSS_MAX];
+    uint64_t key;
+    memset(keys + k->cell, 0, k->cells * sizeof *keys);
+    for (uint32_t i = 0; i < k->crossed; i++) {
+        const struct table_key *of = &s->key[k->of[i]];
+        if (!key_at(of, keys + of->cell, &key))
+            return;
+        for (uint32_t b = 0; b < 8; b++)
+            bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
+    }
+    if (csv_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
+        csv_put_key(keys + k->cell, key);
+        keys[k->cell + TABLE_KEY_CELLS] = 1;
+    }
+}
+
+void csv_cell_crosses(struct csv_row *r)
+{
+    const struct table_schema *s = r->format->schema;
+    for (uint32_t i = 0; i < s->keys; i++)
+        if (s->key[i].kind == COLUMN_CROSS)
+            make_cross(r, &s->key[i]);
+}

@@ -1,0 +1,14 @@
+/* A graph as an ONNX file (https://onnx.ai/onnx/operators/), with the standard operators of version 18 and LabelEncoder
+ * of ai.onnx.ml version 2, which onnxruntime runs from release 1.14 on. The graph's inputs and its output keep their
+ * names; all weights are in the file. */
+#ifndef GRADWIRE_FORMATS_ONNX_ONNX_H
+#define GRADWIRE_FORMATS_ONNX_ONNX_H
+
+#include "common/base/err.h"
+#include "formats/graph/graph.h"
+
+/* Write the file. Atomic. The same graph gives the same bytes. Errors: ERR_INPUT: the model is larger than protobuf
+ * allows (2 GiB); ERR_IO; ERR_NOMEM. */
+enum err onnx_write(const char *path, const struct graph *g, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -12,6 +12,7 @@
 enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 
 int evaluate_main(int argc, char **argv);
+int export_main(int argc, char **argv);
 
 /* The command has failed: print one line on stderr. Returns the exit code: EXIT_INPUT if the input is wrong, otherwise
  * EXIT_FAILED. */

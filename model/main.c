@@ -15,6 +15,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"evaluate", evaluate_main},
+    {"export", export_main},
     {NULL, NULL},
 };
 

@@ -61,6 +61,11 @@ const struct flags_program flags_programs[] = {
      "DIR is an output directory, its model/ or best/, or checkpoints/cut-N.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", WORDS_MAX},
+    {"export", FLAGS_EXPORT, FLAGS_EXPORT, "gradwire export DIR",
+     "Writes the model in DIR for other programs: onnxruntime, TensorFlow, Keras.",
+     "DIR is an output directory, or its model/ or best/.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "DIR", 1},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
 };
 
@@ -253,6 +258,15 @@ const struct flag flags_table[] = {
     ROW("threads", FLAG_NUMBER, FLAGS_MODEL, "N", "compute threads (default: one for each core)",
         .least = 1, .most = THREADS_MAX),
     ROW("json", FLAG_ON, FLAGS_EVALUATE, NULL, "print one JSON object"),
+    ROW("format", FLAG_CHOICE, FLAGS_EXPORT, "FORMAT",
+        "the format: onnx, savedmodel, keras or safetensors",
+        .allowed = "onnx, savedmodel, keras, safetensors"),
+    ROW("output", FLAG_TEXT, FLAGS_EXPORT, "PATH",
+        "the file or directory to write (default: in DIR/export)"),
+    ROW("tables_mb", FLAG_NUMBER, FLAGS_EXPORT, "MIB",
+        "tables up to this size are inside the graph of onnx and\n"
+        "savedmodel (default 64); others go in as vectors",
+        .preset = "64"),
 
     HEADING(FLAGS_PROCESS, "Other:"),
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "open the job's page with $BROWSER or xdg-open"),

@@ -11,8 +11,8 @@ struct table_rows {
     const float *row;   /* (rows, dim); the graph's */
 };
 
-/* Read the table's file. False: it is too large to be inside, or an error occurred (b->err). A table without rows gets
+/* Read the rows of this table of the model. False: it is too large to be inside, or an error occurred (b->err). A table without rows gets
  * one, of key 0, with the value that this key has. */
-bool table_rows_read(struct build *b, const struct row_table_spec *t, struct table_rows *out);
+bool table_rows_read(struct build *b, uint32_t table, struct table_rows *out);
 
 #endif

@@ -165,7 +165,7 @@ uint32_t table_layer_build(struct build *b, uint32_t layer)
         return beside(b, layer, t->dim,
                       "a graph cannot compute the first value of a row with its initializer, which "
                       "keys without a row have");
-    if (!table_rows_read(b, t, &of))
+    if (!table_rows_read(b, l->table, &of))
         return beside(b, layer, t->dim, "its table is larger than --tables-mb");
     return inside(b, l, t, &of);
 }

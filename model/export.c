@@ -1,0 +1,148 @@
+/* `gradwire export DIR --format F`: a trained model in the format of another program. To add a format, add a row to
+ * `formats` and its word to the flag in common/flags/table.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/flags/flags.h"
+#include "common/process/files.h"
+#include "formats/graph/graph.h"
+#include "formats/onnx/onnx.h"
+#include "formats/tensorflow/saved_model.h"
+#include "model/command.h"
+#include "model/export_folder.h"
+
+struct export
+{
+    struct folder folder;
+    char path[FILES_PATH_MAX];
+    struct graph *graph; /* NULL: the format does not use it */
+};
+
+/* ---- formats ---- */
+
+static enum err write_onnx(const struct export *x, struct errmsg *e)
+{
+    return onnx_write(x->path, x->graph, e);
+}
+
+static enum err write_savedmodel(const struct export *x, struct errmsg *e)
+{
+    return saved_model_write(x->path, x->graph, e);
+}
+
+static enum err write_safetensors(const struct export *x, struct errmsg *e)
+{
+    return export_folder_write(x->path, &x->folder, e);
+}
+
+static const struct format {
+    const char *name;
+    const char *file; /* the default path, in DIR/export */
+    bool graph;
+    enum err (*write)(const struct export *x, struct errmsg *e);
+} formats[] = {
+    {"onnx", "model.onnx", true, write_onnx},
+    {"savedmodel", "savedmodel", true, write_savedmodel},
+    {"safetensors", "safetensors", false, write_safetensors},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct format *format_find(const char *name)
+{
+    const struct format *f = formats;
+    while (f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f->name ? f : NULL;
+}
+
+/* ---- the path ---- */
+
+static enum err make_folder(const char *path, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX];
+    (void)snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return ERR_OK;
+    *slash = '\0';
+    return files_mkdirs(folder, e);
+}
+
+static enum err choose_path(struct export *x, const char *dir, const struct format *f,
+                            struct errmsg *e)
+{
+    const char *given = flags_text("output");
+    int n = *given ? snprintf(x->path, sizeof x->path, "%s", given)
+                   : snprintf(x->path, sizeof x->path, "%s/export/%s", dir, f->file);
+    while (n > 1 && (size_t)n < sizeof x->path && x->path[n - 1] == '/')
+        x->path[--n] = '\0';
+    if (n <= 0 || (size_t)n >= sizeof x->path)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    return make_folder(x->path, e);
+}
+
+/* ---- what was written ---- */
+
+static void print_value(const struct graph_value *v, const char *note)
+{
+    static const char *const types[] = {"float32", "float64", "int64", "bool", "string"};
+    printf("  %s  %s (n", v->name, types[v->type]);
+    for (uint32_t i = 1; i < v->rank; i++)
+        printf(", %u", v->dim[i]);
+    printf(")%s%s\n", *note ? "  " : "", note);
+}
+
+static void print_input(const struct export *x, const struct graph_input *in)
+{
+    static const char *const notes[] = {[GRAPH_RAW] = "",
+                                        [GRAPH_NUMBER] = "NaN: missing",
+                                        [GRAPH_WORD] = "",
+                                        [GRAPH_KEY] = "a key",
+                                        [GRAPH_KEYS] = "keys",
+                                        [GRAPH_WEIGHTS] = "0: no key",
+                                        [GRAPH_VECTORS] = "the layer's output"};
+    print_value(&x->graph->value[in->value], notes[in->source]);
+    if (in->source == GRAPH_VECTORS)
+        printf("    its table is not inside: %s\n", in->why);
+}
+
+static void print_result(const struct export *x, const struct format *f)
+{
+    printf("%s: %s\n", f->name, x->path);
+    if (!x->graph)
+        return;
+    printf("inputs:\n");
+    for (uint32_t i = 0; i < x->graph->inputs; i++)
+        print_input(x, &x->graph->input[i]);
+    printf("output:\n");
+    print_value(&x->graph->value[x->graph->output], "");
+}
+
+/* ---- the command ---- */
+
+static enum err export(struct export *x, const struct format *f, struct errmsg *e) {
+    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
+    const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
+                                                                 << 20};
+    enum err err = folder_open(&x->folder, dir, e);
+    if (!err) err = choose_path(x, dir, f, e);
+    if (!err && f->graph) err = graph_new(&x->graph, &x->folder, &options, e);
+    if (!err) err = f->write(x, e);
+    if (!err) print_result(x, f);
+    return err ? err : command_flush(e);
+}
+
+int export_main(int argc, char **argv)
+{
+    struct errmsg e;
+    struct export x = {.graph = NULL};
+    flags_parse("export", argc, argv);
+    const struct format *f = format_find(flags_text("format"));
+    enum err err =
+        f ? export(&x, f, &e)
+          : err_set(&e, ERR_INPUT, "export needs --format: onnx, savedmodel or safetensors");
+    graph_free(x.graph);
+    if (x.folder.model)
+        folder_close(&x.folder);
+    return err ? command_failed(err, &e) : 0;
+}

@@ -54,9 +54,12 @@ static void make_model(struct trained *t)
     t->w = mem_floats(l->elems);
     assert_non_null(t->w);
     layout_init_values(l, 7, 0, l->elems, t->w);
-    for (uint32_t i = 0; i < l->tensors; i++)
-        for (uint64_t k = 0; k < l->tensor[i].elems; k++) /* above 0: a variance has to be */
-            t->w[l->tensor[i].offset_elems + k] += 0.1f * rng_unit(rng_u64(3, i), k);
+    for (uint32_t i = 0; i < l->tensors; i++) {
+        const struct tensor *of = &l->tensor[i];
+        float low = of->role == TENSOR_STATISTIC ? 0 : -0.5f; /* a variance has to be above 0 */
+        for (uint64_t k = 0; k < of->elems; k++)
+            t->w[of->offset_elems + k] += 0.1f * (rng_unit(rng_u64(3, i), k) + low);
+    }
 }
 
 /* ---- its tables ---- */
@@ -124,17 +127,28 @@ static void write_model(struct trained *t)
     write_tables(t);
 }
 
+static void make_all(struct trained *t, const char *job)
+{
+    (void)snprintf(t->model_dir, sizeof t->model_dir, "%s/model", t->dir);
+    must(t, files_mkdirs(t->model_dir, &t->e));
+    read_data(t, job);
+    make_model(t);
+    write_model(t);
+}
+
 void trained_init(struct trained *t, const char *job, const char *train, const char *eval)
 {
     *t = (struct trained){.e = {""}};
     assert_int_equal(folder_make(t->dir), 0);
-    (void)snprintf(t->model_dir, sizeof t->model_dir, "%s/model", t->dir);
-    must(t, files_mkdirs(t->model_dir, &t->e));
     write_text(t, t->dir, "train.txt", train);
     write_text(t, t->dir, "eval.txt", eval);
-    read_data(t, job);
-    make_model(t);
-    write_model(t);
+    make_all(t, job);
+}
+
+void trained_here(struct trained *t, const char *job)
+{
+    *t = (struct trained){.e = {""}, .dir = "."};
+    make_all(t, job);
 }
 
 void trained_close(struct trained *t)

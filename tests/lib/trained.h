@@ -20,6 +20,8 @@ struct trained {
 /* `job`: text of a job file that reads train.txt and, as eval, eval.txt in its directory, or neither (synthetic). The texts
  * are the files' contents; NULL: none. It fails the test on any error. */
 void trained_init(struct trained *t, const char *job, const char *train, const char *eval);
+/* The same in the current directory, with the data files that are there. */
+void trained_here(struct trained *t, const char *job);
 void trained_close(struct trained *t);
 
 /* The rows of n mixed keys of table i: w (n, dim), as training reads them. */

@@ -343,17 +343,25 @@ static const char *chosen_word(const struct job_key *choice, const struct job *j
     return job_word_of(choice->words, value);
 }
 
+/* Returns whether the key is an option of a word that the choice does not have. */
+static bool is_of_another_word(const struct job_key *key, const struct job_key *choice,
+                               const struct job *job, const void *element)
+{
+    if (choice == key || !starts_with_group(key->path, choice->path))
+        return false;
+    const char *option = key->path + strlen(choice->path) + 1;
+    const char *word = chosen_word(choice, job, element);
+    return strncmp(option, word, strlen(word)) != 0 || option[strlen(word)] != '.';
+}
+
+/* It is called for each key of each layer and column, and most keys are no choices. */
 bool job_key_active(const struct job_key *key, const struct job *job, const void *element)
 {
-    for (const struct job_key *choice = job_key_next(NULL); choice; choice = job_key_next(choice)) {
-        if (choice == key || choice->type != KEY_CHOICE ||
-            !starts_with_group(key->path, choice->path))
-            continue;
-        const char *option = key->path + strlen(choice->path) + 1;
-        const char *word = chosen_word(choice, job, element);
-        if (strncmp(option, word, strlen(word)) != 0 || option[strlen(word)] != '.')
-            return false;
-    }
+    for (size_t t = 0; t < JOB_TABLES; t++)
+        for (size_t i = 0; i < tables[t]->count; i++)
+            if (tables[t]->key[i].type == KEY_CHOICE &&
+                is_of_another_word(key, &tables[t]->key[i], job, element))
+                return false;
     return true;
 }
 

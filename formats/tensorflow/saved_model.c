@@ -229,7 +229,7 @@ static enum err pack(const char *path, const struct message *m, struct errmsg *e
         return err_set(
             e, ERR_INPUT,
             "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
-            "allows 2048. Keep tables out of the graph (--tables_inside), or export to onnx",
+            "allows 2048. Keep tables out of the graph (--tables_mb), or export to onnx",
             path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)

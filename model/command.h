@@ -11,6 +11,7 @@
 /* Exit codes of a command that fails. */
 enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 
+int compare_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 

@@ -322,7 +322,7 @@ class Encoding:
             raise ModelError(f'the row has no column "{c.name}"') from None
 
     def cell(self, row, c):
-        """What `c` says of a row: a number, the number of a word or bucket, or a list of (key, weight)."""
+        """The value of a column in a row: a number, the number of a word or bucket, or a list of (key, weight)."""
         if c.kind == "cross":
             return c.cross([self.cell(row, self.keys[name]) for name in c.of])
         return c.encode(self.field(row, c))

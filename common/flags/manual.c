@@ -13,8 +13,8 @@
 #define MANUAL_DATE "November 26, 2026" /* of the last change that readers should notice */
 
 /* The commands of gradwire(1), in its order. */
-static const char *const commands[] = {"train", "rank", "lr-finder", "doctor",  "status",
-                                       "logs",  "stop", "old",       "evaluate"};
+static const char *const commands[] = {"train", "rank", "lr-finder", "doctor",   "status",
+                                       "logs",  "stop", "old",       "evaluate", "compare"};
 
 static const struct variable {
     unsigned programs;

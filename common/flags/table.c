@@ -66,6 +66,11 @@ const struct flags_program flags_programs[] = {
      "DIR is an output directory, or its model/ or best/.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", 1},
+    {"compare", FLAGS_COMPARE, FLAGS_COMPARE, "gradwire compare DIR DIR...",
+     "Shows jobs side by side: keys that differ, data, results and curves.",
+     "DIR is an output directory; the job can be done, interrupted or running.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "DIR", WORDS_MAX},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
 };
 
@@ -257,7 +262,6 @@ const struct flag flags_table[] = {
         "change a key of data, such as data.bad_rows=skip"),
     ROW("threads", FLAG_NUMBER, FLAGS_MODEL, "N", "compute threads (default: one for each core)",
         .least = 1, .most = THREADS_MAX),
-    ROW("json", FLAG_ON, FLAGS_EVALUATE, NULL, "print one JSON object"),
     ROW("format", FLAG_CHOICE, FLAGS_EXPORT, "FORMAT",
         "the format: onnx, savedmodel, keras or safetensors",
         .allowed = "onnx, savedmodel, keras, safetensors"),
@@ -267,6 +271,7 @@ const struct flag flags_table[] = {
         "tables up to this size are inside the graph of onnx and\n"
         "savedmodel (default 64); others go in as vectors",
         .preset = "64"),
+    ROW("json", FLAG_ON, FLAGS_EVALUATE | FLAGS_COMPARE, NULL, "print one JSON object"),
 
     HEADING(FLAGS_PROCESS, "Other:"),
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "open the job's page with $BROWSER or xdg-open"),

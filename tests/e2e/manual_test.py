@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, DEADLINE_S, LAUNCH, MODEL, Case  # noqa: E402
 
 WORKER, PS = BUILD / "worker/worker", BUILD / "ps/ps"
-OF_MODEL = ("evaluate",)
+OF_MODEL = ("evaluate", "compare")
 PAGES = ("gradwire", "gradwire-ps", "gradwire-worker", "gradwire-job")
 
 
@@ -54,7 +54,7 @@ class ManualTest(Case):
 
     def test_every_command_of_the_help_is_in_the_page_with_its_flags_and_exit_codes(self):
         commands = dict(part.split("\n", 1) for part in manual("gradwire").split("\n.Ss ")[1:])
-        self.assertEqual(set(commands), {"train", "rank", "lr-finder", "doctor", "status", "logs", "stop", "old", "evaluate"})
+        self.assertEqual(set(commands), {"train", "rank", "lr-finder", "doctor", "status", "logs", "stop", "old", *OF_MODEL})
         for command in commands.keys() - {"lr-finder", "doctor"}:
             text = output(MODEL if command in OF_MODEL else LAUNCH, command, "--help")
             for flag in set(re.findall(r"^  --(\w+)", text, re.M)) - {"help", "version"}:

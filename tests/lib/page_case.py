@@ -12,7 +12,7 @@ import sys
 import time
 
 import pages
-from cluster import BUILD, DEADLINE_S, LAUNCH, ROOT, WORKER, Case, kernels
+from cluster import BUILD, DEADLINE_S, LAUNCH, MODEL, ROOT, WORKER, Case, kernels
 
 PACKAGES = "numpy", "safetensors", "keras", "jax", "pandas", "tensorboard"  # of commands that say so: # needs NAME and NAME
 SLOW_S, SLOW_DEADLINE_S = 30, 3600
@@ -23,6 +23,7 @@ set -e
 command=$1
 case $command in
 train | rank | status | stop | logs | old | --version) exec {LAUNCH} "$@" ;;
+evaluate | predict | encode | export | import | compare) exec {MODEL} "$@" ;;
 doctor | lr-finder)
     shift
     case ${{1:--}} in

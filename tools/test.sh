@@ -2,7 +2,7 @@
 # Part of ./gradwire: test, bench, mutate.
 
 GROUPS_ALL=(unit sim wire train e2e k8s)
-GROUPS_MORE=(operator containers kernel_tls pages) # only when asked for by name
+GROUPS_MORE=(operator containers kernel_tls pages interop) # only when asked for by name
 TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
 
 test_parse() {
@@ -79,6 +79,20 @@ test_containers() { # DIR
     TEST_GROUPS=("${others[@]}")
 }
 
+# A virtual environment with the packages of tests/interop/requirements.txt, unless GRADWIRE_INTEROP_PYTHON names a Python that
+# has them.
+test_interop() { # DIR
+    local home=$1/interop wanted=$ROOT/tests/interop/requirements.txt
+    [[ -z ${GRADWIRE_INTEROP_PYTHON:-} ]] || return 0
+    export GRADWIRE_INTEROP_PYTHON=$home/bin/python
+    cmp -s "$wanted" "$home/has" && return 0
+    say "installing the packages of tests/interop/requirements.txt in $home"
+    python3 -m venv "$home" || die 1 "test interop: python3 -m venv does not work: install python3-venv"
+    "$home/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" ||
+        die 1 "test interop: the packages cannot be installed; without a network, let GRADWIRE_INTEROP_PYTHON name a Python that has them"
+    cp "$wanted" "$home/has"
+}
+
 test_all() {
     local dir jobs
     local -a wrapper targets=() show=(--output-on-failure)
@@ -99,7 +113,12 @@ test_all() {
         targets=("${PROGRAMS[@]}" wire_tls_test)
         show=(--verbose)
     fi
+    if [[ ${TEST_GROUPS[*]} == interop ]]; then
+        targets=("${PROGRAMS[@]}" interop_fixture)
+        show=(--verbose)
+    fi
     build "$TEST_BUILD" "${targets[@]}"
+    [[ " ${TEST_GROUPS[*]} " != *" interop "* ]] || test_interop "$dir"
     [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || test_operator_build "$dir"
     [[ " ${TEST_GROUPS[*]} " != *" containers "* ]] || test_containers "$dir"
     mapfile -t wrapper < <(test_wrapper)

@@ -6,6 +6,7 @@ seed (tests/interop/fixture.c). The same bytes on every machine; needs Python al
 """
 import array
 import contextlib
+import math
 import os
 import pathlib
 import random
@@ -21,16 +22,20 @@ NAN = float("nan")
 
 
 class Draw:
-    """Random choices that are the same in every version of Python: only random() is."""
+    """Random choices that are the same in every version of Python: random() and getrandbits() are."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed).random
+        source = random.Random(seed)
+        self.random, self.bits = source.random, source.getrandbits
 
     def below(self, n):
         return int(self.random() * n)
 
     def one(self, of):
         return of[self.below(len(of))]
+
+    def bytes(self, n):
+        return self.bits(8 * n).to_bytes(n, "little")
 
 
 # ---- columns: `draw` makes the text of a field, `value` the graph's input from it ----
@@ -179,11 +184,12 @@ class Table:
     def __init__(self, job, columns, delimiter=","):
         self.job, self.columns, self.delimiter = job, columns, delimiter
 
-    def write(self, folder, d):
-        self.eval = []
-        for name, rows in ("train.txt", TRAIN_ROWS), ("eval.txt", EVAL_ROWS):
-            fields = [c for c in self.columns if not isinstance(c, Cross)]
-            lines = [[c.draw(d, rows == EVAL_ROWS) for c in fields] for _ in range(rows)]
+    has_tables = property(lambda self: any(isinstance(c, (Key, Cross)) for c in self.columns))
+
+    def write(self, folder, d, eval_rows):
+        fields = [c for c in self.columns if not isinstance(c, Cross)]
+        for name, rows in ("train.txt", TRAIN_ROWS), ("eval.txt", eval_rows):
+            lines = [[c.draw(d, name == "eval.txt") for c in fields] for _ in range(rows)]
             self.eval = {(c.names or ("label",))[0]: [line[i] for line in lines] for i, c in enumerate(fields)}
             (folder / name).write_text("".join(self.delimiter.join(line) + "\n" for line in lines))
 
@@ -195,23 +201,25 @@ class Table:
                 yield from column.values(self.eval[column.names[0]])
 
 
+DARKER = bytes(max(0, b - 85) for b in range(256))  # a third of the pixels is 0
+
+
 class Images:
     """Rows of bytes."""
 
     def __init__(self, job, shape):
         self.job, self.shape = job, shape
 
-    def write(self, folder, d):
-        elems = 1
-        for dim in self.shape:
-            elems *= dim
-        for name, rows in ("train", 4), ("eval", EVAL_ROWS):
-            self.bytes = bytes(d.below(256) if d.below(3) else 0 for _ in range(rows * elems))
+    has_tables = False
+
+    def write(self, folder, d, eval_rows):
+        for name, rows in ("train", 4), ("eval", eval_rows):
+            self.bytes = d.bytes(rows * math.prod(self.shape)).translate(DARKER)
             write_npy(folder / f"{name}_x.npy", (rows, *self.shape), self.bytes)
             write_npy(folder / f"{name}_y.npy", (rows,), bytes(rows))
 
     def inputs(self):
-        yield "input", "raw", (self.shape, self.bytes)
+        yield "input", "raw", self.bytes
 
 
 def write_npy(path, shape, data):
@@ -383,14 +391,18 @@ def image_data():
 class Made:
     """A fixture in a directory."""
 
-    def __init__(self, name, path):
-        self.name, self.path, self.source = name, pathlib.Path(path), FIXTURES[name]()
-        self.source.write(self.path, Draw(name))
+    def __init__(self, name, path, rows):
+        self.name, self.path, self.source, self.rows = name, pathlib.Path(path), FIXTURES[name](), rows
+        self.has_tables = self.source.has_tables
+        self.source.write(self.path, Draw(name), rows)
         (self.path / "job.yaml").write_text(self.source.job)
         done = subprocess.run([BUILD / "tests" / "interop_fixture", str(self.path)], capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr}")
         self.scores = self.floats("scores")
+        names = re.findall(r"^ *name: (\S+)$", (self.path / "model/job.yaml").read_text().split("\nmodel:")[-1]
+                           .split("\n  loss:")[0], flags=re.M)
+        self.last_layer = names[-1] if names else None
 
     def floats(self, name):
         """An array('f') of DIR/NAME.f32: the scores, or the output of a layer that looks up a table."""
@@ -412,6 +424,6 @@ class Made:
 
 
 @contextlib.contextmanager
-def made(name):
+def made(name, rows=EVAL_ROWS):
     with tempfile.TemporaryDirectory(prefix="gradwire-interop-") as folder:
-        yield Made(name, folder)
+        yield Made(name, folder, rows)

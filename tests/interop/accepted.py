@@ -1,0 +1,55 @@
+"""The exports of the fixtures that the real packages read with the right predictions: accepted.txt has their SHA-256, so a
+test without the packages can compare bytes. To add a format, add its forms to FORMS."""
+import hashlib
+import pathlib
+
+import fixtures
+
+PATH = pathlib.Path(__file__).with_name("accepted.txt")
+BESIDE = ("--tables-mb", "0")
+
+
+def file_digest(path):
+    return {"": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+class Form:
+    """An export of a fixture: with these flags; digests(path) gives the SHA-256 of each part that is compared."""
+
+    def __init__(self, form, file, digests, *flags):
+        self.form, self.file, self.digests, self.flags = form, file, digests, flags
+
+
+FORMS = {
+    "onnx": Form("onnx", "model.onnx", file_digest),
+    "onnx-beside": Form("onnx", "beside.onnx", file_digest, *BESIDE),
+}
+
+
+def forms_of(made, name):
+    """The forms of a format that differ for this fixture: without tables nothing can be kept out of the graph."""
+    return [f for f in FORMS if FORMS[f].form == name and (made.has_tables or not FORMS[f].flags)]
+
+
+def export(made, form):
+    """Returns the path and what the command printed."""
+    path = made.path / FORMS[form].file
+    return path, made.export(FORMS[form].form, path, *FORMS[form].flags)
+
+
+def keys_of(made, form, path):
+    """{"clicks-lr onnx": SHA-256}"""
+    return {f"{made.name} {form}" + (f"/{part}" if part else ""): digest
+            for part, digest in FORMS[form].digests(path).items()}
+
+
+def load():
+    lines = [line.split(" ", 1) for line in PATH.read_text().splitlines() if not line.startswith("#")]
+    return {key: digest for digest, key in lines}
+
+
+def accept(found):
+    """Note these digests; those of other keys stay."""
+    kept = [line for line in PATH.read_text().splitlines() if line.startswith("#")]
+    every = {**load(), **found}
+    PATH.write_text("\n".join(kept + [f"{every[key]} {key}" for key in sorted(every)]) + "\n")

@@ -11,6 +11,7 @@
 #include "common/base/rng.h"
 #include "common/process/files.h"
 #include "common/rows/key.h"
+#include "common/rows/row_values.h"
 #include "worker/data/leaf_room.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
@@ -76,7 +77,7 @@ void trained_rows(const struct trained *t, uint32_t table, const uint64_t *mixed
                 row_absent_value(of, t->job.training.seed, mixed[k], w);
 }
 
-static void write_table(struct trained *t, uint32_t table, const struct key_list *keys)
+static void write_table(struct trained *t, uint32_t table, const struct row_value_keys *keys)
 {
     const struct row_table_spec *of = &model_layout(t->model)->rows->table[table];
     struct table_export *x;
@@ -95,24 +96,37 @@ static void write_table(struct trained *t, uint32_t table, const struct key_list
     table_export_free(x);
 }
 
+static struct leaf_room *all_keys(struct trained *t, const struct dataset *d,
+                                  const struct leaf_keys **keys)
+{
+    struct leaf_room *room;
+    uint32_t n = (uint32_t)d->rows;
+    uint64_t *all = mem_zalloc(n, sizeof *all);
+    assert_non_null(all);
+    for (uint64_t i = 0; i < n; i++)
+        all[i] = i;
+    must(t, leaf_room_new(&room, d->table.schema, n, &t->e));
+    must(t, dataset_gather_keys(d, all, n, room, keys, &t->e));
+    mem_free(all);
+    return room;
+}
+
 static void write_tables(struct trained *t)
 {
     const struct row_layout *rows = model_layout(t->model)->rows;
-    struct leaf_room *room;
-    const struct leaf_keys *keys;
+    const struct leaf_keys *keys[2];
+    struct row_values both;
     if (!rows)
         return;
-    uint64_t *all = mem_zalloc(t->train.rows, sizeof *all);
-    assert_non_null(all);
-    for (uint64_t i = 0; i < t->train.rows; i++)
-        all[i] = i;
-    uint32_t n = (uint32_t)t->train.rows;
-    must(t, leaf_room_new(&room, t->train.table.schema, n, &t->e));
-    must(t, dataset_gather_keys(&t->train, all, n, room, &keys, &t->e));
+    struct leaf_room *train = all_keys(t, &t->train, &keys[0]);
+    struct leaf_room *eval = all_keys(t, &t->eval, &keys[1]);
+    row_values_init(&both, rows);
+    must(t, row_values_want(&both, keys, 2, &t->e));
     for (uint32_t i = 0; i < rows->tables; i++)
-        write_table(t, i, &keys->list[rows->table[i].list]);
-    leaf_room_free(room);
-    mem_free(all);
+        write_table(t, i, &both.list[rows->table[i].list]);
+    row_values_close(&both);
+    leaf_room_free(train);
+    leaf_room_free(eval);
 }
 
 static void write_model(struct trained *t)

@@ -1,5 +1,5 @@
 /* A trained model's files, without training: weights from a seed, rows of tables from their keys. A third of the keys of the
- * training part have no row. */
+ * data have no row. */
 #ifndef GRADWIRE_TESTS_LIB_TRAINED_H
 #define GRADWIRE_TESTS_LIB_TRAINED_H
 

@@ -93,10 +93,11 @@ static void take_thin_labels(struct array_set *set)
     set->n_images = kept;
 }
 
-static enum err check_pair(const struct array_set *set, size_t i, struct errmsg *e)
+static enum err check_pair(const struct array_set *set, size_t i, bool unlabeled, struct errmsg *e)
 {
-    const struct array_file *x = &set->images[i], *y = &set->labels[i], *first = &set->images[0];
-    if (x->dim[0] != y->dim[0])
+    const struct array_file *x = &set->images[i], *first = &set->images[0];
+    const struct array_file *y = unlabeled ? NULL : &set->labels[i];
+    if (y && x->dim[0] != y->dim[0])
         return err_set(e, ERR_INPUT, "%s has %u rows, %s has %u labels", x->path, x->dim[0],
                        y->path, y->dim[0]);
     if (x->rank != first->rank ||
@@ -106,24 +107,25 @@ static enum err check_pair(const struct array_set *set, size_t i, struct errmsg 
     return ERR_OK;
 }
 
-static enum err check_pairs(const struct array_set *set, const struct paths *p, struct errmsg *e)
+static enum err check_pairs(const struct array_set *set, const struct paths *p, bool unlabeled,
+                            struct errmsg *e)
 {
-    if (set->n_images == 0 || set->n_labels == 0)
+    if (set->n_images == 0 || (!unlabeled && set->n_labels == 0))
         return err_set(e, ERR_INPUT, "%s: %s of %s are missing", p->path[0], set->format->name,
                        set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)");
-    if (set->n_images != set->n_labels)
+    if (!unlabeled && set->n_images != set->n_labels)
         return err_set(
             e, ERR_INPUT,
             "%zu files of rows and %zu files of labels: each file of rows needs one file of labels",
             set->n_images, set->n_labels);
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++)
-        err = check_pair(set, i, e);
+        err = check_pair(set, i, unlabeled, e);
     return err;
 }
 
 static enum err set_open(struct array_set *out, const struct array_format *format,
-                         const struct paths *p, struct errmsg *e)
+                         const struct paths *p, bool unlabeled, struct errmsg *e)
 {
     struct array_set set = {.format = format,
                             .images = mem_zalloc(p->count, sizeof *set.images),
@@ -131,10 +133,10 @@ static enum err set_open(struct array_set *out, const struct array_format *forma
     enum err err = set.images && set.labels ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < p->count && !err; i++)
         err = set_add(&set, p->path[i], e);
-    if (!err && format->thin_labels)
+    if (!err && format->thin_labels && (!unlabeled || set.n_images > 1))
         take_thin_labels(&set);
     if (!err)
-        err = check_pairs(&set, p, e);
+        err = check_pairs(&set, p, unlabeled, e);
     if (err)
         set_close(&set);
     else
@@ -246,8 +248,9 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
         struct array_out labels = labels_out(d, row);
-        err = array_read(set->format, &set->labels[i], labels, digest, e);
-        if (!err)
+        if (!r->unlabeled)
+            err = array_read(set->format, &set->labels[i], labels, digest, e);
+        if (!err && !r->unlabeled)
             err = check_labels(&set->labels[i], labels, r->classes, e);
         if (!err)
             err = array_read(set->format, &set->images[i], rows_out(d, row), digest, e);
@@ -289,9 +292,9 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
     if (r->look)
         r->look->files = paths.count;
     if (format->list)
-        err = format->list(&paths, e);
+        err = format->list(&paths, r->unlabeled, e);
     if (!err)
-        err = set_open(&set, format, &paths, e);
+        err = set_open(&set, format, &paths, r->unlabeled, e);
     if (!err) {
         err = set_load(&set, d, r, digest, e);
         set_close(&set);

@@ -31,8 +31,8 @@ struct array_format {
     const char *name; /* "idx files" */
     /* f->path is set, all else is 0; *s is then at the first element. Errors: ERR_INPUT and others, naming the path. */
     enum err (*open)(struct array_file *f, struct stream **s, struct errmsg *e);
-    /* Replace each file by the names of its arrays; NULL: a file is one array. */
-    enum err (*list)(struct paths *p, struct errmsg *e);
+    /* Replace each file by the names of its arrays; NULL: a file is one array. unlabeled: as in struct reading. */
+    enum err (*list)(struct paths *p, bool unlabeled, struct errmsg *e);
     bool thin_labels; /* labels can have the shape (n, 1), if no array has the shape (n) */
 };
 

@@ -78,8 +78,8 @@ struct csv {
     /* for joining, in the order of tickets; never taken while another lock is held */
     pthread_mutex_t join_lock;
     pthread_cond_t joined;
-    uint64_t next_ticket, bad;
-    struct place zero, minus; /* the positions of the first labels 0 and -1 */
+    uint64_t next_ticket, bad, rows; /* rows: all that were joined, also bad ones */
+    struct place zero, minus;        /* the positions of the first labels 0 and -1 */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -175,9 +175,9 @@ static void close_file(struct csv *c, bool whole)
     c->next_file++;
 }
 
-static enum err digest_piece(struct work *w, struct errmsg *e)
+static enum err digest_piece(const struct csv *c, struct work *w, struct errmsg *e)
 {
-    if (w->digested)
+    if (w->digested || c->reading->sink)
         return ERR_OK;
     struct sha256 *hash = sha256_new();
     if (hash)
@@ -218,7 +218,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
         p->text[p->bytes++] = '\n';
     p->begins_file = first;
     if (first) {
-        err = digest_piece(w, e); /* before the quotes of a header are removed */
+        err = digest_piece(c, w, e); /* before the quotes of a header are removed */
         skip_byte_order_mark(p);
         if (!err)
             err = csv_file_begin(f, p, &c->format, e);
@@ -307,6 +307,9 @@ static void renumber_cells(const struct work *w, uint32_t input, size_t width)
 /* Append the piece's rows to the table. */
 static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
 {
+    const struct dataset_sink *sink = c->reading->sink;
+    if (sink)
+        return sink->put(sink->ctx, (uint32_t)(w - c->work), e);
     const struct table_schema *s = c->table->schema;
     for (uint32_t i = 0; i < s->inputs && c->format.learning; i++) {
         if (!s->input[i].learns)
@@ -357,6 +360,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     sha256_add(c->digest, w->digest, sizeof w->digest);
+    c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
     if (!err)
         err = check_signs(c, w, e);
@@ -387,7 +391,7 @@ static void parse(struct csv *c, struct work *w)
 {
     if (w->err)
         return;
-    w->err = digest_piece(w, &w->e);
+    w->err = digest_piece(c, w, &w->e);
     for (uint32_t i = 0; i < c->table->schema->inputs; i++)
         vocabulary_clear(&w->piece.words[i]);
     if (!w->err)
@@ -395,6 +399,9 @@ static void parse(struct csv *c, struct work *w)
                                   : csv_rows(&w->piece, &c->format, &w->e);
     if (w->err)
         (void)err_wrap(&w->e, w->err, "%s: ", w->file->path);
+    else if (c->reading->sink)
+        w->err = c->reading->sink->take(c->reading->sink->ctx, (uint32_t)(w - c->work), &w->piece,
+                                        &w->e);
 }
 
 static void work_on(void *ctx, uint32_t thread)
@@ -430,6 +437,7 @@ static void work_close(struct work *w, uint32_t inputs)
     mem_free(w->piece.known);
     mem_free(w->piece.mark);
     mem_free(w->piece.cells);
+    mem_free(w->piece.kept);
     mem_free(w->text);
     mem_free(w->renumber);
 }
@@ -512,12 +520,13 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->join_lock);
     pthread_cond_destroy(&c->joined);
-    if (!err && c->table->rows == c->bad)
+    if (!err && c->rows == c->bad)
         err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
-        log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
-                 c->reading->key, c->bad, c->table->rows, c->first_bad.text);
+        log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " %s; the first: %s", c->reading->key,
+                 c->bad, c->rows, c->reading->sink ? "have no result" : "are left out",
+                 c->first_bad.text);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;
@@ -568,6 +577,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     if (err)
         return err;
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
+    c.format.unlabeled = r->unlabeled;
+    c.format.keep = r->sink ? r->sink->keep : NULL;
     c.format.signs = r->job->model.loss == LOSS_BINARY_CROSSENTROPY && !c.format.names.count &&
                      c.format.others == VOCABULARY_NONE;
     err = read_paths(&c, pool, e);
@@ -580,6 +591,10 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
         return err;
     say_spilled(r, &d->table);
     d->bad_rows = c.bad;
+    if (r->sink) {
+        d->rows = c.rows;
+        return ERR_OK;
+    }
     if (r->look)
         return look(d, &c, e);
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
@@ -597,7 +612,7 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     enum err err = ERR_OK;
     if (r->schema) {
         d->table.schema = table_schema_ref(r->schema);
-        d->table.spill = spill_ref(r->spill);
+        d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
     } else {
         err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
         if (!err)

@@ -32,42 +32,80 @@ struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
     }
     enum column_kind kind = job->column[column].kind;
     if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
-        return (struct csv_field){kind, keys, column};
+        return (struct csv_field){.kind = kind, .cell = keys, .column = column};
     if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* after the inputs */
         cell = inputs + (kind == COLUMN_WEIGHT);
-    return (struct csv_field){kind, cell, column};
+    return (struct csv_field){.kind = kind, .cell = cell, .column = column};
 }
 
-static enum err fields_by_order(struct csv_file *file, const struct job_csv *job, struct errmsg *e)
+/* The number of the column whose text is kept, + 1. field: counted from 0. */
+static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t field)
 {
+    char numbered[32];
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
+        const char *wanted = f->keep->name[i];
+        if (strlen(wanted) == bytes && memcmp(wanted, name, bytes) == 0)
+            return i + 1;
+    }
+    (void)snprintf(numbered, sizeof numbered, "column_%u", field + 1);
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        if (strcmp(f->keep->name[i], numbered) == 0)
+            return i + 1;
+    return 0;
+}
+
+/* Not read, if the rows are unlabeled. */
+static bool is_label(const struct job_column *c)
+{
+    return c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT;
+}
+
+/* absent: number of columns that the file lacks: the label, and then the weight. */
+static enum err fields_by_order(struct csv_file *file, const struct csv_format *f, uint32_t absent,
+                                struct errmsg *e)
+{
+    const struct job_csv *job = f->job;
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < job->columns && !err; i++)
-        if (job->column[i].kind != COLUMN_CROSS) /* a cross has no field */
-            err = add_field(file, csv_field_of(job, i), e);
+    for (uint32_t i = 0; i < job->columns && !err; i++) {
+        const struct job_column *c = &job->column[i];
+        if (c->kind == COLUMN_CROSS || (absent > 0 && c->kind == COLUMN_LABEL) ||
+            (absent > 1 && c->kind == COLUMN_WEIGHT))
+            continue; /* a cross has no field */
+        struct csv_field field = csv_field_of(job, i);
+        field.kept = kept_as(f, c->name, strlen(c->name), file->fields);
+        if (f->unlabeled && is_label(c))
+            field.kind = COLUMN_IGNORE;
+        err = add_field(file, field, e);
+    }
     return err;
 }
 
-static enum err add_named_field(struct csv_file *file, const struct job_csv *job, const char *name,
+static enum err add_named_field(struct csv_file *file, const struct csv_format *f, const char *name,
                                 size_t bytes, struct errmsg *e)
 {
-    uint32_t i = 0;
+    const struct job_csv *job = f->job;
+    uint32_t i = 0, kept = kept_as(f, name, bytes, file->fields);
     while (i < job->columns &&
            (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
             memcmp(job->column[i].name, name, bytes) != 0))
         i++;
-    if (i == job->columns)
-        return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE}, e);
+    if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
+        return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
             return err_set(e, ERR_INPUT, "its header names \"%s\" twice", job->column[i].name);
-    return add_field(file, csv_field_of(job, i), e);
+    struct csv_field field = csv_field_of(job, i);
+    field.kept = kept;
+    return add_field(file, field, e);
 }
 
 /* The first column that the job names but the file lacks; NULL: none. */
-static const char *unnamed_column(const struct csv_file *file, const struct job_csv *job)
+static const char *unnamed_column(const struct csv_file *file, const struct csv_format *f)
 {
+    const struct job_csv *job = f->job;
     for (uint32_t i = 0; i < job->columns; i++) {
-        bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS;
+        bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS ||
+                     (f->unlabeled && is_label(&job->column[i]));
         for (uint32_t k = 0; k < file->fields && !there; k++)
             there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
         if (!there)
@@ -128,10 +166,48 @@ static enum err refuse_names(const char *name, const struct csv_format *f, const
                    csv_row_shown(shown, line, bytes), hint);
 }
 
+/* The first column whose text is wanted but that the file lacks; NULL: none. */
+static const char *unkept_column(const struct csv_file *file, const struct csv_format *f)
+{
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
+        bool there = false;
+        for (uint32_t k = 0; k < file->fields && !there; k++)
+            there = file->field[k].kept == i + 1;
+        if (!there)
+            return f->keep->name[i];
+    }
+    return NULL;
+}
+
+/* hint NULL: none */
+static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "no column has the name \"%s\" that is to be kept; %s", name,
+                   hint ? hint : "the fifth column, for example, can be named column_5");
+}
+
+/* The same if the job's order of columns gives the names. */
+static enum err check_kept(const struct csv_file *file, const struct csv_format *f,
+                           struct errmsg *e)
+{
+    const char *name = unkept_column(file, f);
+    char hint[CSV_NEAREST_BYTES];
+    struct words near;
+    if (!name)
+        return ERR_OK;
+    words_init(&near, name);
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        words_try(&near, f->job->column[i].name);
+    if (near.best)
+        (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", near.best);
+    return refuse_kept(name, near.best ? hint : NULL, e);
+}
+
 /* Read the header's names from `bytes` of text up to its newline. */
 static enum err fields_by_header(struct csv_file *file, const struct csv_format *f, char *text,
                                  size_t bytes, uint32_t *mark, struct errmsg *e)
 {
+    char near[CSV_NEAREST_BYTES];
     size_t n = csv_scan(mark, text, bytes, f->delimiter, f->job->quotes);
     enum err err = ERR_OK;
     if (bytes && text[bytes - 1] == '\r')
@@ -142,10 +218,13 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
         begin = mark[i] + (size_t)1;
         if (!csv_field_text(&from, &to, f->job, f->job->quotes))
             return err_set(e, ERR_INPUT, "its header has a quote inside a field");
-        err = add_named_field(file, f->job, from, (size_t)(to - from), e);
+        err = add_named_field(file, f, from, (size_t)(to - from), e);
     }
-    const char *name = err ? NULL : unnamed_column(file, f->job);
-    return name ? refuse_names(name, f, text, bytes, e) : err;
+    const char *name = err ? NULL : unnamed_column(file, f);
+    if (name)
+        return refuse_names(name, f, text, bytes, e);
+    name = err ? NULL : unkept_column(file, f);
+    return name ? refuse_kept(name, nearest_name(near, text, bytes, f->delimiter, name), e) : err;
 }
 
 /* The end of the first row that is neither empty nor a comment; `bytes`: no such row. Moves *begin to the row. */
@@ -160,14 +239,34 @@ static size_t find_header(const struct csv_format *f, const struct csv_piece *p,
     return p->bytes;
 }
 
+/* The number of columns that the first row lacks: the label, and the weight. */
+static uint32_t absent_columns(const struct csv_format *f, const struct csv_piece *p)
+{
+    uint32_t fields = 0, labels = 0;
+    for (uint32_t i = 0; i < f->job->columns; i++) {
+        fields += f->job->column[i].kind != COLUMN_CROSS;
+        labels += is_label(&f->job->column[i]);
+    }
+    size_t begin = 0, end = f->unlabeled ? find_header(f, p, &begin) : p->bytes;
+    if (end == p->bytes)
+        return 0;
+    size_t there =
+        csv_scan(p->mark, p->text + begin, end - begin, f->delimiter, f->job->quotes) + 1;
+    return there < fields && fields - there <= labels ? fields - (uint32_t)there : 0;
+}
+
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
                         struct errmsg *e)
 {
     enum csv_header header = f->job->header;
     size_t begin = 0;
-    enum err err = header == HEADER_NAMES ? ERR_OK : fields_by_order(file, f->job, e);
+    enum err err = ERR_OK;
+    if (header != HEADER_NAMES)
+        err = fields_by_order(file, f, absent_columns(f, p), e);
+    if (!err && header != HEADER_NAMES)
+        err = check_kept(file, f, e);
     if (err || header == HEADER_NONE)
-        return err;
+        return err ? err_wrap(e, err, "%s: ", file->path) : ERR_OK;
     size_t end = find_header(f, p, &begin);
     if (end == p->bytes)
         return err_set(e, ERR_INPUT, "%s: it has no header", file->path);

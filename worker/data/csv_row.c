@@ -28,8 +28,9 @@ const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, si
 /* `column "age": `, or for a column without a name `column 3: ` */
 static void name_column(const struct csv_row *r, char *out, size_t bytes)
 {
-    const char *name = r->format->job->column[r->piece->field[r->field].column].name;
-    if (*name)
+    const struct csv_field *field = &r->piece->field[r->field];
+    const char *name = r->format->job->column[field->column].name;
+    if (*name && field->kind != COLUMN_IGNORE)
         (void)snprintf(out, bytes, "column \"%s\": ", name);
     else
         (void)snprintf(out, bytes, "column %u: ", r->field + 1);
@@ -172,8 +173,26 @@ static enum err reserve(struct csv_piece *p, const struct csv_format *f)
     if (!cells)
         return ERR_NOMEM;
     p->cells = cells;
+    if (f->keep) {
+        struct csv_text *kept = mem_resize(p->kept, room * f->keep->columns, sizeof *kept);
+        if (!kept)
+            return ERR_NOMEM;
+        p->kept = kept;
+    }
     p->room = room;
     return ERR_OK;
+}
+
+/* What a row has if its label and its texts are not read. */
+static void begin_unlabeled(struct csv_row *r)
+{
+    const struct csv_format *f = r->format;
+    struct csv_piece *p = r->piece;
+    r->cells[f->schema->inputs] = table_bits(0);
+    if (f->schema->weighted)
+        r->cells[f->schema->inputs + 1] = table_bits(1);
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        p->kept[p->rows * f->keep->columns + i] = (struct csv_text){p->text, 0};
 }
 
 enum err csv_row_begin(struct csv_row *r)
@@ -181,6 +200,8 @@ enum err csv_row_begin(struct csv_row *r)
     if (reserve(r->piece, r->format))
         return ERR_NOMEM;
     r->cells = r->piece->cells + r->piece->rows * row_cells(r->format);
+    if (r->format->unlabeled)
+        begin_unlabeled(r);
     r->field = NO_FIELD;
     r->added = 0;
     r->bad = false;

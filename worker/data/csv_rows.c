@@ -144,16 +144,28 @@ static const char *quote_hint(const struct job_csv *job, const char *text, size_
     return "put the whole field in quotes and double the quote in it, or use data.quotes: false";
 }
 
+static void keep_text(const struct csv_row *r, uint32_t kept, const char *begin, const char *end)
+{
+    const struct csv_piece *p = r->piece;
+    p->kept[p->rows * r->format->keep->columns + kept] =
+        (struct csv_text){begin, (uint32_t)(end - begin)};
+}
+
 static void read_field(struct csv_row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
-    if (p->field[r->field].kind == COLUMN_IGNORE)
+    const struct csv_field *field = &p->field[r->field];
+    if (field->kind == COLUMN_IGNORE && !field->kept)
         return;
     if (!csv_field_text(&begin, &end, r->format->job, p->has_quotes)) {
         csv_row_bad(r, "a quote inside a field: %s",
                     quote_hint(r->format->job, begin, (size_t)(end - begin)));
         return;
     }
+    if (field->kept)
+        keep_text(r, field->kept - 1, begin, end);
+    if (r->bad || field->kind == COLUMN_IGNORE)
+        return;
     csv_cell_text(r, begin, (size_t)(end - begin));
 }
 
@@ -169,14 +181,15 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
     return begin == end;
 }
 
-/* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. */
+/* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. Of a bad row, texts are kept. */
 static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     char *text = r->piece->text;
-    for (; mark <= end && !r->bad; mark++, r->field++) {
+    for (; mark <= end && (!r->bad || r->format->keep); mark++, r->field++) {
         size_t stop = *mark;
         size_t cut = mark == end && stop > begin && text[stop - 1] == '\r' ? stop - 1 : stop;
-        read_field(r, text + begin, text + cut);
+        if (!r->bad || r->piece->field[r->field].kept)
+            read_field(r, text + begin, text + cut);
         begin = stop + 1;
     }
 }

@@ -16,6 +16,18 @@ struct csv_field {
     enum column_kind kind;
     uint32_t cell;   /* index in a row; for key and keys: index of the schema's key */
     uint32_t column; /* index of the job's column */
+    uint32_t kept;   /* its text is kept: number in struct csv_keep + 1; 0: it is not */
+};
+
+/* Columns whose text is kept for each row, whatever else is read of them. */
+struct csv_keep {
+    const char *const *name; /* (columns) of the header or the job; or column_N, counted from 1 */
+    uint32_t columns;
+};
+
+struct csv_text {
+    const char *at;
+    uint32_t bytes;
 };
 
 /* How rows are read: the same for all pieces of a load. */
@@ -24,15 +36,17 @@ struct csv_format {
     const struct table_schema *schema;
     char delimiter;
     size_t comment_bytes;
-    bool libsvm;               /* the text is libsvm, not csv */
-    bool signs;                /* libsvm: the label -1 means class 0 */
-    bool learning;             /* categories without a given vocabulary learn their words */
-    uint32_t classes;          /* labels must be below it; 0: any number */
-    struct vocabulary names;   /* names of classes; empty: labels are numbers */
-    uint32_t *class_of;        /* (names.count) */
-    uint32_t others;           /* the class of all other names; VOCABULARY_NONE: none */
-    struct vocabulary missing; /* markers of a missing value */
-    uint64_t missing_lengths;  /* bit n: a marker has n bytes; bit 63: a marker has 63 or more */
+    bool libsvm;                 /* the text is libsvm, not csv */
+    bool signs;                  /* libsvm: the label -1 means class 0 */
+    bool unlabeled;              /* labels and weights are not read, and can be absent */
+    const struct csv_keep *keep; /* NULL: no text is kept */
+    bool learning;               /* categories without a given vocabulary learn their words */
+    uint32_t classes;            /* labels must be below it; 0: any number */
+    struct vocabulary names;     /* names of classes; empty: labels are numbers */
+    uint32_t *class_of;          /* (names.count) */
+    uint32_t others;             /* the class of all other names; VOCABULARY_NONE: none */
+    struct vocabulary missing;   /* markers of a missing value */
+    uint64_t missing_lengths;    /* bit n: a marker has n bytes; bit 63: a marker has 63 or more */
 };
 
 /* Errors: ERR_INPUT: classes that the model does not have; ERR_NOMEM. Owns: csv_format_close. */
@@ -51,8 +65,9 @@ struct csv_piece {
     uint32_t fields;
     bool has_quotes;
 
-    uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
-    uint32_t *cells; /* (rows, table_row_cells) */
+    uint32_t *mark;        /* room for bytes + CSV_SCAN_PAD */
+    uint32_t *cells;       /* (rows, table_row_cells) */
+    struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
     uint64_t rows, room;
     bool *known;     /* (inputs) categories whose words are given, and of which a row has one */
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */

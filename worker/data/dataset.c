@@ -211,6 +211,31 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     return load(d, &r, e);
 }
 
+enum err dataset_stream(const struct job *job, struct table_schema *schema,
+                        const struct dataset_sink *sink, uint64_t *rows, uint64_t *bad,
+                        struct errmsg *e)
+{
+    struct dataset d;
+    struct reading r = reading_of(job, 1, 0);
+    r.schema = schema;
+    r.unlabeled = true;
+    r.sink = sink;
+    enum err err = load(&d, &r, e);
+    if (err)
+        return err;
+    *rows = d.rows;
+    *bad = d.bad_rows;
+    dataset_close(&d);
+    return ERR_OK;
+}
+
+enum err dataset_load_unlabeled(struct dataset *d, const struct job *job, struct errmsg *e)
+{
+    struct reading r = reading_of(job, 1, 0);
+    r.unlabeled = true;
+    return load(d, &r, e);
+}
+
 /* Look at an eval part of csv with the words at the beginning of the training part. */
 static enum err look_with(struct dataset *d, const struct reading *r, struct errmsg *e)
 {

@@ -11,6 +11,7 @@
 #include "common/job/job.h"
 #include "common/rows/lookups.h"
 #include "worker/data/core/key_growth.h"
+#include "worker/data/csv_rows.h"
 #include "worker/data/table.h"
 
 struct dataset {
@@ -58,6 +59,28 @@ enum err dataset_name_label(const struct job *job, const struct encoding_given *
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);
+
+/* Rows without labels: these can be absent, and are not read. */
+
+/* Takes the rows of csv or libsvm piece by piece (csv_rows.h), in constant memory. */
+struct dataset_sink {
+    const struct csv_keep *keep; /* texts to keep; NULL: none */
+    /* A piece was read: its cells, not scaled, and its texts. Called on all threads at the same time, with the thread's
+     * number, below job->worker.threads; the piece can be changed. */
+    enum err (*take)(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e);
+    /* What this thread took last is due, in the order of the rows. Called by one thread at a time. */
+    enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);
+    void *ctx;
+};
+/* Pass the rows of job->data.eval, or those that the job generates, to the sink. schema: as the model was trained. *rows:
+ * number of all rows; *bad: of bad ones, which have no label (NaN) in their cells. job->worker.threads must be set. Errors: as
+ * dataset_load; the sink's. */
+enum err dataset_stream(const struct job *job, struct table_schema *schema,
+                        const struct dataset_sink *sink, uint64_t *rows, uint64_t *bad,
+                        struct errmsg *e) MUST_CHECK;
+/* Load job->data.eval in another format; all labels are 0. Errors: as dataset_load. */
+enum err dataset_load_unlabeled(struct dataset *d, const struct job *job,
+                                struct errmsg *e) MUST_CHECK;
 
 /* Set what the training part has determined in the job: the model's input shape, if it is auto, and the positions of
  * the columns' features. */

@@ -54,6 +54,8 @@ static const char *read_label(struct line *l, const char *at)
     const char *end = word_end(at);
     uint32_t cell = f->schema->inputs;
     float v;
+    if (f->unlabeled) /* a pair has a colon, a label has none */
+        return memchr(at, ':', (size_t)(end - at)) ? at : end;
     l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
     if (l->minus)
         l->row->cells[cell] = table_bits(0);

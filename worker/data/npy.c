@@ -270,7 +270,7 @@ static enum err refuse_count(const char *path, char (*names)[ZIP_MEMBER_NAME_MAX
                    path, n, list, path, path);
 }
 
-static enum err add_members(struct paths *to, const char *path, struct errmsg *e)
+static enum err add_members(struct paths *to, const char *path, bool unlabeled, struct errmsg *e)
 {
     char(*names)[ZIP_MEMBER_NAME_MAX], file[PATHS_FILE_MAX];
     size_t n;
@@ -279,7 +279,7 @@ static enum err add_members(struct paths *to, const char *path, struct errmsg *e
     enum err err = zip_members(path, &names, &n, e);
     if (err)
         return err;
-    if (n != 2)
+    if (n != 2 && !(unlabeled && n == 1))
         err = refuse_count(path, names, n, e);
     for (size_t i = 0; i < n && !err; i++) {
         (void)snprintf(file, sizeof file, "%s:%s", path, names[i]);
@@ -289,12 +289,12 @@ static enum err add_members(struct paths *to, const char *path, struct errmsg *e
     return err;
 }
 
-static enum err npy_list(struct paths *p, struct errmsg *e)
+static enum err npy_list(struct paths *p, bool unlabeled, struct errmsg *e)
 {
     struct paths all = {0};
     enum err err = ERR_OK;
     for (size_t i = 0; i < p->count && !err; i++)
-        err = zip_is_archive(p->path[i]) ? add_members(&all, p->path[i], e)
+        err = zip_is_archive(p->path[i]) ? add_members(&all, p->path[i], unlabeled, e)
                                          : paths_add(&all, p->path[i], e);
     if (err) {
         paths_close(&all);

@@ -19,6 +19,9 @@ struct reading {
     struct table_schema *schema; /* csv: the training part's; NULL: this is the training part */
     /* dataset_look: read only the beginnings of the files; else NULL */
     struct dataset_look *look;
+    bool unlabeled; /* labels are not read, and can be absent */
+    /* csv: takes the rows, which then are not in the dataset; NULL: none */
+    const struct dataset_sink *sink;
     bool sampled;        /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
     struct spill *spill; /* of the training part, as schema */
 };

@@ -51,7 +51,7 @@ static void find_columns(struct rows *r)
     for (uint32_t i = 0; i < csv->columns; i++)
         if (csv->column[i].kind == COLUMN_CROSS)
             r->field[r->columns + r->crosses++] =
-                (struct csv_field){COLUMN_CROSS, key_index(csv, i), i};
+                (struct csv_field){.kind = COLUMN_CROSS, .cell = key_index(csv, i), .column = i};
     r->piece.field = r->field;
     r->piece.fields = r->columns;
 }

@@ -3,11 +3,20 @@
 #ifndef GRADWIRE_FORMATS_KERAS_ARCHIVE_H
 #define GRADWIRE_FORMATS_KERAS_ARCHIVE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "common/base/err.h"
 
 /* Write the archive. weights: an open file with the bytes of model.weights.h5. Atomic. Errors: ERR_IO, ERR_NOMEM; their text
  * names the file. */
 enum err archive_write(const char *path, const char *config, int weights,
                        struct errmsg *e) MUST_CHECK;
+
+/* Read config.json (*config: the caller's, mem_free) and model.weights.h5 (*weights: an open file, the caller's; -1: the
+ * archive has none). Nothing in the archive is trusted. Errors: ERR_INPUT, ERR_TOOBIG, ERR_IO, ERR_NOMEM; their text names
+ * the file. */
+enum err archive_read(const char *path, char **config, size_t *bytes, int *weights,
+                      struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -15,11 +15,13 @@
 struct keras_import {
     char *yaml; /* the job's part `model:`, with the layers' names, input, loss and metrics */
     struct model *model; /* made from it */
+    float scale;         /* data.scale; 1: none */
     float *w;            /* (elems of model_layout(model)); NULL: the file has no weights */
     char *notes;         /* the guesses: lines, each with its line feed; "": nothing */
 };
 
-/* True if the file is for keras_import: by its first bytes, a zip archive or a JSON object. */
+/* True if the file is for keras_import: by its first bytes, a zip archive, a JSON object, or HDF5 (which it refuses, and says
+ * what to do). */
 bool keras_is_model(const char *path);
 
 /* Owns: *k is the caller's (keras_import_close), unchanged on error. *refused: NULL, or with ERR_INPUT the caller's

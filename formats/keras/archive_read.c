@@ -1,0 +1,130 @@
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "formats/keras/archive.h"
+#include "formats/keras/config.h"
+#include "formats/keras/hdf5.h"
+#include "formats/tensors/tensors.h"
+#include "worker/data/bytes/zip_member.h"
+
+static const char config_name[] = "config.json", weights_name[] = "model.weights.h5";
+
+/* Keras stores the weights without compression. A member that grows more than this is made to fill a disk. */
+#define WEIGHTS_BYTES_MAX(archive_bytes) (((uint64_t)64 << 20) + 8 * (archive_bytes))
+
+static enum err has(const char *path, const char *name, bool *is, struct errmsg *e)
+{
+    char(*names)[ZIP_MEMBER_NAME_MAX];
+    size_t n;
+    enum err err = zip_members(path, &names, &n, e);
+    if (err)
+        return err;
+    *is = false;
+    for (size_t i = 0; i < n; i++)
+        *is |= strcmp(names[i], name) == 0;
+    mem_free(names);
+    return ERR_OK;
+}
+
+/* *text has room for `most` bytes and a NUL. */
+static enum err read_text(const char *path, struct zip_member *m, size_t most, char **text,
+                          size_t *bytes, struct errmsg *e)
+{
+    char *own = mem_zalloc(most + 1, 1);
+    if (!own)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    enum err err = zip_member_read(m, own, most, bytes, e);
+    if (err) {
+        mem_free(own);
+        return err_wrap(e, err, "%s: ", path);
+    }
+    *text = own;
+    return ERR_OK;
+}
+
+static enum err read_config(const char *path, char **config, size_t *bytes, struct errmsg *e)
+{
+    struct zip_member *m;
+    enum err err = zip_member_open(&m, path, config_name, e);
+    if (err)
+        return err;
+    uint64_t bound = zip_member_bound_bytes(m);
+    if (bound > CONFIG_BYTES_MAX)
+        err = err_set(e, ERR_TOOBIG, "%s: %s is larger than %d MiB", path, config_name,
+                      CONFIG_BYTES_MAX >> 20);
+    else
+        err = read_text(path, m, (size_t)bound, config, bytes, e);
+    zip_member_close(m);
+    return err;
+}
+
+static enum err copy_member(const char *path, struct zip_member *m, uint64_t most, int to,
+                            struct errmsg *e)
+{
+    enum { PART_BYTES = 1 << 16 };
+    uint64_t at = 0;
+    size_t got = 1;
+    char *part = mem_zalloc(PART_BYTES, 1);
+    enum err err = part ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    while (!err && got > 0) {
+        err = zip_member_read(m, part, PART_BYTES, &got, e);
+        if (err)
+            err = err_wrap(e, err, "%s: ", path);
+        else if (at + got > most)
+            err = err_set(e, ERR_TOOBIG,
+                          "%s: %s has more bytes than an archive of this size can be trusted with",
+                          path, weights_name);
+        else
+            err = tensors_pwrite(to, "a temporary file", part, got, at, e);
+        at += got;
+    }
+    mem_free(part);
+    return err;
+}
+
+static enum err read_weights(const char *path, int *weights, struct errmsg *e)
+{
+    struct zip_member *m;
+    struct stat st;
+    int fd = -1;
+    uint64_t bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    enum err err = zip_member_open(&m, path, weights_name, e);
+    if (err)
+        return err;
+    err = hdf5_scratch(&fd, e);
+    if (!err)
+        err = copy_member(path, m, WEIGHTS_BYTES_MAX(bytes), fd, e);
+    zip_member_close(m);
+    if (!err)
+        *weights = fd;
+    else if (fd >= 0)
+        (void)close(fd);
+    return err;
+}
+
+enum err archive_read(const char *path, char **config, size_t *bytes, int *weights,
+                      struct errmsg *e)
+{
+    bool model = false, trained = false;
+    char *text = NULL;
+    int fd = -1;
+    enum err err = has(path, config_name, &model, e);
+    if (!err && !model)
+        err = err_set(e, ERR_INPUT, "%s: it has no %s: it is not Keras 3's archive of a model",
+                      path, config_name);
+    if (!err)
+        err = has(path, weights_name, &trained, e);
+    if (!err)
+        err = read_config(path, &text, bytes, e);
+    if (!err && trained)
+        err = read_weights(path, &fd, e);
+    if (err) {
+        mem_free(text);
+        return err;
+    }
+    *config = text;
+    *weights = fd;
+    return ERR_OK;
+}

@@ -1,0 +1,36 @@
+/* config.json of Keras 3, as the part `model:` of a job file: layers with Keras' names, options and inputs, the loss and the
+ * metrics. Pure; nothing in the text is trusted. All that a job cannot have is listed, not only the first. */
+#ifndef GRADWIRE_FORMATS_KERAS_CONFIG_H
+#define GRADWIRE_FORMATS_KERAS_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+
+enum { CONFIG_BYTES_MAX = 64 << 20, CONFIG_GROUP_BYTES = 96 };
+
+/* A layer that has weights. */
+struct config_weights {
+    enum layer_kind kind;
+    char name[JOB_NAME_MAX];
+    char group[CONFIG_GROUP_BYTES]; /* of its weights: "layers/dense_1/vars" */
+};
+
+struct config {
+    char *yaml, *notes; /* as in struct keras_import */
+    float scale;        /* data.scale: 1 / the factor of a Rescaling of the input */
+    uint32_t weighted;
+    struct config_weights weights[JOB_LAYERS_MAX];
+};
+
+/* `name`: of the file, in messages. trained: the file has weights, so initializers do not matter. Owns: *c is the caller's
+ * (config_close), unchanged on error. *refused: the list of what a job cannot have, for free(), with ERR_INPUT; or NULL.
+ * Errors: ERR_INPUT: no such model, or the list is not empty; ERR_NOMEM. */
+enum err config_read(struct config *c, const char *text, size_t bytes, const char *name,
+                     bool trained, char **refused, struct errmsg *e) MUST_CHECK;
+void config_close(struct config *c);
+
+#endif

@@ -1,0 +1,507 @@
+/* The options of Keras' layers: for each class, what each option becomes. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/control.h"
+#include "formats/keras/config_lines.h"
+#include "formats/keras/words.h"
+
+enum rule {
+    RULE_END,
+    SKIP,        /* it changes nothing that a job has */
+    MUST,        /* it must have one of the values in `arg`, JSON separated by '|' */
+    LAST_AXIS,   /* it must be the last axis */
+    NUMBER,      /* written as it is, under the name `arg`; also true and false */
+    PAIR,        /* an integer, or a list of two */
+    SHAPE,       /* a list of dimensions */
+    ACTIVATION,  /* the name of one */
+    WORD,        /* one of the words in `arg`, separated by '|' */
+    INITIALIZER, /* of a layer that has this option in a job */
+    FIRST_VALUE, /* an initializer that a job cannot set: it must be `arg`, or the file has weights */
+    REGULARIZER,
+};
+
+struct option {
+    const char *key;
+    enum rule rule;
+    const char *arg;
+};
+
+struct class
+{
+    const char *name, *word; /* word: of the job file */
+    enum layer_kind kind;
+    struct option option[20];
+};
+
+#define NO(key)                                                                                    \
+    {                                                                                              \
+        key, MUST, "null"                                                                          \
+    }
+#define FORMAT                                                                                     \
+    {                                                                                              \
+        "data_format", MUST, "\"channels_last\"|null"                                              \
+    }
+#define PADDING                                                                                    \
+    {                                                                                              \
+        "padding", WORD, "valid|same"                                                              \
+    }
+#define KERNEL_AND_BIAS                                                                            \
+    {"activation", ACTIVATION, NULL}, {"use_bias", NUMBER, NULL},                                  \
+        {"kernel_initializer", INITIALIZER, "GlorotUniform"},                                      \
+        {"bias_initializer", INITIALIZER, "Zeros"}, {"kernel_regularizer", REGULARIZER, NULL},     \
+        {"bias_regularizer", REGULARIZER, NULL}, NO("activity_regularizer"),                       \
+        NO("kernel_constraint"), NO("bias_constraint")
+#define GAMMA_AND_BETA                                                                             \
+    {"epsilon", NUMBER, NULL}, {"center", NUMBER, NULL}, {"scale", NUMBER, NULL},                  \
+        {"beta_initializer", FIRST_VALUE, "Zeros"}, {"gamma_initializer", FIRST_VALUE, "Ones"},    \
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),                    \
+        NO("gamma_constraint")
+#define POOLING                                                                                    \
+    {                                                                                              \
+        {"pool_size", PAIR, NULL}, {"strides", PAIR, NULL}, PADDING, FORMAT                        \
+    }
+#define GLOBAL                                                                                     \
+    {                                                                                              \
+        {"keepdims", NUMBER, NULL}, FORMAT                                                         \
+    }
+
+static const struct class classes[] = {
+    {"Dense",
+     "dense",
+     LAYER_DENSE,
+     {{"units", NUMBER, NULL}, KERNEL_AND_BIAS, NO("quantization_config"), NO("lora_rank")}},
+    {"Conv2D",
+     "conv2d",
+     LAYER_CONV2D,
+     {{"filters", NUMBER, NULL},
+      {"kernel_size", PAIR, NULL},
+      {"strides", PAIR, NULL},
+      PADDING,
+      FORMAT,
+      {"dilation_rate", PAIR, NULL},
+      {"groups", MUST, "1"},
+      KERNEL_AND_BIAS}},
+    {"MaxPooling2D", "max_pooling2d", LAYER_MAX_POOLING2D, POOLING},
+    {"AveragePooling2D", "average_pooling2d", LAYER_AVERAGE_POOLING2D, POOLING},
+    {"GlobalMaxPooling2D", "global_max_pooling2d", LAYER_GLOBAL_MAX_POOLING2D, GLOBAL},
+    {"GlobalAveragePooling2D", "global_average_pooling2d", LAYER_GLOBAL_AVERAGE_POOLING2D, GLOBAL},
+    {"BatchNormalization",
+     "batch_normalization",
+     LAYER_BATCH_NORMALIZATION,
+     {{"axis", LAST_AXIS, NULL},
+      {"momentum", NUMBER, NULL},
+      GAMMA_AND_BETA,
+      {"moving_mean_initializer", FIRST_VALUE, "Zeros"},
+      {"moving_variance_initializer", FIRST_VALUE, "Ones"},
+      {"synchronized", SKIP, NULL},
+      {"renorm", MUST, "false"},
+      {"renorm_clipping", SKIP, NULL},
+      {"renorm_momentum", SKIP, NULL}}},
+    {"LayerNormalization",
+     "layer_normalization",
+     LAYER_LAYER_NORMALIZATION,
+     {{"axis", LAST_AXIS, NULL}, GAMMA_AND_BETA, {"rms_scaling", MUST, "false"}}},
+    {"Dropout",
+     "dropout",
+     LAYER_DROPOUT,
+     {{"rate", NUMBER, NULL}, {"seed", SKIP, NULL}, NO("noise_shape")}},
+    {"Flatten", "flatten", LAYER_FLATTEN, {FORMAT}},
+    {"Reshape", "reshape", LAYER_RESHAPE, {{"target_shape", SHAPE, NULL}}},
+    {"Activation", "activation", LAYER_ACTIVATION, {{"activation", ACTIVATION, NULL}}},
+    {"ReLU",
+     "relu",
+     LAYER_ACTIVATION,
+     {NO("max_value"), {"negative_slope", MUST, "0"}, {"threshold", MUST, "0"}}},
+    {"LeakyReLU", "leaky_relu", LAYER_LEAKY_RELU, {{"negative_slope", NUMBER, NULL}}},
+    {"ELU", "elu", LAYER_ELU, {{"alpha", NUMBER, NULL}}},
+    {"Softmax", "softmax", LAYER_ACTIVATION, {{"axis", LAST_AXIS, NULL}}},
+    {"Add", "add", LAYER_ADD, {{NULL}}},
+    {"Concatenate", "concatenate", LAYER_CONCATENATE, {{"axis", LAST_AXIS, NULL}}},
+    {"Embedding",
+     "embedding",
+     LAYER_EMBEDDING,
+     {{"input_dim", NUMBER, NULL},
+      {"output_dim", NUMBER, NULL},
+      {"embeddings_initializer", FIRST_VALUE, "RandomUniform"},
+      NO("embeddings_regularizer"),
+      NO("activity_regularizer"),
+      NO("embeddings_constraint"),
+      {"mask_zero", MUST, "false"},
+      {"input_length", SKIP, NULL},
+      NO("quantization_config"),
+      NO("lora_rank")}},
+};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+/* Options of every layer. */
+static const struct option common_options[] = {
+    {"name", SKIP, NULL}, {"trainable", SKIP, NULL}, {"dtype", SKIP, NULL}, {NULL, RULE_END, NULL}};
+
+static const struct class *find_class(const char *name)
+{
+    for (int i = 0; i < CLASSES; i++)
+        if (strcmp(classes[i].name, name) == 0)
+            return &classes[i];
+    return NULL;
+}
+
+static const struct option *find_option(const struct option *in, const char *key)
+{
+    for (; in->key; in++)
+        if (strcmp(in->key, key) == 0)
+            return in;
+    return NULL;
+}
+
+/* ---- shared with config.c ---- */
+
+const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES])
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    (void)snprintf(out, CONFIG_SHOWN_BYTES, "%s", text ? text : "?");
+    free(text);
+    for (char *c = out; *c; c++)
+        *c = control_shown(*c);
+    return out;
+}
+
+void config_write_real(FILE *to, double x)
+{
+    char text[64];
+    for (int digits = 1; digits <= 9; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtof(text, NULL) == (float)x)
+            break;
+    }
+    (void)fputs(text, to);
+}
+
+void config_refuse(struct config_lines *to, const struct config_layer *l, const char *fmt, ...)
+{
+    va_list args;
+    char name[JOB_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s", l->name);
+    for (char *c = name; *c; c++)
+        *c = control_shown(*c);
+    (void)fprintf(to->refused, "%s (%.60s): ", name, l->class);
+    va_start(args, fmt);
+    (void)vfprintf(to->refused, fmt, args);
+    va_end(args);
+    (void)fputc('\n', to->refused);
+    to->refusals++;
+}
+
+size_t config_input_rank(const struct config_layer *l)
+{
+    const json_t *call = json_array_get(json_object_get(l->json, "inbound_nodes"), 0);
+    const json_t *in = json_array_get(json_object_get(call, "args"), 0);
+    const json_t *shape = json_object_get(json_object_get(l->json, "build_config"), "input_shape");
+    if (json_is_array(in))
+        in = json_array_get(in, 0);
+    in = json_object_get(json_object_get(in, "config"), "shape");
+    if (json_is_array(json_array_get(shape, 0)))
+        shape = json_array_get(shape, 0);
+    return json_array_size(in) > 1 ? json_array_size(in) : json_array_size(shape);
+}
+
+/* ---- rules ---- */
+
+struct reading {
+    struct config_lines *to;
+    const struct config_layer *layer;
+    const struct option *option;
+    const json_t *value;
+};
+
+/* Refuse the option's value. */
+static void cannot(const struct reading *r, const char *instead)
+{
+    char shown[CONFIG_SHOWN_BYTES];
+    config_refuse(r->to, r->layer, "%s is %s; %s", r->option->key, config_show(r->value, shown),
+                  instead);
+}
+
+static bool is_one_of(const json_t *value, const char *alternatives)
+{
+    for (const char *at = alternatives; at && *at;) {
+        size_t n = strcspn(at, "|");
+        json_t *one = json_loadb(at, n, JSON_DECODE_ANY, NULL);
+        bool same = json_equal(value, one) || (json_is_number(value) && json_is_number(one) &&
+                                               json_number_value(value) == json_number_value(one));
+        json_decref(one);
+        if (same)
+            return true;
+        at += n + (at[n] == '|');
+    }
+    return false;
+}
+
+static void read_must(const struct reading *r)
+{
+    char instead[120];
+    (void)snprintf(instead, sizeof instead, "a job has only %s", r->option->arg);
+    if (!is_one_of(r->value, r->option->arg))
+        cannot(r, instead);
+}
+
+static void read_last_axis(const struct reading *r)
+{
+    const json_t *axis = r->value;
+    size_t rank = config_input_rank(r->layer);
+    if (json_array_size(axis) == 1)
+        axis = json_array_get(axis, 0);
+    json_int_t at = json_integer_value(axis);
+    if (!json_is_integer(axis) || (at != -1 && (rank == 0 || at != (json_int_t)rank - 1)))
+        cannot(r, "a job has only the last axis, -1");
+}
+
+static void read_number(const struct reading *r)
+{
+    FILE *yaml = r->to->yaml;
+    if (json_is_boolean(r->value))
+        (void)fprintf(yaml, "%s: %s, ", r->option->key, json_is_true(r->value) ? "true" : "false");
+    else if (json_is_integer(r->value))
+        (void)fprintf(yaml, "%s: %lld, ", r->option->key, (long long)json_integer_value(r->value));
+    else if (json_is_real(r->value)) {
+        (void)fprintf(yaml, "%s: ", r->option->key);
+        config_write_real(yaml, json_real_value(r->value));
+        (void)fputs(", ", yaml);
+    } else {
+        cannot(r, "it must be a number");
+    }
+}
+
+static bool is_dimension(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) > 0 && json_integer_value(v) <= INT32_MAX;
+}
+
+/* Integers, at least `least` and at most `most`. */
+static bool is_list(const json_t *list, size_t least, size_t most)
+{
+    size_t i;
+    json_t *v;
+    if (json_array_size(list) < least || json_array_size(list) > most)
+        return false;
+    json_array_foreach(list, i, v) if (!is_dimension(v)) return false;
+    return true;
+}
+
+static void write_value(const struct reading *r)
+{
+    char shown[CONFIG_SHOWN_BYTES];
+    (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, config_show(r->value, shown));
+}
+
+static void read_pair(const struct reading *r)
+{
+    if (is_dimension(r->value) || is_list(r->value, 2, 2))
+        write_value(r);
+    else
+        cannot(r, "it must be an integer or two");
+}
+
+static void read_shape(const struct reading *r)
+{
+    if (is_list(r->value, 1, TENSOR_RANK_MAX))
+        write_value(r);
+    else
+        cannot(r, "a job has 1 to 4 numbers above 0 here");
+}
+
+/* The name in "relu" or {"class_name": "function", "config": "relu"}. */
+static const char *name_of(const json_t *value)
+{
+    const json_t *config = json_object_get(value, "config");
+    const char *class = json_string_value(json_object_get(value, "class_name"));
+    if (json_is_null(value))
+        return "linear";
+    if (json_is_string(value))
+        return json_string_value(value);
+    return json_is_string(config) ? json_string_value(config) : class;
+}
+
+static void read_activation(const struct reading *r)
+{
+    const char *word = name_of(r->value);
+    enum activation a;
+    if (word && strcmp(word, "swish") == 0)
+        word = "silu";
+    if (word && words_find_activation(word, &a))
+        (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, word);
+    else
+        cannot(r, "a job has no such activation");
+}
+
+static void read_word(const struct reading *r)
+{
+    const char *word = json_string_value(r->value);
+    for (const char *at = r->option->arg; word && *at;) {
+        size_t n = strcspn(at, "|");
+        if (strlen(word) == n && strncmp(at, word, n) == 0) {
+            (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, word);
+            return;
+        }
+        at += n + (at[n] == '|');
+    }
+    cannot(r, "a job has only valid and same");
+}
+
+/* Initializers and regularizers: Keras' class, the job's word, and the options that have the same names in both. */
+struct named {
+    const char *class, *word, *option[2];
+};
+static const struct named initializers[] = {
+    {"Zeros", "zeros", {NULL}},
+    {"Ones", "ones", {NULL}},
+    {"GlorotUniform", "glorot_uniform", {NULL}},
+    {"GlorotNormal", "glorot_normal", {NULL}},
+    {"HeNormal", "he_normal", {NULL}},
+    {"HeUniform", "he_uniform", {NULL}},
+    {"LecunNormal", "lecun_normal", {NULL}},
+    {"LecunUniform", "lecun_uniform", {NULL}},
+    {"Constant", "constant", {"value"}},
+    {"RandomNormal", "random_normal", {"mean", "stddev"}},
+    {"RandomUniform", "random_uniform", {"minval", "maxval"}},
+    {"TruncatedNormal", "truncated_normal", {"mean", "stddev"}},
+    {NULL, NULL, {NULL}},
+};
+static const struct named regularizers[] = {
+    {"L1", "l1", {"l1"}},
+    {"L2", "l2", {"l2"}},
+    {"L1L2", "l1_l2", {"l1", "l2"}},
+    {NULL, NULL, {NULL}},
+};
+
+/* The job's word may stand for the class, as in model.to_json() of a layer that was made from it. */
+static const struct named *find_named(const struct named *in, const char *name)
+{
+    for (; name && in->class; in++)
+        if (strcmp(in->class, name) == 0 || strcmp(in->word, name) == 0)
+            return in;
+    return NULL;
+}
+
+static const char *class_of(const json_t *value)
+{
+    return json_is_string(value) ? json_string_value(value)
+                                 : json_string_value(json_object_get(value, "class_name"));
+}
+
+/* "kernel_regularizer: {l2: {l2: 0.01}}, " */
+static void write_named(const struct reading *r, const struct named *n)
+{
+    const json_t *config = json_object_get(r->value, "config");
+    FILE *yaml = r->to->yaml;
+    const char *comma = "";
+    (void)fprintf(yaml, "%s: {%s: {", r->option->key, n->word);
+    for (size_t i = 0; i < 2 && n->option[i]; i++) {
+        const json_t *v = json_object_get(config, n->option[i]);
+        if (!json_is_number(v))
+            continue;
+        (void)fprintf(yaml, "%s%s: ", comma, n->option[i]);
+        config_write_real(yaml, json_number_value(v));
+        comma = ", ";
+    }
+    (void)fputs("}}, ", yaml);
+}
+
+static void read_initializer(const struct reading *r)
+{
+    const char *class = class_of(r->value);
+    const struct named *n = find_named(initializers, class);
+    bool usual = n && strcmp(n->class, r->option->arg) == 0;
+    if (r->to->trained || usual)
+        return;
+    if (!n)
+        cannot(r, "a job has no such initializer");
+    else if (n->option[0])
+        write_named(r, n);
+    else
+        (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, n->word);
+}
+
+static void read_first_value(const struct reading *r)
+{
+    const struct named *n = find_named(initializers, class_of(r->value));
+    char instead[120];
+    (void)snprintf(instead, sizeof instead, "a job has only %s here", r->option->arg);
+    if (!r->to->trained && !(n && strcmp(n->class, r->option->arg) == 0))
+        cannot(r, instead);
+}
+
+static void read_regularizer(const struct reading *r)
+{
+    const struct named *n = find_named(regularizers, class_of(r->value));
+    if (json_is_null(r->value))
+        return;
+    if (n)
+        write_named(r, n);
+    else
+        cannot(r, "a job has only L1, L2 and L1L2");
+}
+
+static void read_option(const struct reading *r)
+{
+    switch (r->option->rule) {
+    case MUST:
+        return read_must(r);
+    case LAST_AXIS:
+        return read_last_axis(r);
+    case NUMBER:
+        return read_number(r);
+    case PAIR:
+        return read_pair(r);
+    case SHAPE:
+        return read_shape(r);
+    case ACTIVATION:
+        return read_activation(r);
+    case WORD:
+        return read_word(r);
+    case INITIALIZER:
+        return read_initializer(r);
+    case FIRST_VALUE:
+        return read_first_value(r);
+    case REGULARIZER:
+        return read_regularizer(r);
+    case SKIP:
+    case RULE_END:
+        return;
+    }
+}
+
+/* An option that this release does not know changes nothing if it is switched off. */
+static bool is_off(const json_t *value)
+{
+    return json_is_null(value) || json_is_false(value);
+}
+
+bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
+                          enum layer_kind *kind)
+{
+    const struct class *class = find_class(l->class);
+    uint32_t before = to->refusals;
+    const char *key;
+    json_t *value;
+    if (!class) {
+        config_refuse(to, l, "a job has no such layer: replace it in Keras, or remove it");
+        return false;
+    }
+    json_object_foreach((json_t *)(uintptr_t)l->config, key, value)
+    {
+        const struct option *o = find_option(class->option, key);
+        struct reading r = {to, l, o ? o : find_option(common_options, key), value};
+        char shown[CONFIG_SHOWN_BYTES];
+        if (r.option)
+            read_option(&r);
+        else if (!is_off(value))
+            config_refuse(to, l, "its option %.60s (%s) is not known here", key,
+                          config_show(value, shown));
+    }
+    *word = class->word;
+    *kind = class->kind;
+    return to->refusals == before;
+}

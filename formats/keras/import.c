@@ -1,0 +1,232 @@
+#include "formats/keras/import.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "formats/keras/archive.h"
+#include "formats/keras/config.h"
+#include "formats/keras/hdf5.h"
+#include "formats/keras/words.h"
+#include "formats/tensors/tensors.h"
+#include "worker/data/bytes/zip_member.h"
+
+enum { HEAD_BYTES = 64 };
+
+/* The file's first bytes as text, without leading blanks. */
+static void read_head(const char *path, char head[HEAD_BYTES])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? 0 : pread(fd, head, HEAD_BYTES - 1, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    head[n > 0 ? n : 0] = '\0';
+    size_t blanks = strspn(head, " \t\r\n");
+    memmove(head, head + blanks, strlen(head + blanks) + 1);
+}
+
+static bool is_hdf5(const char *head)
+{
+    return strncmp(head, "\x89HDF", 4) == 0;
+}
+
+bool keras_is_model(const char *path)
+{
+    char head[HEAD_BYTES];
+    read_head(path, head);
+    return *head == '{' || is_hdf5(head) || zip_is_archive(path);
+}
+
+/* ---- the model ---- */
+
+/* The keys that a job needs besides its model. */
+static const char rest[] = "data: {format: synthetic}\noptimizer: sgd\n";
+
+static enum err make_model(const char *path, const char *yaml, struct model **m, struct errmsg *e)
+{
+    struct job job;
+    char name[JOB_FILE_SHOWN];
+    size_t bytes = strlen(yaml) + sizeof rest;
+    char *text = mem_zalloc(bytes, 1);
+    if (!text)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    (void)snprintf(text, bytes, "%s%s", yaml, rest);
+    (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
+    enum err err = job_parse(&job, text, strlen(text), name, "/", NULL, 0, e);
+    mem_free(text);
+    if (err)
+        return err;
+    err = model_new(m, &job, e);
+    job_close(&job);
+    return err;
+}
+
+/* ---- weights ---- */
+
+struct weights {
+    const char *path;
+    int fd;
+    uint64_t at;
+    struct tensors list;
+};
+
+static bool same_shape(const struct tensor_entry *w, const struct tensor *t)
+{
+    bool same = w->rank == t->rank;
+    for (uint32_t i = 0; same && i < t->rank; i++)
+        same = w->shape[i] == t->shape[i];
+    return same;
+}
+
+static enum err take_tensor(const struct weights *from, const char *name, const struct tensor *t,
+                            float *w, struct errmsg *e)
+{
+    const struct tensor_entry *entry = tensors_find(&from->list, name);
+    if (!entry)
+        return err_set(e, ERR_INPUT, "%s: its weights lack %s, which is %s", from->path, name,
+                       t->name);
+    if (!same_shape(entry, t))
+        return err_set(e, ERR_INPUT, "%s: the weights %s have another shape than %s", from->path,
+                       name, t->name);
+    return tensors_pread(from->fd, from->path, w + t->offset_elems, entry->bytes,
+                         from->at + entry->at, e);
+}
+
+static const struct tensor *tensor_of(const struct layout *l, const char *layer, const char *what)
+{
+    char name[TENSOR_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (strcmp(l->tensor[i].name, name) == 0)
+            return &l->tensor[i];
+    return NULL;
+}
+
+static enum err take_layer(const struct weights *from, const struct config_weights *of,
+                           const struct layout *l, float *w, struct errmsg *e)
+{
+    char name[CONFIG_GROUP_BYTES + 16];
+    uint32_t k = 0;
+    for (const char *const *what = words_weights(of->kind); *what; what++) {
+        const struct tensor *t = tensor_of(l, of->name, *what);
+        (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
+        enum err err = t ? take_tensor(from, name, t, w, e) : ERR_OK;
+        if (err)
+            return err;
+        k += t != NULL;
+    }
+    (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
+    if (tensors_find(&from->list, name))
+        return err_set(e, ERR_INPUT, "%s: %s has more weights than a layer of a job: %s",
+                       from->path, of->name, name);
+    return ERR_OK;
+}
+
+static enum err take_all(const struct weights *from, const struct config *c, struct model *m,
+                         float **out, struct errmsg *e)
+{
+    const struct layout *l = model_layout(m);
+    float *w = mem_floats(l->elems);
+    enum err err = w ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from->path);
+    for (uint32_t i = 0; i < c->weighted && !err; i++)
+        err = take_layer(from, &c->weights[i], l, w, e);
+    if (err)
+        mem_free(w);
+    else
+        *out = w;
+    return err;
+}
+
+/* hdf5: an open file. */
+static enum err read_weights(const char *path, int hdf5, const struct config *c, struct model *m,
+                             float **w, struct errmsg *e)
+{
+    struct weights from = {.path = path, .fd = -1};
+    enum err err = hdf5_scratch(&from.fd, e);
+    if (err)
+        return err;
+    struct hdf5_call call = {.command = "read", .name = path, .from = hdf5, .to = from.fd};
+    err = hdf5_run(&call, e);
+    if (!err)
+        err = tensors_read_header(&from.list, from.fd, path, &from.at, e);
+    if (!err)
+        err = take_all(&from, c, m, w, e);
+    tensors_close(&from.list);
+    (void)close(from.fd);
+    return err;
+}
+
+/* ---- the file ---- */
+
+static enum err read_file(const char *path, char **config, size_t *bytes, int *weights,
+                          struct errmsg *e)
+{
+    uint8_t *text;
+    char head[HEAD_BYTES];
+    if (zip_is_archive(path))
+        return archive_read(path, config, bytes, weights, e);
+    read_head(path, head);
+    if (is_hdf5(head))
+        return err_set(e, ERR_INPUT,
+                       "%s: an HDF5 file alone is not read: load the model in Keras 3, and save it "
+                       "as a .keras file",
+                       path);
+    enum err err = files_read_regular(path, CONFIG_BYTES_MAX, &text, bytes, e);
+    if (err)
+        return err == ERR_NOTFOUND ? ERR_INPUT : err;
+    *config = (char *)text;
+    *weights = -1;
+    return ERR_OK;
+}
+
+static enum err import_model(struct keras_import *k, const char *path, const struct config *c,
+                             int weights, struct errmsg *e)
+{
+    enum err err = make_model(path, c->yaml, &k->model, e);
+    if (!err && weights >= 0)
+        err = read_weights(path, weights, c, k->model, &k->w, e);
+    if (err)
+        return err;
+    k->yaml = mem_strdup(c->yaml);
+    k->notes = mem_strdup(c->notes);
+    k->scale = c->scale;
+    return k->yaml && k->notes ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+}
+
+enum err keras_import(struct keras_import *k, const char *path, char **refused, struct errmsg *e)
+{
+    struct keras_import made = {0};
+    struct config c = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    int weights = -1;
+    *refused = NULL;
+    enum err err = read_file(path, &text, &bytes, &weights, e);
+    if (err)
+        return err;
+    err = config_read(&c, text, bytes, path, weights >= 0, refused, e);
+    if (!err)
+        err = import_model(&made, path, &c, weights, e);
+    mem_free(text);
+    if (weights >= 0)
+        (void)close(weights);
+    config_close(&c);
+    if (err)
+        keras_import_close(&made);
+    else
+        *k = made;
+    return err;
+}
+
+void keras_import_close(struct keras_import *k)
+{
+    mem_free(k->yaml);
+    mem_free(k->notes);
+    mem_free(k->w);
+    model_free(k->model);
+    *k = (struct keras_import){0};
+}

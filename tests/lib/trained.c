@@ -15,6 +15,7 @@
 #include "worker/data/leaf_room.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
+#include "worker/export/model_manifest.h"
 #include "worker/export/table_export.h"
 
 enum { PATH_BYTES = 256, ABSENT_EACH = 3 };
@@ -139,6 +140,9 @@ static void write_model(struct trained *t)
     if (t->train.table.schema)
         must(t, export_encoding(path, &t->job, t->train.table.schema, &t->e));
     write_tables(t);
+    const struct model_manifest m = {
+        .job = &t->job, .model = t->model, .data = &t->train, .eval = &t->eval, .digest = ""};
+    must(t, model_manifest_write(&m, t->model_dir, &t->e));
 }
 
 static void make_all(struct trained *t, const char *job)

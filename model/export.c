@@ -1,9 +1,10 @@
-/* `gradwire export DIR --format F`: a trained model in the format of another program. To add a format, add a row to
- * `formats` and its word to the flag in common/flags/table.c. */
+/* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
+ * common/formats/export.h; each has a row in `formats`. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/flags/flags.h"
+#include "common/formats/export.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
 #include "formats/onnx/onnx.h"
@@ -36,23 +37,24 @@ static enum err write_safetensors(const struct export *x, struct errmsg *e)
 }
 
 static const struct format {
-    const char *name;
     const char *file; /* the default path, in DIR/export */
     bool graph;
-    enum err (*write)(const struct export *x, struct errmsg *e);
-} formats[] = {
-    {"onnx", "model.onnx", true, write_onnx},
-    {"savedmodel", "savedmodel", true, write_savedmodel},
-    {"safetensors", "safetensors", false, write_safetensors},
-    {NULL, NULL, false, NULL},
+    enum err (*write)(const struct export *x, struct errmsg *e); /* NULL: not there yet */
+} formats[EXPORT_FORMATS] = {
+    [EXPORT_ONNX] = {"model.onnx", true, write_onnx},
+    [EXPORT_SAVEDMODEL] = {"savedmodel", true, write_savedmodel},
+    [EXPORT_SAFETENSORS] = {"safetensors", false, write_safetensors},
 };
 
-static const struct format *format_find(const char *name)
+static enum err choose_format(struct export *x, struct errmsg *e)
 {
-    const struct format *f = formats;
-    while (f->name && strcmp(f->name, name) != 0)
-        f++;
-    return f->name ? f : NULL;
+    const char *word = flags_text("format");
+    for (int i = 0; i < EXPORT_FORMATS; i++)
+        if (formats[i].write && !strcmp(export_format_word((enum export_format)i), word)) {
+            x->format = (enum export_format)i;
+            return ERR_OK;
+        }
+    return err_set(e, ERR_INPUT, "export needs --format: onnx, savedmodel, keras or safetensors");
 }
 
 /* ---- the path ---- */
@@ -68,12 +70,12 @@ static enum err make_folder(const char *path, struct errmsg *e)
     return files_mkdirs(folder, e);
 }
 
-static enum err choose_path(struct export *x, const char *dir, const struct format *f,
-                            struct errmsg *e)
+static enum err choose_path(struct export *x, const char *dir, struct errmsg *e)
 {
     const char *given = flags_text("output");
-    int n = *given ? snprintf(x->path, sizeof x->path, "%s", given)
-                   : snprintf(x->path, sizeof x->path, "%s/export/%s", dir, f->file);
+    int n = *given
+                ? snprintf(x->path, sizeof x->path, "%s", given)
+                : snprintf(x->path, sizeof x->path, "%s/export/%s", dir, formats[x->format].file);
     while (n > 1 && (size_t)n < sizeof x->path && x->path[n - 1] == '/')
         x->path[--n] = '\0';
     if (n <= 0 || (size_t)n >= sizeof x->path)
@@ -106,9 +108,9 @@ static void print_input(const struct export *x, const struct graph_input *in)
         printf("    its table is not inside: %s\n", in->why);
 }
 
-static void print_result(const struct export *x, const struct format *f)
+static void print_result(const struct export *x)
 {
-    printf("%s: %s\n", f->name, x->path);
+    printf("%s: %s\n", export_format_word(x->format), x->path);
     if (!x->graph)
         return;
     printf("inputs:\n");
@@ -120,15 +122,16 @@ static void print_result(const struct export *x, const struct format *f)
 
 /* ---- the command ---- */
 
-static enum err export(struct export *x, const struct format *f, struct errmsg *e) {
+static enum err export(struct export *x, struct errmsg *e) {
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
                                                                  << 20};
     enum err err = folder_open(&x->folder, dir, e);
-    if (!err) err = choose_path(x, dir, f, e);
-    if (!err && f->graph) err = graph_new(&x->graph, &x->folder, &options, e);
-    if (!err) err = f->write(x, e);
-    if (!err) print_result(x, f);
+    if (!err) err = export_check(&x->folder.job, x->format, e);
+    if (!err) err = choose_path(x, dir, e);
+    if (!err && formats[x->format].graph) err = graph_new(&x->graph, &x->folder, &options, e);
+    if (!err) err = formats[x->format].write(x, e);
+    if (!err) print_result(x);
     return err ? err : command_flush(e);
 }
 
@@ -137,10 +140,9 @@ int export_main(int argc, char **argv)
     struct errmsg e;
     struct export x = {.graph = NULL};
     flags_parse("export", argc, argv);
-    const struct format *f = format_find(flags_text("format"));
-    enum err err =
-        f ? export(&x, f, &e)
-          : err_set(&e, ERR_INPUT, "export needs --format: onnx, savedmodel or safetensors");
+    enum err err = choose_format(&x, &e);
+    if (!err)
+        err = export(&x, &e);
     graph_free(x.graph);
     if (x.folder.model)
         folder_close(&x.folder);

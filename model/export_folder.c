@@ -117,7 +117,7 @@ static enum err fill(const char *to, const struct folder *f, struct errmsg *e)
     if (err)
         return err;
     err = copy(f->path, to, "manifest.json", e);
-    return err == ERR_NOTFOUND ? ERR_OK : err; /* releases before 0.3.0 wrote none */
+    return err == ERR_NOTFOUND ? ERR_OK : err; /* earlier releases wrote none */
 }
 
 /* ---- the directory ---- */

@@ -14,7 +14,7 @@
 
 /* The commands of gradwire(1), in its order. */
 static const char *const commands[] = {"train", "rank", "lr-finder", "doctor",   "status",
-                                       "logs",  "stop", "old",       "evaluate", "compare"};
+                                       "logs",  "stop", "old",       "evaluate", "export", "compare"};
 
 static const struct variable {
     unsigned programs;

@@ -1,0 +1,24 @@
+/* The formats of `gradwire export`, and what they cannot express. Pure. */
+#ifndef GRADWIRE_COMMON_FORMATS_EXPORT_H
+#define GRADWIRE_COMMON_FORMATS_EXPORT_H
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+
+enum export_format {
+    EXPORT_ONNX,
+    EXPORT_SAVEDMODEL,
+    EXPORT_KERAS,
+    EXPORT_SAFETENSORS,
+    EXPORT_FORMATS
+};
+
+/* "onnx", as in --format. */
+const char *export_format_word(enum export_format f);
+
+/* Check that the format can express the job's model; docs/reference/export.md has the limits. The size of a model without
+ * its tables of keys is checked as far as the job alone tells it. Errors: ERR_INPUT, naming the layer or the column, with the
+ * reason. */
+enum err export_check(const struct job *job, enum export_format f, struct errmsg *e) MUST_CHECK;
+
+#endif

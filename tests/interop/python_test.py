@@ -5,29 +5,34 @@ import sys
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
+import case  # noqa: E402
 import fixtures  # noqa: E402
 import gradwire_model  # noqa: E402
-import numpy as np  # noqa: E402
-
-NEAR = 1e-5
 
 
 def rows_of(made, model):
     """The raw rows of eval."""
+    import numpy as np
+
     if model.encoding is None:
         shape, data = made.source.shape, made.source.bytes
         return np.frombuffer(data, np.uint8).reshape(-1, *shape)
     return list(model.read(made.path / "eval.txt"))
 
 
+@case.each_fixture
 class PythonTest(unittest.TestCase):
     def near(self, got, want, what):
+        import numpy as np
+
         got, want = np.asarray(got).reshape(-1), np.asarray(want).reshape(-1)
         self.assertEqual(got.shape, want.shape, what)
-        self.assertLessEqual(np.abs(got - want).max(), NEAR, what)
+        self.assertLessEqual(np.abs(got - want).max(), case.TOLERANCE, what)
 
     def check(self, name):
+        import numpy as np
         import torch
+
         with fixtures.made(name) as made:
             model = gradwire_model.load(made.path)
             rows = rows_of(made, model)
@@ -51,6 +56,7 @@ class PythonTest(unittest.TestCase):
 
     def test_a_module_trains_on(self):
         import torch
+
         with fixtures.made("convolutions") as made:
             model = gradwire_model.load(made.path)
             x, vectors = model.encode(rows_of(made, model)[:64])
@@ -80,10 +86,5 @@ class PythonTest(unittest.TestCase):
                 model.predict([{}])
 
 
-for each in fixtures.FIXTURES:
-    def test(self, each=each):
-        self.check(each)
-    setattr(PythonTest, "test_" + each.replace("-", "_") + "_has_the_same_scores_in_numpy_and_torch", test)
-
 if __name__ == "__main__":
-    unittest.main()
+    case.main()

@@ -12,8 +12,8 @@
 #include "model/command.h"
 #include "model/export_folder.h"
 
-struct export
-{
+struct exporter {
+    enum export_format format;
     struct folder folder;
     char path[FILES_PATH_MAX];
     struct graph *graph; /* NULL: the format does not use it */
@@ -21,17 +21,17 @@ struct export
 
 /* ---- formats ---- */
 
-static enum err write_onnx(const struct export *x, struct errmsg *e)
+static enum err write_onnx(const struct exporter *x, struct errmsg *e)
 {
     return onnx_write(x->path, x->graph, e);
 }
 
-static enum err write_savedmodel(const struct export *x, struct errmsg *e)
+static enum err write_savedmodel(const struct exporter *x, struct errmsg *e)
 {
     return saved_model_write(x->path, x->graph, e);
 }
 
-static enum err write_safetensors(const struct export *x, struct errmsg *e)
+static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
 {
     return export_folder_write(x->path, &x->folder, e);
 }
@@ -39,14 +39,14 @@ static enum err write_safetensors(const struct export *x, struct errmsg *e)
 static const struct format {
     const char *file; /* the default path, in DIR/export */
     bool graph;
-    enum err (*write)(const struct export *x, struct errmsg *e); /* NULL: not there yet */
+    enum err (*write)(const struct exporter *x, struct errmsg *e); /* NULL: not there yet */
 } formats[EXPORT_FORMATS] = {
     [EXPORT_ONNX] = {"model.onnx", true, write_onnx},
     [EXPORT_SAVEDMODEL] = {"savedmodel", true, write_savedmodel},
     [EXPORT_SAFETENSORS] = {"safetensors", false, write_safetensors},
 };
 
-static enum err choose_format(struct export *x, struct errmsg *e)
+static enum err choose_format(struct exporter *x, struct errmsg *e)
 {
     const char *word = flags_text("format");
     for (int i = 0; i < EXPORT_FORMATS; i++)
@@ -70,7 +70,7 @@ static enum err make_folder(const char *path, struct errmsg *e)
     return files_mkdirs(folder, e);
 }
 
-static enum err choose_path(struct export *x, const char *dir, struct errmsg *e)
+static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *e)
 {
     const char *given = flags_text("output");
     int n = *given
@@ -94,7 +94,7 @@ static void print_value(const struct graph_value *v, const char *note)
     printf(")%s%s\n", *note ? "  " : "", note);
 }
 
-static void print_input(const struct export *x, const struct graph_input *in)
+static void print_input(const struct exporter *x, const struct graph_input *in)
 {
     static const char *const notes[] = {[GRAPH_RAW] = "",
                                         [GRAPH_NUMBER] = "NaN: missing",
@@ -108,7 +108,7 @@ static void print_input(const struct export *x, const struct graph_input *in)
         printf("    its table is not inside: %s\n", in->why);
 }
 
-static void print_result(const struct export *x)
+static void print_result(const struct exporter *x)
 {
     printf("%s: %s\n", export_format_word(x->format), x->path);
     if (!x->graph)
@@ -122,27 +122,33 @@ static void print_result(const struct export *x)
 
 /* ---- the command ---- */
 
-static enum err export(struct export *x, struct errmsg *e) {
+static enum err export_model(struct exporter *x, struct errmsg *e)
+{
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
                                                                  << 20};
     enum err err = folder_open(&x->folder, dir, e);
-    if (!err) err = export_check(&x->folder.job, x->format, e);
-    if (!err) err = choose_path(x, dir, e);
-    if (!err && formats[x->format].graph) err = graph_new(&x->graph, &x->folder, &options, e);
-    if (!err) err = formats[x->format].write(x, e);
-    if (!err) print_result(x);
+    if (!err)
+        err = export_check(&x->folder.job, x->format, e);
+    if (!err)
+        err = choose_path(x, dir, e);
+    if (!err && formats[x->format].graph)
+        err = graph_new(&x->graph, &x->folder, &options, e);
+    if (!err)
+        err = formats[x->format].write(x, e);
+    if (!err)
+        print_result(x);
     return err ? err : command_flush(e);
 }
 
 int export_main(int argc, char **argv)
 {
     struct errmsg e;
-    struct export x = {.graph = NULL};
+    struct exporter x = {.graph = NULL};
     flags_parse("export", argc, argv);
     enum err err = choose_format(&x, &e);
     if (!err)
-        err = export(&x, &e);
+        err = export_model(&x, &e);
     graph_free(x.graph);
     if (x.folder.model)
         folder_close(&x.folder);

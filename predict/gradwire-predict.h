@@ -75,6 +75,7 @@ GRADWIRE_API void gradwire_model_close(struct gradwire_model *model);
 /* ---- its columns; thread: any; texts are valid as long as the model ---- */
 
 enum gradwire_kind {
+    GRADWIRE_NO_COLUMN = 0,
     GRADWIRE_NUMBER = 1,
     GRADWIRE_CATEGORY = 2, /* a word of a vocabulary */
     GRADWIRE_KEY = 3,      /* a word, or a 64-bit key */
@@ -91,7 +92,7 @@ GRADWIRE_API uint32_t gradwire_model_crosses(const struct gradwire_model *model)
 GRADWIRE_API uint32_t gradwire_column_find(const struct gradwire_model *model, const char *name);
 /* "": the column has no name. NULL: there is no such column. */
 GRADWIRE_API const char *gradwire_column_name(const struct gradwire_model *model, uint32_t column);
-/* 0: there is no such column. */
+/* GRADWIRE_NO_COLUMN: there is no such column. */
 GRADWIRE_API enum gradwire_kind gradwire_column_kind(const struct gradwire_model *model,
                                                      uint32_t column);
 /* A number or category becomes the features [first, first + width) of the row. Returns the width, and writes `first`; 0: it

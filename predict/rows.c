@@ -6,7 +6,6 @@
 
 #include "common/base/mem.h"
 #include "worker/data/csv_cell.h"
-#include "worker/data/csv_header.h"
 #include "worker/data/leaf_room.h"
 #include "worker/data/libsvm_rows.h"
 #include "worker/data/text/csv_hint.h"
@@ -17,44 +16,15 @@ struct rows {
     uint32_t rows_max, count;
     float *x; /* (rows_max, features) */
     /* with columns: */
-    uint32_t columns, crosses;
-    struct csv_field *field; /* (columns + crosses) */
+    struct columns columns;
     struct csv_format format;
-    struct csv_piece piece; /* for csv_row: `field`, and marks that nobody reads */
+    struct csv_piece piece; /* for csv_row: its fields, and marks that nobody reads */
     uint32_t *cells;        /* (rows_max, table_row_cells) */
     struct leaf_room *room; /* NULL: the model has no tables */
     char *text;             /* (CSV_PIECE_BYTES + 1) a number, or libsvm's pairs, with an end */
 };
 
 /* ---- construction ---- */
-
-static bool is_value(enum column_kind kind)
-{
-    return kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY || kind == COLUMN_KEY ||
-           kind == COLUMN_KEYS;
-}
-
-static uint32_t key_index(const struct job_csv *csv, uint32_t column)
-{
-    uint32_t key = 0;
-    for (uint32_t i = 0; i < column; i++)
-        key += job_column_has_keys(&csv->column[i]);
-    return key;
-}
-
-static void find_columns(struct rows *r)
-{
-    const struct job_csv *csv = &r->folder->job.data.csv;
-    for (uint32_t i = 0; i < csv->columns; i++)
-        if (is_value(csv->column[i].kind))
-            r->field[r->columns++] = csv_field_of(csv, i);
-    for (uint32_t i = 0; i < csv->columns; i++)
-        if (csv->column[i].kind == COLUMN_CROSS)
-            r->field[r->columns + r->crosses++] =
-                (struct csv_field){.kind = COLUMN_CROSS, .cell = key_index(csv, i), .column = i};
-    r->piece.field = r->field;
-    r->piece.fields = r->columns;
-}
 
 static enum err make_columns(struct rows *r, struct errmsg *e)
 {
@@ -64,13 +34,16 @@ static enum err make_columns(struct rows *r, struct errmsg *e)
     if (err)
         return err;
     r->format.libsvm = r->folder->job.data.format == DATA_LIBSVM;
-    r->field = mem_zalloc(csv->columns, sizeof *r->field);
+    err = columns_init(&r->columns, r->folder, e);
+    if (err)
+        return err;
     r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
     r->cells = mem_zalloc(r->rows_max, table_row_cells(s) * sizeof *r->cells);
     r->text = mem_zalloc(CSV_PIECE_BYTES + 1, 1);
-    if (!r->field || !r->piece.known || !r->cells || !r->text)
+    if (!r->piece.known || !r->cells || !r->text)
         return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
-    find_columns(r);
+    r->piece.field = r->columns.of;
+    r->piece.fields = r->columns.values;
     return s->lookups ? leaf_room_new_repeating(&r->room, s, r->rows_max, e) : ERR_OK;
 }
 
@@ -107,27 +80,11 @@ void rows_free(struct rows *r)
     csv_format_close(&r->format);
     leaf_room_free(r->room);
     mem_free(r->x);
-    mem_free(r->field);
+    columns_close(&r->columns);
     mem_free(r->piece.known);
     mem_free(r->cells);
     mem_free(r->text);
     mem_free(r);
-}
-
-uint32_t rows_columns(const struct rows *r)
-{
-    return r->columns;
-}
-
-uint32_t rows_crosses(const struct rows *r)
-{
-    return r->crosses;
-}
-
-uint32_t rows_column(const struct rows *r, uint32_t i)
-{
-    assert(i < r->columns + r->crosses);
-    return r->field[i].column;
 }
 
 /* ---- a field ---- */
@@ -148,7 +105,7 @@ static void put_text(struct rows *r, struct csv_row *row, const struct gradwire_
     size_t bytes = field->bytes;
     if (r->format.job->trim)
         (void)csv_hint_trim(&text, &bytes);
-    bool copied = r->format.libsvm || r->field[row->field].kind == COLUMN_NUMBER;
+    bool copied = r->format.libsvm || r->columns.of[row->field].kind == COLUMN_NUMBER;
     if (r->format.libsvm && memchr(text, '\n', bytes))
         csv_row_bad(row, "a newline in a row");
     else if (copied && !copy_text(r, text, bytes, r->format.libsvm ? '\n' : '\0'))
@@ -165,7 +122,7 @@ static void put_text(struct rows *r, struct csv_row *row, const struct gradwire_
 static bool check_weights(const struct rows *r, struct csv_row *row, const float *weight,
                           uint32_t n)
 {
-    bool wanted = r->schema->key[r->field[row->field].cell].options.weights;
+    bool wanted = r->schema->key[r->columns.of[row->field].cell].options.weights;
     if (weight && !wanted)
         csv_row_bad(row, "its values have weights, and weights: true is not in data.columns");
     for (uint32_t i = 0; weight && i < n && !row->bad; i++)
@@ -203,7 +160,7 @@ static void put_key(struct csv_row *row, uint64_t key)
 
 static void put_value(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
 {
-    enum column_kind kind = r->field[row->field].kind;
+    enum column_kind kind = r->columns.of[row->field].kind;
     if (v->type == GRADWIRE_VALUE_MISSING)
         csv_cell_missing(row);
     else if (v->type == GRADWIRE_VALUE_TEXT)
@@ -281,7 +238,7 @@ enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32
     if (err)
         return err;
     struct csv_row row = begin(r);
-    for (; row.field < r->columns; row.field++) {
+    for (; row.field < r->columns.values; row.field++) {
         put_text(r, &row, &field[row.field]);
         if (row.bad)
             return refuse(r, &row, column, e);
@@ -296,7 +253,7 @@ enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uin
     if (err)
         return err;
     struct csv_row row = begin(r);
-    for (; row.field < r->columns; row.field++) {
+    for (; row.field < r->columns.values; row.field++) {
         put_value(r, &row, &value[row.field]);
         if (row.bad)
             return refuse(r, &row, column, e);
@@ -356,9 +313,9 @@ static void read_keys(const struct table_key *k, const uint32_t *cells, uint64_t
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight)
 {
     const struct table_schema *s = r->schema;
-    assert(i < r->columns + r->crosses &&
-           job_column_has_keys(&r->folder->job.data.csv.column[r->field[i].column]));
-    const struct table_key *k = &s->key[r->field[i].cell];
+    assert(i < r->columns.values + r->columns.crosses &&
+           job_column_has_keys(&r->folder->job.data.csv.column[r->columns.of[i].column]));
+    const struct table_key *k = &s->key[r->columns.of[i].cell];
     uint32_t width = table_key_width(k);
     for (uint32_t row = 0; row < r->count; row++) {
         const uint32_t *cells = r->cells + (size_t)row * table_row_cells(s);

@@ -1,14 +1,12 @@
 /* Raw rows on their way to the model: features, and keys of tables, with the bits that training gives them. One thread's
  * memory, all of it allocated at first.
  *
- * A row has the job's columns that a score needs, in their order: number, category, key and keys. Messages name the column.
- *
  * Happy path: rows_new -> rows_clear, rows_add_.., rows_add_.., then rows_features and rows_keys for scorer_run -> rows_free.
  * Failure modes: a value does not fit its column: ERR_INPUT; the row is not added, and the others stay. */
 #ifndef GRADWIRE_PREDICT_ROWS_H
 #define GRADWIRE_PREDICT_ROWS_H
 
-#include "predict/folder.h"
+#include "predict/columns.h"
 #include "predict/gradwire-predict.h"
 
 struct rows;
@@ -18,14 +16,9 @@ enum err rows_new(struct rows **r, const struct folder *f, uint32_t rows_max,
                   struct errmsg *e) MUST_CHECK;
 void rows_free(struct rows *r);
 
-/* The columns of a row: indices of the job's data.columns; crosses come after them. */
-uint32_t rows_columns(const struct rows *r);
-uint32_t rows_crosses(const struct rows *r);
-uint32_t rows_column(const struct rows *r, uint32_t i);
-
 void rows_clear(struct rows *r);
 uint32_t rows_count(const struct rows *r);
-/* Add a row: fields or values (rows_columns); numbers (model_features), raw, for data without columns. *column: the index of
+/* Add a row: fields or values, one for each column (columns.h); numbers (model_features), raw, for data without columns. *column: the index of
  * the column at fault, otherwise unchanged. Allocates nothing. Errors: ERR_INPUT. Thread: one at a time. */
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
                        struct errmsg *e) MUST_CHECK;

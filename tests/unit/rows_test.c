@@ -148,7 +148,11 @@ static void setup(struct fixture *f)
     trained_init(&f->t, job, train, eval);
     if (folder_open(&f->folder, f->t.dir, &f->e) || rows_new(&f->rows, &f->folder, ROWS, &f->e))
         fail_msg("%s", f->e.text);
-    assert_int_equal(rows_columns(f->rows), COLUMNS);
+    struct columns c;
+    assert_int_equal(columns_init(&c, &f->folder, &f->e), ERR_OK);
+    assert_int_equal(c.values, COLUMNS);
+    assert_int_equal(c.crosses, 1);
+    columns_close(&c);
     mem_free(train);
     mem_free(eval);
 }
@@ -353,7 +357,6 @@ static void keys_of_columns_are_those_that_are_looked_up(void **state)
     uint64_t key[ROWS * MOST];
     float weight[ROWS * MOST];
     setup(&f);
-    assert_int_equal(rows_crosses(f.rows), 1);
     add_rows(&f, add_text);
     rows_column_keys(f.rows, TAGS, key, weight);
     for (uint64_t row = 0; row < ROWS; row++) {

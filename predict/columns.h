@@ -1,0 +1,19 @@
+/* The columns of a raw row: those of the job's data.columns that a score needs, in their order: number, category, key and
+ * keys. Crosses, which a row has no values for, come after them. */
+#ifndef GRADWIRE_PREDICT_COLUMNS_H
+#define GRADWIRE_PREDICT_COLUMNS_H
+
+#include "predict/folder.h"
+#include "worker/data/csv_rows.h"
+
+struct columns {
+    uint32_t values, crosses;
+    struct csv_field
+        *of; /* (values + crosses); `cell` of a cross is the index of the schema's key */
+};
+
+/* All zero for a folder whose rows have no columns. Owns: columns_close. Errors: ERR_NOMEM. */
+enum err columns_init(struct columns *c, const struct folder *f, struct errmsg *e) MUST_CHECK;
+void columns_close(struct columns *c);
+
+#endif

@@ -7,6 +7,7 @@
 #include "common/formats/export.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
+#include "formats/keras/export.h"
 #include "formats/onnx/onnx.h"
 #include "formats/tensorflow/saved_model.h"
 #include "model/command.h"
@@ -31,6 +32,11 @@ static enum err write_savedmodel(const struct exporter *x, struct errmsg *e)
     return saved_model_write(x->path, x->graph, e);
 }
 
+static enum err write_keras(const struct exporter *x, struct errmsg *e)
+{
+    return keras_export(x->path, &x->folder, e);
+}
+
 static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
 {
     return export_folder_write(x->path, &x->folder, e);
@@ -43,6 +49,7 @@ static const struct format {
 } formats[EXPORT_FORMATS] = {
     [EXPORT_ONNX] = {"model.onnx", true, write_onnx},
     [EXPORT_SAVEDMODEL] = {"savedmodel", true, write_savedmodel},
+    [EXPORT_KERAS] = {"model.keras", false, write_keras},
     [EXPORT_SAFETENSORS] = {"safetensors", false, write_safetensors},
 };
 
@@ -108,16 +115,30 @@ static void print_input(const struct exporter *x, const struct graph_input *in)
         printf("    its table is not inside: %s\n", in->why);
 }
 
-static void print_result(const struct exporter *x)
+static void print_graph(const struct exporter *x)
 {
-    printf("%s: %s\n", export_format_word(x->format), x->path);
-    if (!x->graph)
-        return;
     printf("inputs:\n");
     for (uint32_t i = 0; i < x->graph->inputs; i++)
         print_input(x, &x->graph->input[i]);
     printf("output:\n");
     print_value(&x->graph->value[x->graph->output], "");
+}
+
+static void print_keras_value(void *arg, const char *name, const char *shape)
+{
+    (void)arg;
+    printf("  %s  float32 %s\n", name, shape);
+}
+
+static enum err print_result(const struct exporter *x, struct errmsg *e)
+{
+    printf("%s: %s\n", export_format_word(x->format), x->path);
+    if (x->graph)
+        print_graph(x);
+    if (x->format != EXPORT_KERAS)
+        return ERR_OK;
+    printf("inputs, and the output:\n");
+    return keras_values(&x->folder, print_keras_value, NULL, e);
 }
 
 /* ---- the command ---- */
@@ -137,7 +158,7 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
     if (!err)
         err = formats[x->format].write(x, e);
     if (!err)
-        print_result(x);
+        err = print_result(x, e);
     return err ? err : command_flush(e);
 }
 

@@ -138,3 +138,35 @@ enum err keras_export(const char *path, const struct folder *f, struct errmsg *e
     network_close(&n);
     return err;
 }
+
+/* ---- its inputs and output ---- */
+
+static void shape_text(const json_t *batch_shape, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "(n");
+    for (size_t i = 1; i < json_array_size(batch_shape) && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, ", %lld",
+                              (long long)json_integer_value(json_array_get(batch_shape, i)));
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, ")");
+}
+
+enum err keras_values(const struct folder *f, keras_value *value, void *arg, struct errmsg *e)
+{
+    struct network n;
+    char shape[128];
+    enum err err = network_init(&n, &f->job, e);
+    for (uint32_t i = 0; !err && i < 2 * n.layers; i++) {
+        const struct network_layer *l = network_input(&n, i);
+        if (!l)
+            continue;
+        shape_text(json_object_get(l->config, "batch_shape"), shape, sizeof shape);
+        value(arg, l->name, shape);
+    }
+    if (!err) {
+        (void)snprintf(shape, sizeof shape, "(n, %u)", model_outputs(f->model));
+        value(arg, n.layer[n.output].name, shape);
+    }
+    network_close(&n);
+    return err;
+}

@@ -11,4 +11,10 @@
 /* Write the file. The same model gives the same bytes. Atomic. Errors: ERR_IO, ERR_NOMEM; those of hdf5_run. */
 enum err keras_export(const char *path, const struct folder *f, struct errmsg *e) MUST_CHECK;
 
+/* Called for each input and then the output: "features", "(n, 108)". */
+typedef void keras_value(void *arg, const char *name, const char *shape);
+/* The inputs and the output of the model that keras_export writes. Errors: ERR_NOMEM. */
+enum err keras_values(const struct folder *f, keras_value *value, void *arg,
+                      struct errmsg *e) MUST_CHECK;
+
 #endif

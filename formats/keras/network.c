@@ -419,3 +419,9 @@ void network_group(const struct network *n, uint32_t i, char *out, size_t bytes)
     else
         (void)snprintf(out, bytes, "layers/%s/vars", group);
 }
+
+const struct network_layer *network_input(const struct network *n, uint32_t i)
+{
+    const struct network_layer *l = &n->layer[i % n->layers];
+    return l->inputs == 0 && l->vectors == (i >= n->layers) ? l : NULL;
+}

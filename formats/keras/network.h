@@ -46,4 +46,8 @@ enum err network_config(const struct network *n, const struct job *job, char **t
 /* The name of the group with the weights of layer i of the order, such as "layers/dense_1/vars". */
 void network_group(const struct network *n, uint32_t i, char *out, size_t bytes);
 
+/* The inputs: the features or rows, then the vectors in the order of the job's layers. For i below 2 * n->layers: an input,
+ * or NULL. */
+const struct network_layer *network_input(const struct network *n, uint32_t i);
+
 #endif

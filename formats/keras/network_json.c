@@ -212,14 +212,13 @@ static json_t *layers_json(const struct network *n)
     return NULL;
 }
 
-/* The inputs: the features or rows, then the vectors in the order of the job's layers. */
 static json_t *inputs_json(const struct network *n)
 {
     json_t *all = json_array();
     bool failed = !all;
     for (uint32_t i = 0; i < 2 * n->layers; i++) {
-        const struct network_layer *l = &n->layer[i % n->layers];
-        if (l->inputs == 0 && l->vectors == (i >= n->layers))
+        const struct network_layer *l = network_input(n, i);
+        if (l)
             failed |= json_array_append_new(all, json_pack("[s, i, i]", l->name, 0, 0)) != 0;
     }
     if (!failed)

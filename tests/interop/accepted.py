@@ -2,6 +2,9 @@
 test without the packages can compare bytes. To add a format, add its forms to FORMS."""
 import hashlib
 import pathlib
+import subprocess
+import tempfile
+import zipfile
 
 import fixtures
 
@@ -11,6 +14,16 @@ BESIDE = ("--tables-mb", "0")
 
 def file_digest(path):
     return {"": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def keras_digests(path):
+    """Of config.json, and of the names, shapes and values of the weights: HDF5 files of other releases have other bytes."""
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+        config = archive.read("config.json")
+        archive.extract("model.weights.h5", folder)
+        weights = pathlib.Path(folder, "weights.safetensors")
+        subprocess.run([fixtures.BUILD / "hdf5" / "hdf5", "read", pathlib.Path(folder, "model.weights.h5"), weights], check=True)
+        return {"config.json": hashlib.sha256(config).hexdigest(), "weights": hashlib.sha256(weights.read_bytes()).hexdigest()}
 
 
 class Form:
@@ -23,6 +36,7 @@ class Form:
 FORMS = {
     "onnx": Form("onnx", "model.onnx", file_digest),
     "onnx-beside": Form("onnx", "beside.onnx", file_digest, *BESIDE),
+    "keras": Form("keras", "model.keras", keras_digests),
 }
 
 

@@ -271,10 +271,10 @@ enum gradwire_status gradwire_scorer_new(struct gradwire_scorer **scorer,
     if (rows_max == 0)
         return refuse(error, "rows_max is 0: a scorer has at least one row");
     struct gradwire_scorer *s = mem_zalloc(1, sizeof *s);
-    enum err err = s ? rows_new(&s->rows, &model->folder, rows_max, &e)
+    enum err err = s ? scorer_new(&s->scorer, &model->folder, rows_max, &e)
                      : err_set(&e, ERR_NOMEM, "no memory for a scorer");
     if (!err)
-        err = scorer_new(&s->scorer, &model->folder, rows_max, &e);
+        err = rows_new(&s->rows, &model->folder, rows_max, &e);
     if (err) {
         gradwire_scorer_free(s);
         return tell(error, err, GRADWIRE_NONE, &e);

@@ -130,13 +130,15 @@ static enum err read_weights(struct folder *f, const struct folder_options *o, s
 {
     char path[PATH_BYTES];
     const struct layout *l = model_layout(f->model);
+    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
+    /* before memory is taken: the job file alone can ask for any amount */
+    enum err err = o->job_alone ? ERR_OK : export_check_safetensors(path, l, e);
+    if (err)
+        return err;
     f->w = mem_floats(l->elems);
     if (!f->w)
         return err_set(e, ERR_NOMEM, "%s: no memory for the weights", f->path);
-    if (o->job_alone)
-        return ERR_OK;
-    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
-    return export_read_safetensors(path, l, f->w, e);
+    return o->job_alone ? ERR_OK : export_read_safetensors(path, l, f->w, e);
 }
 
 /* ---- the tables ---- */

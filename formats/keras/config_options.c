@@ -160,7 +160,7 @@ static const struct option *find_option(const struct option *in, const char *key
 
 const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES])
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     (void)snprintf(out, CONFIG_SHOWN_BYTES, "%s", text ? text : "?");
     free(text);
     for (char *c = out; *c; c++)
@@ -243,6 +243,8 @@ static void read_must(const struct reading *r)
 {
     char instead[120];
     (void)snprintf(instead, sizeof instead, "a job has only %s", r->option->arg);
+    if (strcmp(r->option->arg, "null") == 0)
+        (void)snprintf(instead, sizeof instead, "a job has no such option: remove it");
     if (!is_one_of(r->value, r->option->arg))
         cannot(r, instead);
 }

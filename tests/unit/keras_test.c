@@ -1,0 +1,311 @@
+/* Keras' archives: what is exported comes back by import; models of Keras itself become jobs, or are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "formats/keras/config.h"
+#include "formats/keras/export.h"
+#include "formats/keras/import.h"
+#include "formats/keras/network.h"
+#include "formats/keras/words.h"
+#include "tests/lib/trained.h"
+
+static struct errmsg e;
+
+static void must(enum err err)
+{
+    if (err)
+        fail_msg("%s", e.text);
+}
+
+/* ---- words ---- */
+
+static void classes_have_the_names_of_keras_groups(void **state)
+{
+    static const char *const names[][2] = {
+        {"Conv2D", "conv2d"},
+        {"BatchNormalization", "batch_normalization"},
+        {"ReLU", "re_lu"},
+        {"LeakyReLU", "leaky_re_lu"},
+        {"ELU", "elu"},
+        {"GlobalMaxPooling2D", "global_max_pooling2d"},
+        {"InputLayer", "input_layer"},
+        {"DepthwiseConv2D", "depthwise_conv2d"},
+        {"Conv2DTranspose", "conv2d_transpose"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char group[64];
+        words_snake_case(names[i][0], group, sizeof group);
+        assert_string_equal(group, names[i][1]);
+    }
+}
+
+/* ---- there and back ---- */
+
+static const char job[] = "name: there\n"
+                          "model:\n"
+                          "  input: {shape: [28, 28, 1]}\n"
+                          "  layers:\n"
+                          "    - conv2d: {filters: 3, kernel_size: [3, 2], name: first}\n"
+                          "    - batch_normalization\n"
+                          "    - leaky_relu: {negative_slope: 0.1}\n"
+                          "    - max_pooling2d: {pool_size: 4, name: pool}\n"
+                          "    - flatten: {name: flat}\n"
+                          "    - dense: {units: 4, activation: relu, name: left}\n"
+                          "    - dense: {units: 6, inputs: [flat], name: middle}\n"
+                          "    - layer_normalization: {center: false}\n"
+                          "    - dense: {units: 4, use_bias: false, name: right}\n"
+                          "    - add: [left, right]\n"
+                          "    - dense: {units: 10, activation: softmax, name: out}\n"
+                          "  loss: sparse_categorical_crossentropy\n"
+                          "data: {format: synthetic, synthetic_train_rows: 10, scale: 255,\n"
+                          "       synthetic_eval_rows: 2}\n"
+                          "optimizer: sgd\n"
+                          "training: {epochs: 1, batch_size: 4}\n";
+
+static void read_bytes(const char *path, uint8_t **data, size_t *bytes)
+{
+    must(files_read_regular(path, 1 << 24, data, bytes, &e));
+}
+
+/* Weights of equal names and shapes have equal bits. */
+static void check_weights(const struct keras_import *k, const struct trained *t)
+{
+    const struct layout *is = model_layout(k->model), *was = model_layout(t->model);
+    assert_non_null(k->w);
+    assert_int_equal(is->tensors, was->tensors);
+    for (uint32_t i = 0; i < was->tensors; i++) {
+        uint32_t at = 0;
+        while (at < is->tensors && strcmp(is->tensor[at].name, was->tensor[i].name) != 0)
+            at++;
+        assert_true(at < is->tensors);
+        assert_memory_equal(k->w + is->tensor[at].offset_elems, t->w + was->tensor[i].offset_elems,
+                            was->tensor[i].elems * sizeof(float));
+    }
+}
+
+static void an_exported_model_comes_back_by_import(void **state)
+{
+    (void)state;
+    struct trained t;
+    struct folder f;
+    struct keras_import k;
+    char path[FOLDER_BYTES + 16], again[FOLDER_BYTES + 16], *refused;
+    uint8_t *one, *two;
+    size_t bytes, same;
+    trained_init(&t, job, NULL, NULL);
+    must(folder_open(&f, t.model_dir, &e));
+    (void)snprintf(path, sizeof path, "%s/a.keras", t.model_dir);
+    (void)snprintf(again, sizeof again, "%s/b.keras", t.model_dir);
+    must(keras_export(path, &f, &e));
+    must(keras_export(again, &f, &e));
+    read_bytes(path, &one, &bytes);
+    read_bytes(again, &two, &same);
+    assert_int_equal(bytes, same);
+    assert_memory_equal(one, two, bytes);
+    assert_true(keras_is_model(path));
+    if (keras_import(&k, path, &refused, &e))
+        fail_msg("%s\n%s", e.text, refused ? refused : "");
+    assert_null(refused);
+    assert_true(k.scale > 254.99f && k.scale < 255.01f);
+    check_weights(&k, &t);
+    keras_import_close(&k);
+    folder_close(&f);
+    mem_free(one);
+    mem_free(two);
+    trained_close(&t);
+}
+
+/* Keras orders layers by their distance from the output, and then by a walk from there: so the groups have their numbers. */
+static void groups_are_numbered_in_the_order_of_keras(void **state)
+{
+    (void)state;
+    struct job j;
+    struct network n;
+    char group[96], list[400] = "";
+    must(job_parse(&j, job, strlen(job), "job.yaml", "/", NULL, 0, &e));
+    must(network_init(&n, &j, &e));
+    for (uint32_t i = 0; i < n.layers; i++) {
+        if (!n.layer[n.order[i]].of)
+            continue;
+        network_group(&n, i, group, sizeof group);
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s %s\n",
+                       n.layer[n.order[i]].name, group);
+    }
+    assert_string_equal(list, "first layers/conv2d/vars\n"
+                              "batch_normalization layers/batch_normalization/vars\n"
+                              "middle layers/dense/vars\n"
+                              "layer_normalization layers/layer_normalization/vars\n"
+                              "left layers/dense_1/vars\n"
+                              "right layers/dense_2/vars\n"
+                              "out layers/dense_3/vars\n");
+    network_close(&n);
+    job_close(&j);
+}
+
+/* ---- models of Keras ---- */
+
+static void keras_own_text_becomes_a_job(void **state)
+{
+    (void)state;
+    struct keras_import k;
+    uint8_t *expected;
+    size_t bytes;
+    char *refused;
+    must(keras_import(&k, "tests/data/keras/functional.json", &refused, &e));
+    read_bytes("tests/data/keras/functional.yaml", &expected, &bytes);
+    assert_string_equal(k.yaml, (char *)expected);
+    assert_string_equal(k.notes, "left out: the metric \"top_k_categorical_accuracy\"\n");
+    assert_true(k.scale > 254.99f && k.scale < 255.01f);
+    assert_null(k.w);
+    keras_import_close(&k);
+    mem_free(expected);
+}
+
+static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
+{
+    (void)state;
+    struct keras_import k;
+    char *refused;
+    assert_int_equal(keras_import(&k, "tests/data/keras/refused.json", &refused, &e), ERR_INPUT);
+    assert_string_equal(e.text, "tests/data/keras/refused.json: a job cannot have 6 of the model's "
+                                "layers and options");
+    assert_non_null(refused);
+    static const char *const parts[] = {
+        "dense_2 (Dense): activation is \"hard_sigmoid\"; a job has no such activation\n",
+        "dense_2 (Dense): kernel_constraint is {\"module\"",
+        "gaussian_noise (GaussianNoise): a job has no such layer: replace it in Keras, or remove "
+        "it\n",
+        "layer_normalization (LayerNormalization): rms_scaling is true; a job has only false\n",
+        "a job has no such initializer\n",
+        "the model (loss): \"huber\"; compile it with a crossentropy",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_non_null(strstr(refused, parts[i]));
+    mem_free(refused);
+}
+
+/* A Sequential model of one layer, with a part of its config replaced. */
+static enum err import_text(const char *layers, char **refused, char **yaml)
+{
+    struct config c;
+    char text[2000];
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"name\": "
+                 "\"m\", \"layers\": [%s]}}",
+                 layers);
+    enum err err = config_read(&c, text, (size_t)n, "m.keras", true, refused, &e);
+    if (!err) {
+        *yaml = mem_strdup(c.yaml);
+        config_close(&c);
+    }
+    return err;
+}
+
+#define INPUT                                                                                      \
+    "{\"class_name\": \"InputLayer\", \"config\": {\"name\": \"i\", \"batch_shape\": [null, 4]}}"
+#define DENSE(options)                                                                             \
+    "{\"class_name\": \"Dense\", \"config\": {\"name\": \"d\", \"units\": 3" options "}}"
+
+static void a_loss_is_guessed_from_the_last_layer(void **state)
+{
+    static const char *const guesses[][2] = {
+        {DENSE(", \"activation\": \"softmax\""), "loss: sparse_categorical_crossentropy\n"},
+        {DENSE(""), "loss: {sparse_categorical_crossentropy: {from_logits: true}}\n"},
+        {DENSE(", \"activation\": \"sigmoid\""), "loss: binary_crossentropy\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof guesses / sizeof *guesses; i++) {
+        char layers[600], *refused, *yaml = NULL;
+        (void)snprintf(layers, sizeof layers, INPUT ", %s", guesses[i][0]);
+        must(import_text(layers, &refused, &yaml));
+        assert_non_null(strstr(yaml, guesses[i][1]));
+        mem_free(yaml);
+    }
+}
+
+static void wrong_options_are_refused_by_name(void **state)
+{
+    static const char *const wrong[][2] = {
+        {DENSE(", \"new\": 3"), "d (Dense): its option new (3) is not known here\n"},
+        {DENSE(", \"activation\": {\"config\": \"gl\\u0007u\"}"), "activation is"},
+        {DENSE(", \"units\": [1]"), "units is"},
+        {"{\"class_name\": \"Flatten\", \"config\": {\"name\": \"a b\"}}",
+         "a b (Flatten): a name in a job has 1 to 63 letters, digits, . _ or -\n"},
+        {"{\"class_name\": \"Reshape\", \"config\": {\"name\": \"r\", \"target_shape\": [-1, 2]}}",
+         "r (Reshape): target_shape is [-1, 2]; a job has 1 to 4 numbers above 0 here\n"},
+        {"{\"class_name\": \"Rescaling\", \"config\": {\"name\": \"r\", \"scale\": 2, \"offset\": "
+         "1}}",
+         "r (Rescaling): a job has it only as the first layer"},
+        {INPUT, "i (InputLayer): it is input 2; a job has one\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char layers[600], *refused, *yaml = NULL;
+        bool twice = strstr(wrong[i][0], "\"units\": [1]");
+        (void)snprintf(layers, sizeof layers, INPUT ", %s", wrong[i][0]);
+        assert_int_equal(import_text(layers, &refused, &yaml), ERR_INPUT);
+        if (twice) /* the same key again: no JSON */
+            assert_null(refused);
+        else if (!refused || !strstr(refused, wrong[i][1]))
+            fail_msg("%s", refused ? refused : e.text);
+        mem_free(refused);
+    }
+}
+
+static void a_deep_or_broken_text_is_an_error(void **state)
+{
+    (void)state;
+    struct config c;
+    enum { DEPTH = 100000 };
+    char *refused, *deep = mem_zalloc(DEPTH + 1, 1);
+    assert_non_null(deep);
+    memset(deep, '[', DEPTH);
+    assert_int_equal(config_read(&c, deep, DEPTH, "m.json", false, &refused, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "m.json: config.json:1: "));
+    assert_int_equal(config_read(&c, "{}", 2, "m.json", false, &refused, &e), ERR_INPUT);
+    assert_string_equal(e.text, "m.json: config.json describes no Sequential or Functional model");
+    mem_free(deep);
+}
+
+static void an_hdf5_file_alone_is_refused_with_what_to_do(void **state)
+{
+    (void)state;
+    struct keras_import k;
+    char *refused, path[] = "/tmp/gradwire-keras-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "\x89HDF\r\n\x1a\n", 8), 8);
+    (void)close(fd);
+    assert_true(keras_is_model(path));
+    assert_int_equal(keras_import(&k, path, &refused, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "load the model in Keras 3, and save it as a .keras file"));
+    (void)remove(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_have_the_names_of_keras_groups),
+        cmocka_unit_test(an_exported_model_comes_back_by_import),
+        cmocka_unit_test(groups_are_numbered_in_the_order_of_keras),
+        cmocka_unit_test(keras_own_text_becomes_a_job),
+        cmocka_unit_test(all_that_a_job_cannot_have_is_listed_at_once),
+        cmocka_unit_test(a_loss_is_guessed_from_the_last_layer),
+        cmocka_unit_test(wrong_options_are_refused_by_name),
+        cmocka_unit_test(a_deep_or_broken_text_is_an_error),
+        cmocka_unit_test(an_hdf5_file_alone_is_refused_with_what_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -204,7 +204,14 @@ static enum err open_all(struct folder *f, const char *path, const struct folder
     err = model_new(&f->model, &f->job, e);
     if (!err)
         err = read_weights(f, o, e);
+    if (!err && !o->job_alone)
+        err = folder_pack(f, e);
     return err || o->job_alone ? err : open_tables(f, e);
+}
+
+enum err folder_pack(struct folder *f, struct errmsg *e)
+{
+    return packed_new(&f->packed, f->model, f->w, e);
 }
 
 enum err folder_open(struct folder *out, const char *path, struct errmsg *e)
@@ -229,6 +236,7 @@ void folder_close(struct folder *f)
 {
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         table_file_close(f->table[i]);
+    packed_free(f->packed);
     model_free(f->model);
     job_close(&f->job);
     if (f->schema)

@@ -13,6 +13,7 @@
 #include "predict/table_file.h"
 #include "worker/data/table.h"
 #include "worker/model/model.h"
+#include "worker/model/packed.h"
 
 struct folder {
     char path[4096];             /* the directory with weights.safetensors */
@@ -21,6 +22,7 @@ struct folder {
     struct table_schema *schema; /* made from it; NULL: the same */
     struct model *model;         /* of the job */
     float *w;                    /* (elems of the model's layout) */
+    struct packed *packed; /* made from w; NULL: folder_options.job_alone, and no folder_pack */
     /* in the order of the model's row layout; NULL: the model has none, or folder_options.job_alone */
     struct table_file *table[ROW_TABLES_MAX];
 };
@@ -42,6 +44,9 @@ struct folder_options {
 enum err folder_open_as(struct folder *f, const char *path, const struct folder_options *o,
                         struct errmsg *e) MUST_CHECK;
 void folder_close(struct folder *f);
+
+/* After folder_options.job_alone, when f->w has the weights: make f->packed. Errors: ERR_NOMEM. */
+enum err folder_pack(struct folder *f, struct errmsg *e) MUST_CHECK;
 
 /* The rows of the folder's tables, for an evaluation (worker/evaluate). The folder is borrowed. */
 struct row_reader folder_rows(struct folder *f);

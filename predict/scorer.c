@@ -5,6 +5,8 @@
 #include "common/base/mem.h"
 #include "common/math/kernels.h"
 
+enum { PASS_ROWS = 48 }; /* their activations stay in the caches */
+
 struct scorer {
     const struct folder *folder;
     const struct row_layout *layout; /* of the tables; NULL: none */
@@ -45,7 +47,8 @@ static enum err make_rows(struct scorer *s, struct errmsg *e)
 
 static enum err make(struct scorer *s, struct errmsg *e)
 {
-    enum err err = model_run_new(&s->run, s->folder->model, s->rows_max, e);
+    uint32_t rows = s->rows_max < PASS_ROWS ? s->rows_max : PASS_ROWS;
+    enum err err = model_run_new(&s->run, s->folder->model, rows, e);
     return err || !s->layout ? err : make_rows(s, e);
 }
 
@@ -95,7 +98,7 @@ enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct l
     assert(n <= s->rows_max);
     unsigned was = kernels_flush_begin();
     read_rows(s, keys);
-    enum err err = model_predict(s->run, s->folder->w, &of, out, e);
+    enum err err = model_predict(s->run, s->folder->packed, &of, out, e);
     kernels_flush_end(was);
     return err;
 }

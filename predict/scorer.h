@@ -10,8 +10,8 @@
 
 struct scorer;
 
-/* For up to rows_max rows at a time. The folder is borrowed. Errors: ERR_INPUT: too many rows for the model; ERR_NOMEM.
- * Thread: any; not while another thread opens or closes the folder. */
+/* For up to rows_max rows at a time. The folder is borrowed, and has its packed weights (folder_pack). Errors: ERR_INPUT:
+ * too many rows for the model; ERR_NOMEM. Thread: any; not while another thread opens or closes the folder. */
 enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max,
                     struct errmsg *e) MUST_CHECK;
 void scorer_free(struct scorer *s);

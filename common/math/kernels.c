@@ -18,7 +18,7 @@ static int cpu_has(enum kernels_level level)
     case KERNELS_BASE:
         return 1;
     case KERNELS_AVX2:
-        return __builtin_cpu_supports("avx2") != 0;
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case KERNELS_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -34,6 +34,14 @@ struct kernel_conv {
     size_t rows, pixels, channels; /* of the output; channels are a multiple of 16 */
 };
 
+enum { KERNEL_PANEL = 32 };
+
+/* A block of a matrix product with up to KERNEL_PANEL columns. */
+struct kernel_dense {
+    size_t rows, in, cols;
+    size_t x_row, y_row; /* elements between rows of x and of y */
+};
+
 /* One row of non-overlapping pooling windows; an image row has `width` pixels. */
 struct kernel_pool {
     size_t size_y, size_x, stride_x; /* at most 255 pixels per window */
@@ -116,6 +124,10 @@ struct kernels {
      * arg: NULL: not wanted. */
     void (*conv_pool)(float *y, uint8_t *arg, const float *x, const float *w, const float *bias,
                       int relu, const struct kernel_conv *s);
+    /* y (rows, cols) = bias (KERNEL_PANEL) + x (rows, in) w (in, KERNEL_PANEL); bias can be NULL: y + x w. Only this
+     * kernel rounds differently at different levels: kernels_dense.h. */
+    void (*dense)(float *y, const float *x, const float *w, const float *bias,
+                  const struct kernel_dense *s);
     /* dz = dy at the pixel of the maximum, 0 at the window's other pixels. Where arg is 255, dy is set to 0 first. */
     void (*max_unpool)(float *dz, float *dy, const uint8_t *arg, const struct kernel_pool *s);
 };

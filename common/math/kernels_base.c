@@ -6,4 +6,5 @@
 #define KERNELS_NAME "base"
 #define KERNELS_SQRT(x) ((vf)_mm_sqrt_ps((__m128)(x)))
 #define KERNELS_MAX(a, b) ((vf)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define KERNELS_FMA(a, b, c) ((a) * (b) + (c))
 #include "common/math/kernels_impl.h"

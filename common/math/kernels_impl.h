@@ -1,6 +1,6 @@
 /* The kernels, compiled once per level by kernels_{base,avx2,avx512}.c, which define KERNELS_LANES (floats in a
- * vector: 4, 8, 16), KERNELS_TABLE (the table's name), KERNELS_NAME, KERNELS_SQRT and
- * KERNELS_MAX(a, b), which is a where a > b, and b elsewhere.
+ * vector: 4, 8, 16), KERNELS_TABLE (the table's name), KERNELS_NAME, KERNELS_SQRT,
+ * KERNELS_MAX(a, b), which is a where a > b, and b elsewhere, and KERNELS_FMA(a, b, c), which is a b + c.
  * The bits are the same at every level for three reasons. Each element goes through the same IEEE operations in the
  * same order: no contraction, no approximate instruction. A tail goes through the same vector code, padded with
  * zeros. Reductions keep 16 partial sums whatever the vector's width, and combine them in one order. The vectors are
@@ -398,6 +398,7 @@ static double reduce_sum_squares(const float *a, size_t n)
 
 #include "common/math/kernels_codec.h"
 #include "common/math/kernels_image.h"
+#include "common/math/kernels_dense.h"
 
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
@@ -444,4 +445,5 @@ const struct kernels KERNELS_TABLE = {
     .max_pool = image_max_pool,
     .max_unpool = image_max_unpool,
     .conv_pool = image_conv_pool,
+    .dense = map_dense,
 };

@@ -2,6 +2,7 @@
 #include "worker/model/layers.h"
 
 #include <cblas.h>
+#include <string.h>
 
 #include "common/math/kernels.h"
 
@@ -33,11 +34,63 @@ enum err dense_add(struct model *m, const struct job_layer *l, struct errmsg *e)
     return ERR_OK;
 }
 
+/* ---- a trained model's forward: without BLAS, which packs the kernel in each call ---- */
+
+enum { INPUTS_STEP = 512 }; /* so many of a panel's rows stay in the second-level cache */
+
+static size_t panels(const struct op *op)
+{
+    return (op->out + KERNEL_PANEL - 1) / KERNEL_PANEL;
+}
+
+static size_t packed_elems(const struct op *op)
+{
+    return panels(op) * (op->in + 1) * KERNEL_PANEL;
+}
+
+/* For each panel, which is KERNEL_PANEL columns: their biases (0 if there are none), and their part of W. */
+static void pack(const struct op *op, float *packed, const float *w)
+{
+    const float *kernel = w + op->kernel_offset;
+    memset(packed, 0, packed_elems(op) * sizeof *packed);
+    for (size_t first = 0; first < op->out; first += KERNEL_PANEL) {
+        size_t cols = op->out - first < KERNEL_PANEL ? op->out - first : KERNEL_PANEL;
+        if (op->layer->use_bias)
+            memcpy(packed, w + op->bias_offset + first, cols * sizeof *packed);
+        packed += KERNEL_PANEL;
+        for (size_t i = 0; i < op->in; i++, packed += KERNEL_PANEL)
+            memcpy(packed, kernel + i * op->out + first, cols * sizeof *packed);
+    }
+}
+
+static void packed_forward(const struct op *op, const struct op_pass *p)
+{
+    struct kernel_dense s = {.rows = p->rows, .x_row = op->in, .y_row = op->out};
+    const float *panel = p->packed;
+    for (size_t first = 0; first < op->out; first += KERNEL_PANEL) {
+        const float *w = panel + KERNEL_PANEL;
+        s.cols = op->out - first < KERNEL_PANEL ? op->out - first : KERNEL_PANEL;
+        for (size_t i = 0; i < op->in; i += INPUTS_STEP) {
+            s.in = op->in - i < INPUTS_STEP ? op->in - i : INPUTS_STEP;
+            kernels()->dense(p->y + first, p->x[0] + i, w + i * KERNEL_PANEL, i ? NULL : panel, &s);
+        }
+        panel += (size_t)(op->in + 1) * KERNEL_PANEL;
+    }
+    if (op->activation == ACT_RELU)
+        kernels()->relu_backward(p->y, p->y, p->rows * op->out); /* y = 0 where y <= 0 */
+}
+
+/* ---- forward, backward ---- */
+
 /* y (rows, out) = act(x (rows, in) W (in, out) + b (out)) */
 static void forward(const struct op *op, const struct op_pass *p)
 {
     int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
     float *y = p->y;
+    if (p->packed) {
+        packed_forward(op, p);
+        return;
+    }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, out, in, 1.0f, p->x[0], in,
                 p->w + op->kernel_offset, out, 0.0f, y, out);
     if (op->layer->use_bias)
@@ -70,4 +123,5 @@ static void backward(const struct op *op, const struct op_pass *p)
                     p->w + op->kernel_offset, out, 0.0f, p->dx, in);
 }
 
-static const struct op_type dense_op = {.forward = forward, .backward = backward};
+static const struct op_type dense_op = {
+    .forward = forward, .backward = backward, .pack = pack, .packed_elems = packed_elems};

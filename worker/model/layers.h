@@ -49,9 +49,12 @@ struct op_fault {
  * block. */
 struct op_pass {
     size_t n, rows; /* n * op->outer */
+    size_t first;   /* tables: the first example's row in `keys` */
     bool train;
     uint64_t key; /* for the op's random numbers */
     const float *w, *x[JOB_INPUTS_MAX];
+    const float
+        *packed; /* the op's weights from its `pack`; NULL: in training, and if the op has none */
     float *y;
     const struct leaf_keys *keys; /* tables: the keys that the examples look up; NULL: none */
     const struct leaf_rows *table;
@@ -73,6 +76,10 @@ struct op_type {
     void (*backward)(const struct op *op, const struct op_pass *p);
     size_t (*state_bytes)(const struct op *op, size_t n); /* for n examples; NULL: none */
     size_t (*work_elems)(const struct op *op);            /* NULL: none */
+    /* packed (packed_elems) = the op's weights in the order in which forward reads them, if they never change
+     * (packed.h). NULL: none; forward then reads w. */
+    void (*pack)(const struct op *op, float *packed, const float *w);
+    size_t (*packed_elems)(const struct op *op);
 };
 
 /* One op; it maps (outer, in) to (outer, out) for each row of the batch. */

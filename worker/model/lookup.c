@@ -120,7 +120,7 @@ static void forward(const struct op *op, const struct op_pass *p)
     for (size_t r = 0; r < p->n; r++)
         for (uint32_t k = 0; k < op->lookups; k++) {
             float *y = p->y + r * op->out + place_of(op, k);
-            struct bag b = bag_of(&p->keys->column[op->first_lookup + k], op->bag, r);
+            struct bag b = bag_of(&p->keys->column[op->first_lookup + k], op->bag, p->first + r);
             for (uint32_t i = 0; i < b.places; i++)
                 if (weight_of(&b, i, &w))
                     add_row(y, row + (size_t)b.at[i] * dim, w / b.norm, dim);

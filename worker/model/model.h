@@ -12,6 +12,7 @@
 
 struct model;
 struct model_run;
+struct packed;
 
 /* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
  * activation is refused), and lay out the tensors. Errors: ERR_INPUT, naming the layer and what would fit. Owns: *m
@@ -74,10 +75,11 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
 /* Forward alone, without dropout: no loss is computed, and labels and weights of the examples are not read. out (n,
- * outputs): the scores, after the softmax or sigmoid that the loss contains. Allocates nothing. Errors: as
- * model_run_fault, of this pass alone. */
-enum err model_predict(struct model_run *r, const float *w, const struct examples *of, float *out,
-                       struct errmsg *e) MUST_CHECK;
+ * outputs): the scores, after the softmax or sigmoid that the loss contains. Any number of examples, rows_max at a time.
+ * Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last bits, and those of a row do not
+ * depend on the other rows. Allocates nothing. Errors: as model_run_fault, of this pass alone. */
+enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+                       float *out, struct errmsg *e) MUST_CHECK;
 /* The output of lookup layer i alone. out: (n, width). Allocates nothing. */
 void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
                    float *out);

@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "worker/model/layers.h"
+#include "worker/model/packed.h"
 
 struct model_run {
     const struct model *m;
@@ -129,12 +130,16 @@ static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
     r->m->op[i].type->forward(&r->m->op[i], &of);
 }
 
-/* Returns the last op's output, (n, outputs). */
-static const float *forward(struct model_run *r, const float *x, const struct op_pass *p)
+/* Returns the last op's output, (n, outputs). w: NULL: in training and evaluation. */
+static const float *forward(struct model_run *r, const float *x, const struct packed *w,
+                            const struct op_pass *p)
 {
     r->value[0] = x;
-    for (uint32_t i = 0; i < r->m->ops; i++)
-        forward_op(r, i, p);
+    for (uint32_t i = 0; i < r->m->ops; i++) {
+        struct op_pass of = *p;
+        of.packed = w ? packed_of(w, i) : NULL;
+        forward_op(r, i, &of);
+    }
     return r->value[r->m->ops];
 }
 
@@ -261,7 +266,7 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     }
     const struct op_pass p = {
         .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
-    const float *z = forward(r, of->x, &p);
+    const float *z = forward(r, of->x, NULL, &p);
     /* no range is reported, because a gradient of invalid data must not be used */
     if (r->fault.err)
         return;
@@ -276,7 +281,7 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     if (of->n == 0)
         return;
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
-    score(r, forward(r, of->x, &p), of, NULL, sums);
+    score(r, forward(r, of->x, NULL, &p), of, NULL, sums);
 }
 
 /* The scores of the logits, or of the values, z (n, outputs). */
@@ -291,15 +296,20 @@ static void finish(const struct model *m, float *out, const float *z, size_t n)
         kernels()->sigmoid(out, z, n * outputs);
 }
 
-enum err model_predict(struct model_run *r, const float *w, const struct examples *of, float *out,
-                       struct errmsg *e)
+enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+                       float *out, struct errmsg *e)
 {
-    assert(of->n <= r->rows_max);
-    if (of->n == 0)
-        return ERR_OK;
-    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    const size_t features = r->m->features, outputs = r->m->shape.dim[0];
     r->fault.err = ERR_OK;
-    finish(r->m, out, forward(r, of->x, &p), of->n);
+    for (uint32_t first = 0; first < of->n; first += r->rows_max) {
+        const struct op_pass p = {.w = packed_block(w),
+                                  .n = of->n - first < r->rows_max ? of->n - first : r->rows_max,
+                                  .first = first,
+                                  .keys = of->keys,
+                                  .table = of->rows};
+        const float *x = of->x ? of->x + first * features : NULL;
+        finish(r->m, out + first * outputs, forward(r, x, w, &p), p.n);
+    }
     return model_run_fault(r, e);
 }
 
@@ -308,7 +318,6 @@ void model_look_up(struct model_run *r, const float *w, const struct examples *o
 {
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
     uint32_t op = lookup_op_index(r->m, i);
-    assert(of->n <= r->rows_max);
     if (of->n == 0)
         return;
     struct op_pass one = pass_of(r, op, &p);

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""gradwire-hdf5 with damaged files: it refuses them or reads something, and it ends. A crash of the library is its own affair
+(unit/hdf5 has what its caller makes of it), but here it must not hang, or leave more than it was given.
+
+labels: short
+The damage comes from a seed that is printed; HOSTILE_SEED replays one. HDF5_MUTATIONS: how many files."""
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import BUILD, SANITIZED, SHORT, Case  # noqa: E402
+
+HDF5 = BUILD / "hdf5" / "hdf5"
+SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
+MUTATIONS = int(os.environ.get("HDF5_MUTATIONS", 40 if SHORT or SANITIZED else 200))
+LIMIT_S = 100
+EDGES = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+def safetensors(tensors):
+    """The bytes of a file with these shapes, with float32 values 0, 1, 2, ..."""
+    header, data = {}, b""
+    for name, shape in tensors.items():
+        n = 1
+        for dim in shape:
+            n *= dim
+        begin = len(data)
+        data += struct.pack(f"<{n}f", *range(n))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(data)]}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def damaged(d, whole):
+    """The file with some bytes changed, cut out or put in, or without its end."""
+    data = bytearray(whole)
+    for _ in range(d.choice((1, 1, 2, 8, 64))):
+        at, kind = d.randrange(len(data)), d.randrange(8)
+        if kind < 4:
+            data[at] = d.choice(EDGES) if kind < 2 else d.randrange(256)
+        elif kind == 4:
+            data[at:at + 8] = struct.pack("<Q", d.choice((0, 1, 1 << 31, 1 << 40, (1 << 64) - 1, len(data), at)))
+        elif kind == 5:
+            data[at:at + d.randrange(64)] = b""
+        elif kind == 6:
+            data[at:at] = bytes(d.randrange(64))
+        else:
+            other = d.randrange(len(data))
+            data[at:at + 32] = data[other:other + 32]
+        data = data or bytearray(1)
+    return bytes(data[:d.randrange(len(data))] if d.randrange(16) == 0 else data)
+
+
+class Hdf5Test(Case):
+    def run_it(self, *words):
+        return subprocess.run([HDF5, *words], capture_output=True, text=True, timeout=LIMIT_S, errors="replace")
+
+    def made(self, tensors):
+        """Returns the bytes of an HDF5 file with these tensors."""
+        source, file = self.tmp / "made.safetensors", self.tmp / "made.h5"
+        source.write_bytes(safetensors(tensors))
+        done = self.run_it("write", source, file)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return file.read_bytes()
+
+    def test_what_it_wrote_it_reads_and_the_bytes_have_no_time(self):
+        tensors = {"layers/dense/vars/0": [3, 4], "layers/dense/vars/1": [4], "scalar": []}
+        whole = self.made(tensors)
+        self.assertEqual(whole, self.made(tensors))
+        done = self.run_it("read", self.tmp / "made.h5", self.tmp / "out")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        data = (self.tmp / "out").read_bytes()
+        header = json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])
+        self.assertEqual({name: t["shape"] for name, t in header.items()}, tensors)
+
+    def test_names_that_no_file_has_are_refused(self):
+        for words in (["read", self.tmp / "none", self.tmp / "out"], ["write", self.tmp / "none", self.tmp / "out"],
+                      ["read", "/dev/zero", self.tmp / "out"], ["read", self.tmp, self.tmp / "out"], ["copy", "a", "b"], []):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, 1 if words[1:2] in (["/dev/zero"], [self.tmp]) else 2, done.stderr)
+            self.assertTrue(done.stderr)
+        self.assertFalse((self.tmp / "out").exists())
+
+    def test_damaged_files_end_it_soon_with_a_reason_or_a_whole_result(self):
+        d, ends = random.Random(SEED), {}
+        print(f"HOSTILE_SEED={SEED}", end=" ", flush=True)
+        wholes = [self.made({"layers/dense/vars/0": [3, 4], "layers/dense/vars/1": [4]}),
+                  self.made({f"layers/dense_{i}/vars/{k}": [8, 8, 2][k:] for i in range(30) for k in range(3)})]
+        for _ in range(MUTATIONS):
+            (self.tmp / "bad.h5").write_bytes(damaged(d, d.choice(wholes)))
+            done = self.run_it("read", self.tmp / "bad.h5", self.tmp / "out")
+            ends[done.returncode] = ends.get(done.returncode, 0) + 1
+            if done.returncode == 0:
+                data = (self.tmp / "out").read_bytes()
+                header = json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])
+                self.assertEqual(sum(t["data_offsets"][1] - t["data_offsets"][0] for t in header.values()),
+                                 len(data) - 8 - struct.unpack_from("<Q", data)[0])
+            elif done.returncode > 0:
+                self.assertIn(done.returncode, (1, 2, 138), done.stderr)
+                self.assertIn("bad.h5", done.stderr)
+        print(ends, end=" ", flush=True)
+        self.assertGreater(ends.get(2, 0) + ends.get(1, 0), MUTATIONS // 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

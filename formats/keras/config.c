@@ -217,6 +217,8 @@ static void read_layer(struct reader *r, size_t i)
     uint32_t n = arguments(r, i, from);
     if (config_write_options(&r->to, l, &word, &kind))
         write_inputs(r, from, n, kind);
+    if (json_is_false(json_object_get(l->config, "trainable")) && *words_weights(kind))
+        (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
     (void)fclose(own);
     (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", word, options ? options : "", l->name);

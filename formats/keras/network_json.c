@@ -190,7 +190,9 @@ static json_t *calls_of(const struct network *n, const struct network_layer *l)
 static json_t *layer_json(const struct network *n, const struct network_layer *l)
 {
     json_t *config = json_pack("{s:s, s:s}", "name", l->name, "dtype", "float32");
-    if (!config || json_object_update(config, l->config) != 0) {
+    bool frozen = l->of && !l->of->trainable;
+    if (!config || json_object_update(config, l->config) != 0 ||
+        (frozen && json_object_set_new(config, "trainable", json_false()) != 0)) {
         json_decref(config);
         return NULL;
     }

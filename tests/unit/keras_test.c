@@ -52,26 +52,27 @@ static void classes_have_the_names_of_keras_groups(void **state)
 
 /* ---- there and back ---- */
 
-static const char job[] = "name: there\n"
-                          "model:\n"
-                          "  input: {shape: [28, 28, 1]}\n"
-                          "  layers:\n"
-                          "    - conv2d: {filters: 3, kernel_size: [3, 2], name: first}\n"
-                          "    - batch_normalization\n"
-                          "    - leaky_relu: {negative_slope: 0.1}\n"
-                          "    - max_pooling2d: {pool_size: 4, name: pool}\n"
-                          "    - flatten: {name: flat}\n"
-                          "    - dense: {units: 4, activation: relu, name: left}\n"
-                          "    - dense: {units: 6, inputs: [flat], name: middle}\n"
-                          "    - layer_normalization: {center: false}\n"
-                          "    - dense: {units: 4, use_bias: false, name: right}\n"
-                          "    - add: [left, right]\n"
-                          "    - dense: {units: 10, activation: softmax, name: out}\n"
-                          "  loss: sparse_categorical_crossentropy\n"
-                          "data: {format: synthetic, synthetic_train_rows: 10, scale: 255,\n"
-                          "       synthetic_eval_rows: 2}\n"
-                          "optimizer: sgd\n"
-                          "training: {epochs: 1, batch_size: 4}\n";
+static const char job[] =
+    "name: there\n"
+    "model:\n"
+    "  input: {shape: [28, 28, 1]}\n"
+    "  layers:\n"
+    "    - conv2d: {filters: 3, kernel_size: [3, 2], name: first}\n"
+    "    - batch_normalization\n"
+    "    - leaky_relu: {negative_slope: 0.1}\n"
+    "    - max_pooling2d: {pool_size: 4, name: pool}\n"
+    "    - flatten: {name: flat}\n"
+    "    - dense: {units: 4, activation: relu, name: left}\n"
+    "    - dense: {units: 6, inputs: [flat], name: middle, trainable: false}\n"
+    "    - layer_normalization: {center: false}\n"
+    "    - dense: {units: 4, use_bias: false, name: right}\n"
+    "    - add: [left, right]\n"
+    "    - dense: {units: 10, activation: softmax, name: out}\n"
+    "  loss: sparse_categorical_crossentropy\n"
+    "data: {format: synthetic, synthetic_train_rows: 10, scale: 255,\n"
+    "       synthetic_eval_rows: 2}\n"
+    "optimizer: sgd\n"
+    "training: {epochs: 1, batch_size: 4}\n";
 
 static void read_bytes(const char *path, uint8_t **data, size_t *bytes)
 {
@@ -118,6 +119,8 @@ static void an_exported_model_comes_back_by_import(void **state)
         fail_msg("%s\n%s", e.text, refused ? refused : "");
     assert_null(refused);
     assert_true(k.scale > 254.99f && k.scale < 255.01f);
+    assert_non_null(strstr(k.yaml, "trainable: false, name: \"middle\"}"));
+    assert_null(strstr(strstr(k.yaml, "trainable") + 1, "trainable"));
     check_weights(&k, &t);
     keras_import_close(&k);
     folder_close(&f);

@@ -47,18 +47,23 @@ static enum err join(const char *const *words, char **paths, struct errmsg *e)
     return ERR_OK;
 }
 
-enum err command_take_data(struct job *job, const char *const *words, char **paths,
-                           struct errmsg *e)
+enum err command_name_data(struct job *job, struct errmsg *e)
 {
+    size_t n;
+    const char *const *words = flags_list(FLAGS_WORDS, &n);
     bool generates = job->data.format == DATA_SYNTHETIC;
+    if (n < 2 && !job->data.eval && !generates)
+        return err_set(e, ERR_INPUT, "the job has no data.eval: name the data after %s", words[0]);
+    if (n < 2)
+        return ERR_OK;
     if (generates && !job_reads_csv(job))
         return err_set(e, ERR_INPUT,
                        "%s: the job generates its rows, so the format of this file is not known: "
                        "give, for example, --set data.format=npy --set data.train=%s",
-                       words[0], words[0]);
+                       words[1], words[1]);
     if (generates)
         job->data.format = DATA_CSV;
-    return join(words, paths, e);
+    return join(words + 1, &job->data.eval, e);
 }
 
 enum err command_flush(struct errmsg *e)

@@ -14,6 +14,7 @@ enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 int compare_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int export_main(int argc, char **argv);
+int predict_main(int argc, char **argv);
 
 /* The command has failed: print one line on stderr. Returns the exit code: EXIT_INPUT if the input is wrong, otherwise
  * EXIT_FAILED. */
@@ -22,10 +23,10 @@ int command_failed(enum err err, const struct errmsg *e);
 /* The value of --threads; without it as many as cores. */
 uint32_t command_threads(void);
 
-/* Replace *paths, which is in the job, by these arguments, NULL at the end. A job that generates csv rows then reads csv.
- * Errors: ERR_INPUT: an argument is no name of a file, or the job generates rows of another kind; ERR_NOMEM. */
-enum err command_take_data(struct job *job, const char *const *words, char **paths,
-                           struct errmsg *e) MUST_CHECK;
+/* Make the command's second and later arguments, DATA, the job's data.eval. A job that generates csv rows then reads csv.
+ * Errors: ERR_INPUT: an argument is no name of a file; the job generates rows of another kind; without DATA: the job has no
+ * data.eval; ERR_NOMEM. */
+enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* All output is printed. Errors: ERR_IO: stdout could not take it. */
 enum err command_flush(struct errmsg *e) MUST_CHECK;

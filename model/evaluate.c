@@ -39,19 +39,6 @@ static enum err load(struct evaluate *v, struct errmsg *e)
     return err;
 }
 
-static enum err name_data(struct job *job, struct errmsg *e)
-{
-    size_t n;
-    const char *const *words = flags_list(FLAGS_WORDS, &n);
-    if (n > 1)
-        return command_take_data(job, words + 1, &job->data.eval, e);
-    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return err_set(e, ERR_INPUT,
-                       "the job has no data.eval: name the data, gradwire evaluate %s DATA",
-                       words[0]);
-    return ERR_OK;
-}
-
 /* ---- the evaluation ---- */
 
 static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
@@ -75,7 +62,7 @@ static enum err evaluate(struct evaluate *v, struct errmsg *e)
 {
     struct pool *pool = NULL;
     struct job *job = &v->model.folder.job;
-    enum err err = name_data(job, e);
+    enum err err = command_name_data(job, e);
     if (!err)
         err = load(v, e);
     if (!err)

@@ -10,6 +10,8 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "worker/chief/tables_end.h"
+#include "worker/data/spill.h"
 #include "worker/export/export.h"
 
 enum { NAME_BYTES = 128 };
@@ -141,6 +143,45 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
                                       t->folder.w, e);
     t->step = t->cut.step;
     return err;
+}
+
+/* ---- rows of a checkpoint ---- */
+
+/* Write the tables of the cut to folder/tables, and open them. */
+static enum err copy_tables(struct trained *t, const char *folder, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX + NAME_BYTES];
+    const struct layout *l = model_layout(t->folder.model);
+    const struct tables_end end = {.job = &t->folder.job,
+                                   .layout = l,
+                                   .output = folder,
+                                   .checkpoints = t->checkpoints,
+                                   .folder = "."};
+    enum err err = tables_end_rows(&end, &t->cut, e);
+    (void)snprintf(path, sizeof path, "%s/tables", folder);
+    for (uint32_t i = 0; i < l->rows->tables && !err; i++)
+        err = table_file_open(&t->folder.table[i], path, &l->rows->table[i],
+                              t->folder.job.training.seed, e);
+    struct errmsg ignored;
+    (void)!files_remove_folder(path, &ignored);
+    (void)rmdir(folder);
+    return err;
+}
+
+enum err trained_open_tables(struct trained *t, struct errmsg *e)
+{
+    struct spill *spill;
+    if (!t->has_cut || !model_layout(t->folder.model)->rows)
+        return ERR_OK;
+    enum err err = spill_new(&spill, &t->folder.job, e);
+    if (err)
+        return err;
+    char folder[FILES_PATH_MAX];
+    (void)snprintf(folder, sizeof folder, "%s/gradwire-tables-XXXXXX", spill_folder(spill));
+    spill_unref(spill);
+    if (!mkdtemp(folder))
+        return err_set(e, ERR_INPUT, "%s: %s", folder, strerror(errno));
+    return copy_tables(t, folder, e);
 }
 
 /* ---- a folder ---- */

@@ -26,6 +26,9 @@ struct trained {
  * ERR_IO, ERR_NOMEM. */
 enum err trained_open(struct trained *t, const char *path, const char *const *sets,
                       uint32_t threads, struct errmsg *e) MUST_CHECK;
+/* After trained_open, for scores: open the rows of tables that are in a checkpoint alone, by a copy in the directory of
+ * data.spill that no one sees. Errors: ERR_INPUT: the copy has no room; as table_file_open. */
+enum err trained_open_tables(struct trained *t, struct errmsg *e) MUST_CHECK;
 void trained_close(struct trained *t);
 
 #endif

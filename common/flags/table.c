@@ -61,6 +61,12 @@ const struct flags_program flags_programs[] = {
      "DIR is an output directory, its model/ or best/, or checkpoints/cut-N.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", WORDS_MAX},
+    {"predict", FLAGS_PREDICT, FLAGS_PREDICT, "gradwire predict DIR [DATA]...",
+     "Scores the rows of DATA, by default of data.eval, by the model in DIR.",
+     "DIR is an output directory, its model/ or best/, or checkpoints/cut-N.\n"
+     "Labels are not needed. DATA - is stdin: csv or libsvm, plain or gzip.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "DIR", WORDS_MAX},
     {"export", FLAGS_EXPORT, FLAGS_EXPORT, "gradwire export DIR",
      "Writes the model in DIR for other programs: onnxruntime, TensorFlow, Keras.",
      "DIR is an output directory, or its model/ or best/.\n"
@@ -262,6 +268,16 @@ const struct flag flags_table[] = {
         "change a key of data, such as data.bad_rows=skip"),
     ROW("threads", FLAG_NUMBER, FLAGS_MODEL, "N", "compute threads (default: one for each core)",
         .least = 1, .most = THREADS_MAX),
+    ROW("output", FLAG_TEXT, FLAGS_PREDICT, "FILE",
+        "write this file, when all is done (default: stdout)"),
+    ROW("format", FLAG_CHOICE, FLAGS_PREDICT, "csv|npy",
+        "the format of the output (default: npy if FILE ends\nwith .npy, otherwise csv)",
+        .allowed = "csv, npy"),
+    ROW("keep", FLAG_LIST, FLAGS_PREDICT, "NAME,...",
+        "first write these columns of a csv, such as an id"),
+    ROW("scores", FLAG_ON, FLAGS_PREDICT, NULL, "classes: write the scores of all classes"),
+    ROW("top", FLAG_NUMBER, FLAGS_PREDICT, "K", "classes: write the best K classes and scores",
+        .least = 1, .most = INT32_MAX),
     ROW("format", FLAG_CHOICE, FLAGS_EXPORT, "FORMAT",
         "the format: onnx, savedmodel, keras or safetensors",
         .allowed = "onnx, savedmodel, keras, safetensors"),

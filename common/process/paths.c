@@ -65,6 +65,8 @@ static enum err add_matches(struct paths *p, const char *path, struct errmsg *e)
     const char *member = paths_member(path, pattern, sizeof pattern);
     if (member && access(pattern, F_OK) == 0)
         return add_member(p, pattern, member, e);
+    if (strcmp(path, PATHS_STDIN) == 0)
+        return paths_add(p, path, e);
     glob_t found;
     int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (rc == GLOB_NOMATCH) {

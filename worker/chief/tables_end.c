@@ -121,7 +121,8 @@ static enum err make_digest(const struct tables_end *t, const struct checkpoint_
     return err;
 }
 
-enum err tables_end_export(const struct tables_end *t, const struct manifest *cut, char digest[65],
+/* digest NULL: not wanted. */
+static enum err export_all(const struct tables_end *t, const struct manifest *cut, char *digest,
                            struct errmsg *e)
 {
     struct exports x = {.of = {NULL}};
@@ -129,7 +130,7 @@ enum err tables_end_export(const struct tables_end *t, const struct manifest *cu
     enum err err = checkpoint_read_tables(t->checkpoints, cut, &x.tables, e);
     if (!err)
         err = same_tables(&x.tables, t->layout->rows, cut->cut, e);
-    if (!err)
+    if (!err && digest)
         err = make_digest(t, &x.tables, digest, e);
     if (!err)
         err = spill_new(&spill, t->job, e);
@@ -138,6 +139,17 @@ enum err tables_end_export(const struct tables_end *t, const struct manifest *cu
     err = export_rows(t, cut, &x, spill, e);
     spill_unref(spill);
     return err;
+}
+
+enum err tables_end_export(const struct tables_end *t, const struct manifest *cut, char digest[65],
+                           struct errmsg *e)
+{
+    return export_all(t, cut, digest, e);
+}
+
+enum err tables_end_rows(const struct tables_end *t, const struct manifest *cut, struct errmsg *e)
+{
+    return export_all(t, cut, NULL, e);
 }
 
 enum err tables_end_export_all(const struct tables_end *t, const struct manifest *final,

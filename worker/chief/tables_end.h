@@ -21,6 +21,10 @@ struct tables_end {
 enum err tables_end_export(const struct tables_end *t, const struct manifest *cut, char digest[65],
                            struct errmsg *e) MUST_CHECK;
 
+/* The same without the digest: FOLDER/weights.safetensors is not read. */
+enum err tables_end_rows(const struct tables_end *t, const struct manifest *cut,
+                         struct errmsg *e) MUST_CHECK;
+
 /* At a job's end: best/ gets the tables of the best epoch's cut, if that exists. model/ gets the same tables if the
  * job restores the best weights, otherwise those of the final cut. t->folder is ignored. Errors: as
  * tables_end_export. */

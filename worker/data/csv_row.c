@@ -183,7 +183,7 @@ static enum err reserve(struct csv_piece *p, const struct csv_format *f)
     return ERR_OK;
 }
 
-/* What a row has if its label and its texts are not read. */
+/* The cells and texts of a row for which the file has none. */
 static void begin_unlabeled(struct csv_row *r)
 {
     const struct csv_format *f = r->format;

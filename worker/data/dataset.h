@@ -68,7 +68,7 @@ struct dataset_sink {
     /* A piece was read: its cells, not scaled, and its texts. Called on all threads at the same time, with the thread's
      * number, below job->worker.threads; the piece can be changed. */
     enum err (*take)(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e);
-    /* What this thread took last is due, in the order of the rows. Called by one thread at a time. */
+    /* The piece that this thread took last is next, in the order of the rows. Called by one thread at a time. */
     enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);
     void *ctx;
 };

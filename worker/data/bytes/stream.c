@@ -35,9 +35,21 @@ static enum err open_error(int error, struct errmsg *e)
     return err_set(e, named_wrong ? ERR_INPUT : ERR_IO, "%s", strerror(error));
 }
 
+static enum err open_stdin(int *fd, uint64_t *bytes, struct errmsg *e)
+{
+    int f = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (f < 0)
+        return open_error(errno, e);
+    *fd = f;
+    *bytes = 0;
+    return ERR_OK;
+}
+
 static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct errmsg *e)
 {
     struct stat st;
+    if (strcmp(path, STREAM_STDIN) == 0)
+        return open_stdin(fd, bytes, e);
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block here */
     if (f < 0)
         return open_error(errno, e);

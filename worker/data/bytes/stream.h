@@ -10,7 +10,9 @@
 
 struct stream;
 
-/* Open a regular file for reading from its beginning. Owns: *s is the caller's; stream_close. Errors: ERR_INPUT: not
+#define STREAM_STDIN "-"
+
+/* Open a regular file for reading from its beginning. STREAM_STDIN is stdin, of any kind: plain or gzip. Owns: *s is the caller's; stream_close. Errors: ERR_INPUT: not
  * there, not readable, not a regular file, or compressed by xz or bzip2; ERR_IO: the machine's fault; ERR_NOMEM. */
 enum err stream_open(struct stream **s, const char *path, struct errmsg *e) MUST_CHECK;
 

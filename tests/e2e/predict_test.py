@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""./gradwire predict: scores that agree with training's evaluation, for every format, without labels, from any model, on any
+number of threads; the columns to keep; bad rows; and an error for what cannot be predicted, with no file left."""
+import array
+import csv
+import gzip
+import io
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, MODEL, TSAN  # noqa: E402
+from evaluate_test import CLICKS, CSV, IMAGES, PRICES, ModelCase, csv_rows, idx  # noqa: E402
+
+LIBSVM = """
+name: words
+data: {format: libsvm, train: words.txt, eval: words.txt,
+  columns: [label: y, keys: {name: features, max_values: 3}]}
+model: {input: {shape: auto}, layers: [{linear: {inputs: features, name: wide}}, sigmoid], loss: binary_crossentropy}
+training: {batch_size: 20, epochs: 2, microbatches: 4}
+optimizer: {sgd: {learning_rate: 0.5}}
+"""
+
+
+def table(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def npy(path):
+    """(shape, numbers) of a file of float32."""
+    data = path.read_bytes()
+    size = 10 + struct.unpack_from("<H", data, 8)[0]
+    header = eval(data[10:size])  # a literal that gradwire wrote
+    assert (header["descr"], header["fortran_order"], size % 64) == ("<f4", False, 0)
+    return header["shape"], array.array("f", data[size:]).tolist()
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class PredictTest(ModelCase):
+    def predict(self, *words, **options):
+        return self.call("predict", *words, **options)
+
+    def test_scores_agree_with_the_evaluation(self):
+        self.trained(PRICES)
+        rows = table(self.predict(self.out))
+        labels = [float(line.split(";")[3]) for line in (self.tmp / "prices.eval.csv").read_text().splitlines()]
+        error = sum((float(row["prediction"]) - y) ** 2 for row, y in zip(rows, labels, strict=True)) / len(rows)
+        self.assertAlmostEqual(error, self.evaluate(self.out)["eval"]["loss"], places=6)
+
+        self.trained(IMAGES, out=self.tmp / "images")
+        rows = table(self.predict("images"))
+        labels = (self.tmp / "y.eval").read_bytes()[8:]
+        accuracy = sum(int(row["class"]) == y for row, y in zip(rows, labels, strict=True)) / len(rows)
+        self.assertAlmostEqual(accuracy, self.evaluate("images")["eval"]["accuracy"], places=9)
+
+        self.trained(CLICKS, out=self.tmp / "clicks")
+        rows = table(self.predict("clicks"))
+        self.assertEqual(len(rows), 600)
+        self.assertEqual({tuple(row) for row in rows}, {("score",)})
+
+    def test_every_model_and_number_of_threads_gives_the_same_text(self):
+        for name, text, data in (("csv", CSV, "eval.csv"), ("images", IMAGES, "x.eval"), ("clicks", CLICKS, None)):
+            self.trained(text.replace("monitor: accuracy, ", "").replace("monitor: loss, ", ""), out=self.tmp / name)
+            words = [data] if data else []
+            expected = self.predict(name, *words)
+            for path in (f"{name}/model", f"{name}/checkpoints"):
+                for threads in (1, 3):
+                    self.assertEqual(self.predict(path, *words, f"--threads={threads}"), expected)
+
+    def test_many_pieces_are_in_order_and_several_files_too(self):
+        self.trained(CSV)
+        many = csv_rows(30000, 5)  # 1.5 MB: several pieces for each thread
+        (self.tmp / "many.csv").write_text(many)
+        rows = table(self.predict(self.out, "many.csv", "--keep", "id", "--threads=3"))
+        self.assertEqual([row["id"] for row in rows], [row["id"] for row in table(many)])
+        alone = table(self.predict(self.out, "eval.csv"))
+        both = table(self.predict(self.out, "many.csv", "eval.csv"))
+        self.assertEqual([r["score"] for r in both], [r["score"] for r in rows] + [r["score"] for r in alone])
+
+    def test_labels_are_not_needed(self):
+        self.trained(CSV)
+        expected = self.predict(self.out, "eval.csv")
+        rows = list(csv.reader((self.tmp / "eval.csv").read_text().splitlines()))
+        (self.tmp / "bare.csv").write_text("".join(",".join(row[2::-1]) + "\n" for row in rows))  # size, age, town
+        self.assertEqual(self.predict(self.out, "bare.csv"), expected)
+        (self.tmp / "odd.csv").write_text("town,age,size,answer,w\n" + "Rome,4,1,perhaps,many\n" * 3)
+        self.assertEqual(len(set(self.predict(self.out, "odd.csv").splitlines()[1:])), 1)
+
+        self.trained(PRICES, out=self.tmp / "prices")
+        lines = (self.tmp / "prices.eval.csv").read_text().splitlines()
+        (self.tmp / "bare.csv").write_text("\n".join(line.rpartition(";")[0] for line in lines))
+        self.assertEqual(self.predict("prices", "bare.csv"), self.predict("prices"))
+        (self.tmp / "thin.csv").write_text("1;2\n")
+        self.assertIn("thin.csv:1: it has 2 fields, data.columns names 4", self.predict("prices", "thin.csv", code=2))
+
+        (self.tmp / "words.txt").write_text("".join(f"{i % 2} {1 + i % 2}:1 7:0.5\n" for i in range(100)))
+        (self.tmp / "bare.txt").write_text("".join(f"{1 + i % 2}:1 7:0.5 # {i}\n" for i in range(100)))
+        self.trained(LIBSVM, out=self.tmp / "words")
+        self.assertEqual(self.predict("words", "bare.txt"), self.predict("words"))
+
+    def test_compressed_and_from_stdin(self):
+        self.trained(CSV)
+        data = (self.tmp / "eval.csv").read_bytes()
+        expected = self.predict(self.out, "eval.csv")
+        (self.tmp / "eval.csv.gz").write_bytes(gzip.compress(data))
+        self.assertEqual(self.predict(self.out, "eval.csv.gz"), expected)
+        for text in (data, gzip.compress(data)):
+            got = subprocess.run([str(MODEL), "predict", str(self.out), "-"], input=text, capture_output=True, cwd=self.tmp,
+                                 timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, got.stdout.decode()), (0, expected), got.stderr)
+
+    def test_columns_are_kept_as_they_are(self):
+        self.trained(CSV)
+        rows = table(self.predict(self.out, "eval.csv", "--keep", "id,town", "--keep=column_6"))
+        given = table((self.tmp / "eval.csv").read_text())
+        self.assertEqual([(r["id"], r["town"], r["column_6"]) for r in rows], [(r["id"], r["town"], r["w"]) for r in given])
+        for keep, text in (("idd", 'no column has the name "idd" that is to be kept; did you mean "id"?'),
+                           ("id,", "--keep"), ("id,id", '"id" is there twice'), ("column_7", "column_7")):
+            self.assertIn(text, self.predict(self.out, "eval.csv", "--keep", keep, code=2))
+        self.trained(PRICES, out=self.tmp / "prices")
+        rows = table(self.predict("prices", "--keep=x2,column_1"))
+        given = (self.tmp / "prices.eval.csv").read_text().splitlines()
+        self.assertEqual([(r["column_1"], r["x2"]) for r in rows], [tuple(line.split(";")[:2]) for line in given])
+        self.assertIn('did you mean "x2"?', self.predict("prices", "--keep=x22", code=2))
+
+    def test_classes_scores_and_the_best_ones(self):
+        self.trained(IMAGES)
+        best, every = table(self.predict(self.out)), table(self.predict(self.out, "--scores"))
+        two = table(self.predict(self.out, "--top=2"))
+        shape, numbers = self.array("--output=all.npy")
+        self.assertEqual(shape, (260, 3))
+        for i, (b, e, t) in enumerate(zip(best, every, two, strict=True)):
+            scores = array.array("f", [float(e[str(k)]) for k in range(3)]).tolist()
+            self.assertEqual(scores, numbers[3 * i:3 * i + 3])
+            order = sorted(range(3), key=lambda k: (-scores[k], k))
+            self.assertEqual([int(e["class"]), int(b["class"]), int(t["class_1"]), int(t["class_2"])],
+                             [order[0]] * 3 + order[1:2])
+            self.assertEqual((b["score"], t["score_2"]), (e[str(order[0])], e[str(order[1])]))
+        for flags, text in ((["--top=4"], "the model has 3 classes"), (["--top=0"], "--top"), (["--top=1", "--scores"], "not both"),
+                            (["--keep=x"], "--keep is for csv"), (["--format=npy"], "needs --output")):
+            self.assertIn(text, self.predict(self.out, *flags, code=2))
+
+    def array(self, *words):
+        self.assertEqual(self.predict(self.out, *words), "")
+        return npy(self.tmp / words[-1].partition("=")[2])
+
+    def test_a_bad_row_is_an_error_or_has_no_scores(self):
+        self.trained(CSV)
+        rows = table(self.predict(self.out, "eval.csv", "--keep=id,age"))
+        self.assertEqual(rows[-1], {"id": "7", "age": "old", "score": ""})
+        self.assertEqual([i for i, row in enumerate(rows) if not row["score"]], [530])
+        shape, numbers = self.array("eval.csv", "--output=bad.npy")
+        self.assertEqual((shape, [i for i, x in enumerate(numbers) if math.isnan(x)]), ((531,), [530]))
+        error = self.predict(self.out, "eval.csv", "--set=data.bad_rows=stop", "--output=none.csv", code=2)
+        self.assertIn('eval.csv:532: column "age": "old" is not a number', error)
+        self.assertEqual([p.name for p in self.tmp.iterdir() if "none" in p.name], [])
+
+    def test_wrong_input_leaves_no_file(self):
+        self.trained(CSV)
+        (self.tmp / "empty.csv").write_text("")
+        (self.tmp / "other.csv").write_text("town,size\nRome,1\n")
+        before = sorted(self.tmp.iterdir())
+        for words, text in ((["none.csv"], "none.csv: No such file or directory"), (["empty.csv"], "it has no header"),
+                            (["other.csv"], 'its header does not name "age"'), (["eval.csv", "--output=no/x.csv"], "no/x.csv"),
+                            (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file")):
+            error = self.predict(self.out, *words, *["--output=x.csv"][:"--output" not in words[-1]], code=2)
+            self.assertIn(text, error)
+            self.assertEqual(error.count("\n"), 1, error)
+        self.assertEqual(sorted(self.tmp.iterdir()), before)
+        with open("/dev/full", "w") as full:
+            got = subprocess.run([str(MODEL), "predict", str(self.out)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                 cwd=self.tmp, timeout=DEADLINE_S)
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("the output cannot be written", got.stderr)
+
+    def test_a_signal_leaves_no_file_and_an_older_one_stays(self):
+        self.trained(CSV)
+        (self.tmp / "x.csv").write_text("older")
+        before = sorted(self.tmp.iterdir())
+        process = subprocess.Popen([str(MODEL), "predict", str(self.out), "-", "--output=x.csv"], stdin=subprocess.PIPE,
+                                   cwd=self.tmp, stderr=subprocess.PIPE)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.until("it writes", lambda: sorted(self.tmp.iterdir()) != before)
+        process.terminate()
+        self.assertEqual(process.wait(DEADLINE_S), 143)
+        process.stdin.close()
+        process.stderr.close()
+        self.assertEqual(sorted(self.tmp.iterdir()), before)
+        self.assertEqual((self.tmp / "x.csv").read_text(), "older")
+        self.predict(self.out, "--output=x.csv")
+        self.assertEqual((self.tmp / "x.csv").read_text(), self.predict(self.out))
+
+    def test_arrays_of_numpy_without_labels(self):
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 2), }"
+        def save(name, rows):
+            text = (header % len(rows)).ljust(117) + "\n"
+            (self.tmp / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() +
+                                          struct.pack(f"<{2 * len(rows)}f", *[v for row in rows for v in row]))
+        save("x.npy", [(i % 3, i % 5) for i in range(90)])
+        idx(self.tmp / "labels", (90,), [0] * 90)
+        text = "{'descr': '|u1', 'fortran_order': False, 'shape': (90,), }".ljust(117) + "\n"
+        (self.tmp / "y.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() +
+                                         bytes(i % 3 for i in range(90)))
+        self.trained("""
+name: arrays
+data: {format: npy, train: [x.npy, y.npy]}
+model: {input: {shape: [2]}, layers: [{dense: {units: 3, activation: softmax}}], loss: sparse_categorical_crossentropy}
+training: {batch_size: 30, epochs: 2, microbatches: 2}
+optimizer: {sgd: {learning_rate: 0.5}}
+""")
+        self.assertIn("the job has no data.eval", self.predict(self.out, code=2))
+        self.assertEqual(self.predict(self.out, "x.npy"), self.predict(self.out, "x.npy", "y.npy"))
+        self.assertIn("rows (2 or more dimensions)", self.predict(self.out, "y.npy", code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()

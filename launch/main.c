@@ -27,20 +27,20 @@ static const struct command {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* Commands that the script ./gradwire handles itself. */
-static const char *const others[] = {"doctor", "lr-finder", "evaluate", "compare",
-                                     "build",  "setup",     "install",  "test",
-                                     "bench",  "image",     "help"};
+static const char *const others[] = {"doctor",  "lr-finder", "evaluate", "predict",
+                                     "compare", "build",     "setup",    "install",
+                                     "test",    "bench",     "image",    "help"};
 
 /* Other programs' names for gradwire's commands. */
 static const struct {
     const char *word, *command;
 } meanings[] = {
-    {"run", "train"},     {"start", "train"},    {"fit", "train"},     {"resume", "train"},
-    {"restart", "train"}, {"kill", "stop"},      {"cancel", "stop"},   {"end", "stop"},
-    {"ps", "status"},     {"info", "status"},    {"show", "status"},   {"open", "status"},
-    {"log", "logs"},      {"tail", "logs"},      {"eval", "evaluate"}, {"diff", "compare"},
-    {"clean", "old"},     {"rm", "old"},         {"remove", "old"},    {"delete", "old"},
-    {"check", "doctor"},  {"validate", "doctor"}};
+    {"run", "train"},     {"start", "train"},  {"fit", "train"},     {"resume", "train"},
+    {"restart", "train"}, {"kill", "stop"},    {"cancel", "stop"},   {"end", "stop"},
+    {"ps", "status"},     {"info", "status"},  {"show", "status"},   {"open", "status"},
+    {"log", "logs"},      {"tail", "logs"},    {"eval", "evaluate"}, {"score", "predict"},
+    {"infer", "predict"}, {"diff", "compare"}, {"clean", "old"},     {"rm", "old"},
+    {"remove", "old"},    {"delete", "old"},   {"check", "doctor"},  {"validate", "doctor"}};
 
 static const char *main_meant(const char *name)
 {

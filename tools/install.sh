@@ -5,15 +5,17 @@ install_help() {
     cat <<'HELP'
 ./gradwire install [--prefix DIR]
 
-Installs the programs in DIR/bin, examples and documentation in DIR/share/gradwire, and manual pages in
-DIR/share/man. It replaces what an earlier version installed there.
+Installs the programs in DIR/bin, the C library libgradwire-predict in DIR/lib and DIR/include, examples and
+documentation in DIR/share/gradwire, and manual pages in DIR/share/man. It replaces what an earlier version
+installed there.
 
   --prefix DIR   where to install (default /usr/local)
 
 For packages: DESTDIR=ROOT in the environment installs everything below ROOT. The command writes nothing else. An installed
 gradwire writes nothing to these directories, so all users can run it. If you are root, the programs are built as the owner
 of the source tree.
-To uninstall: rm -r DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire DIR/share/man/man*/gradwire*
+To uninstall: rm -r DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire DIR/share/man/man*/*gradwire* \
+    DIR/lib/libgradwire-predict.* DIR/lib/pkgconfig/gradwire-predict.pc DIR/include/gradwire-predict.h
 HELP
 }
 
@@ -56,7 +58,7 @@ install_build() {
         HOME=$(getent passwd "$owner" | cut -d: -f6) setpriv --reuid="$owner" --regid="$group" --clear-groups \
             "$ROOT/gradwire" build
     else
-        build release "${PROGRAMS[@]}" gradwire-manual
+        build release "${PROGRAMS[@]}" gradwire-predict gradwire-manual
     fi
 }
 
@@ -67,6 +69,8 @@ install_all() {
     install_may_write "$below/bin"
     install_may_write "$below/share/gradwire"
     install_may_write "$below/share/man"
+    install_may_write "$below/lib"
+    install_may_write "$below/include"
     install_build
     rm -rf "$below/share/gradwire/docs" "$below/share/gradwire/examples" # files that a newer version no longer has
     umask 022 # of the folders; files have modes of their own

@@ -108,7 +108,8 @@ class InstallTest(Case):
     def test_the_manual_pages_are_installed(self):
         prefix = self.tmp / "prefix"
         self.install(f"--prefix={prefix}")
-        for page in ("man1/gradwire.1", "man1/gradwire-ps.1", "man1/gradwire-worker.1", "man5/gradwire-job.5"):
+        for page in ("man1/gradwire.1", "man1/gradwire-ps.1", "man1/gradwire-worker.1", "man5/gradwire-job.5",
+                     "man3/libgradwire-predict.3"):
             text = (prefix / "share/man" / page).read_text()
             self.assertIn(f"\n.Nm {page[5:-2]}\n", text)
 

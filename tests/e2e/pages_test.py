@@ -13,14 +13,15 @@ import pages  # noqa: E402
 from cluster import TSAN  # noqa: E402
 from page_case import PageCase, each_page  # noqa: E402
 
-CLICKS, CSV, PREDICT, NUMBER = (f"docs/guides/{name}.md" for name in ("clicks", "your-own-csv", "predict-csv", "predict-a-number"))
+CLICKS, CSV, PREDICT, NUMBER, PREDICT_C = (f"docs/guides/{name}.md" for name in (
+    "clicks", "your-own-csv", "predict-csv", "predict-a-number", "predict-c"))
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class PagesTest(PageCase):
     def follow(self, page):
         super().follow(page)
-        {CLICKS: self.clicks, PREDICT: self.predict, NUMBER: self.number}.get(page, list)()
+        {CLICKS: self.clicks, PREDICT: self.predict, NUMBER: self.number, PREDICT_C: self.predict_c}.get(page, list)()
 
     def scored(self):
         """The output of the last command that scores."""
@@ -42,6 +43,12 @@ class PagesTest(PageCase):
         rows, accuracy = re.match(r"(\d+) rows, accuracy (\S+)\n", self.scored()).groups()
         self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
+
+    def predict_c(self):
+        labels = [line.rsplit(",", 1)[1] == "yes" for line in (self.tmp / "eval.csv").read_text().splitlines()[1:]]
+        scores = [float(score) > 0.5 for score in (self.tmp / "scores-c.txt").read_text().split()]
+        self.assertEqual(len(scores), len(labels))
+        self.assertAlmostEqual(sum(map(bool.__eq__, scores, labels)) / len(labels), self.evaluated()["accuracy"], delta=1e-5)
 
     def number(self):
         error = re.fullmatch(r"\d+ rows, mean absolute error (\S+)\n", self.scored())[1]

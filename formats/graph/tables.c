@@ -166,6 +166,6 @@ uint32_t table_layer_build(struct build *b, uint32_t layer)
                       "a graph cannot compute the first value of a row with its initializer, which "
                       "keys without a row have");
     if (!table_rows_read(b, l->table, &of))
-        return beside(b, layer, t->dim, "its table is larger than --tables-mb");
+        return beside(b, layer, t->dim, "its table is larger than --tables_mb");
     return inside(b, l, t, &of);
 }

@@ -60,7 +60,7 @@ static enum err pack(const char *path, const Onnx__Model *m, struct errmsg *e)
     if (bytes > INT32_MAX)
         return err_set(e, ERR_INPUT,
                        "%s: an ONNX file of this model would have %zu MiB; protobuf, its format, "
-                       "allows 2048. Keep tables out of the graph: a smaller --tables-mb",
+                       "allows 2048. Keep tables out of the graph: a smaller --tables_mb",
                        path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)

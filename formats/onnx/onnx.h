@@ -1,5 +1,5 @@
 /* A graph as an ONNX file (https://onnx.ai/onnx/operators/), with the standard operators of version 18 and LabelEncoder
- * of ai.onnx.ml version 2, which onnxruntime runs from release 1.14 on. The graph's inputs and its output keep their
+ * of ai.onnx.ml version 2, which onnxruntime runs from release 1.15 on. The graph's inputs and its output keep their
  * names; all weights are in the file. */
 #ifndef GRADWIRE_FORMATS_ONNX_ONNX_H
 #define GRADWIRE_FORMATS_ONNX_ONNX_H

@@ -2,6 +2,8 @@
 """Exports of models whose weights come from a seed have the bytes that the real packages accepted (tests/interop), on every
 machine and at every SIMD level."""
 import pathlib
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -23,6 +25,49 @@ class ExportTest(unittest.TestCase):
                 found.update(accepted.keys_of(made, form, path))
         self.assertTrue(known)
         self.assertEqual(found, known)
+
+
+class CommandTest(unittest.TestCase):
+    def refused(self, *args):
+        done = subprocess.run([fixtures.BUILD / "model" / "model", "export", *map(str, args)], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        return done.stderr
+
+    def test_it_prints_the_inputs_and_why_a_table_is_not_inside(self):
+        with fixtures.made("a9a-lr") as made:
+            (made.path / "export").mkdir()
+            inside, beside = (made.export("onnx", made.path / "export/model.onnx", "--tables_mb", mb) for mb in ("64", "0"))
+            self.assertEqual(inside.splitlines()[1:], [
+                "inputs:", "  features  int64 (n, 15)  keys", "  features/weights  float32 (n, 15)  0: no key",
+                "output:", "  activation  float32 (n, 1)"])
+            self.assertEqual(beside.splitlines()[1:], [
+                "inputs:", "  keys  float32 (n, 1)  the layer's output",
+                "    its table is not inside: its table is larger than --tables_mb",
+                "output:", "  activation  float32 (n, 1)"])
+
+    def test_a_copy_as_safetensors_is_the_same_model_and_replaces_nothing(self):
+        with fixtures.made("tables") as made:
+            copy, first, second = (made.path / name for name in ("copy", "first.onnx", "second.onnx"))
+            made.export("safetensors", copy)
+            self.assertEqual(sorted(p.name for p in copy.iterdir()),
+                             ["encoding.json", "job.yaml", "manifest.json", "tables", "weights.safetensors"])
+            self.assertIn("exists: name a new directory", self.refused(made.path, "--format=safetensors", "--output", copy))
+            made.export("onnx", first)
+            shutil.rmtree(made.path / "model")
+            subprocess.run([fixtures.BUILD / "model" / "model", "export", copy, "--format=onnx", "--output", second],
+                           check=True, stdout=subprocess.DEVNULL, timeout=60)
+            self.assertEqual(first.read_bytes(), second.read_bytes())
+
+    def test_wrong_input_is_one_line_and_writes_nothing(self):
+        with fixtures.made("mnist-mlp", rows=2) as made:
+            before = sorted(made.path.rglob("*"))
+            self.assertIn("export needs --format", self.refused(made.path))
+            self.assertIn("onnx, savedmodel, keras, safetensors", self.refused(made.path, "--format=tflite"))
+            (made.path / "model/weights.safetensors").write_bytes(b"no tensors")
+            self.assertIn("not a safetensors file", self.refused(made.path, "--format=onnx"))
+            self.assertIn("no model", self.refused(made.path / "nothing", "--format=onnx"))
+            self.assertEqual(sorted(made.path.rglob("*")), before)
 
 
 for fixture in fixtures.FIXTURES:

@@ -9,7 +9,7 @@ import zipfile
 import fixtures
 
 PATH = pathlib.Path(__file__).with_name("accepted.txt")
-BESIDE = ("--tables-mb", "0")
+BESIDE = ("--tables_mb", "0")
 
 
 def file_digest(path):

@@ -136,7 +136,7 @@ static void a_table_that_is_too_large_goes_in_as_the_output_of_its_layer(void **
     assert_int_equal(in->source, GRAPH_VECTORS);
     assert_int_equal(in->layer, 1);
     assert_int_equal(graph->value[in->value].dim[1], 600);
-    assert_string_equal(in->why, "its table is larger than --tables-mb");
+    assert_string_equal(in->why, "its table is larger than --tables_mb");
     close_model();
 }
 
@@ -299,6 +299,20 @@ static void onnx_without_memory_is_an_error_and_leaves_no_file(void **state)
     close_model();
 }
 
+static void onnx_refuses_a_model_that_protobuf_cannot_hold(void **state)
+{
+    (void)state;
+    open_model("", "dense: {inputs: [word], units: 1}", "");
+    make_graph(0);
+    for (uint32_t i = 0; i < graph->values; i++) /* only lengths are read before the refusal */
+        if (!strcmp(graph->value[i].name, "dense/kernel"))
+            graph->value[i].dim[0] = 600000000;
+    assert_int_equal(onnx_write(onnx_path(), graph, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "would have 2288 MiB"));
+    assert_int_not_equal(access(onnx_path(), F_OK), 0);
+    close_model();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +326,7 @@ int main(void)
         cmocka_unit_test(without_memory_no_graph_is_made_and_nothing_leaks),
         cmocka_unit_test(onnx_moves_the_channels_once_for_a_whole_chain_of_images),
         cmocka_unit_test(onnx_without_memory_is_an_error_and_leaves_no_file),
+        cmocka_unit_test(onnx_refuses_a_model_that_protobuf_cannot_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

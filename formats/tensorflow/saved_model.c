@@ -28,12 +28,11 @@ struct message {
     char *tag[1];
     Tensorflow__Graph graph;
     Tensorflow__Versions versions;
-    Tensorflow__Signature signature;
-    Tensorflow__SignatureEntry entry, *entries[1];
-    Tensorflow__NodeList init;
-    char *init_node[1];
-    Tensorflow__Collection collection;
-    Tensorflow__CollectionEntry collected, *all_collected[1];
+    Tensorflow__Signature signature[2]; /* the model's; if there is an init operation, its */
+    Tensorflow__SignatureEntry entry[2], *entries[2];
+    Tensorflow__TensorInfoEntry init_entry, *init_entries[1];
+    Tensorflow__TensorInfo init;
+    Tensorflow__TensorShape no_shape;
 };
 
 static void begin_graph(struct message *m)
@@ -45,20 +44,20 @@ static void begin_graph(struct message *m)
     m->graph.versions = &m->versions;
 }
 
-static void begin_signature(struct message *m)
+static Tensorflow__Signature *add_signature(struct message *m, const char *key)
 {
-    m->signature = (Tensorflow__Signature)TENSORFLOW__SIGNATURE__INIT;
-    m->signature.method_name = (char *)"tensorflow/serving/predict";
-    m->entry = (Tensorflow__SignatureEntry)TENSORFLOW__SIGNATURE_ENTRY__INIT;
-    m->entry.key = (char *)"serving_default";
-    m->entry.value = &m->signature;
-    m->entries[0] = &m->entry;
+    size_t i = m->meta.n_signature_def++;
+    m->signature[i] = (Tensorflow__Signature)TENSORFLOW__SIGNATURE__INIT;
+    m->entry[i] = (Tensorflow__SignatureEntry)TENSORFLOW__SIGNATURE_ENTRY__INIT;
+    m->entry[i].key = (char *)key;
+    m->entry[i].value = &m->signature[i];
+    m->entries[i] = &m->entry[i];
+    return &m->signature[i];
 }
 
 static void begin(struct message *m)
 {
     begin_graph(m);
-    begin_signature(m);
     m->info = (Tensorflow__MetaInfo)TENSORFLOW__META_INFO__INIT;
     m->tag[0] = (char *)"serve";
     m->info.tags = m->tag;
@@ -67,7 +66,6 @@ static void begin(struct message *m)
     m->meta.meta_info_def = &m->info;
     m->meta.graph_def = &m->graph;
     m->meta.signature_def = m->entries;
-    m->meta.n_signature_def = 1;
     m->metas[0] = &m->meta;
     m->model = (Tensorflow__SavedModel)TENSORFLOW__SAVED_MODEL__INIT;
     m->model.saved_model_schema_version = SCHEMA_VERSION;
@@ -75,21 +73,22 @@ static void begin(struct message *m)
     m->model.n_meta_graphs = 1;
 }
 
-/* The operation that runs once when the model is loaded. */
+/* The operation that runs once when the model is loaded: a signature with its name as the only output. */
 static void set_init(struct message *m, const char *node)
 {
-    m->init_node[0] = (char *)node;
-    m->init = (Tensorflow__NodeList)TENSORFLOW__NODE_LIST__INIT;
-    m->init.value = m->init_node;
-    m->init.n_value = 1;
-    m->collection = (Tensorflow__Collection)TENSORFLOW__COLLECTION__INIT;
-    m->collection.node_list = &m->init;
-    m->collected = (Tensorflow__CollectionEntry)TENSORFLOW__COLLECTION_ENTRY__INIT;
-    m->collected.key = (char *)"saved_model_main_op";
-    m->collected.value = &m->collection;
-    m->all_collected[0] = &m->collected;
-    m->meta.collection_def = m->all_collected;
-    m->meta.n_collection_def = 1;
+    static const char key[] = "__saved_model_init_op";
+    Tensorflow__Signature *s = add_signature(m, key);
+    m->no_shape = (Tensorflow__TensorShape)TENSORFLOW__TENSOR_SHAPE__INIT;
+    m->no_shape.unknown_rank = true;
+    m->init = (Tensorflow__TensorInfo)TENSORFLOW__TENSOR_INFO__INIT;
+    m->init.name = (char *)node;
+    m->init.tensor_shape = &m->no_shape;
+    m->init_entry = (Tensorflow__TensorInfoEntry)TENSORFLOW__TENSOR_INFO_ENTRY__INIT;
+    m->init_entry.key = (char *)key;
+    m->init_entry.value = &m->init;
+    m->init_entries[0] = &m->init_entry;
+    s->outputs = m->init_entries;
+    s->n_outputs = 1;
 }
 
 /* `v` under its own name, made by the node `node`. */
@@ -119,10 +118,12 @@ static void set_signature(struct message *m, struct nodes *n, const struct graph
     for (uint32_t i = 0; i < g->inputs; i++)
         of[i] = tensor_info(n, &g->value[g->input[i].value], name[g->input[i].value]);
     of[g->inputs] = tensor_info(n, &g->value[g->output], name[g->output]);
-    m->signature.inputs = of;
-    m->signature.n_inputs = g->inputs;
-    m->signature.outputs = of + g->inputs;
-    m->signature.n_outputs = 1;
+    Tensorflow__Signature *s = add_signature(m, "serving_default");
+    s->method_name = (char *)"tensorflow/serving/predict";
+    s->inputs = of;
+    s->n_inputs = g->inputs;
+    s->outputs = of + g->inputs;
+    s->n_outputs = 1;
 }
 
 /* ---- the directory ---- */
@@ -226,11 +227,10 @@ static enum err pack(const char *path, const struct message *m, struct errmsg *e
 {
     size_t bytes = tensorflow__saved_model__get_packed_size(&m->model);
     if (bytes > INT32_MAX)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
-            "allows 2048. Keep tables out of the graph (--tables_mb), or export to onnx",
-            path, bytes >> 20);
+        return err_set(e, ERR_INPUT,
+                       "%s: a SavedModel of this model would have %zu MiB; protobuf, its format, "
+                       "allows 2048. Keep tables out of the graph (--tables_mb), or export to onnx",
+                       path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);

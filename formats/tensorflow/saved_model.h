@@ -2,8 +2,8 @@
  * saved_model.pb, which has the tag "serve", the signature "serving_default" with the graph's inputs and its output by
  * their names, and all weights as constants.
  *
- * Tables of words are filled by the operation of the collection saved_model_main_op, which TensorFlow and TensorFlow
- * Serving run when they load the model. */
+ * Tables of words are filled by the operation that the signature __saved_model_init_op names. TensorFlow and TensorFlow
+ * Serving run it when they load the model. */
 #ifndef GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
 #define GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
 

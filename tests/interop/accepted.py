@@ -26,6 +26,11 @@ def keras_digests(path):
         return {"config.json": hashlib.sha256(config).hexdigest(), "weights": hashlib.sha256(weights.read_bytes()).hexdigest()}
 
 
+def folder_digests(path):
+    """Of each file in a directory."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(path.iterdir())}
+
+
 class Form:
     """An export of a fixture: with these flags; digests(path) gives the SHA-256 of each part that is compared."""
 
@@ -37,6 +42,8 @@ FORMS = {
     "onnx": Form("onnx", "model.onnx", file_digest),
     "onnx-beside": Form("onnx", "beside.onnx", file_digest, *BESIDE),
     "keras": Form("keras", "model.keras", keras_digests),
+    "savedmodel": Form("savedmodel", "savedmodel", folder_digests),
+    "savedmodel-beside": Form("savedmodel", "savedmodel-beside", folder_digests, *BESIDE),
 }
 
 

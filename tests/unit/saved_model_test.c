@@ -89,7 +89,7 @@ static void the_signature_names_the_inputs_and_the_output(void **state)
     Tensorflow__SavedModel *m = read_model();
     const Tensorflow__MetaGraph *meta = m->meta_graphs[0];
     assert_string_equal(meta->meta_info_def->tags[0], "serve");
-    assert_int_equal(meta->n_signature_def, 1);
+    assert_int_equal(meta->n_signature_def, 2);
     assert_string_equal(meta->signature_def[0]->key, "serving_default");
     const Tensorflow__Signature *s = meta->signature_def[0]->value;
     const struct graph *g = every_op_graph();
@@ -99,7 +99,8 @@ static void the_signature_names_the_inputs_and_the_output(void **state)
     assert_int_equal(s->n_outputs, 1);
     assert_string_equal(s->outputs[0]->key, "every op");
     assert_int_equal(s->outputs[0]->value->tensor_shape->dim[0]->size, -1);
-    assert_string_equal(meta->collection_def[0]->key, "saved_model_main_op");
+    assert_string_equal(meta->signature_def[1]->key, "__saved_model_init_op");
+    assert_string_equal(meta->signature_def[1]->value->outputs[0]->value->name, "init");
     tensorflow__saved_model__free_unpacked(m, NULL);
 }
 

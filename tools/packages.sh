@@ -26,6 +26,7 @@ packages_debian() { # GROUP
     fuzz) names=(clang "libclang-rt-dev|libclang-rt-14-dev") ;;
     k8s) names=(python3-yaml python3-jsonschema) ;;
     containers) names=(buildah podman runc dnsmasq-base nftables iproute2 mmdebstrap) ;;
+    interop) names=(python3-venv) ;;
     kernel_tls) names=(qemu-system-x86 busybox-static cpio kmod) ;;
     instructions) names=(valgrind) ;;
     mutate) names=(git) ;;
@@ -44,6 +45,7 @@ packages_fedora() { # GROUP
     lint) names=(clang clang-tools-extra ShellCheck git) ;;
     fuzz) names=(clang compiler-rt) ;;
     k8s) names=(python3-pyyaml python3-jsonschema) ;;
+    interop) names=(python3) ;;
     instructions) names=(valgrind) ;;
     mutate) names=(git) ;;
     *) return 1 ;; # images and the kernel's TLS are tested on Debian's packages

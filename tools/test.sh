@@ -86,8 +86,9 @@ test_interop() { # DIR
     [[ -z ${GRADWIRE_INTEROP_PYTHON:-} ]] || return 0
     export GRADWIRE_INTEROP_PYTHON=$home/bin/python
     cmp -s "$wanted" "$home/has" && return 0
+    (packages_need interop) || die 1 "test interop: the packages that make a virtual environment cannot be installed"
     say "installing the packages of tests/interop/requirements.txt in $home"
-    python3 -m venv "$home" || die 1 "test interop: python3 -m venv does not work: install python3-venv"
+    python3 -m venv "$home" || die 1 "test interop: python3 -m venv does not work"
     "$home/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" ||
         die 1 "test interop: the packages cannot be installed; without a network, let GRADWIRE_INTEROP_PYTHON name a Python that has them"
     cp "$wanted" "$home/has"

@@ -1,9 +1,11 @@
 /* `gradwire evaluate DIR [DATA]...`: loss and metrics of a trained model, as training's own evaluation computes them. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/json_number.h"
@@ -77,11 +79,19 @@ static enum err evaluate(struct evaluate *v, struct errmsg *e)
 
 /* ---- the result ---- */
 
+/* The path from the current directory on, if it is below. */
+static const char *shown(const char *path)
+{
+    char here[PATH_MAX];
+    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
 static void print_text(const struct evaluate *v)
 {
     const struct trained *t = &v->model;
     const struct job *job = &t->folder.job;
-    printf("%s: %s", job->name, t->path);
+    printf("%s: %s", job->name, shown(t->path));
     if (t->step != UINT64_MAX)
         printf(", step %" PRIu64, t->step);
     printf("\n  eval: loss %.4f", v->result.loss);

@@ -43,14 +43,13 @@ static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
 }
 
 static const struct format {
-    const char *file; /* the default path, in DIR/export */
     bool graph;
     enum err (*write)(const struct exporter *x, struct errmsg *e); /* NULL: not there yet */
 } formats[EXPORT_FORMATS] = {
-    [EXPORT_ONNX] = {"model.onnx", true, write_onnx},
-    [EXPORT_SAVEDMODEL] = {"savedmodel", true, write_savedmodel},
-    [EXPORT_KERAS] = {"model.keras", false, write_keras},
-    [EXPORT_SAFETENSORS] = {"safetensors", false, write_safetensors},
+    [EXPORT_ONNX] = {true, write_onnx},
+    [EXPORT_SAVEDMODEL] = {true, write_savedmodel},
+    [EXPORT_KERAS] = {false, write_keras},
+    [EXPORT_SAFETENSORS] = {false, write_safetensors},
 };
 
 static enum err choose_format(struct exporter *x, struct errmsg *e)
@@ -80,9 +79,9 @@ static enum err make_folder(const char *path, struct errmsg *e)
 static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *e)
 {
     const char *given = flags_text("output");
-    int n = *given
-                ? snprintf(x->path, sizeof x->path, "%s", given)
-                : snprintf(x->path, sizeof x->path, "%s/export/%s", dir, formats[x->format].file);
+    int n = *given ? snprintf(x->path, sizeof x->path, "%s", given)
+                   : snprintf(x->path, sizeof x->path, "%s/export/%s", dir,
+                              export_format_file(x->format));
     while (n > 1 && (size_t)n < sizeof x->path && x->path[n - 1] == '/')
         x->path[--n] = '\0';
     if (n <= 0 || (size_t)n >= sizeof x->path)

@@ -12,6 +12,7 @@
 #include "worker/chief/core/journal.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/epoch_log.h"
+#include "worker/chief/exports_end.h"
 #include "worker/control/control.h"
 #include "worker/control/idle.h"
 #include "worker/control/interim.h"
@@ -53,8 +54,9 @@ struct process {
     struct disk_thread logs_disk; /* writes DIR/logs, and eval.json */
     struct driver_result result;
     struct epoch_end_result learned;
-    struct epoch_log log; /* log, best: the chief's */
+    struct epoch_log log; /* log, best, exports: the chief's */
     struct best best;
+    struct exports_end exports;
 };
 
 /* ---- main.c ---- */

@@ -174,7 +174,9 @@ enum err process_look_back(struct process *p, struct errmsg *e)
 {
     if (!p->cluster.is_chief)
         return ERR_OK;
-    enum err err = find_base(p, e);
+    enum err err = exports_end_check(&p->job, e);
+    if (!err)
+        err = find_base(p, e);
     if (!err)
         err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints, e);
     if (!err)
@@ -307,6 +309,7 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .rows = p->data.rows,
                                    .planted = p->planted,
                                    .output = p->output,
+                                   .exports = &p->exports,
                                    .host = host};
     enum err err = summarize(&what, e);
     eval_log_close(&log);
@@ -347,6 +350,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                             .http_fd = p->http_fd,
                                             .handed = process_is_first_start(p),
                                             .meter = driver_meter(driver)};
+    p->exports.n = 0;
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
         err = end_model(p, config, e);
@@ -379,6 +383,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
             if (!err)
                 err = end_model(p, config, e);
         }
+        if (!err && p->result.exit_code == 0 && p->learned.digest[0])
+            exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
         if (!err)
             err = summarize_run(p, host, e);
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/formats/export.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
@@ -63,6 +64,8 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
         dataset_tell(&p->data, job);
     }
     err = model_new(&p->model, job, e);
+    if (!err)
+        err = export_check_job(job, e);
     if (err)
         return err;
     if (!data_first && may_ask(p))

@@ -8,6 +8,7 @@
 
 #include "common/base/json_number.h"
 #include "common/base/mem.h"
+#include "common/formats/export.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
@@ -334,6 +335,23 @@ static json_t *tables(const struct job *job, const struct chief_facts *f, bool *
     return all;
 }
 
+/* null: nothing was exported. */
+static json_t *exports(const struct exports_end *x, bool *ok)
+{
+    json_t *all = x && x->n ? json_array() : json_null();
+    for (uint32_t i = 0; x && i < x->n; i++) {
+        char path[64];
+        const char *error = x->of[i].error;
+        (void)snprintf(path, sizeof path, "export/%s", export_format_file(x->of[i].format));
+        add(all,
+            json_pack("{s:s, s:o, s:o}", "format", export_format_word(x->of[i].format), "path",
+                      *error ? json_null() : json_string(path), "error",
+                      text_or_null(*error ? error : NULL)),
+            ok);
+    }
+    return all;
+}
+
 /* Keys in the order in which people read them. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -380,6 +398,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
     put(all, "planted", planted(&what->planted), ok);
     put(all, "tables", tables(job, f, ok), ok);
+    put(all, "export", exports(what->exports, ok), ok);
     return all;
 }
 

@@ -5,6 +5,7 @@
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/epoch_end.h"
+#include "worker/chief/exports_end.h"
 #include "worker/chief/host.h"
 #include "worker/evaluate/eval_log.h"
 
@@ -21,8 +22,9 @@ struct summarize {
     /* the evaluator's results; NULL: no evaluator, the chief evaluates */
     const struct eval_log *evaluator;
     struct planted planted;
-    const char *output;      /* DIR */
-    const struct host *host; /* after control_close; NULL: the chief was never started */
+    const struct exports_end *exports; /* NULL: none */
+    const char *output;                /* DIR */
+    const struct host *host;           /* after control_close; NULL: the chief was never started */
 };
 
 /* One worker's process. */

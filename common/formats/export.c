@@ -9,6 +9,12 @@ const char *export_format_word(enum export_format f)
     return words[f];
 }
 
+const char *export_format_file(enum export_format f)
+{
+    static const char *const files[] = {"model.onnx", "savedmodel", "model.keras", "safetensors"};
+    return files[f];
+}
+
 /* An input of the graph is named as its column, and the output as the last layer. */
 static enum err check_names(const struct job *job, enum export_format f, struct errmsg *e)
 {
@@ -51,4 +57,13 @@ enum err export_check(const struct job *job, enum export_format f, struct errmsg
         return ERR_OK;
     enum err err = check_names(job, f, e);
     return err ? err : check_size(job, f, e);
+}
+
+enum err export_check_job(const struct job *job, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (int f = 0; f < EXPORT_FORMATS && !err; f++)
+        if (job->exports >> f & 1)
+            err = export_check(job, (enum export_format)f, e);
+    return err ? job_blame(job, PLACE_EXPORT, err_wrap(e, err, "export: "), e) : ERR_OK;
 }

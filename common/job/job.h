@@ -194,6 +194,15 @@ struct job_augment {
     uint32_t crop, shift; /* pixels; 0: none */
 };
 
+/* Formats in which a trained model can be written for other programs (common/formats/export.h). */
+enum export_format {
+    EXPORT_ONNX,
+    EXPORT_SAVEDMODEL,
+    EXPORT_KERAS,
+    EXPORT_SAFETENSORS,
+    EXPORT_FORMATS
+};
+
 /* Keys whose values are checked again later, when the model, the data or the cluster are known. */
 enum job_place {
     PLACE_INPUT_SHAPE,
@@ -204,6 +213,7 @@ enum job_place {
     PLACE_MONITOR,
     PLACE_REPLICAS,
     PLACE_DROPPED,
+    PLACE_EXPORT,
     JOB_PLACES
 };
 enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
@@ -281,11 +291,12 @@ struct job {
         char run[JOB_NAME_MAX];
     } checkpoint;
     struct job_timeouts {
-        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
+        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s, export_s;
     } timeouts;
     struct {
         bool tensorboard, histograms;
     } logs;
+    uint32_t exports; /* bit i: the job writes its model in enum export_format i when it ends */
     struct {
         uint32_t threads;        /* 0: all cores that it can use */
         uint32_t memory;         /* MiB of rows; 0: no limit */

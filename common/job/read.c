@@ -386,7 +386,7 @@ static enum err read_codecs(struct job_reader *r, const struct job_key *key,
 {
     uint32_t bits = 0;
     if (node->kind != NODE_LIST)
-        return job_refuse(r, node, key->path, "it must be a list, like [int8, fp16]");
+        return job_refuse(r, node, key->path, "it must be a list, like %s", key->example);
     for (const struct job_node *c = node->child; c; c = c->next) {
         const struct job_word *w;
         enum err err = find_word(r, key, c, &w);

@@ -268,6 +268,17 @@ static const struct section sections[] = {
          "If only one of the two keys is `auto`, it means 500 steps or 60 s."},
     {.title = "## timeouts",
      .text = "[timeouts.md](timeouts.md) lists these and all other timeouts."},
+    {.title = "## export",
+     .rows = "export",
+     .words = "export",
+     .column = "Format",
+     .text = "[export.md](export.md) says what each format can express. A job whose model cannot "
+             "be expressed in\n"
+             "one of its formats is refused (2). If an export fails, the job is still done: the "
+             "error is in the log\n"
+             "and in `export` of [`summary.json`](files.md#summaryjson), and the exit code is 0. "
+             "To export again,\n"
+             "run the job again: a finished job trains nothing."},
     {.title = "## logs",
      .text = "A job writes files for TensorBoard to `DIR/logs`: see "
              "[tensorboard.md](../guides/tensorboard.md)."},

@@ -57,6 +57,16 @@ static const struct job_word full_words[] = {
     LAST_WORD,
 };
 
+static const struct job_word export_words[] = {
+    {"onnx", EXPORT_ONNX, NULL, "[ONNX](../guides/export.md), for onnxruntime: `model.onnx`"},
+    {"savedmodel", EXPORT_SAVEDMODEL, NULL,
+     "a [SavedModel](../guides/savedmodel.md) of TensorFlow: the directory `savedmodel`"},
+    {"keras", EXPORT_KERAS, NULL, "a Keras model: `model.keras`"},
+    {"safetensors", EXPORT_SAFETENSORS, NULL,
+     "a copy of [`model/`](files.md#model): the directory `safetensors`"},
+    LAST_WORD,
+};
+
 static bool has_tables(const struct job *job)
 {
     return job_has_tables(job);
@@ -154,6 +164,14 @@ static const struct job_key keys[] = {
             "If the evaluator has not evaluated the final checkpoint after this many seconds, the "
             "job ends without that evaluation.",
             EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
+    JOB_KEY("timeouts.export_s", U32, timeouts.export_s,
+            "If an [export](#export) takes longer than this many seconds, the chief gives it up.",
+            EXAMPLE("3600"), RANGE(1, 604800), .fallback = "600"),
+
+    JOB_KEY("export", CODECS, exports,
+            "The formats in which the chief writes the trained model for other programs, to "
+            "`DIR/export`, when the job ends.",
+            EXAMPLE("[onnx, keras]"), .words = export_words, .fallback_doc = "`[]`"),
 
     JOB_KEY("logs.tensorboard", BOOL, logs.tensorboard, "Write TensorBoard's event files.",
             EXAMPLE("false"), .fallback = "true"),

@@ -48,6 +48,7 @@ void check_cluster(struct check *p, struct finding *f);
 void check_job(struct check *p, struct finding *f);
 void check_data(struct check *p, struct finding *f);
 void check_weights(struct check *p, struct finding *f);
+void check_exports(struct check *p, struct finding *f);
 /* check_network.c */
 void check_names(struct check *p, struct finding *f);
 void check_port(struct check *p, struct finding *f);

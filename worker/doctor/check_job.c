@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/formats/export.h"
 #include "common/base/version.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
+#include "worker/chief/exports_end.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "worker/model/growth.h"
@@ -264,4 +266,18 @@ void check_weights(struct check *p, struct finding *f)
     mem_free(w);
     if (!finding_error(f, err, &e))
         finding_say(f, VERDICT_OK, "the job %s", words);
+}
+
+/* ---- exports ---- */
+
+void check_exports(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    if (!p->has_job || !p->job.exports)
+        return;
+    enum err err = export_check_job(&p->job, &e);
+    if (!err && p->has_cluster && p->cluster.is_chief)
+        err = exports_end_check(&p->job, &e);
+    if (!finding_error(f, err, &e))
+        finding_say(f, VERDICT_OK, "the model can be expressed in each format of the job");
 }

@@ -15,21 +15,14 @@ static const struct {
     void (*check)(struct check *p, struct finding *f);
 } checks[] = {
     /* each check may use the results of those above it */
-    {"version", check_version},
-    {"cluster", check_cluster},
-    {"job", check_job},
-    {"data", check_data},
-    {"weights", check_weights},
-    {"token", check_token},
-    {"certificates", check_certificates},
-    {"names", check_names},
-    {"port", check_port},
-    {"peers", check_peers},
-    {"versions", check_versions},
-    {"clocks", check_clocks},
-    {"tables", check_tables},
-    {"memory", check_memory},
-    {"checkpoint", check_checkpoint},
+    {"version", check_version}, {"cluster", check_cluster},
+    {"job", check_job},         {"data", check_data},
+    {"weights", check_weights}, {"export", check_exports},
+    {"token", check_token},     {"certificates", check_certificates},
+    {"names", check_names},     {"port", check_port},
+    {"peers", check_peers},     {"versions", check_versions},
+    {"clocks", check_clocks},   {"tables", check_tables},
+    {"memory", check_memory},   {"checkpoint", check_checkpoint},
     {"grace", check_grace},
 };
 

@@ -1,0 +1,147 @@
+#include "common/process/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/control.h"
+#include "common/process/signals.h"
+
+enum { LINE_BYTES = 400, LOOK_MS = 200, EXIT_INPUT = 2, EXIT_NO_PROGRAM = 127 };
+
+struct child {
+    pid_t pid;
+    int pidfd, said;       /* said: the reading end of its stderr; -1: it is closed */
+    char line[LINE_BYTES]; /* its last line there, or the beginning of a long one */
+    size_t bytes;
+    bool ended_line; /* the next byte begins a line */
+};
+
+/* ---- the child ---- */
+
+static void become(const struct child_call *call, int null, int said)
+{
+    signals_reset();
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(said, STDERR_FILENO) < 0)
+        _exit(EXIT_NO_PROGRAM);
+    (void)execv(call->program, (char *const *)(uintptr_t)call->argv);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", call->program, strerror(errno));
+    _exit(EXIT_NO_PROGRAM);
+}
+
+static enum err start(struct child *c, const struct child_call *call, struct errmsg *e)
+{
+    int said[2] = {-1, -1}, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    *c = (struct child){.pid = -1, .pidfd = -1, .said = -1};
+    if (null >= 0 && pipe2(said, O_CLOEXEC) == 0)
+        c->pid = signals_fork();
+    if (c->pid == 0)
+        become(call, null, said[1]);
+    int error = errno;
+    if (null >= 0)
+        (void)close(null);
+    if (said[1] >= 0)
+        (void)close(said[1]);
+    c->said = said[0];
+    if (c->pid > 0) {
+        c->pidfd = pidfd_open(c->pid, 0);
+        return ERR_OK;
+    }
+    if (c->said >= 0)
+        (void)close(c->said);
+    return err_set(e, ERR_IO, "%s: it cannot be started: %s", call->argv[0], strerror(error));
+}
+
+/* ---- its words ---- */
+
+static void keep(struct child *c, char byte)
+{
+    if (c->ended_line)
+        c->bytes = 0;
+    c->ended_line = byte == '\n';
+    if (!c->ended_line && c->bytes < sizeof c->line - 1)
+        c->line[c->bytes++] = control_shown(byte);
+    c->line[c->bytes] = '\0';
+}
+
+/* False: nothing more will come. */
+static bool hear(struct child *c)
+{
+    char piece[512];
+    ssize_t n = read(c->said, piece, sizeof piece);
+    for (ssize_t i = 0; i < n; i++)
+        keep(c, piece[i]);
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* ---- its end ---- */
+
+/* Wait for its end. ERR_TIMEOUT, ERR_CLOSED: it still runs. */
+static enum err await(struct child *c, const struct child_call *call, struct errmsg *e)
+{
+    int64_t until_ms = clock_now_ms() + call->deadline_ms, now_ms;
+    while ((now_ms = clock_now_ms()) < until_ms) {
+        struct pollfd watched[] = {{.fd = c->pidfd, .events = POLLIN},
+                                   {.fd = c->said, .events = POLLIN}};
+        int64_t left_ms = until_ms - now_ms;
+        if (poll(watched, 2, (int)(left_ms < LOOK_MS ? left_ms : LOOK_MS)) > 0) {
+            if (watched[1].revents && !hear(c)) {
+                (void)close(c->said);
+                c->said = -1;
+            }
+            if (watched[0].revents)
+                return ERR_OK;
+        }
+        if (call->ends && call->ends())
+            return err_set(e, ERR_CLOSED, "%s: interrupted", call->argv[0]);
+    }
+    return err_set(e, ERR_TIMEOUT, "%s: it was not done after %u s", call->argv[0],
+                   call->deadline_ms / 1000);
+}
+
+static enum err verdict(struct child *c, const struct child_call *call, int status,
+                        struct errmsg *e)
+{
+    static const char own[] = "gradwire: ";
+    const char *line = c->line + (strncmp(c->line, own, sizeof own - 1) ? 0 : sizeof own - 1);
+    if (WIFSIGNALED(status))
+        return err_set(e, ERR_STATE, "%s: signal %d (%s) ended it", call->argv[0], WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == 0)
+        return ERR_OK;
+    if (!*line)
+        return err_set(e, ERR_STATE, "%s: exit code %d", call->argv[0], WEXITSTATUS(status));
+    return err_set(e, WEXITSTATUS(status) == EXIT_INPUT ? ERR_INPUT : ERR_STATE, "%s", line);
+}
+
+enum err child_run(const struct child_call *call, struct errmsg *e)
+{
+    struct child c;
+    int status = 0;
+    enum err err = start(&c, call, e);
+    if (err)
+        return err;
+    err = c.pidfd >= 0 ? await(&c, call, e)
+                       : err_set(e, ERR_IO, "%s: %s", call->argv[0], strerror(errno));
+    if (err)
+        (void)kill(c.pid, SIGKILL);
+    while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    while (!err && c.said >= 0 && hear(&c))
+        ;
+    if (c.said >= 0)
+        (void)close(c.said);
+    if (c.pidfd >= 0)
+        (void)close(c.pidfd);
+    return err ? err : verdict(&c, call, status, e);
+}

@@ -1,0 +1,26 @@
+/* Another program of gradwire's, run to its end by this process.
+ *
+ * Happy path: the child starts without open files of ours, and exits with 0.
+ * Failure modes: it exits with another code (its last line on stderr is the error), a signal ends it, or it still runs at the
+ * deadline: then it is killed. It is also killed if the calling thread ends. */
+#ifndef GRADWIRE_COMMON_PROCESS_CHILD_H
+#define GRADWIRE_COMMON_PROCESS_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+struct child_call {
+    const char *program;     /* path */
+    const char *const *argv; /* ends with NULL; argv[0] is the program's name in messages */
+    uint32_t deadline_ms;
+    /* asked a few times a second; true: kill the child now. NULL: never */
+    bool (*ends)(void);
+};
+
+/* Run the program with /dev/null as stdin and stdout. Errors: ERR_INPUT: exit code 2; ERR_STATE: any other failure, with the
+ * child's last line; ERR_TIMEOUT; ERR_CLOSED: `ends`; ERR_IO: it could not be started. Thread: any; waits for the child. */
+enum err child_run(const struct child_call *call, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -472,7 +472,7 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
     refused_line("QUUX: 3",
                  "j.yaml:7: QUUX: unknown key; allowed: name, model, tables, data, optimizer, "
                  "training, early_stopping, sync, compression, checkpoint, timeouts, "
-                 "logs, ps, worker");
+                 "export, logs, ps, worker");
     refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
     refused_set("model.layers.2.dropout.rat=3",
                 "--set model.layers.2.dropout.rat: model.layers[2].dropout.rat: unknown key; did "

@@ -158,7 +158,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
         json_unpack(json,
                     "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
                     "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F "
-                    "s:b s:n s:n !}",
+                    "s:b s:n s:n s:n !}",
                     "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
                     "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
                     "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
@@ -169,7 +169,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
                     "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness",
                     "history", &epochs_did, "per_worker", &workers_did, "compression", &compression,
                     "evaluator", "learning_rate", &learning_rate, "averaged", &averaged, "planted",
-                    "tables"),
+                    "tables", "export"),
         0);
     double ratio, encode_s, decode_s, l2, nothing;
     const char *push, *reply;
@@ -291,7 +291,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "per_worker",     "compression",
         "evaluator",      "learning_rate",
         "averaged",       "planted",
-        "tables",
+        "tables",         "export",
     };
     json_t *json = written(full()), *value;
     const char *key;
@@ -302,6 +302,26 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         assert_string_equal(key, keys[i]);
         i++;
     }
+    json_decref(json);
+}
+
+static void the_summary_has_the_path_or_the_error_of_each_export(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    const struct exports_end exports = {
+        .n = 2, .of = {{EXPORT_ONNX, ""}, {EXPORT_KERAS, "caf\xe9: no room"}}};
+    const char *first, *second, *file, *error;
+    k->what.exports = &exports;
+    json_t *json = written(k);
+    assert_int_equal(json_unpack(json, "{s:[{s:s s:s s:n !} {s:s s:n s:s !} !]}", "export",
+                                 "format", &first, "path", &file, "error", "format", &second,
+                                 "path", "error", &error),
+                     0);
+    assert_string_equal(first, "onnx");
+    assert_string_equal(file, "export/model.onnx");
+    assert_string_equal(second, "keras");
+    assert_string_equal(error, "caf?: no room");
     json_decref(json);
 }
 
@@ -453,6 +473,7 @@ int main(void)
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_no_epoch_that_will_be_learned_again),
         TEST(the_summary_has_the_scores_of_a_planted_model),
+        TEST(the_summary_has_the_path_or_the_error_of_each_export),
         TEST(the_summary_has_the_counts_of_each_table),
         TEST(a_job_whose_rows_had_no_room_is_not_exact),
         TEST(the_summary_says_how_far_the_evaluator_came),

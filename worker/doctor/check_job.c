@@ -1,5 +1,6 @@
 /* The identity of this process, by TF_CONFIG or flags, and its job: file, model, data. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "common/base/version.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
-#include "worker/chief/exports_end.h"
+#include "common/process/program.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "worker/model/growth.h"
@@ -272,12 +273,13 @@ void check_weights(struct check *p, struct finding *f)
 
 void check_exports(struct check *p, struct finding *f)
 {
+    char program[PATH_MAX];
     struct errmsg e = {""};
     if (!p->has_job || !p->job.exports)
         return;
     enum err err = export_check_job(&p->job, &e);
     if (!err && p->has_cluster && p->cluster.is_chief)
-        err = exports_end_check(&p->job, &e);
+        err = program_beside(program, "model", &e);
     if (!finding_error(f, err, &e))
         finding_say(f, VERDICT_OK, "the model can be expressed in each format of the job");
 }

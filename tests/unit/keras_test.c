@@ -18,6 +18,7 @@
 #include "formats/keras/network.h"
 #include "formats/keras/words.h"
 #include "tests/lib/trained.h"
+#include "worker/model/packed.h"
 
 static struct errmsg e;
 
@@ -175,6 +176,33 @@ static void keras_own_text_becomes_a_job(void **state)
     mem_free(expected);
 }
 
+/* small.keras: saved by Keras 3.15.1, whose model.predict gave these values. Its branches have other numbers in the weights'
+ * groups than in their layers' order. */
+static void an_archive_of_keras_predicts_as_in_keras(void **state)
+{
+    (void)state;
+    enum { ROWS = 2, FEATURES = 6, CLASSES = 3 };
+    static const float theirs[ROWS * CLASSES] = {0.29379669f, 0.05683262f, 0.64937067f,
+                                                 0.36776757f, 0.31228015f, 0.31995222f};
+    float x[ROWS * FEATURES], ours[ROWS * CLASSES];
+    struct keras_import k;
+    struct model_run *run;
+    struct packed *w;
+    char *refused;
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        x[i] = (float)i / (ROWS * FEATURES);
+    must(keras_import(&k, "tests/data/keras/small.keras", &refused, &e));
+    must(model_run_new(&run, k.model, ROWS, &e));
+    const struct examples rows = {.n = ROWS, .x = x};
+    must(packed_new(&w, k.model, k.w, &e));
+    must(model_predict(run, w, &rows, ours, &e));
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        assert_true(ours[i] - theirs[i] < 1e-6f && theirs[i] - ours[i] < 1e-6f);
+    model_run_free(run);
+    packed_free(w);
+    keras_import_close(&k);
+}
+
 static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
 {
     (void)state;
@@ -304,6 +332,7 @@ int main(void)
         cmocka_unit_test(an_exported_model_comes_back_by_import),
         cmocka_unit_test(groups_are_numbered_in_the_order_of_keras),
         cmocka_unit_test(keras_own_text_becomes_a_job),
+        cmocka_unit_test(an_archive_of_keras_predicts_as_in_keras),
         cmocka_unit_test(all_that_a_job_cannot_have_is_listed_at_once),
         cmocka_unit_test(a_loss_is_guessed_from_the_last_layer),
         cmocka_unit_test(wrong_options_are_refused_by_name),

@@ -23,7 +23,7 @@ static const struct variable {
 } variables[] = {
     {FLAGS_PROCESS, "TF_CONFIG",
      "The role of the process and its peers, as JSON. Flags take precedence."},
-    {FLAGS_CLUSTER, "GRADWIRE_BIN_DIR", "The directory of the programs ps and worker."},
+    {FLAGS_CLUSTER, "GRADWIRE_BIN_DIR", "The directory of the programs ps, worker and hdf5."},
     {FLAGS_CLUSTER, "GRADWIRE_RSH", "The command to use instead of ssh."},
     {FLAGS_CLUSTER, "NO_COLOR", "If set, print no colors and no progress bar."},
 };

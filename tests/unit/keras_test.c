@@ -115,6 +115,8 @@ static void an_exported_model_comes_back_by_import(void **state)
     read_bytes(again, &two, &same);
     assert_int_equal(bytes, same);
     assert_memory_equal(one, two, bytes);
+    assert_memory_equal(one + 10, "\0\0\x21\0",
+                        4); /* the first member's time and date: 1980-01-01 */
     assert_true(keras_is_model(path));
     if (keras_import(&k, path, &refused, &e))
         fail_msg("%s\n%s", e.text, refused ? refused : "");

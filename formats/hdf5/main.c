@@ -36,7 +36,7 @@ static void limit_process(const char *input)
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, CPU_S + (bytes >> 24));
     limit(RLIMIT_NOFILE, OPEN_FILES);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef GRADWIRE_SANITIZED /* a sanitizer maps terabytes */
     limit(RLIMIT_AS, MEMORY_BYTES + 4 * bytes);
 #endif
 }

@@ -17,10 +17,9 @@ enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max
 void scorer_free(struct scorer *s);
 
 /* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: those that the rows look
- * up, such as from rows.h or dataset_gather_keys (at most rows_max rows of them, and as many keys as
- * they can have); NULL: the model has no tables. out: (n,
- * model_outputs), as model_predict. It allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out` is then
- * meaningless. Thread: one at a time. */
+ * up, such as from rows.h or dataset_gather_keys, at most as many as rows_max rows can have; NULL: the model has no tables.
+ * out: (n, model_outputs), as model_predict. It allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out` is
+ * then meaningless. Thread: one at a time. */
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
                     float *out, struct errmsg *e) MUST_CHECK;
 

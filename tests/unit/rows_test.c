@@ -351,7 +351,7 @@ static void typed_rows_are_encoded_to_the_bit_as_training_reads_them(void **stat
 static void keys_of_columns_are_those_that_are_looked_up(void **state)
 {
     (void)state;
-    enum { SITE = 9, NUMBER = 10, TAGS = 11, BOTH = COLUMNS, MOST = 4 };
+    enum { NUMBER = 10, TAGS = 11, WORDS = 12, BOTH = COLUMNS, MOST = 4 };
     struct fixture f;
     row_text t;
     uint64_t key[ROWS * MOST];
@@ -367,6 +367,15 @@ static void keys_of_columns_are_those_that_are_looked_up(void **state)
             assert_true(key[row * MOST + i] == (i < l.n ? l.key[i] : 0));
             assert_true(weight[row * MOST + i] == (i < l.n ? l.weight[i] : 0));
         }
+    }
+    rows_column_keys(f.rows, WORDS, key, weight);
+    for (uint64_t row = 0; row < ROWS; row++) {
+        struct list l;
+        draw_row(t, row, true);
+        split(&f, "words", t[15], ';', &l);
+        uint32_t n = l.n ? l.n : 1; /* missing: empty */
+        for (uint32_t i = 0; i < 3; i++)
+            assert_true(weight[row * 3 + i] == (i < n ? 1 : 0));
     }
     rows_column_keys(f.rows, NUMBER, key, NULL);
     for (uint64_t row = 0; row < ROWS; row++) {

@@ -17,7 +17,7 @@
 enum { CPU_S = 60, OPEN_FILES = 32, EXIT_INPUT = 2 };
 #define MEMORY_BYTES ((uint64_t)1 << 30) /* besides four times the input's size */
 
-static void limit(int what, uint64_t most)
+static void limit(__rlimit_resource_t what, uint64_t most)
 {
     struct rlimit now;
     if (getrlimit(what, &now) != 0)

@@ -118,7 +118,7 @@ static const struct class classes[] = {
     {"LeakyReLU", "leaky_relu", LAYER_LEAKY_RELU, {{"negative_slope", NUMBER, NULL}}},
     {"ELU", "elu", LAYER_ELU, {{"alpha", NUMBER, NULL}}},
     {"Softmax", "softmax", LAYER_ACTIVATION, {{"axis", LAST_AXIS, NULL}}},
-    {"Add", "add", LAYER_ADD, {{NULL}}},
+    {"Add", "add", LAYER_ADD, {{NULL, RULE_END, NULL}}},
     {"Concatenate", "concatenate", LAYER_CONCATENATE, {{"axis", LAST_AXIS, NULL}}},
     {"Embedding",
      "embedding",

@@ -48,6 +48,14 @@ static enum err size_of(const struct tensors *t, const char *name, uint32_t rank
     return ERR_OK;
 }
 
+/* JSON has only such names. */
+static enum err check_utf8(const char *name, struct errmsg *e)
+{
+    json_t *text = json_string(name);
+    json_decref(text);
+    return text ? ERR_OK : err_set(e, ERR_INPUT, "the name of a tensor is not UTF-8");
+}
+
 enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const uint64_t *shape,
                      struct errmsg *e)
 {
@@ -57,7 +65,9 @@ enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const u
     if (strlen(name) >= TENSORS_NAME_MAX)
         return err_set(e, ERR_TOOBIG, "the name of tensor %.60s.. is longer than %d bytes", name,
                        TENSORS_NAME_MAX - 1);
-    enum err err = size_of(t, name, rank, shape, &new.bytes, e);
+    enum err err = check_utf8(name, e);
+    if (!err)
+        err = size_of(t, name, rank, shape, &new.bytes, e);
     if (!err)
         err = room_for_one(t, e);
     if (err)
@@ -232,7 +242,7 @@ static json_t *describe(const struct tensor_entry *t)
                      (json_int_t)t->at, (json_int_t)(t->at + t->bytes));
 }
 
-/* For free(); NULL: out of memory, or a name is not UTF-8. */
+/* For free(); NULL: out of memory. */
 static char *header_text(const struct tensors *t)
 {
     json_t *header = json_object();
@@ -250,7 +260,7 @@ enum err tensors_write_header(const struct tensors *t, int fd, const char *path,
     static const char spaces[HEADER_ALIGN_BYTES + 1] = "        ";
     char *text = header_text(t);
     if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory, or a tensor's name is not UTF-8", path);
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     uint64_t bytes = strlen(text), fill = -bytes % HEADER_ALIGN_BYTES, whole = bytes + fill;
     enum err err = tensors_pwrite(fd, path, &whole, sizeof whole, 0, e);
     if (!err)

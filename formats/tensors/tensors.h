@@ -25,7 +25,8 @@ struct tensors { /* zeros: an empty list */
 };
 
 /* Append a tensor, whose floats follow those of the one before. The list is unchanged on error. Errors: ERR_NOMEM;
- * ERR_TOOBIG, naming the tensor: its name, rank or size, or the list, is over the limits above. */
+ * ERR_INPUT: the name is not UTF-8; ERR_TOOBIG, naming the tensor: its name, rank or size, or the list, is over the limits
+ * above. */
 enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const uint64_t *shape,
                      struct errmsg *e) MUST_CHECK;
 /* NULL: the list has no such name. */

@@ -217,8 +217,7 @@ static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
     static const char *const parts[] = {
         "dense_2 (Dense): activation is \"hard_sigmoid\"; a job has no such activation\n",
         "dense_2 (Dense): kernel_constraint is {\"module\"",
-        "gaussian_noise (GaussianNoise): a job has no such layer: replace it in Keras, or remove "
-        "it\n",
+        "gaussian_noise (GaussianNoise): a job has no such layer: replace it in Keras",
         "layer_normalization (LayerNormalization): rms_scaling is true; a job has only false\n",
         "a job has no such initializer\n",
         "the model (loss): \"huber\"; compile it with a crossentropy",

@@ -16,6 +16,7 @@ static const struct command {
 } commands[] = {
     {"evaluate", evaluate_main},
     {"export", export_main},
+    {"import", import_main},
     {"predict", predict_main},
     {"compare", compare_main},
     {NULL, NULL},

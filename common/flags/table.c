@@ -72,6 +72,12 @@ const struct flags_program flags_programs[] = {
      "DIR is an output directory, or its model/ or best/.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", 1},
+    {"import", FLAGS_IMPORT, FLAGS_IMPORT, "gradwire import FILE --output DIR",
+     "Writes a job file and its first weights from a model of another program.",
+     "FILE is a .keras archive, the text of Keras's to_json(), or an ONNX file; or, with\n"
+     "--job, a safetensors file with the weights of that job's layers.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "FILE", 1},
     {"compare", FLAGS_COMPARE, FLAGS_COMPARE, "gradwire compare DIR DIR...",
      "Shows jobs side by side: keys that differ, data, results and curves.",
      "DIR is an output directory; the job can be done, interrupted or running.\n"
@@ -287,6 +293,13 @@ const struct flag flags_table[] = {
         "tables up to this size are inside the graph of onnx and\n"
         "savedmodel (default 64); others go in as vectors",
         .preset = "64"),
+    ROW("output", FLAG_TEXT, FLAGS_IMPORT, "DIR",
+        "the directory to write: job.yaml, weights.safetensors"),
+    ROW("job", FLAG_TEXT, FLAGS_IMPORT, "JOB",
+        "for a safetensors file: the job file that has its layers"),
+    ROW("rename", FLAG_LIST, FLAGS_IMPORT, "OLD=NEW",
+        "for a safetensors file: a tensor's name that begins with\nOLD begins with NEW; can be "
+        "repeated"),
     ROW("json", FLAG_ON, FLAGS_EVALUATE | FLAGS_COMPARE, NULL, "print one JSON object"),
 
     HEADING(FLAGS_PROCESS, "Other:"),

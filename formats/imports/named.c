@@ -1,0 +1,351 @@
+#include "formats/imports/named.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "worker/export/safetensors.h"
+#include "worker/model/layers.h"
+
+enum { NAME_BYTES = 512 };
+
+struct reader {
+    struct safetensors file;
+    const char *const *rename; /* (renames) */
+    size_t renames;
+    const struct job *job;
+    struct model *m;
+};
+
+/* ---- names ---- */
+
+/* The name in the file as renamed. */
+static void renamed(const struct reader *r, const char *name, char out[NAME_BYTES])
+{
+    (void)snprintf(out, NAME_BYTES, "%s", name);
+    for (size_t i = 0; i < r->renames; i++) {
+        const char *equals = strchr(r->rename[i], '=');
+        size_t old = (size_t)(equals - r->rename[i]);
+        if (strncmp(name, r->rename[i], old) != 0)
+            continue;
+        (void)snprintf(out, NAME_BYTES, "%s%s", equals + 1, name + old);
+        return;
+    }
+}
+
+/* The file's tensor of this name; NULL: it has none. *file_name: its name there. */
+static const json_t *find(const struct reader *r, const char *wanted, const char **file_name)
+{
+    const char *key;
+    json_t *value;
+    char name[NAME_BYTES];
+    json_object_foreach(r->file.header, key, value)
+    {
+        renamed(r, key, name);
+        if (strcmp(name, wanted) == 0) {
+            *file_name = key;
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* PyTorch's name for the last part of a tensor's name. */
+static const char *torch_part(const char *what)
+{
+    static const char *const parts[][2] = {
+        {"kernel", "weight"},
+        {"gamma", "weight"},
+        {"embeddings", "weight"},
+        {"bias", "bias"},
+        {"beta", "bias"},
+        {"moving_mean", "running_mean"},
+        {"moving_variance", "running_var"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i][0], what) == 0)
+            return parts[i][1];
+    return what;
+}
+
+/* ---- elements ---- */
+
+static size_t type_bytes(const char *type)
+{
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } types[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}};
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, type) == 0)
+            return types[i].bytes;
+    return 0;
+}
+
+static float from_half(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    float fraction = (float)(h & 1023), sign = h >> 15 ? -1 : 1;
+    if (exponent == 31)
+        return NAN;
+    return sign * (exponent ? ldexpf(1024 + fraction, exponent - 25) : ldexpf(fraction, -24));
+}
+
+static float element(const uint8_t *at, const char *type)
+{
+    double d;
+    float f;
+    uint16_t h;
+    uint32_t bits;
+    switch (type_bytes(type)) {
+    case 8:
+        memcpy(&d, at, sizeof d);
+        return (float)d;
+    case 4:
+        memcpy(&f, at, sizeof f);
+        return f;
+    default:
+        memcpy(&h, at, sizeof h);
+        bits = (uint32_t)h << 16;
+        memcpy(&f, &bits, sizeof f);
+        return strcmp(type, "F16") == 0 ? from_half(h) : f;
+    }
+}
+
+/* ---- orders ---- */
+
+/* Where the elements of one of our tensors are in the file. */
+struct order {
+    bool torch;        /* the last axes are in the order of PyTorch */
+    uint32_t channels; /* of flattened images whose channels are first in the file; 0: none */
+};
+
+/* The channels of the images that the op reads flattened; 0: it reads none. */
+static uint32_t channels_before(const struct reader *r, const struct op *op)
+{
+    uint32_t v = op->input[0];
+    while (v > 0) {
+        const struct op *o = &r->m->op[v - 1];
+        if ((o->type == &conv2d_op || o->type == &pooling_op) && op_out_elems(o) == op->in)
+            return o->channels;
+        if (!o->elementwise || o->inputs != 1)
+            return 0;
+        v = o->input[0];
+    }
+    const struct job *job = r->job;
+    return job->model.rank == 3 && op->in == r->m->features ? job->model.shape[2] : 0;
+}
+
+static struct order order_of(const struct reader *r, uint32_t tensor, bool torch)
+{
+    struct order order = {.torch = torch};
+    for (uint32_t i = 0; torch && i < r->m->ops; i++) {
+        const struct op *op = &r->m->op[i];
+        if (op->tensors && op->tensor == tensor && op->layer->kind == LAYER_DENSE)
+            order.channels = channels_before(r, op);
+    }
+    return order;
+}
+
+/* The index in the file of our element i. */
+static uint64_t place_of(const struct order *order, const struct tensor *t, bool kernel, uint64_t i)
+{
+    if (!order->torch || !kernel)
+        return i;
+    uint64_t out = t->shape[t->rank - 1], in = t->shape[t->rank - 2];
+    uint64_t o = i % out, row = i / out % in, tap = i / out / in;
+    if (order->channels)
+        row = row % order->channels * (in / order->channels) + row / order->channels;
+    return (o * in + row) * (t->elems / out / in) + tap;
+}
+
+/* True if the file's shape is that of our tensor, in the file's order. */
+static bool fits(const struct order *order, const struct tensor *t, bool kernel,
+                 const json_t *shape)
+{
+    static const uint32_t matrix[] = {1, 0}, image[] = {3, 2, 0, 1};
+    if (json_array_size(shape) != t->rank)
+        return false;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        uint32_t from = !order->torch || !kernel ? i : t->rank == 2 ? matrix[i] : image[i];
+        if (json_integer_value(json_array_get(shape, i)) != (json_int_t)t->shape[from])
+            return false;
+    }
+    return true;
+}
+
+/* ---- one tensor ---- */
+
+static void dims_text(char *out, size_t room, const json_t *shape)
+{
+    size_t n = json_array_size(shape), at = (size_t)snprintf(out, room, "(");
+    for (size_t i = 0; i < n && at < room; i++)
+        at += (size_t)snprintf(out + at, room - at, "%s%lld", i ? ", " : "",
+                               (long long)json_integer_value(json_array_get(shape, i)));
+    if (at < room)
+        (void)snprintf(out + at, room - at, ")");
+}
+
+static enum err refuse(const struct reader *r, const char *name, const struct tensor *t,
+                       const json_t *said, struct errmsg *e)
+{
+    char shape[100], wants[100];
+    size_t at = 0;
+    const char *type = json_string_value(json_object_get(said, "dtype"));
+    dims_text(shape, sizeof shape, json_object_get(said, "shape"));
+    for (uint32_t i = 0; i < t->rank && at < sizeof wants; i++)
+        at += (size_t)snprintf(wants + at, sizeof wants - at, "%s%u", i ? ", " : "", t->shape[i]);
+    return err_set(e, ERR_INPUT,
+                   "%s: tensor %.80s is %.8s %s; the job's %s is (%s), of F64, F32, F16 or BF16",
+                   r->file.path, name, type ? type : "?", shape, t->name, wants);
+}
+
+/* Its bytes, which the caller frees. */
+static enum err read_bytes(const struct reader *r, const char *name, const json_t *said,
+                           uint64_t bytes, uint8_t **out, struct errmsg *e)
+{
+    const json_t *offsets = json_object_get(said, "data_offsets");
+    json_int_t begin = json_integer_value(json_array_get(offsets, 0));
+    json_int_t end = json_integer_value(json_array_get(offsets, 1));
+    if (begin < 0 || end < begin || (uint64_t)end > r->file.data_bytes ||
+        (uint64_t)(end - begin) != bytes)
+        return err_set(e, ERR_CORRUPT, "%s: the data_offsets of tensor %.80s do not fit the file",
+                       r->file.path, name);
+    uint8_t *data = mem_zalloc(bytes, 1);
+    if (!data)
+        return err_set(e, ERR_NOMEM, "%s: no memory for tensor %.80s", r->file.path, name);
+    uint64_t at = r->file.data_at + (uint64_t)begin, done = 0;
+    while (done < bytes) {
+        ssize_t n = pread(r->file.fd, data + done, bytes - done, (off_t)(at + done));
+        if (n <= 0) {
+            mem_free(data);
+            return err_set(e, ERR_IO, "%s: it cannot be read", r->file.path);
+        }
+        done += (uint64_t)n;
+    }
+    *out = data;
+    return ERR_OK;
+}
+
+static enum err take(const struct reader *r, const char *name, const json_t *said, bool torch,
+                     uint32_t i, float *w, struct errmsg *e)
+{
+    const struct tensor *t = &model_layout(r->m)->tensor[i];
+    const char *type = json_string_value(json_object_get(said, "dtype"));
+    const struct order order = order_of(r, i, torch);
+    bool kernel = strstr(t->name, "/kernel") != NULL;
+    size_t bytes = type_bytes(type);
+    uint8_t *data = NULL;
+    if (!bytes || !fits(&order, t, kernel, json_object_get(said, "shape")))
+        return refuse(r, name, t, said, e);
+    enum err err = read_bytes(r, name, said, t->elems * bytes, &data, e);
+    for (uint64_t k = 0; k < t->elems && !err; k++) {
+        float value = element(data + place_of(&order, t, kernel, k) * bytes, type);
+        w[t->offset_elems + k] = value;
+        if (!isfinite(value))
+            err = err_set(e, ERR_INPUT, "%s: tensor %.80s has a value that is not finite",
+                          r->file.path, name);
+    }
+    mem_free(data);
+    return err;
+}
+
+/* By our name, or by that of PyTorch. */
+static enum err take_one(const struct reader *r, uint32_t i, float *w, bool *found,
+                         struct errmsg *e)
+{
+    const struct tensor *t = &model_layout(r->m)->tensor[i];
+    const char *slash = strrchr(t->name, '/'), *name = NULL;
+    char torch[NAME_BYTES];
+    const json_t *ours = find(r, t->name, &name);
+    (void)snprintf(torch, sizeof torch, "%.*s.%s", (int)(slash - t->name), t->name,
+                   torch_part(slash + 1));
+    const json_t *said = ours ? ours : find(r, torch, &name);
+    *found = said != NULL;
+    return said ? take(r, name, said, !ours, i, w, e) : ERR_OK;
+}
+
+/* ---- the file ---- */
+
+bool named_is_safetensors(const char *path)
+{
+    uint8_t begin[9];
+    uint64_t bytes;
+    int fd;
+    struct errmsg e;
+    if (files_open(path, &fd, &e))
+        return false;
+    ssize_t n = pread(fd, begin, sizeof begin, 0);
+    (void)close(fd);
+    memcpy(&bytes, begin, sizeof bytes);
+    return n == (ssize_t)sizeof begin && begin[8] == '{' && bytes < (uint64_t)1 << 32;
+}
+
+static enum err check_renames(const struct reader *r, struct errmsg *e)
+{
+    for (size_t i = 0; i < r->renames; i++) {
+        const char *equals = strchr(r->rename[i], '=');
+        if (!equals || equals == r->rename[i])
+            return err_set(e, ERR_INPUT, "--rename=%.100s: it must be OLD=NEW", r->rename[i]);
+    }
+    return ERR_OK;
+}
+
+static enum err read_all(struct reader *r, struct named *m, struct errmsg *e)
+{
+    const struct layout *l = model_layout(r->m);
+    enum err err = ERR_OK;
+    m->w = mem_floats(l->elems);
+    m->found = mem_zalloc(l->tensors + 1, sizeof *m->found);
+    if (!m->w || !m->found)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", r->file.path);
+    for (uint32_t i = 0; i < l->tensors && !err; i++) {
+        err = take_one(r, i, m->w, &m->found[i], e);
+        m->n += m->found[i];
+    }
+    size_t all = json_object_size(r->file.header);
+    all -= json_object_get(r->file.header, "__metadata__") != NULL;
+    m->others = all > m->n ? (uint32_t)(all - m->n) : 0;
+    if (!err && m->n == 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: none of its %zu tensors has the name of a tensor of the job, such as "
+                       "%s; use --rename OLD=NEW",
+                       r->file.path, all, l->tensor[0].name);
+    return err;
+}
+
+enum err named_read(struct named *out, const char *path, const struct job *job,
+                    const char *const *renames, size_t n_renames, struct errmsg *e)
+{
+    struct named m = {.n = 0};
+    struct reader r = {.rename = renames, .renames = n_renames, .job = job};
+    enum err err = check_renames(&r, e);
+    if (!err)
+        err = model_new(&m.model, job, e);
+    if (err)
+        return err;
+    r.m = m.model;
+    err = safetensors_open(&r.file, path, e);
+    if (!err) {
+        err = read_all(&r, &m, e);
+        safetensors_close(&r.file);
+    }
+    if (err)
+        named_close(&m);
+    else
+        *out = m;
+    return err;
+}
+
+void named_close(struct named *m)
+{
+    model_free(m->model);
+    mem_free(m->w);
+    mem_free(m->found);
+    *m = (struct named){.n = 0};
+}

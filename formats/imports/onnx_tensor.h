@@ -1,0 +1,26 @@
+/* The elements of an ONNX tensor and the attributes of a node. Nothing in them is trusted. */
+#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_TENSOR_H
+#define GRADWIRE_FORMATS_IMPORTS_ONNX_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/formats/onnx.pb-c.h"
+
+enum { ONNX_RANK_MAX = 8 };
+
+/* The number of elements. False: a dimension is negative, or there are too many, or the bytes do not fit them, or they are
+ * in another file, or it is of another kind than numbers. */
+bool onnx_tensor_elems(const Onnx__Tensor *t, uint64_t *elems);
+/* Element i, below onnx_tensor_elems. */
+double onnx_tensor_at(const Onnx__Tensor *t, uint64_t i);
+
+const Onnx__Attribute *onnx_attribute(const Onnx__Node *n, const char *name);
+int64_t onnx_int(const Onnx__Node *n, const char *name, int64_t otherwise);
+double onnx_float(const Onnx__Node *n, const char *name, double otherwise);
+/* Copies up to `room` integers. Returns their number; 0: no such attribute. */
+size_t onnx_ints(const Onnx__Node *n, const char *name, int64_t *out, size_t room);
+/* True if the attribute is missing or is this text. */
+bool onnx_text_is(const Onnx__Node *n, const char *name, const char *text);
+
+#endif

@@ -1,0 +1,63 @@
+/* The state of an import of an ONNX graph: what is known of each value. onnx.c reads the file and walks over the nodes,
+ * onnx_nodes.c has a function for each operator.
+ *
+ * ONNX has channels first: (n, channels, height, width). A job has them last. A value of the graph is the output of a layer
+ * of the job with the axes in either order, and kernels are read in the order that the job needs. */
+#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_WALK_H
+#define GRADWIRE_FORMATS_IMPORTS_ONNX_WALK_H
+
+#include "formats/imports/onnx_tensor.h"
+#include "formats/imports/sketch.h"
+
+enum {
+    WALK_VALUES_MAX = 8192,
+    WALK_NODES_MAX = 2048,
+    WALK_INPUTS_MAX = 16384, /* of all nodes */
+    WALK_ATTRIBUTES_MAX = 64 /* of a node */
+};
+
+struct walk_value {
+    const char *name;         /* in the file */
+    const Onnx__Tensor *data; /* a constant; NULL: it depends on the input */
+    /* for a value that depends on the input: */
+    const char *layer; /* the layer of which it is the output, or "input" */
+    const char *word;  /* that layer's word; "" for the input */
+    uint32_t rank,
+        dim[TENSOR_RANK_MAX]; /* the shape of one row, as in the job: (height, width, channels) */
+    bool first;               /* rank 3: in the file its axes are (channels, height, width) */
+    /* rank 1: in the file its elements are in the order of (channels, height, width), with so many channels; 0: they
+     * are in the job's order */
+    uint32_t channels;
+    /* a scale and a shift that can still change: gamma and beta of the layer (dim[rank - 1]); NULL: none */
+    float *gamma, *beta;
+};
+
+struct walk {
+    struct sketch s;
+    const Onnx__Graph *g;
+    uint32_t values, room;
+    struct walk_value *value;
+    /* (nodes) the name of the value that the node's output is the same as, because an earlier node has taken it along;
+     * NULL: none */
+    const char **alias;
+    float scale; /* the input is divided by it */
+};
+
+/* NULL: not known, because the node that makes it was refused, or there is none. Valid until walk_put. */
+const struct walk_value *walk_find(const struct walk *w, const char *name);
+/* Set the value `name`. */
+void walk_put(struct walk *w, const char *name, struct walk_value v);
+/* The name of input i of a node; "" if it has none. */
+const char *walk_input(const Onnx__Node *n, size_t i);
+/* Number of inputs of nodes, and of outputs of the graph, that are this value. */
+uint32_t walk_uses(const struct walk *w, const char *name);
+/* The only node that reads this value, or NULL. *at: its index. */
+const Onnx__Node *walk_only_reader(const struct walk *w, const char *name, size_t *at);
+/* True if a node reads the value as an image with the channels first. */
+bool walk_read_as_image(const struct walk *w, const char *name);
+
+/* onnx_nodes.c: take over one node. What a job cannot have is refused in the sketch; the node's output is then not
+ * known. */
+void walk_node(struct walk *w, size_t at);
+
+#endif

@@ -10,9 +10,9 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "worker/export/safetensors.h"
-#include "worker/model/layers.h"
 
 enum { NAME_BYTES = 512 };
+#define MIXED UINT32_MAX
 
 struct reader {
     struct safetensors file;
@@ -125,42 +125,99 @@ struct order {
     uint32_t channels; /* of flattened images whose channels are first in the file; 0: none */
 };
 
-/* The channels of the images that the op reads flattened; 0: it reads none. */
-static uint32_t channels_before(const struct reader *r, const struct op *op)
+/* True if a flattened image keeps the order of its elements in the layer. */
+static bool keeps_order(enum layer_kind kind)
 {
-    uint32_t v = op->input[0];
-    while (v > 0) {
-        const struct op *o = &r->m->op[v - 1];
-        if ((o->type == &conv2d_op || o->type == &pooling_op) && op_out_elems(o) == op->in)
-            return o->channels;
-        if (!o->elementwise || o->inputs != 1)
-            return 0;
-        v = o->input[0];
+    switch (kind) {
+    case LAYER_FLATTEN:
+    case LAYER_RESHAPE:
+    case LAYER_DROPOUT:
+    case LAYER_ACTIVATION:
+    case LAYER_LEAKY_RELU:
+    case LAYER_ELU:
+    case LAYER_GELU:
+    case LAYER_BATCH_NORMALIZATION:
+    case LAYER_LAYER_NORMALIZATION:
+    case LAYER_ADD:
+        return true;
+    default:
+        return false;
     }
-    const struct job *job = r->job;
-    return job->model.rank == 3 && op->in == r->m->features ? job->model.shape[2] : 0;
 }
 
-static struct order order_of(const struct reader *r, uint32_t tensor, bool torch)
+/* The channels of the image of which value `at` is a flattened one; 0: no image, or the order is the same. MIXED: it is
+ * made of several. Value 0 is the model's input, i + 1 the output of layer i. */
+static uint32_t channels_of(const struct reader *r, uint32_t at)
 {
-    struct order order = {.torch = torch};
-    for (uint32_t i = 0; torch && i < r->m->ops; i++) {
-        const struct op *op = &r->m->op[i];
-        if (op->tensors && op->tensor == tensor && op->layer->kind == LAYER_DENSE)
-            order.channels = channels_before(r, op);
+    while (at > 0 && at < JOB_INPUT_SELECTION) {
+        const struct job_layer *l = &r->job->model.layer[at - 1];
+        uint32_t dim[TENSOR_RANK_MAX];
+        if (model_layer_shape(r->m, at - 1, dim) == 3)
+            return dim[0] * dim[1] > 1 && dim[2] > 1 ? dim[2] : 0;
+        for (uint32_t i = 0; i < l->inputs && l->kind == LAYER_CONCATENATE; i++)
+            if (channels_of(r, l->input[i]) != 0)
+                return MIXED;
+        if (!keeps_order(l->kind) || l->inputs == 0)
+            return 0;
+        at = l->input[0];
     }
-    return order;
+    bool image = at == 0 && r->job->model.rank == 3 && r->job->model.shape[2] > 1;
+    return image ? r->job->model.shape[2] : 0;
+}
+
+/* The same of the vector that the layer reads. */
+static uint32_t channels_before(const struct reader *r, const struct job_layer *l)
+{
+    uint32_t at = l->inputs ? l->input[0] : 0, channels = 0, dim[TENSOR_RANK_MAX];
+    uint32_t rank = at >= JOB_INPUT_SELECTION ? 0
+                    : at                      ? model_layer_shape(r->m, at - 1, dim)
+                                              : r->job->model.rank;
+    if (rank == 1)
+        channels = channels_of(r, at);
+    for (uint32_t i = 1; i < l->inputs; i++)
+        if (channels || channels_of(r, l->input[i]))
+            return MIXED;
+    return channels;
+}
+
+static enum err order_of(const struct reader *r, const char *tensor, bool torch,
+                         struct order *order, struct errmsg *e)
+{
+    *order = (struct order){.torch = torch};
+    for (uint32_t i = 0; torch && i < r->job->model.layers; i++) {
+        const struct job_layer *l = &r->job->model.layer[i];
+        bool reads = l->kind == LAYER_DENSE || l->kind == LAYER_BATCH_NORMALIZATION ||
+                     l->kind == LAYER_LAYER_NORMALIZATION;
+        size_t n = strlen(l->name);
+        if (!reads || strncmp(tensor, l->name, n) != 0 || tensor[n] != '/' ||
+            strcmp(tensor + n, "/bias") == 0)
+            continue;
+        order->channels = channels_before(r, l);
+        if (order->channels == MIXED)
+            return err_set(e, ERR_INPUT,
+                           "%s: %s reads several flattened images side by side, whose order in "
+                           "the file is not known; rename its tensors so that they are not used",
+                           r->file.path, l->name);
+    }
+    return ERR_OK;
+}
+
+/* The index in the file of element i of n that were flattened. */
+static uint64_t moved(const struct order *order, uint64_t i, uint64_t n)
+{
+    uint64_t c = order->channels;
+    return c ? i % c * (n / c) + i / c : i;
 }
 
 /* The index in the file of our element i. */
 static uint64_t place_of(const struct order *order, const struct tensor *t, bool kernel, uint64_t i)
 {
-    if (!order->torch || !kernel)
+    if (!order->torch)
         return i;
+    if (!kernel)
+        return moved(order, i, t->elems);
     uint64_t out = t->shape[t->rank - 1], in = t->shape[t->rank - 2];
-    uint64_t o = i % out, row = i / out % in, tap = i / out / in;
-    if (order->channels)
-        row = row % order->channels * (in / order->channels) + row / order->channels;
+    uint64_t o = i % out, row = moved(order, i / out % in, in), tap = i / out / in;
     return (o * in + row) * (t->elems / out / in) + tap;
 }
 
@@ -237,13 +294,16 @@ static enum err take(const struct reader *r, const char *name, const json_t *sai
 {
     const struct tensor *t = &model_layout(r->m)->tensor[i];
     const char *type = json_string_value(json_object_get(said, "dtype"));
-    const struct order order = order_of(r, i, torch);
+    struct order order;
     bool kernel = strstr(t->name, "/kernel") != NULL;
     size_t bytes = type_bytes(type);
     uint8_t *data = NULL;
+    enum err err = order_of(r, t->name, torch, &order, e);
+    if (err)
+        return err;
     if (!bytes || !fits(&order, t, kernel, json_object_get(said, "shape")))
         return refuse(r, name, t, said, e);
-    enum err err = read_bytes(r, name, said, t->elems * bytes, &data, e);
+    err = read_bytes(r, name, said, t->elems * bytes, &data, e);
     for (uint64_t k = 0; k < t->elems && !err; k++) {
         float value = element(data + place_of(&order, t, kernel, k) * bytes, type);
         w[t->offset_elems + k] = value;

@@ -76,7 +76,7 @@ bool walk_read_as_image(const struct walk *w, const char *name)
     return false;
 }
 
-/* True if the value reaches, unchanged but for a scale, a node that reads it as an image. */
+/* True if the value reaches, unchanged except for a scale, a node that reads it as an image. */
 static bool is_image_input(const struct walk *w, const char *name)
 {
     for (size_t steps = 0; steps <= w->g->n_node; steps++) {

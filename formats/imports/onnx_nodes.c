@@ -1,6 +1,7 @@
 /* The operators of ONNX (https://onnx.ai/onnx/operators/) that our layers have. */
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/imports/onnx_walk.h"
@@ -103,6 +104,29 @@ static bool is_image(const struct step *s)
         return true;
     REFUSE(s, "its input must be an image (n, channels, height, width)");
     return false;
+}
+
+/* The shortest decimal number that reads back as the float. */
+static const char *short_text(char out[24], double x)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        (void)snprintf(out, 24, "%.*g", digits, (double)(float)x);
+        if (strtof(out, NULL) == (float)x)
+            break;
+    }
+    return out;
+}
+
+/* An option that is a pair, with the comma after it; "" if it has its default. */
+static const char *pair_text(char out[48], const char *option, const uint32_t pair[2],
+                             uint32_t otherwise)
+{
+    out[0] = 0;
+    if (pair[0] == pair[1] && pair[0] != otherwise)
+        (void)snprintf(out, 48, ", %s: %u", option, pair[0]);
+    else if (pair[0] != pair[1])
+        (void)snprintf(out, 48, ", %s: [%u, %u]", option, pair[0], pair[1]);
+    return out;
 }
 
 /* ---- dense ---- */
@@ -341,11 +365,12 @@ static void conv(const struct step *s)
         bias = bias_after(s, filters);
     char wanted[NAME_BYTES];
     layer_name(wanted, t);
-    const char *layer =
-        LAYER(s, "conv2d", wanted,
-              "filters: %u, kernel_size: [%u, %u], strides: [%u, %u], dilation_rate: [%u, %u]%s%s",
-              filters, w.size[0], w.size[1], w.stride[0], w.stride[1], w.dilation[0], w.dilation[1],
-              w.same ? ", padding: same" : "", bias ? "" : ", use_bias: false");
+    char sizes[48], strides[48], dilations[48];
+    const char *layer = LAYER(s, "conv2d", wanted, "filters: %u%s%s%s%s%s", filters,
+                              pair_text(sizes, "kernel_size", w.size, 0),
+                              pair_text(strides, "strides", w.stride, 1),
+                              pair_text(dilations, "dilation_rate", w.dilation, 1),
+                              w.same ? ", padding: same" : "", bias ? "" : ", use_bias: false");
     float *kernel = layer ? sketch_part(&s->w->s, layer, "kernel", elems) : NULL;
     float *b = kernel && bias ? sketch_part(&s->w->s, layer, "bias", filters) : NULL;
     if (kernel)
@@ -365,8 +390,11 @@ static void pool(const struct step *s, const char *word)
         REFUSE(s, "a job's pools have neither dilations nor ceil_mode nor count_include_pad");
         return;
     }
-    const char *layer = LAYER(s, word, "", "pool_size: [%u, %u], strides: [%u, %u]%s", w.size[0],
-                              w.size[1], w.stride[0], w.stride[1], w.same ? ", padding: same" : "");
+    char sizes[48], strides[48];
+    bool tiled = memcmp(w.size, w.stride, sizeof w.size) == 0;
+    const char *layer = LAYER(s, word, "", "%s%s%s", pair_text(sizes, "pool_size", w.size, 0) + 2,
+                              tiled ? "" : pair_text(strides, "strides", w.stride, 0),
+                              w.same ? ", padding: same" : "");
     put(s, after_windows(s, &w, s->x.dim[2]), word, layer);
 }
 
@@ -471,11 +499,11 @@ static void batch_normalization(const struct step *s)
         REFUSE(s, "its scale, shift, mean and variance must be constants for the channels");
         return;
     }
-    char wanted[NAME_BYTES];
+    char wanted[NAME_BYTES], epsilon[24], momentum[24];
     layer_name(wanted, t[0]);
-    const char *layer = LAYER(s, "batch_normalization", wanted, "epsilon: %.9g, momentum: %.9g",
-                              onnx_float(s->n, "epsilon", (double)1e-5f),
-                              onnx_float(s->n, "momentum", (double)0.9f));
+    const char *layer = LAYER(s, "batch_normalization", wanted, "epsilon: %s, momentum: %s",
+                              short_text(epsilon, onnx_float(s->n, "epsilon", 1e-5)),
+                              short_text(momentum, onnx_float(s->n, "momentum", 0.9)));
     for (size_t i = 0; layer && i < 4 && fits; i++)
         fits = fill_width(s, layer, what[i], t[i]);
     put(s, s->x, "batch_normalization", layer);
@@ -492,11 +520,11 @@ static void layer_normalization(const struct step *s)
         REFUSE(s, "only over the last axis, with constants");
         return;
     }
-    char wanted[NAME_BYTES];
+    char wanted[NAME_BYTES], epsilon[24];
     layer_name(wanted, scale);
-    const char *layer =
-        LAYER(s, "layer_normalization", wanted, "epsilon: %.9g%s",
-              onnx_float(s->n, "epsilon", (double)1e-5f), shift ? "" : ", center: false");
+    const char *layer = LAYER(s, "layer_normalization", wanted, "epsilon: %s%s",
+                              short_text(epsilon, onnx_float(s->n, "epsilon", 1e-5)),
+                              shift ? "" : ", center: false");
     bool filled = layer && fill_width(s, layer, "gamma", scale);
     if (filled && shift)
         (void)fill_width(s, layer, "beta", shift);
@@ -531,7 +559,8 @@ static bool add_neutral(const struct step *s, struct walk_value *v)
 {
     static const float epsilon = 1e-3f;
     uint32_t n = width_of(v);
-    const char *layer = LAYER(s, "batch_normalization", "scale", "epsilon: 0.001");
+    const char *layer =
+        LAYER(s, "batch_normalization", "scale", "epsilon: 0.001, trainable: false");
     v->gamma = layer ? sketch_part(&s->w->s, layer, "gamma", n) : NULL;
     v->beta = v->gamma ? sketch_part(&s->w->s, layer, "beta", n) : NULL;
     float *mean = v->beta ? sketch_part(&s->w->s, layer, "moving_mean", n) : NULL;
@@ -545,7 +574,7 @@ static bool add_neutral(const struct step *s, struct walk_value *v)
     v->layer = layer;
     v->word = "batch_normalization";
     sketch_note(&s->w->s,
-                "%s (%.80s): a scale or shift of each channel became the "
+                "%s (%.80s): a scale or shift of each channel became the frozen "
                 "batch_normalization %s",
                 s->n->op_type, s->n->name, layer);
     return true;
@@ -709,14 +738,17 @@ static void selu(const struct step *s)
 
 static void elu(const struct step *s)
 {
-    put(s, s->x, "elu", LAYER(s, "elu", "", "alpha: %.9g", onnx_float(s->n, "alpha", 1)));
+    char alpha[24];
+    put(s, s->x, "elu",
+        LAYER(s, "elu", "", "alpha: %s", short_text(alpha, onnx_float(s->n, "alpha", 1))));
 }
 
 static void leaky_relu(const struct step *s)
 {
+    char slope[24];
     put(s, s->x, "leaky_relu",
-        LAYER(s, "leaky_relu", "", "negative_slope: %.9g",
-              onnx_float(s->n, "alpha", (double)0.01f)));
+        LAYER(s, "leaky_relu", "", "negative_slope: %s",
+              short_text(slope, onnx_float(s->n, "alpha", 0.01))));
 }
 
 static void gelu(const struct step *s)
@@ -742,8 +774,9 @@ static void dropout(const struct step *s)
     uint64_t elems;
     const Onnx__Tensor *t = constant(s, 1, &elems);
     double rate = t && elems == 1 ? onnx_tensor_at(t, 0) : onnx_float(s->n, "ratio", 0.5);
+    char text[24];
     if (rate > 0 && rate < 1)
-        put(s, s->x, "dropout", LAYER(s, "dropout", "", "rate: %.9g", rate));
+        put(s, s->x, "dropout", LAYER(s, "dropout", "", "rate: %s", short_text(text, rate)));
     else
         pass(s);
 }

@@ -56,7 +56,7 @@ const Onnx__Node *walk_only_reader(const struct walk *w, const char *name, size_
 /* True if a node reads the value as an image with the channels first. */
 bool walk_read_as_image(const struct walk *w, const char *name);
 
-/* onnx_nodes.c: take over one node. What a job cannot have is refused in the sketch; the node's output is then not
+/* onnx_nodes.c: take over one node. A part that a job cannot have is refused in the sketch; the node's output is then not
  * known. */
 void walk_node(struct walk *w, size_t at);
 

@@ -114,13 +114,12 @@ const char *sketch_layer(struct sketch *s, const char *word, const char *wanted,
             sketch_refuse(s, "more than %d layers", JOB_LAYERS_MAX);
         return NULL;
     }
-    char *name = s->name[s->layers];
+    char *name = s->name[s->layers], text[320];
     choose_name(s, word, wanted, name);
-    (void)fprintf(s->layer_lines, "    - %s: {", word);
     va_start(args, options);
-    (void)vfprintf(s->layer_lines, options, args);
+    (void)vsnprintf(text, sizeof text, options, args);
     va_end(args);
-    (void)fprintf(s->layer_lines, "%sname: %s", *options ? ", " : "", name);
+    (void)fprintf(s->layer_lines, "    - %s: {%s%sname: %s", word, text, text[0] ? ", " : "", name);
     for (uint32_t i = 0; i < inputs && !reads_the_one_before(s, input, inputs); i++)
         (void)fprintf(s->layer_lines, "%s%s%s", i ? ", " : ", inputs: [", input[i],
                       i + 1 == inputs ? "]" : "");

@@ -235,7 +235,9 @@ static enum err find_one(const struct safetensors *r, const struct tensor *t, fl
     if (!said)
         return ERR_OK;
     if (!type || strcmp(type, "F32") != 0)
-        return err_set(e, ERR_INPUT, "%s: tensor %s is not of the type F32", r->path, t->name);
+        return err_set(e, ERR_INPUT,
+                       "%s: tensor %s is not of the type F32; gradwire import converts other types",
+                       r->path, t->name);
     if (!same_shape(shape, t))
         return refuse_shape(r, t, shape, e);
     enum err err = find(r, t, &at, e);
@@ -259,7 +261,7 @@ static enum err refuse_strange(const struct safetensors *r, const struct layout 
         *c = *c < ' ' || *c > '~' ? '?' : *c;
     return err_set(e, ERR_INPUT,
                    "%s: none of its %u tensors has the name of a tensor of the model: the first "
-                   "one is %s, the model's are %s, ..",
+                   "one is %s, the model's are %s, ..; gradwire import can rename them",
                    r->path, others, name[0] ? name : "missing",
                    l->tensors ? l->tensor[0].name : "");
 }

@@ -15,6 +15,7 @@ struct rows {
     uint32_t n;
     float *x;
     const struct leaf_keys *keys;
+    struct leaf_room *room; /* has the keys */
 };
 
 static void must(enum err err, const struct errmsg *e)
@@ -35,7 +36,6 @@ static struct rows read_rows(const struct dataset *d)
 {
     struct errmsg e;
     struct rows r = {.n = (uint32_t)d->rows};
-    struct leaf_room *room;
     uint32_t there;
     uint64_t *all = must_have(mem_zalloc(r.n, sizeof *all));
     float *y = must_have(mem_floats(r.n));
@@ -45,9 +45,11 @@ static struct rows read_rows(const struct dataset *d)
     must(dataset_gather(d, all, r.n, r.x, y, &there, &e), &e);
     must(there == r.n ? ERR_OK : err_set(&e, ERR_INPUT, "a row of eval is bad"), &e);
     if (d->table.schema && d->table.schema->lookups) {
-        must(leaf_room_new(&room, d->table.schema, r.n, &e), &e);
-        must(dataset_gather_keys(d, all, r.n, room, &r.keys, &e), &e);
+        must(leaf_room_new(&r.room, d->table.schema, r.n, &e), &e);
+        must(dataset_gather_keys(d, all, r.n, r.room, &r.keys, &e), &e);
     }
+    mem_free(all);
+    mem_free(y);
     return r;
 }
 
@@ -74,7 +76,10 @@ static void write_scores(const struct folder *f, const struct rows *r)
         float *vectors = must_have(mem_floats((size_t)r->n * of.width));
         scorer_look_up(s, r->n, r->keys, i, vectors);
         write_floats(of.layer, vectors, (size_t)r->n * of.width);
+        mem_free(vectors);
     }
+    mem_free(out);
+    scorer_free(s);
 }
 
 int main(int argc, char **argv)
@@ -93,5 +98,11 @@ int main(int argc, char **argv)
     must(folder_open(&f, "model", &e), &e);
     struct rows r = read_rows(&t.eval);
     write_scores(&f, &r);
-    return 0; /* the system frees its memory */
+    if (r.room)
+        leaf_room_free(r.room);
+    mem_free(r.x);
+    mem_free(job);
+    folder_close(&f);
+    trained_close(&t);
+    return 0;
 }

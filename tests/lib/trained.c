@@ -176,7 +176,8 @@ void trained_close(struct trained *t)
     dataset_close(&t->eval);
     dataset_close(&t->train);
     job_close(&t->job);
-    (void)folder_remove(t->dir);
+    if (strcmp(t->dir, ".") != 0) /* the caller's */
+        (void)folder_remove(t->dir);
 }
 
 /* ---- its forward pass ---- */

@@ -58,6 +58,25 @@ class PrintTest(unittest.TestCase):
             self.assertIn(says, got.stderr)
 
 
+class ContextTest(unittest.TestCase):
+    """The files that docker sends to the builder, in a directory of their own."""
+
+    def test_they_are_enough_to_configure_each_target_that_the_image_builds(self):
+        context = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        names = (facts.ROOT / "k8s/Dockerfile.dockerignore").read_text().split()
+        self.assertEqual(names[0], "*")
+        for name in (name.removeprefix("!") for name in names[1:]):
+            (context / name).parent.mkdir(parents=True, exist_ok=True)
+            source = facts.ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, context / name)
+        wanted = re.search(r"ninja -C /build (gradwire-[\w -]*?) *\\", (facts.ROOT / "k8s/Dockerfile").read_text())[1].split()
+        self.assertIn("gradwire-model", wanted)
+        for command in (["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
+                        ["ninja", "-C", "build", "-n", *wanted]):
+            got = subprocess.run(command, cwd=context, capture_output=True, text=True)
+            self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+
+
 class HereTest(unittest.TestCase):
     """tests/k8s/image_here: its exit codes and messages, on which ./gradwire test containers depends."""
 

@@ -654,15 +654,19 @@ class Model:
         delimiter = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}[self.data["delimiter"]]
         quoting = csv.QUOTE_MINIMAL if self.data["quotes"] else csv.QUOTE_NONE
         header, names = self.data["header"], [c.name for c in self.encoding.fields]
+        unlabeled = [c.name for c in self.encoding.fields if c.kind not in ("label", "weight")]
         csv.field_size_limit(1 << 20)
         for number, fields in enumerate(csv.reader(lines, delimiter=delimiter, quoting=quoting, skipinitialspace=self.data["trim"])):
             fields = [f.strip(" \t") for f in fields] if self.data["trim"] else fields
             if number == 0 and header != "none":
                 names = fields if header == "names" else names
                 continue
-            if len(fields) != len(names):
+            here = unlabeled if header != "names" and len(fields) == len(unlabeled) else names
+            if len(fields) != len(here):
                 raise ModelError(f"{path}: row {number + 1} has {len(fields)} fields, the model's columns are {len(names)}")
-            yield fields if None in names else dict(zip(names, fields))
+            if None in names and here is not names:
+                raise ModelError(f"{path}: a row without its label: give each column of the job a name")
+            yield fields if None in names else dict(zip(here, fields))
 
     def _read_libsvm(self, lines):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))

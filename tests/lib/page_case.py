@@ -14,7 +14,7 @@ import time
 import pages
 from cluster import BUILD, DEADLINE_S, LAUNCH, MODEL, ROOT, WORKER, Case, kernels
 
-PACKAGES = "numpy", "safetensors", "keras", "jax", "pandas", "tensorboard", "onnxruntime", "tensorflow"  # of commands that say so: # needs NAME and NAME
+PACKAGES = "numpy", "torch", "safetensors", "keras", "jax", "pandas", "tensorboard", "onnxruntime", "tensorflow"  # of commands that say so: # needs NAME and NAME
 SLOW_S, SLOW_DEADLINE_S = 30, 3600
 
 # ./gradwire, when all is built: the programs of this build.

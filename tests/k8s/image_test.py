@@ -124,6 +124,20 @@ class ImageTest(unittest.TestCase):
         self.assertFalse(self.config.get("Cmd"))
         self.assertEqual(self.config["User"], "65532:65532")
 
+    def test_a_worker_alone_exports_its_model_in_each_format(self):
+        output = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        output.chmod(0o777)
+        keys = {"export": "[onnx, savedmodel, keras, safetensors]", "data.synthetic_train_rows": 200,
+                "data.synthetic_eval_rows": 50, "training.epochs": 1}
+        pods.podman("run", "--rm", "--pull=never", "--network", "none", "--read-only", "--volume", f"{output}:/output",
+                    "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", pods.IMAGE,
+                    *(f"--set={key}={value}" for key, value in keys.items()))
+        exports = json.loads((output / "summary.json").read_text())["export"]
+        self.assertEqual([(e["format"], e["error"]) for e in exports],
+                         [(name, None) for name in ("onnx", "savedmodel", "keras", "safetensors")])
+        for e in exports:
+            self.assertTrue((output / e["path"]).exists(), e)
+
     def test_its_sbom_lists_each_package_that_is_in_it(self):
         sbom = json.loads(self.read("usr/share/gradwire/sbom.spdx.json"))
         self.assertEqual(sbom["spdxVersion"], "SPDX-2.3")

@@ -106,11 +106,15 @@ static struct row draw(uint64_t seed, uint64_t i)
 {
     struct row r;
     uint64_t d = rng_u64(seed, i);
-    (void)snprintf(r.age, sizeof r.age, d % 9 ? "%u" : "", (unsigned)(d % 90));
+    (void)snprintf(r.age, sizeof r.age, "%u", (unsigned)(d % 90));
     (void)snprintf(r.town, sizeof r.town, "t%u", (unsigned)(d >> 8 & 7));
     (void)snprintf(r.site, sizeof r.site, "s%u", (unsigned)(d >> 16 & 31));
-    (void)snprintf(r.tags, sizeof r.tags, d >> 24 & 1 ? "a b:%.2f" : "", (double)rng_unit(d, 1));
+    (void)snprintf(r.tags, sizeof r.tags, "a b:%.2f", (double)rng_unit(d, 1));
     (void)snprintf(r.page, sizeof r.page, "p%u", (unsigned)(d >> 32 & 31));
+    if (d % 9 == 0)
+        r.age[0] = '\0';
+    if (d >> 24 & 1)
+        r.tags[0] = '\0';
     return r;
 }
 

@@ -112,7 +112,9 @@ static void draw_row(row_text f, uint64_t row, bool eval)
     a_number(f[9], d[9], 20);
     a_number(f[10], d[10], 20);
     a_number(f[11], d[11], 300);
-    (void)sprintf(f[12], d[12] % 9 ? "s%u" : "", (unsigned)(d[12] % 50));
+    (void)sprintf(f[12], "s%u", (unsigned)(d[12] % 50));
+    if (d[12] % 9 == 0)
+        f[12][0] = '\0';
     (void)sprintf(f[13], d[13] % 9 ? "%u" : "?", (unsigned)(d[13] % 1000));
     a_list(f[14], d[14], " ", 4, true);
     a_list(f[15], d[15], ";", 3, false);
@@ -308,8 +310,8 @@ static void check_as_training_reads(struct fixture *f)
 {
     uint64_t row[ROWS];
     float *x = mem_floats((size_t)ROWS * f->t.eval.features), y[ROWS];
-    struct leaf_room *room;
-    const struct leaf_keys *keys;
+    struct leaf_room *room = NULL;
+    const struct leaf_keys *keys = NULL;
     uint32_t there;
     assert_non_null(x);
     for (uint64_t i = 0; i < ROWS; i++)

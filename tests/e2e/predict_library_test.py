@@ -66,7 +66,7 @@ class PredictLibraryTest(Case):
         run("cmake", "--install", BUILD, "--prefix", prefix, "--component", "library")
         self.assertEqual(sorted(str(p.relative_to(prefix)) for p in prefix.rglob("*") if not p.is_dir()), [
             "include/gradwire-predict.h", "lib/libgradwire-predict.so", "lib/libgradwire-predict.so.0",
-            "lib/libgradwire-predict.so.0.1.0", "lib/pkgconfig/gradwire-predict.pc", "share/man/man3/libgradwire-predict.3"])
+            f"lib/libgradwire-predict.so.{VERSION}", "lib/pkgconfig/gradwire-predict.pc", "share/man/man3/libgradwire-predict.3"])
         where = {"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
         self.assertEqual(run("pkg-config", "--modversion", "gradwire-predict", env=where).strip(), VERSION)
         (self.tmp / "use.c").write_text(USE)

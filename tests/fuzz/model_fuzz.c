@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
+#include "formats/tensorflow/lowering.h"
 #include "predict/folder.h"
 #include "predict/scorer.h"
 #include "tests/lib/folder.h"
@@ -211,13 +212,26 @@ static void score(struct scorer *s, const struct folder *f)
     free(cells);
 }
 
+static void lower(const struct graph *g)
+{
+    struct nodes nodes = {0};
+    const char *init, **name = calloc(g->values, sizeof *name);
+    if (!name)
+        abort();
+    lowering_run(&nodes, g, name, &init);
+    nodes_close(&nodes);
+    free(name);
+}
+
 static void make_graph(const struct folder *f)
 {
     struct errmsg e;
     struct graph *g;
     const struct graph_options o = {.tables_inside_bytes = 1 << 20};
-    if (graph_new(&g, f, &o, &e) == ERR_OK)
-        graph_free(g);
+    if (graph_new(&g, f, &o, &e))
+        return;
+    lower(g);
+    graph_free(g);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -25,7 +25,7 @@
  * last dimension varies fastest, and the caller owns their memory. A function that fails leaves its results unchanged, if it
  * does not say otherwise. Passing NULL where a pointer is not said to be optional is an error of the caller.
  *
- * Matrix products are OpenBLAS's. gradwire_model_open sets OpenBLAS to one thread, for the whole process: use a scorer for
+ * Some convolutions use OpenBLAS. gradwire_model_open sets OpenBLAS to one thread, for the whole process: use a scorer for
  * each thread instead. */
 #ifndef GRADWIRE_PREDICT_H
 #define GRADWIRE_PREDICT_H

@@ -603,14 +603,15 @@ class Model:
             raise ModelError("numpy is missing: pip install numpy, or Debian's package python3-numpy")
         path = pathlib.Path(path)
         self.folder = path if (path / "weights.safetensors").exists() else path / "model"
+        weights = self._file("weights.safetensors")
         self.manifest = json.loads(self._file("manifest.json", "run `gradwire train` on its job again: a finished job "
                                                                "trains nothing, and writes the file").read_text())
         if self.manifest.get("format") != FORMAT:
             raise ModelError(f"{self.folder}/manifest.json: format {self.manifest.get('format')}, and this reader knows {FORMAT}")
         self.spec, self.encoding = self.manifest["model"], None
         self.layers, self.data = self.spec["layers"], self.manifest["data"]["options"]
-        self.weights = {name: np.array(a) for name, a in read_safetensors(self._file("weights.safetensors"))[0].items()}
-        if self.manifest["data"]["options"]["format"] in ("csv", "libsvm") or self.manifest["encoding"] or self._beside("encoding.json"):
+        self.weights = {name: np.array(a) for name, a in read_safetensors(weights)[0].items()}
+        if self.manifest["encoding"]:
             self.encoding = Encoding(json.loads(self._file("encoding.json").read_text()))
         self.tables = {}
         for spec in self.encoding.tables if self.encoding else []:
@@ -622,10 +623,10 @@ class Model:
         return next((p for p in (self.folder / name, self.folder.parent / "model" / name) if p.exists()), None)
 
     def _file(self, name, hint="is this DIR/model of a finished job?"):
-        if found := self._beside(name) if name != "weights.safetensors" else self.folder / name:
-            if found.exists():
-                return found
-        raise ModelError(f"{self.folder}: it has no {name}: {hint}")
+        found = self._beside(name) if name == "encoding.json" else self.folder / name
+        if found is None or not found.exists():
+            raise ModelError(f"{self.folder}: it has no {name}: {hint}")
+        return found
 
     def of_layer(self, layer):
         """{"kernel": array, ..}: the weights of a layer."""

@@ -66,7 +66,7 @@ class ManifestTest(TrainCase):
         for folder, m in (("best", best), ("model", model)):
             self.assertEqual(m["files"], self.files(self.out / folder))
             self.assertIn("tables/wide.safetensors", m["files"])
-        self.assertEqual(model["encoding"], sha256(self.out / "model/encoding.json"))
+        self.assertEqual([model["encoding"], best["encoding"]], 2 * [sha256(self.out / "model/encoding.json")])
         layers = {layer["name"]: layer for layer in model["model"]["layers"]}
         self.assertEqual((layers["e"]["table"], layers["e"]["shape"], layers["e"]["inputs"]), ("e", [12], []))
         self.assertEqual(model["model"]["input"], [])

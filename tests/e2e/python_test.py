@@ -7,13 +7,14 @@ import importlib.util
 import json
 import math
 import pathlib
-import random
+import re
+import subprocess
 import sys
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
 import gradwire_model as reader  # noqa: E402
-from cluster import SANITIZED, TrainCase  # noqa: E402
+from cluster import DEADLINE_S, MODEL, ROOT, TrainCase  # noqa: E402
 
 NUMPY = importlib.util.find_spec("numpy")
 PIECE = bytes((i * 2654435761 >> 11) & 255 for i in range(3000))
@@ -102,6 +103,90 @@ class EncodingTest(unittest.TestCase):
         for field in ("1|2|3|4", "a", "-1", str(2**64), "5:x"):
             with self.assertRaises(reader.ModelError, msg=field):
                 keys(field)
+
+
+class LayersTest(unittest.TestCase):
+    def test_each_layer_and_activation_of_a_job_is_known(self):
+        header = (ROOT / "common/job/layer.h").read_text()
+        kinds = re.findall(r"X\([A-Z0-9_]+, (\w+)\)", header)
+        self.assertIn("conv2d", kinds)
+        ours = {name for name in vars(reader.NumpyLayers) if not name.startswith("_")}
+        elsewhere = {"add", "concatenate", "embedding_bag", "linear"}  # of several inputs, or a table
+        self.assertEqual(set(kinds) - elsewhere, ours)
+        words = re.findall(r'\{"(\w+)", ACT_', (ROOT / "common/job/table_model.c").read_text())
+        self.assertEqual(set(words), set(reader.ACTIVATIONS))
+
+
+ROWS = """number,bucket,word,user,town,tags,label
+0.5,3,red,anna,rome,a:2 b,1
+,12,blue,,oslo,c,0
+1e2,,"green, or not",bob,,,1
+-3,7,unseen,carl,oslo,a a:-1 d:0.25,0
+"""
+MIXED = """
+name: mixed
+data:
+  format: csv
+  header: names
+  train: train.csv
+  eval: train.csv
+  columns:
+    - number: {name: number, scale: standard}
+    - number: {name: bucket, buckets: {borders: [5, 10]}}
+    - category: word
+    - key: {name: user, missing: none}
+    - key: town
+    - keys: {name: tags, separator: " ", max_values: 4, weights: true}
+    - cross: {name: both, of: [user, town]}
+    - label: label
+model:
+  input: {shape: auto}
+  layers:
+    - embedding_bag: {inputs: tags, output_dim: 3, name: bag}
+    - linear: {inputs: [user, both], name: wide}
+    - dense: {inputs: [bag, wide, number, bucket, word], units: 4, activation: tanh}
+    - batch_normalization
+    - dense: {units: 1, activation: sigmoid}
+  loss: binary_crossentropy
+optimizer: adam
+training: {epochs: 5, batch_size: 2, microbatches: 1, monitor: loss}
+"""
+
+
+@unittest.skipUnless(NUMPY, "this Python has no numpy")
+class ScoreTest(TrainCase):
+    """All other layers and encodings: tests/interop/python_test.py."""
+
+    KEYS = {}
+
+    def test_a_trained_model_has_the_scores_of_predict(self):
+        (self.tmp / "job.yaml").write_text(MIXED)
+        (self.tmp / "train.csv").write_text(ROWS.replace("unseen", "red"))
+        (self.tmp / "new.csv").write_text(ROWS)
+        self.train(job=self.tmp / "job.yaml")
+        got = subprocess.run([MODEL, "predict", self.out, self.tmp / "new.csv"], check=True, capture_output=True, text=True,
+                             timeout=DEADLINE_S).stdout.split()
+        model = reader.load(self.out)
+        rows = list(model.read(self.tmp / "new.csv"))
+        scores = model.predict(rows)
+        self.assertEqual((got[0], scores.shape), ("score", (4, 1)))
+        for ours, theirs in zip(scores[:, 0], got[1:]):
+            self.assertAlmostEqual(float(ours), float(theirs), delta=1e-5)
+        without = [{name: field for name, field in row.items() if name != "label"} for row in rows]
+        self.assertTrue((model.predict(without) == scores).all())
+        self.assertEqual(model.manifest["digest"], self.summary()["digest"])
+        best = reader.load(self.out / "best")  # encoding.json is in model/
+        self.assertEqual(best.predict(rows).shape, (4, 1))
+        self.assertEqual(best.manifest["eval"]["loss"], min(e["eval"]["loss"] for e in map(
+            json.loads, (self.out / "history.jsonl").read_text().splitlines())))
+
+    def test_a_model_without_a_manifest_is_an_error_that_says_what_to_do(self):
+        self.train(job=ROOT / "examples/mnist/mlp.yaml", keys={"data.synthetic_train_rows": 64, "training.epochs": 1})
+        (self.out / "model/manifest.json").unlink()
+        with self.assertRaisesRegex(reader.ModelError, "no manifest.json: run `gradwire train`"):
+            reader.load(self.out)
+        with self.assertRaisesRegex(reader.ModelError, "no weights.safetensors"):
+            reader.load(self.tmp)
 
 
 @unittest.skipUnless(NUMPY, "this Python has no numpy")

@@ -15,6 +15,7 @@
 #include "common/job/keys.h"
 #include "common/job/tree_json.h"
 #include "common/process/files.h"
+#include "worker/export/encoding.h"
 #include "worker/export/eval_json.h"
 
 enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
@@ -267,13 +268,27 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
     return all;
 }
 
+/* The SHA-256 of encoding.json, which is in model/ alone; null: the rows have no columns. NULL: no memory. */
+static json_t *encoding(const struct model_manifest *m)
+{
+    char *text, digest[SHA256_HEX_BYTES];
+    if (!m->data->table.schema)
+        return json_null();
+    if (export_encoding_text(m->job, m->data->table.schema, &text, NULL))
+        return NULL;
+    struct sha256 *hash = sha256_new();
+    if (hash)
+        sha256_add(hash, text, strlen(text));
+    free(text);
+    return sha256_hex(hash, digest) ? NULL : json_string(digest);
+}
+
 /* Keys in the order in which people read them. */
 static json_t *document(const struct model_manifest *m, const json_t *job, json_t *take_files,
                         bool *ok)
 {
     json_t *all = json_object();
     const char *run = m->job->checkpoint.run;
-    json_t *encoding = json_object_get(take_files, "encoding.json");
     put(all, "format", json_integer(MANIFEST_FORMAT), ok);
     put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
     put(all, "job", json_string(m->job->name), ok);
@@ -286,8 +301,7 @@ static json_t *document(const struct model_manifest *m, const json_t *job, json_
     put(all, "eval", eval_json(m->job, m->evaluated), ok);
     put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
     put(all, "digest", json_string(m->digest), ok);
-    put(all, "encoding", encoding ? json_copy(json_object_get(encoding, "sha256")) : json_null(),
-        ok);
+    put(all, "encoding", encoding(m), ok);
     put(all, "model", model(m, job, ok), ok);
     put(all, "files", take_files, ok);
     return all;

@@ -1,0 +1,99 @@
+/* Activations and dropout. */
+#include "formats/imports/onnx_step.h"
+
+#include <math.h>
+#include <string.h>
+
+static void plain_activation(const struct step *s, const char *word)
+{
+    step_put(s, s->x, word, STEP_LAYER(s, word, "", "%s", ""));
+}
+
+void take_relu(const struct step *s)
+{
+    plain_activation(s, "relu");
+}
+
+void take_tanh(const struct step *s)
+{
+    plain_activation(s, "tanh");
+}
+
+void take_softplus(const struct step *s)
+{
+    plain_activation(s, "softplus");
+}
+
+/* Takes along the product with its own input: silu. */
+void take_sigmoid(const struct step *s)
+{
+    size_t at;
+    const Onnx__Node *next = s->n->n_output ? walk_only_reader(s->w, s->n->output[0], &at) : NULL;
+    bool silu = next && strcmp(next->op_type, "Mul") == 0 && next->n_input == 2 &&
+                (strcmp(next->input[0], walk_input(s->n, 0)) == 0 ||
+                 strcmp(next->input[1], walk_input(s->n, 0)) == 0);
+    if (silu)
+        s->w->alias[at] = s->n->output[0];
+    plain_activation(s, silu ? "silu" : "sigmoid");
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) < 1e-5;
+}
+
+void take_selu(const struct step *s)
+{
+    if (is_near(onnx_float(s->n, "alpha", 1.6732632423543772), 1.6732632423543772) &&
+        is_near(onnx_float(s->n, "gamma", 1.0507009873554805), 1.0507009873554805))
+        plain_activation(s, "selu");
+    else
+        step_refuse(s, "only with the usual alpha and gamma");
+}
+
+void take_elu(const struct step *s)
+{
+    char alpha[24];
+    step_put(s, s->x, "elu",
+             STEP_LAYER(s, "elu", "", "alpha: %s", step_real(alpha, onnx_float(s->n, "alpha", 1))));
+}
+
+void take_leaky_relu(const struct step *s)
+{
+    char slope[24];
+    step_put(s, s->x, "leaky_relu",
+             STEP_LAYER(s, "leaky_relu", "", "negative_slope: %s",
+                        step_real(slope, onnx_float(s->n, "alpha", 0.01))));
+}
+
+void take_gelu(const struct step *s)
+{
+    bool none = onnx_text_is(s->n, "approximate", "none");
+    if (none || onnx_text_is(s->n, "approximate", "tanh"))
+        step_put(s, s->x, "gelu",
+                 STEP_LAYER(s, "gelu", "", "approximate: %s", none ? "false" : "true"));
+    else
+        step_refuse(s, "unknown approximation");
+}
+
+void take_softmax(const struct step *s)
+{
+    int64_t axis = onnx_int(s->n, "axis", -1), last = s->x.first ? 1 : s->x.rank;
+    if ((axis == last || axis == last - 1 - (int64_t)s->x.rank) && !s->x.channels)
+        plain_activation(s, "softmax");
+    else
+        step_refuse(s, "only over the channels");
+}
+
+void take_dropout(const struct step *s)
+{
+    uint64_t elems;
+    const Onnx__Tensor *t = step_constant(s, 1, &elems);
+    double rate = t && elems == 1 ? onnx_tensor_at(t, 0) : onnx_float(s->n, "ratio", 0.5);
+    char text[24];
+    if (rate > 0 && rate < 1)
+        step_put(s, s->x, "dropout",
+                 STEP_LAYER(s, "dropout", "", "rate: %s", step_real(text, rate)));
+    else
+        step_pass(s);
+}

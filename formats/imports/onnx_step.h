@@ -1,0 +1,62 @@
+/* A node of an ONNX graph that is taken over, and what the files of the operators share. */
+#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_STEP_H
+#define GRADWIRE_FORMATS_IMPORTS_ONNX_STEP_H
+
+#include "formats/imports/onnx_walk.h"
+
+enum { STEP_NAME_BYTES = 64, STEP_REAL_BYTES = 24 };
+
+struct step {
+    struct walk *w;
+    const Onnx__Node *n;
+    struct walk_value x; /* input 0, which depends on the model's input */
+};
+
+/* The functions of the operators; each puts the node's output, or refuses the node. */
+#define STEP_OPERATORS(X)                                                                          \
+    X(add)                                                                                         \
+    X(average_pool) X(batch_normalization) X(cast) X(concat) X(conv) X(divide) X(dropout) X(elu)   \
+        X(flatten) X(gelu) X(gemm) X(global_average) X(global_max) X(layer_normalization)          \
+            X(leaky_relu) X(matmul) X(max_pool) X(multiply) X(reduce_max) X(reduce_mean) X(relu)   \
+                X(reshape) X(selu) X(sigmoid) X(softmax) X(softplus) X(squeeze) X(subtract)        \
+                    X(tanh) X(transpose)
+#define STEP_OPERATOR(name) void take_##name(const struct step *s);
+STEP_OPERATORS(STEP_OPERATOR)
+
+/* A job cannot have the node. */
+void step_refuse(const struct step *s, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Input i as a constant with its number of elements; NULL: it is missing, is no constant, or cannot be read. */
+const Onnx__Tensor *step_constant(const struct step *s, size_t i, uint64_t *elems);
+/* The name of a layer, from that of its tensor: "block.conv1.weight" -> "block.conv1"; "" if it has none. */
+void step_layer_name(char out[STEP_NAME_BYTES], const Onnx__Tensor *t);
+
+/* Add a layer with one input: sketch_layer. */
+#define STEP_LAYER(s, word, wanted, ...)                                                           \
+    sketch_layer(&(s)->w->s, (word), (wanted), &(s)->x.layer, 1, __VA_ARGS__)
+/* The node's output is the output of the layer; NULL: the layer was refused. */
+void step_put(const struct step *s, struct walk_value v, const char *word, const char *layer);
+/* The node changes nothing. */
+void step_pass(const struct step *s);
+
+/* Elements of one row; UINT32_MAX: as many or more. */
+uint32_t step_elems(const struct walk_value *v);
+/* The length of the last axis as the job has it. */
+uint32_t step_width(const struct walk_value *v);
+/* The place in the file of element i of a vector that may be an image flattened with channels first. */
+uint64_t step_place(const struct walk_value *v, uint64_t i);
+/* Whether the input is an image with channels first; otherwise the node is refused. */
+bool step_is_image(const struct step *s);
+/* Up to `room` integers of the attribute `axes`, or of input 1. */
+size_t step_axes(const struct step *s, int64_t *out, size_t room);
+/* Whether these two axes of the file are height and width. */
+bool step_are_sides(const struct step *s, const int64_t axis[2]);
+
+/* The bias of a product, from a node that only adds it: then that node is taken along. */
+const Onnx__Tensor *step_bias_after(const struct step *s, uint64_t units);
+/* Fill n values; a tensor of one element gives all of them. */
+void step_fill(float *to, const Onnx__Tensor *t, uint64_t n);
+
+/* The shortest decimal number that reads back as the float. */
+const char *step_real(char out[STEP_REAL_BYTES], double x);
+
+#endif

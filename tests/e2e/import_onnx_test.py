@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""./gradwire import of ONNX: each operator, alone and behind others, against a plain reading of its definition
+(https://onnx.ai/onnx/operators/). A value is [channels][height][width] or a list of numbers."""
+import math
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, MODEL, TSAN, Case  # noqa: E402
+from onnx_file import Graph  # noqa: E402
+
+ROWS, UNITS = 7, 3
+
+
+def npy(shape, numbers):
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def flat(x):
+    return [v for part in x for v in flat(part)] if isinstance(x, list) else [x]
+
+
+def each(f, x, *more):
+    return [each(f, *parts) for parts in zip(x, *more)] if isinstance(x, list) else f(x, *more)
+
+
+def by_channel(f, x):
+    """f(value, channel) on each value."""
+    return [each(lambda v, c=c: f(v, c), part) for c, part in enumerate(x)]
+
+
+def window_sides(n, size, stride, dilation, pads):
+    """For each window along a side: the places of its taps; None outside."""
+    span = (size - 1) * dilation + 1
+    count = (n + sum(pads) - span) // stride + 1
+    place = [[i * stride - pads[0] + k * dilation for k in range(size)] for i in range(count)]
+    return [[p if 0 <= p < n else None for p in taps] for taps in place]
+
+
+def windows(x, size, stride, dilation, pads):
+    """[row][column] of a window: its taps as (y, x), or None outside."""
+    rows = window_sides(len(x[0]), size[0], stride[0], dilation[0], (pads[0], pads[2]))
+    cols = window_sides(len(x[0][0]), size[1], stride[1], dilation[1], (pads[1], pads[3]))
+    return [[[None if a is None or b is None else (a, b) for a in r for b in c] for c in cols] for r in rows]
+
+
+def softmax(x):
+    total = sum(math.exp(v - max(x)) for v in x)
+    return [math.exp(v - max(x)) / total for v in x]
+
+
+class Net:
+    """An ONNX graph, and what it computes for one row."""
+
+    def __init__(self, seed, shape, input_shape=None):
+        self.draw, self.steps, self.shape = random.Random(seed), [], shape
+        self.graph = Graph(input_shape or shape, UNITS)
+        self.at, self.named = self.graph.input, 0
+
+    def numbers(self, n, low=-1.0, high=1.0):
+        return [struct.unpack("<f", struct.pack("<f", self.draw.uniform(low, high)))[0] for _ in range(n)]
+
+    def tensor(self, shape, values, name=None):
+        self.named += 1
+        return self.graph.tensor(name or f"part_{self.named}", shape, values)
+
+    def then(self, f, op, *inputs, **options):
+        before = self.at
+        self.at = self.graph.node(op, before, *inputs, **options)
+        self.steps.append((before, self.at, f))
+        return self
+
+    def run(self, x):
+        values = {self.graph.input: x}
+        for before, after, f in self.steps:
+            values[after] = f(values[before]) if f.__code__.co_argcount == 1 else f(values[before], values)
+        return values[self.at]
+
+    # ---- operators ----
+
+    def conv(self, filters, channels, size=(3, 3), stride=(1, 1), dilation=(1, 1), pads=(0, 0, 0, 0), bias="input", **options):
+        taps = size[0] * size[1]
+        kernel, b = self.numbers(filters * channels * taps), self.numbers(filters)
+
+        def f(x):
+            at = windows(x, size, stride, dilation, pads)
+            return [[[sum(kernel[(o * channels + c) * taps + k] * x[c][p[0]][p[1]] for c in range(channels)
+                          for k, p in enumerate(window) if p) + (b[o] if bias else 0) for window in row] for row in at]
+                    for o in range(filters)]
+        inputs = [self.tensor([filters, channels, *size], kernel, f"conv{self.named}.weight")]
+        if bias == "input":
+            inputs.append(self.tensor([filters], b))
+        if "auto_pad" not in options:
+            options["pads"] = list(pads)
+        if bias == "add":
+            plain = self.steps
+            self.at = self.graph.node("Conv", self.at, *inputs, strides=list(stride), dilations=list(dilation), **options)
+            begin = plain[-1][1] if plain else self.graph.input
+            middle, self.at = self.at, self.graph.node("Add", self.tensor([filters, 1, 1], b), self.at)
+            self.steps.append((begin, self.at, f))
+            return self
+        return self.then(f, "Conv", *inputs, strides=list(stride), dilations=list(dilation), group=1, **options)
+
+    def pool(self, kind, size, stride, pads=(0, 0, 0, 0)):
+        def f(x):
+            at = windows(x, size, stride, (1, 1), pads)
+            best = max if kind == "MaxPool" else lambda v: sum(v) / len(v)
+            return [[[best([part[p[0]][p[1]] for p in window if p]) for window in row] for row in at] for part in x]
+        return self.then(f, kind, kernel_shape=list(size), strides=list(stride), pads=list(pads))
+
+    def batch_norm(self, n):
+        parts = [self.numbers(n, 0.5, 1.5), self.numbers(n), self.numbers(n), self.numbers(n, 0.5, 2.0)]
+
+        def f(x):
+            g, b, m, v = parts
+            return by_channel(lambda y, c: (y - m[c]) / math.sqrt(v[c] + 0.01) * g[c] + b[c], x)
+        return self.then(f, "BatchNormalization", *[self.tensor([n], p) for p in parts], epsilon=0.01)
+
+    def layer_norm(self, n):
+        g, b = self.numbers(n, 0.5, 1.5), self.numbers(n)
+
+        def f(x):
+            mean = sum(x) / n
+            variance = sum((v - mean) ** 2 for v in x) / n
+            return [(v - mean) / math.sqrt(variance + 1e-5) * g[i] + b[i] for i, v in enumerate(x)]
+        return self.then(f, "LayerNormalization", self.tensor([n], g), self.tensor([n], b), axis=-1)
+
+    def flatten(self):
+        return self.then(lambda x: flat(x), "Flatten")
+
+    def gemm(self, n, units, transposed):
+        kernel, b = self.numbers(n * units, -0.4, 0.4), self.numbers(units)
+
+        def f(x):
+            return [sum(x[i] * kernel[o * n + i if transposed else i * units + o] for i in range(n)) + b[o] for o in range(units)]
+        shape = [units, n] if transposed else [n, units]
+        return self.then(f, "Gemm", self.tensor(shape, kernel, f"fc{self.named}.weight"), self.tensor([1, units], b),
+                         transB=int(transposed))
+
+    def matmul(self, n, units, bias=True):
+        kernel, b = self.numbers(n * units, -0.4, 0.4), self.numbers(units)
+        begin = self.at
+        self.at = self.graph.node("MatMul", begin, self.tensor([n, units], kernel))
+        if bias:
+            self.at = self.graph.node("Add", self.at, self.tensor([units], b))
+        self.steps.append((begin, self.at, lambda x: [sum(x[i] * kernel[i * units + o] for i in range(n)) + (b[o] if bias else 0)
+                                                      for o in range(units)]))
+        return self
+
+    def activation(self, op, f, **options):
+        return self.then(lambda x: each(f, x), op, **options)
+
+    def silu(self):
+        begin = self.at
+        self.at = self.graph.node("Mul", begin, self.graph.node("Sigmoid", begin))
+        self.steps.append((begin, self.at, lambda x: each(lambda v: v / (1 + math.exp(-v)), x)))
+        return self
+
+    def constant(self, op, n, image):
+        values = self.numbers(n, 0.5, 1.5)
+        f = {"Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": lambda a, b: a / b}[op]
+        return self.then(lambda x: by_channel(lambda v, c: f(v, values[c]), x), op,
+                         self.tensor([n, 1, 1] if image else [n], values))
+
+    def number(self, op, value):
+        return self.then(lambda x: each(lambda v: v / value if op == "Div" else v * value, x), op, self.tensor([], [value]))
+
+    def add_of(self, other):
+        return self.then(lambda x, values: each(lambda a, b: a + b, x, values[other]), "Add", other)
+
+    def concat_of(self, other):
+        return self.then(lambda x, values: x + values[other], "Concat", other, axis=1)
+
+    def end(self, n):
+        return self.flatten().gemm(n, UNITS, True).then(lambda x: softmax(x), "Softmax", axis=1)
+
+
+def elu(v, alpha=1.0):
+    return v if v > 0 else alpha * (math.exp(v) - 1)
+
+
+def of_shapes(seed):
+    """Convolutions, pools and their padding."""
+    n = Net(seed, [2, 9, 8])
+    n.conv(4, 2, pads=(1, 1, 1, 1)).batch_norm(4).activation("Relu", lambda v: max(v, 0))
+    n.pool("MaxPool", (2, 2), (2, 2)).conv(16, 4, (2, 3), pads=(0, 1, 1, 1), bias="add").silu()
+    n.pool("AveragePool", (3, 3), (1, 1), (1, 1, 1, 1)).conv(3, 16, (1, 1), bias=None)
+    return n.end(3 * 4 * 4)
+
+
+def of_strides(seed):
+    n = Net(seed, [3, 11, 10])
+    n.conv(4, 3, stride=(2, 2), pads=(1, 0, 1, 1), auto_pad="SAME_UPPER").activation("Elu", lambda v: elu(v, 0.5), alpha=0.5)
+    n.conv(5, 4, (2, 2), dilation=(2, 1), auto_pad="VALID").activation("LeakyRelu", lambda v: v if v > 0 else v * 0.25, alpha=0.25)
+    return n.pool("MaxPool", (3, 2), (1, 2)).end(5 * 2 * 2)
+
+
+def of_branches(seed):
+    """Two ways, added and concatenated, behind a scale and shifts."""
+    n = Net(seed, [1, 6, 6]).number("Div", 4.0)
+    trunk = n.conv(4, 1, pads=(1, 1, 1, 1)).activation("Tanh", math.tanh).at
+    branch = n.conv(4, 4, (1, 1)).constant("Mul", 4, True).constant("Add", 4, True).at
+    n.at = trunk
+    n.conv(4, 4, (3, 3), pads=(1, 1, 1, 1)).add_of(branch).activation("Sigmoid", lambda v: 1 / (1 + math.exp(-v))).concat_of(trunk)
+    n.then(lambda x: [[[sum(flat(part)) / len(flat(part))]] for part in x], "GlobalAveragePool")
+    return n.constant("Sub", 8, True).end(8)
+
+
+def of_global(seed):
+    n = Net(seed, [3, 5, 4])
+    n.conv(6, 3, (2, 2)).then(lambda x: [max(flat(part)) for part in x], "ReduceMax", axes=[2, 3], keepdims=0)
+    return n.constant("Div", 6, False).layer_norm(6).end(6)
+
+
+def of_channels(seed):
+    """Everything that reads flattened images."""
+    n = Net(seed, [2, 4, 3])
+    n.conv(3, 2, (2, 2)).flatten().batch_norm(18).constant("Add", 18, False)
+    return n.activation("Selu", lambda v: 1.0507009873554805 * elu(v, 1.6732632423543772)).matmul(18, 5).end(5)
+
+
+def of_vectors(seed):
+    n = Net(seed, [6]).number("Mul", 0.5).matmul(6, 5, bias=False)
+    n.activation("Softplus", lambda v: math.log1p(math.exp(v))).gemm(5, 4, False).then(lambda x: x, "Identity")
+    n.activation("Gelu", lambda v: v * 0.5 * (1 + math.erf(v / math.sqrt(2)))).then(lambda x: x, "Dropout")
+    return n.end(4)
+
+
+def of_last(seed):
+    """Images that have their channels last, as files of TensorFlow have them."""
+    n = Net(seed, [2, 5, 6], [5, 6, 2])
+    n.then(lambda x: x, "Transpose", perm=[0, 3, 1, 2]).conv(3, 2, (3, 3))
+    n.then(lambda x: [[[x[c][a][b] for c in range(3)] for b in range(4)] for a in range(3)], "Transpose", perm=[0, 2, 3, 1])
+    return n.end(3 * 4 * 3)
+
+
+NETS = [of_shapes, of_strides, of_branches, of_global, of_channels, of_vectors, of_last]
+
+
+@unittest.skipIf(TSAN, "has no other threads than the rest")
+class ImportOnnxTest(Case):
+    def call(self, *words):
+        got = subprocess.run([str(MODEL), *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_S, cwd=self.tmp)
+        self.assertEqual(got.returncode, 0, f"{words}: {got.stdout}{got.stderr}")
+        return got.stdout
+
+    def scores(self, directory):
+        self.call("predict", directory, "rows.npy", "--output=scores.npy", f"--set=data.eval={self.tmp}/rows.npy")
+        raw = (self.tmp / "scores.npy").read_bytes()
+        values = struct.unpack(f"<{ROWS * UNITS}f", raw[-4 * ROWS * UNITS:])
+        (self.tmp / "scores.npy").unlink()
+        return [values[i * UNITS:(i + 1) * UNITS] for i in range(ROWS)]
+
+    def test_each_operator_is_as_onnx_defines_it(self):
+        for made in NETS:
+            for seed in (1, 2):
+                with self.subTest(made.__name__, seed=seed):
+                    net = made(seed)
+                    draw = random.Random(seed)
+                    shape = net.shape
+                    image = len(shape) == 3
+                    rows = [[[[draw.gauss(0, 1) for _ in range(shape[2])] for _ in range(shape[1])] for _ in range(shape[0])]
+                            if image else [draw.gauss(0, 1) for _ in range(shape[0])] for _ in range(ROWS)]
+                    want = [net.run(x) for x in rows]
+                    last = [[[[x[c][a][b] for c in range(shape[0])] for b in range(shape[2])] for a in range(shape[1])]
+                            if image else x for x in rows]
+                    dims = [shape[1], shape[2], shape[0]] if image else shape
+                    (self.tmp / "rows.npy").write_bytes(npy([ROWS, *dims], flat(last)))
+                    (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+                    out = f"{made.__name__}-{seed}"
+                    self.call("import", "m.onnx", "--output", out)
+                    for got, x in zip(self.scores(out), want):
+                        self.assertLess(max(abs(a - b) for a, b in zip(got, x)), 1e-5, out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,131 @@
+/* libFuzzer: files of other programs that gradwire import and model.weights read: ONNX and safetensors. They are taken over,
+ * or refused with a message.
+ * Input: a byte, then the file: 0 modulo 3: ONNX; 1: safetensors with names of PyTorch; 2: first weights of a job. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "formats/imports/imports.h"
+#include "formats/imports/named.h"
+#include "worker/export/export.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char path[64];
+
+static void must(int ok, const char *what)
+{
+    if (ok)
+        return;
+    (void)fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void remove_file(void)
+{
+    (void)unlink(path);
+}
+
+static void write_file(const uint8_t *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fd >= 0, "no file");
+    must(write(fd, data, size) == (ssize_t)size && close(fd) == 0, "the file is not written");
+}
+
+static void must_refuse(enum err err, const struct errmsg *e)
+{
+    must(err != ERR_OK && e->text[0] != 0, "no reason given");
+}
+
+/* A job whose layers have every kind of tensor. */
+static const struct job *job(void)
+{
+    static const char text[] =
+        "model: {input: {shape: [4, 4, 2]}, loss: mse, layers: [{conv2d: {filters: 2, kernel_size: "
+        "2, "
+        "name: c}}, {batch_normalization: {name: n}}, flatten, {dense: {units: 2, name: d}}, "
+        "{layer_normalization: {name: l}}, {dense: {units: 1, name: e}}]}\n"
+        "optimizer: sgd\n"
+        "data: {format: synthetic}\n";
+    static struct job made;
+    struct errmsg e;
+    if (!made.name[0]) {
+        log_init("fuzz", LOG_ERROR);
+        (void)snprintf(path, sizeof path, "/tmp/gradwire-import-fuzz-%d", (int)getpid());
+        (void)atexit(remove_file);
+        must(job_parse(&made, text, sizeof text - 1, "job.yaml", "/", NULL, 0, &e) == ERR_OK,
+             e.text);
+    }
+    return &made;
+}
+
+static void import_onnx(const uint8_t *data, size_t size)
+{
+    struct imported m;
+    struct errmsg e = {""};
+    char *refused = NULL;
+    enum err err = imports_onnx_bytes(&m, "fuzz.onnx", data, size, &refused, &e);
+    mem_free(refused);
+    if (err) {
+        must_refuse(err, &e);
+        return;
+    }
+    must(m.w && m.model && m.yaml && isfinite(m.scale) && m.scale > 0, "half a model");
+    imported_close(&m);
+}
+
+static void import_named(void)
+{
+    static const char *const renames[] = {"a.=c.", "b=d", NULL};
+    struct named m;
+    struct errmsg e = {""};
+    enum err err = named_read(&m, path, job(), renames, 2, &e);
+    if (err) {
+        must_refuse(err, &e);
+        return;
+    }
+    must(m.n > 0, "no tensor");
+    named_close(&m);
+}
+
+static void find_first_weights(void)
+{
+    struct model *m = NULL;
+    struct errmsg e = {""};
+    struct export_found found = {.n = 0};
+    must(model_new(&m, job(), &e) == ERR_OK, e.text);
+    const struct layout *l = model_layout(m);
+    float *w = mem_floats(l->elems);
+    enum err err = export_find_safetensors(path, l, w, &found, &e);
+    if (err)
+        must_refuse(err, &e);
+    else
+        must(found.n > 0, "no tensor");
+    mem_free(found.tensor);
+    mem_free(w);
+    model_free(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    (void)job();
+    if (data[0] % 3 == 0) {
+        import_onnx(data + 1, size - 1);
+        return 0;
+    }
+    write_file(data + 1, size - 1);
+    if (data[0] % 3 == 1)
+        import_named();
+    else
+        find_first_weights();
+    return 0;
+}

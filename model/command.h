@@ -14,6 +14,7 @@ enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 int compare_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int import_main(int argc, char **argv);
+int encode_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 int predict_main(int argc, char **argv);
 

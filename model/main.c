@@ -14,8 +14,13 @@ static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"evaluate", evaluate_main}, {"export", export_main},   {"import", import_main},
-    {"predict", predict_main},   {"compare", compare_main}, {NULL, NULL},
+    {"evaluate", evaluate_main},
+    {"encode", encode_main},
+    {"export", export_main},
+    {"import", import_main},
+    {"predict", predict_main},
+    {"compare", compare_main},
+    {NULL, NULL},
 };
 
 /* OpenBLAS makes its threads when it is loaded, so this must run before. */

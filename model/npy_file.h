@@ -7,9 +7,12 @@
 
 #include "model/text.h"
 
-enum { NPY_HEADER_BYTES = 128 };
+enum { NPY_HEADER_BYTES = 192 };
 
-/* descr: the type of the elements, such as "<f4". columns 0: the array has one dimension, (rows). */
-void npy_file_header(struct text *t, const char *descr, uint64_t rows, uint64_t columns);
+/* descr: the type of the elements, such as "<f4". The array has the shape (rows, dim[0], ..), of 1 + rank dimensions; rank is
+ * at most NPY_RANK_MAX. */
+enum { NPY_RANK_MAX = 4 };
+void npy_file_header(struct text *t, const char *descr, uint64_t rows, uint32_t rank,
+                     const uint32_t *dim);
 
 #endif

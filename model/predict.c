@@ -51,7 +51,7 @@ static enum err put_first(struct predict *p, struct errmsg *e)
 {
     struct text t = {.at = NULL};
     if (p->columns.floats)
-        npy_file_header(&t, "<f4", 0, 0);
+        npy_file_header(&t, "<f4", 0, 0, NULL);
     else
         score_text_header(&p->columns, &t);
     enum err err = output_put(&p->output, &t, e);
@@ -72,7 +72,7 @@ static enum err put_last(struct predict *p, struct errmsg *e)
     struct text t = {.at = NULL};
     enum err err = p->begun ? ERR_OK : put_first(p, e);
     if (p->columns.floats)
-        npy_file_header(&t, "<f4", p->rows, p->columns.outputs > 1 ? p->columns.outputs : 0);
+        npy_file_header(&t, "<f4", p->rows, p->columns.outputs > 1, &p->columns.outputs);
     if (!err && t.failed)
         err = err_set(e, ERR_NOMEM, "out of memory");
     else if (!err && t.bytes)

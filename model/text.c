@@ -20,7 +20,7 @@ void text_close(struct text *t)
     *t = (struct text){0};
 }
 
-static bool reserve(struct text *t, size_t more)
+bool text_room(struct text *t, size_t more)
 {
     if (t->room - t->bytes >= more)
         return true;
@@ -38,7 +38,7 @@ static bool reserve(struct text *t, size_t more)
 
 void text_add(struct text *t, const void *data, size_t bytes)
 {
-    if (bytes == 0 || !reserve(t, bytes))
+    if (bytes == 0 || !text_room(t, bytes))
         return;
     memcpy(t->at + t->bytes, data, bytes);
     t->bytes += bytes;

@@ -14,6 +14,8 @@ struct text {
 
 void text_clear(struct text *t);
 void text_close(struct text *t);
+/* Make room for so many more bytes at t->at + t->bytes. False: memory ran out. */
+bool text_room(struct text *t, size_t more);
 void text_add(struct text *t, const void *data, size_t bytes);
 /* A field of csv (RFC 4180): in quotes if it contains a quote, a comma or the end of a line, or begins or ends with a blank. */
 void text_add_field(struct text *t, const char *field, size_t bytes);

@@ -141,6 +141,8 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
     if (!err)
         err = checkpoint_read_learned(t->checkpoints, &t->cut, &t->folder.job.optimizer,
                                       t->folder.w, e);
+    if (!err)
+        err = folder_pack(&t->folder, e);
     t->step = t->cut.step;
     return err;
 }

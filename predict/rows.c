@@ -293,23 +293,6 @@ const struct leaf_keys *rows_keys(struct rows *r)
     return keys;
 }
 
-/* The keys of one row, from its cells. */
-static void read_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key,
-                      float *weight)
-{
-    bool several = k->kind == COLUMN_KEYS;
-    uint32_t width = table_key_width(k), each = TABLE_KEY_CELLS + k->options.weights;
-    bool one = k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
-    uint32_t n = several ? cells[0] : one;
-    for (uint32_t i = 0; i < width; i++) {
-        const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
-        float w = several && k->options.weights ? table_float(at[TABLE_KEY_CELLS]) : 1;
-        key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
-        if (weight)
-            weight[i] = i < n ? w : 0;
-    }
-}
-
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight)
 {
     const struct table_schema *s = r->schema;
@@ -319,7 +302,7 @@ void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *we
     uint32_t width = table_key_width(k);
     for (uint32_t row = 0; row < r->count; row++) {
         const uint32_t *cells = r->cells + (size_t)row * table_row_cells(s);
-        read_keys(k, cells + table_keys_at(s) + k->cell, key + (size_t)row * width,
-                  weight ? weight + (size_t)row * width : NULL);
+        table_row_keys(k, cells + table_keys_at(s) + k->cell, key + (size_t)row * width,
+                       weight ? weight + (size_t)row * width : NULL);
     }
 }

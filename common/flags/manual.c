@@ -13,9 +13,9 @@
 #define MANUAL_DATE "November 26, 2026" /* of the last change that readers should notice */
 
 /* The commands of gradwire(1), in its order. */
-static const char *const commands[] = {"train",    "rank",    "lr-finder", "doctor",
-                                       "status",   "logs",    "stop",      "old",
-                                       "evaluate", "predict", "export",    "compare"};
+static const char *const commands[] = {"train",  "rank",   "lr-finder", "doctor",   "status",
+                                       "logs",   "stop",   "old",       "evaluate", "predict",
+                                       "encode", "export", "compare"};
 
 static const struct variable {
     unsigned programs;

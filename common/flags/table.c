@@ -67,6 +67,11 @@ const struct flags_program flags_programs[] = {
      "Labels are not needed. DATA - is stdin: csv or libsvm, plain or gzip.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", WORDS_MAX},
+    {"encode", FLAGS_ENCODE, FLAGS_ENCODE, "gradwire encode DIR [DATA]...",
+     "Writes the rows of DATA as the arrays that an exported model takes.",
+     "DIR is an output directory, its model/ or best/, or checkpoints/cut-N.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "DIR", WORDS_MAX},
     {"export", FLAGS_EXPORT, FLAGS_EXPORT, "gradwire export DIR",
      "Writes the model in DIR for other programs: onnxruntime, TensorFlow, Keras.",
      "DIR is an output directory, or its model/ or best/.\n"
@@ -284,6 +289,9 @@ const struct flag flags_table[] = {
     ROW("scores", FLAG_ON, FLAGS_PREDICT, NULL, "classes: write the scores of all classes"),
     ROW("top", FLAG_NUMBER, FLAGS_PREDICT, "K", "classes: write the best K classes and scores",
         .least = 1, .most = INT32_MAX),
+    ROW("output", FLAG_TEXT, FLAGS_ENCODE, "FILE.npz",
+        "the archive of arrays; FILE.npy: if there is one array"),
+    ROW("raw", FLAG_ON, FLAGS_ENCODE, NULL, "numbers and words as they are, in place of features"),
     ROW("format", FLAG_CHOICE, FLAGS_EXPORT, "FORMAT",
         "the format: onnx, savedmodel, keras or safetensors",
         .allowed = "onnx, savedmodel, keras, safetensors"),

@@ -13,7 +13,7 @@
 #include "model/score_text.h"
 
 static const char *const names[] = {"id", "a,b"};
-static const struct csv_keep keep = {names, 2};
+static const struct csv_keep keep = {.name = names, .columns = 2};
 
 /* The header and one row, with the second of the kept texts as given. */
 static void shows(const struct score_columns *c, const float *z, const char *kept, const char *text)
@@ -99,10 +99,11 @@ static void a_header_of_npy_has_a_fixed_size(void **state)
 {
     struct text t = {.at = NULL};
     (void)state;
-    npy_file_header(&t, "<f4", 0, 0);
-    npy_file_header(&t, "<i8", UINT64_MAX, UINT64_MAX);
+    static const uint32_t most[NPY_RANK_MAX] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    npy_file_header(&t, "<f4", 0, 0, NULL);
+    npy_file_header(&t, "<i8", UINT64_MAX, NPY_RANK_MAX, most);
     assert_int_equal(t.bytes, 2 * NPY_HEADER_BYTES);
-    assert_memory_equal(t.at, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', ", 27);
+    assert_memory_equal(t.at, "\x93NUMPY\x01\x00\xb6\x00{'descr': '<f4', ", 27);
     assert_non_null(memmem(t.at, NPY_HEADER_BYTES, "'shape': (0,), }  ", 18));
     assert_int_equal(t.at[NPY_HEADER_BYTES - 1], '\n');
     assert_int_equal(t.at[2 * NPY_HEADER_BYTES - 1], '\n');

@@ -38,17 +38,23 @@ struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
     return (struct csv_field){.kind = kind, .cell = cell, .column = column};
 }
 
-/* The number of the column whose text is kept, + 1. field: counted from 0. */
-static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t field)
+/* The number of the column whose text is kept, + 1. column: the job's; field: counted from 0. */
+static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t column,
+                        uint32_t field)
 {
     char numbered[32];
-    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
+    for (uint32_t i = 0; f->keep && f->keep->of && i < f->keep->columns; i++)
+        if (f->keep->of[i] == column)
+            return i + 1;
+    if (!f->keep || f->keep->of)
+        return 0;
+    for (uint32_t i = 0; i < f->keep->columns; i++) {
         const char *wanted = f->keep->name[i];
         if (strlen(wanted) == bytes && memcmp(wanted, name, bytes) == 0)
             return i + 1;
     }
     (void)snprintf(numbered, sizeof numbered, "column_%u", field + 1);
-    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+    for (uint32_t i = 0; i < f->keep->columns; i++)
         if (strcmp(f->keep->name[i], numbered) == 0)
             return i + 1;
     return 0;
@@ -72,7 +78,7 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
             (absent > 1 && c->kind == COLUMN_WEIGHT))
             continue; /* a cross has no field */
         struct csv_field field = csv_field_of(job, i);
-        field.kept = kept_as(f, c->name, strlen(c->name), file->fields);
+        field.kept = kept_as(f, c->name, strlen(c->name), i, file->fields);
         if (f->unlabeled && is_label(c))
             field.kind = COLUMN_IGNORE;
         err = add_field(file, field, e);
@@ -84,11 +90,12 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
                                 size_t bytes, struct errmsg *e)
 {
     const struct job_csv *job = f->job;
-    uint32_t i = 0, kept = kept_as(f, name, bytes, file->fields);
+    uint32_t i = 0;
     while (i < job->columns &&
            (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
             memcmp(job->column[i].name, name, bytes) != 0))
         i++;
+    uint32_t kept = kept_as(f, name, bytes, i, file->fields);
     if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
     for (uint32_t k = 0; k < file->fields; k++)

@@ -594,6 +594,21 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 
 /* ---- a row for a batch ---- */
 
+void table_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key, float *weight)
+{
+    bool several = k->kind == COLUMN_KEYS;
+    uint32_t width = table_key_width(k), each = TABLE_KEY_CELLS + k->options.weights;
+    bool one = k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
+    uint32_t n = several ? cells[0] : one;
+    for (uint32_t i = 0; i < width; i++) {
+        const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
+        float w = several && k->options.weights ? table_float(at[TABLE_KEY_CELLS]) : 1;
+        key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
+        if (weight)
+            weight[i] = i < n ? w : 0;
+    }
+}
+
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x)
 {
     if (s->features) /* rows with keys only have none, and no memory for them */

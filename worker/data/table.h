@@ -154,6 +154,10 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_
 /* The same for the cells of a row that is in no table. Thread: any. */
 void table_scale_row(const struct table_schema *s, uint32_t *cells);
 
+/* The keys of a row in a key column, from the column's cells: key and weight (table_key_width). A place without a key has key 0
+ * and weight 0. weight NULL: not wanted. Thread: any. */
+void table_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key, float *weight);
+
 /* True if its features are one-hot: a category, or a number in buckets. */
 bool table_input_is_id(const struct table_input *in);
 /* True if more rows of the training part can add features to it. */

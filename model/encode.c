@@ -1,0 +1,436 @@
+/* `gradwire encode DIR [DATA]... --output FILE`: rows as the arrays that an exported model takes.
+ *
+ * Happy path: csv and libsvm in pieces, other data in memory -> each thread encodes its rows -> it adds them to the arrays when
+ * its turn comes -> one archive of all arrays.
+ * Failure modes: as of `predict`; a word that is not UTF-8, with --raw. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/flags/flags.h"
+#include "model/array_file.h"
+#include "model/command.h"
+#include "model/lane.h"
+#include "model/trained.h"
+#include "worker/model/blas.h"
+
+/* The part of a row that an array has. */
+enum source {
+    SOURCE_FEATURES,
+    SOURCE_NUMBER,  /* raw */
+    SOURCE_WORD,    /* raw */
+    SOURCE_KEYS,    /* of a column */
+    SOURCE_WEIGHTS, /* of these keys */
+    SOURCE_VECTORS, /* of a layer that looks up a table */
+};
+
+/* of: NUMBER: index of the cell; WORD: of the kept text; KEYS, WEIGHTS: of the schema's key; VECTORS: of the lookup layer. */
+struct encoded {
+    enum source source;
+    uint32_t of, width; /* width: elements of a row */
+};
+
+/* One thread's memory. */
+struct worker {
+    struct lane *lane;
+    struct text *text;        /* (arrays) of the rows that it took last */
+    float *floats;            /* (LANE_ROWS, widest) */
+    uint64_t *key;            /* (widest) */
+    uint32_t rows[LANE_ROWS]; /* of a block: the good row's number + 1; 0: it is bad */
+};
+
+struct encode {
+    struct trained model;
+    uint32_t arrays, room, widest;
+    struct encoded *encoded;  /* (arrays) */
+    struct array_file *array; /* (arrays) */
+    struct csv_keep keep;     /* the words */
+    uint32_t *kept;           /* (keep.columns) the job's columns */
+    const char **kept_name;
+    struct worker *worker; /* (threads) */
+    uint64_t rows, bad;
+};
+
+/* ---- the arrays ---- */
+
+static enum err add_array(struct encode *x, const struct encoded *of, enum array_kind kind,
+                          const char *name, bool flat, struct errmsg *e)
+{
+    if (x->arrays == x->room) {
+        uint32_t room = x->room ? 2 * x->room : 16;
+        struct encoded *encoded = mem_resize(x->encoded, room, sizeof *encoded);
+        x->encoded = encoded ? encoded : x->encoded;
+        struct array_file *array = encoded ? mem_resize(x->array, room, sizeof *array) : NULL;
+        if (!array)
+            return err_set(e, ERR_NOMEM, "out of memory");
+        x->array = array;
+        x->room = room;
+    }
+    struct array_file *a = &x->array[x->arrays];
+    *a = (struct array_file){.kind = kind, .rank = !flat, .dim = {of->width}, .fd = -1};
+    (void)snprintf(a->name, sizeof a->name, "%s", name);
+    x->encoded[x->arrays++] = *of;
+    x->widest = of->width > x->widest ? of->width : x->widest;
+    return ERR_OK;
+}
+
+/* The name of a column, as an exported model has it. */
+static void name_column(const struct job *job, uint32_t column, char out[static ARRAY_NAME_MAX])
+{
+    const char *name = job->data.csv.column[column].name;
+    if (*name)
+        (void)snprintf(out, ARRAY_NAME_MAX, "%s", name);
+    else
+        (void)snprintf(out, ARRAY_NAME_MAX, "column_%u", column + 1);
+}
+
+static enum err add_keys(struct encode *x, uint32_t key, const char *name, struct errmsg *e)
+{
+    const struct table_key *k = &x->model.folder.schema->key[key];
+    char weights[ARRAY_NAME_MAX];
+    struct encoded of = {SOURCE_KEYS, key, table_key_width(k)};
+    bool flat = k->kind != COLUMN_KEYS;
+    enum err err = add_array(x, &of, ARRAY_I64, name, flat, e);
+    of.source = SOURCE_WEIGHTS;
+    (void)snprintf(weights, sizeof weights, "%.110s/weights", name);
+    if (!err && (!flat || k->cells > TABLE_KEY_CELLS))
+        err = add_array(x, &of, ARRAY_F32, weights, flat, e);
+    return err;
+}
+
+/* The arrays of the raw columns; of the others the keys. */
+static enum err add_columns(struct encode *x, bool raw, struct errmsg *e)
+{
+    const struct job *job = &x->model.folder.job;
+    uint32_t input = 0, key = 0;
+    char name[ARRAY_NAME_MAX];
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->data.csv.columns && !err; i++) {
+        const struct job_column *c = &job->data.csv.column[i];
+        name_column(job, i, name);
+        if (job_column_has_keys(c)) {
+            err = add_keys(x, key++, name, e);
+        } else if (c->kind == COLUMN_NUMBER) {
+            const struct encoded of = {SOURCE_NUMBER, input++, 1};
+            err = raw ? add_array(x, &of, ARRAY_F32, name, true, e) : ERR_OK;
+        } else if (c->kind == COLUMN_CATEGORY) {
+            const struct encoded of = {SOURCE_WORD, x->keep.columns, 1};
+            input++;
+            if (!raw)
+                continue;
+            x->kept[x->keep.columns] = i;
+            x->kept_name[x->keep.columns++] = c->name;
+            err = add_array(x, &of, ARRAY_WORDS, name, true, e);
+        }
+    }
+    return err;
+}
+
+static bool is_layer(const struct job *job, const char *name)
+{
+    for (uint32_t i = 0; i < job->model.layers; i++)
+        if (strcmp(job->model.layer[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static enum err add_features(struct encode *x, const char *wanted, struct errmsg *e)
+{
+    const struct folder *f = &x->model.folder;
+    const struct encoded of = {SOURCE_FEATURES, 0, model_features(f->model)};
+    char name[ARRAY_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s", wanted);
+    for (uint32_t i = 1; is_layer(&f->job, name); i++)
+        (void)snprintf(name, sizeof name, "%s_%u", wanted, i);
+    return of.width ? add_array(x, &of, ARRAY_F32, name, false, e) : ERR_OK;
+}
+
+static enum err add_vectors(struct encode *x, struct errmsg *e)
+{
+    const struct model *m = x->model.folder.model;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < model_lookups(m) && !err; i++) {
+        const struct model_lookup look = model_lookup(m, i);
+        const struct encoded of = {SOURCE_VECTORS, i, look.width};
+        err = add_array(x, &of, ARRAY_F32, look.layer, false, e);
+    }
+    return err;
+}
+
+static enum err add_arrays(struct encode *x, struct errmsg *e)
+{
+    const struct folder *f = &x->model.folder;
+    uint32_t columns = f->job.data.csv.columns;
+    bool raw = flags_on("raw");
+    x->kept = mem_zalloc(columns + 1, sizeof *x->kept);
+    x->kept_name = mem_zalloc(columns + 1, sizeof *x->kept_name);
+    if (!x->kept || !x->kept_name)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = f->schema && raw ? ERR_OK : add_features(x, f->schema ? "features" : "input", e);
+    if (!err && f->schema)
+        err = add_columns(x, raw, e);
+    if (!err && f->schema)
+        err = add_vectors(x, e);
+    x->keep.of = x->kept;
+    x->keep.name = x->kept_name;
+    if (!err && !f->schema) {
+        x->array[0].rank = f->job.model.rank;
+        memcpy(x->array[0].dim, f->job.model.shape, sizeof x->array[0].dim);
+    }
+    return err;
+}
+
+/* ---- rows of csv ---- */
+
+static bool is_bad(const struct table_schema *s, const uint32_t *cells)
+{
+    return isnan(table_float(cells[s->inputs]));
+}
+
+static void add_row_keys(const struct encode *x, struct worker *w, uint32_t array,
+                         const uint32_t *cells)
+{
+    const struct table_schema *s = x->model.folder.schema;
+    const struct encoded *of = &x->encoded[array];
+    const struct table_key *k = &s->key[of->of];
+    table_row_keys(k, cells + table_keys_at(s) + k->cell, w->key, w->floats);
+    if (is_bad(s, cells)) {
+        memset(w->key, 0, of->width * sizeof *w->key);
+        memset(w->floats, 0, of->width * sizeof *w->floats);
+    }
+    if (of->source == SOURCE_KEYS)
+        text_add(&w->text[array], w->key, of->width * sizeof *w->key);
+    else
+        text_add(&w->text[array], w->floats, of->width * sizeof *w->floats);
+}
+
+/* Add what does not need the model, before the cells are scaled. */
+static void add_row(const struct encode *x, struct worker *w, const uint32_t *cells,
+                    const struct csv_text *kept)
+{
+    bool bad = is_bad(x->model.folder.schema, cells);
+    for (uint32_t i = 0; i < x->arrays; i++) {
+        const struct encoded *of = &x->encoded[i];
+        float number = bad ? NAN : table_float(cells[of->of]);
+        if (of->source == SOURCE_NUMBER)
+            text_add(&w->text[i], &number, sizeof number);
+        else if (of->source == SOURCE_WORD)
+            array_word(&w->text[i], kept[of->of].at, bad ? 0 : kept[of->of].bytes);
+        else if (of->source == SOURCE_KEYS || of->source == SOURCE_WEIGHTS)
+            add_row_keys(x, w, i, cells);
+    }
+}
+
+/* Add the rows of a block: those of `from` (good rows, width); NaN for bad ones. */
+static void add_floats(struct worker *w, uint32_t array, const float *from, uint32_t width,
+                       uint32_t rows)
+{
+    const float none = NAN;
+    for (uint32_t i = 0; i < rows; i++) {
+        if (w->rows[i])
+            text_add(&w->text[array], from + (size_t)(w->rows[i] - 1) * width,
+                     width * sizeof *from);
+        for (uint32_t k = 0; !w->rows[i] && k < width; k++)
+            text_add(&w->text[array], &none, sizeof none);
+    }
+}
+
+/* Add what needs the model, of a block. */
+static enum err add_encoded(const struct encode *x, struct worker *w, uint32_t rows,
+                            struct errmsg *e)
+{
+    const struct leaf_keys *keys = NULL;
+    enum err err = lane_rows(w->lane) ? lane_keys(w->lane, &keys, e) : ERR_OK;
+    for (uint32_t i = 0; i < x->arrays && !err; i++) {
+        const struct encoded *of = &x->encoded[i];
+        if (of->source == SOURCE_FEATURES)
+            add_floats(w, i, lane_features(w->lane), of->width, rows);
+        if (of->source != SOURCE_VECTORS)
+            continue;
+        if (lane_rows(w->lane))
+            lane_look_up(w->lane, keys, of->of, w->floats);
+        add_floats(w, i, w->floats, of->width, rows);
+    }
+    return err;
+}
+
+static enum err take_block(const struct encode *x, struct worker *w, struct csv_piece *piece,
+                           uint64_t first, uint32_t n, struct errmsg *e)
+{
+    const struct table_schema *s = x->model.folder.schema;
+    uint32_t width = table_row_cells(s);
+    enum err err = ERR_OK;
+    lane_clear(w->lane);
+    for (uint32_t i = 0; i < n && !err; i++) {
+        uint32_t *cells = piece->cells + (first + i) * width;
+        bool bad = is_bad(s, cells);
+        add_row(x, w, cells, piece->kept + (first + i) * x->keep.columns);
+        if (!bad)
+            err = lane_add(w->lane, cells, e);
+        w->rows[i] = bad ? 0 : lane_rows(w->lane);
+    }
+    return err ? err : add_encoded(x, w, n, e);
+}
+
+static void clear_texts(const struct encode *x, struct worker *w)
+{
+    for (uint32_t i = 0; i < x->arrays; i++)
+        text_clear(&w->text[i]);
+}
+
+static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e)
+{
+    const struct encode *x = ctx;
+    struct worker *w = &x->worker[thread];
+    enum err err = ERR_OK;
+    clear_texts(x, w);
+    for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
+        uint64_t left = piece->rows - i;
+        err = take_block(x, w, piece, i, left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+    }
+    return err;
+}
+
+static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
+{
+    const struct encode *x = ctx;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < x->arrays && !err; i++)
+        err = array_file_put(&x->array[i], &x->worker[thread].text[i], e);
+    return err;
+}
+
+static enum err encode_csv(struct encode *x, struct errmsg *e)
+{
+    const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, take_piece, put_piece, x};
+    return dataset_stream(&x->model.folder.job, x->model.folder.schema, &sink, &x->rows, &x->bad,
+                          e);
+}
+
+/* ---- rows in memory ---- */
+
+static enum err encode_rows(struct encode *x, struct errmsg *e)
+{
+    struct dataset d = {.rows = 0};
+    struct worker *w = &x->worker[0];
+    enum err err = dataset_load_unlabeled(&d, &x->model.folder.job, e);
+    d.scale = 1; /* the division by data.scale is in the exported model */
+    for (uint64_t at = 0; at < d.rows && !err; at += LANE_ROWS) {
+        uint32_t n = d.rows - at < LANE_ROWS ? (uint32_t)(d.rows - at) : LANE_ROWS;
+        clear_texts(x, w);
+        err = lane_gather(w->lane, &d, at, n, e);
+        if (!err)
+            text_add(&w->text[0], lane_features(w->lane), (size_t)n * d.features * sizeof(float));
+        if (!err)
+            err = put_piece(x, 0, e);
+    }
+    x->rows = d.rows;
+    dataset_close(&d);
+    return err;
+}
+
+/* ---- the command ---- */
+
+static enum err make_worker(const struct encode *x, struct worker *w, struct errmsg *e)
+{
+    w->text = mem_zalloc(x->arrays + 1, sizeof *w->text);
+    w->floats = mem_floats((size_t)LANE_ROWS * x->widest + 1);
+    w->key = mem_zalloc(x->widest + 1, sizeof *w->key);
+    return w->text && w->floats && w->key ? lane_new(&w->lane, &x->model.folder, e)
+                                          : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
+{
+    struct folder *f = &x->model.folder;
+    enum err err = command_name_data(&f->job, e);
+    if (!err)
+        err = trained_open_tables(&x->model, e);
+    if (!err)
+        err = add_arrays(x, e);
+    for (uint32_t i = 0; i < x->arrays && !err; i++)
+        err = array_file_open(&x->array[i], path, e);
+    x->worker = mem_zalloc(f->job.worker.threads, sizeof *x->worker);
+    if (!err && !x->worker)
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < f->job.worker.threads && !err; i++)
+        err = make_worker(x, &x->worker[i], e);
+    return err ? err : blas_take(f->job.worker.threads, e);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static enum err encode(struct encode *x, struct errmsg *e)
+{
+    const char *path = flags_text("output");
+    bool npy = ends_with(path, ".npy");
+    if (!npy && !ends_with(path, ".npz"))
+        return err_set(e, ERR_INPUT, "--output=FILE: name a file that ends with .npz or .npy");
+    enum err err = prepare(x, path, e);
+    if (!err && npy && x->arrays != 1)
+        err = err_set(e, ERR_INPUT, "%s: an npy file has one array, but there are %u: name an npz",
+                      path, x->arrays);
+    if (!err)
+        err = x->model.folder.schema ? encode_csv(x, e) : encode_rows(x, e);
+    if (err)
+        return err;
+    return npy ? array_file_npy(x->array, x->rows, path, e)
+               : array_file_npz(x->array, x->arrays, x->rows, path, e);
+}
+
+static void print_arrays(const struct encode *x)
+{
+    static const char *const types[] = {"float32", "int64", "text"};
+    printf("%s: %" PRIu64 " rows\n", flags_text("output"), x->rows);
+    for (uint32_t i = 0; i < x->arrays; i++) {
+        const struct array_file *a = &x->array[i];
+        printf("  %s  %s (n", a->name, types[a->kind]);
+        for (uint32_t k = 0; k < a->rank; k++)
+            printf(", %u", a->dim[k]);
+        printf(")\n");
+    }
+}
+
+static void close_all(struct encode *x)
+{
+    for (uint32_t i = 0; x->worker && i < x->model.folder.job.worker.threads; i++) {
+        struct worker *w = &x->worker[i];
+        lane_free(w->lane);
+        for (uint32_t k = 0; w->text && k < x->arrays; k++)
+            text_close(&w->text[k]);
+        mem_free(w->text);
+        mem_free(w->floats);
+        mem_free(w->key);
+    }
+    for (uint32_t i = 0; i < x->arrays; i++)
+        array_file_close(&x->array[i]);
+    mem_free(x->worker);
+    mem_free(x->array);
+    mem_free(x->encoded);
+    mem_free(x->kept);
+    mem_free(x->kept_name);
+    trained_close(&x->model);
+}
+
+int encode_main(int argc, char **argv)
+{
+    static struct encode x;
+    struct errmsg e;
+    flags_parse("encode", argc, argv);
+    enum err err = trained_open(&x.model, flags_list(FLAGS_WORDS, NULL)[0], flags_list("set", NULL),
+                                command_threads(), &e);
+    if (!err)
+        err = encode(&x, &e);
+    if (!err)
+        print_arrays(&x);
+    if (!err)
+        err = command_flush(&e);
+    close_all(&x);
+    return err ? command_failed(err, &e) : 0;
+}

@@ -39,12 +39,13 @@ static void keras_name(char *out, const char *name)
             *c = '_';
 }
 
-static bool job_has(const struct job *job, const char *name)
+/* True if a layer of the job other than `l` has the name in Keras. */
+static bool job_has(const struct job *job, const char *name, const struct job_layer *l)
 {
     char taken[NETWORK_NAME_MAX];
     for (uint32_t i = 0; i < job->model.layers; i++) {
         keras_name(taken, job->model.layer[i].name);
-        if (strcmp(taken, name) == 0)
+        if (&job->model.layer[i] != l && strcmp(taken, name) == 0)
             return true;
     }
     return false;
@@ -53,9 +54,20 @@ static bool job_has(const struct job *job, const char *name)
 /* A name that no other layer has. */
 static void free_name(const struct making *m, char *out, const char *wanted)
 {
+    char numbered[NETWORK_NAME_MAX];
     keras_name(out, wanted);
-    for (uint32_t i = 1; job_has(m->job, out) || is_named(m->n, out); i++)
-        (void)snprintf(out, NETWORK_NAME_MAX, "%.80s_%u", wanted, i);
+    for (uint32_t i = 1; job_has(m->job, out, NULL) || is_named(m->n, out); i++) {
+        (void)snprintf(numbered, sizeof numbered, "%.80s_%u", wanted, i);
+        keras_name(out, numbered);
+    }
+}
+
+/* The name of a layer of the job: another one if it has a point, and is like that of another layer without it. */
+static void own_name(const struct making *m, char *out, const struct job_layer *l)
+{
+    keras_name(out, l->name);
+    if (strchr(l->name, '.') && job_has(m->job, out, l))
+        free_name(m, out, l->name);
 }
 
 static bool room_for_layer(struct network *n)
@@ -132,12 +144,13 @@ static uint64_t feature_count(const struct job *job)
     return n;
 }
 
+/* of: the layer of the job with these values; NULL: none. */
 static uint32_t input_layer(struct making *m, const char *wanted, uint32_t rank,
-                            const uint32_t *shape, bool in_job)
+                            const uint32_t *shape, const struct job_layer *of)
 {
     char name[NETWORK_NAME_MAX];
-    if (in_job)
-        keras_name(name, wanted);
+    if (of)
+        own_name(m, name, of);
     else
         free_name(m, name, wanted);
     return append(m, name, "InputLayer",
@@ -149,7 +162,7 @@ static uint32_t features(struct making *m)
 {
     uint32_t n = (uint32_t)feature_count(m->job);
     if (m->features == NONE)
-        m->features = input_layer(m, "features", 1, &n, false);
+        m->features = input_layer(m, "features", 1, &n, NULL);
     return m->features;
 }
 
@@ -159,7 +172,7 @@ static uint32_t rows(struct making *m)
     const struct job *job = m->job;
     if (m->features != NONE)
         return m->features;
-    m->features = input_layer(m, "input", job->model.rank, job->model.shape, false);
+    m->features = input_layer(m, "input", job->model.rank, job->model.shape, NULL);
     if (job->data.scale != 1.0f)
         m->features =
             help(m, "", "scale", "Rescaling", rescaling(1.0f / job->data.scale, 0), m->features);
@@ -279,7 +292,7 @@ static uint32_t looked_up(struct making *m, const struct job_layer *l)
 {
     const struct job_table *t = &m->job->model.table[l->table];
     uint32_t width = l->kind == LAYER_LINEAR ? t->dim : l->lookups * t->dim;
-    uint32_t made = input_layer(m, l->name, 1, &width, true);
+    uint32_t made = input_layer(m, l->name, 1, &width, l);
     if (!m->failed)
         m->n->layer[made].vectors = true;
     return made;
@@ -300,7 +313,7 @@ static uint32_t gelu_tanh(struct making *m, const struct job_layer *l, uint32_t 
     uint32_t tanh =
         help(m, of, "tanh", "Activation", json_pack("{s:s}", "activation", "tanh"), scaled);
     uint32_t half = help(m, of, "half", "Rescaling", rescaling(0.5f, 0.5f), tanh);
-    keras_name(name, l->name);
+    own_name(m, name, l);
     uint32_t made = append(m, name, "Multiply", json_object());
     read_from(m, x);
     read_from(m, half);
@@ -317,7 +330,7 @@ static uint32_t add_layer(struct making *m, uint32_t i)
     uint32_t n = sources(m, i, from);
     if (l->kind == LAYER_GELU && l->gelu.approximate)
         return gelu_tanh(m, l, from[0]);
-    keras_name(name, l->name);
+    own_name(m, name, l);
     uint32_t made = append(m, name, network_class(l), network_options(l));
     for (uint32_t k = 0; k < n; k++)
         read_from(m, from[k]);

@@ -4,6 +4,7 @@
 
 labels: short
 The damage comes from a seed that is printed; HOSTILE_SEED replays one. HDF5_MUTATIONS: how many files."""
+import io
 import json
 import os
 import pathlib
@@ -12,9 +13,10 @@ import struct
 import subprocess
 import sys
 import unittest
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, SANITIZED, SHORT, Case  # noqa: E402
+from cluster import BUILD, MODEL, ROOT, SANITIZED, SHORT, Case  # noqa: E402
 
 HDF5 = BUILD / "hdf5" / "hdf5"
 SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -106,6 +108,30 @@ class Hdf5Test(Case):
                 self.assertIn("bad.h5", done.stderr)
         print(ends, end=" ", flush=True)
         self.assertGreater(ends.get(2, 0) + ends.get(1, 0), MUTATIONS // 8)
+
+    def test_a_damaged_archive_is_an_error_that_names_it_and_nothing_is_written(self):
+        d, ends = random.Random(SEED), {}
+        print(f"HOSTILE_SEED={SEED}", end=" ", flush=True)
+        whole = (ROOT / "tests/data/keras/small.keras").read_bytes()
+        with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        for i in range(MUTATIONS // 2):
+            bad, out = self.tmp / "bad.keras", self.tmp / f"out-{i}"
+            name = d.choice(("", "config.json", "model.weights.h5", "model.weights.h5"))
+            if name:
+                with zipfile.ZipFile(bad, "w") as archive:
+                    for member, data in members.items():
+                        archive.writestr(member, damaged(d, data) if member == name else data)
+            else:
+                bad.write_bytes(damaged(d, whole))
+            done = subprocess.run([MODEL, "import", bad, "--output", out], capture_output=True, text=True, timeout=LIMIT_S)
+            ends[done.returncode] = ends.get(done.returncode, 0) + 1
+            self.assertIn(done.returncode, (0, 1, 2, 138), done.stderr)
+            if done.returncode:
+                self.assertIn("bad.keras", done.stderr)
+                self.assertFalse(out.exists())
+        print(ends, end=" ", flush=True)
+        self.assertGreater(ends.get(2, 0) + ends.get(1, 0), MUTATIONS // 16)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,33 @@ static void groups_are_numbered_in_the_order_of_keras(void **state)
     job_close(&j);
 }
 
+/* With the backend torch a name has no point, and no two layers of a model have the same name. */
+static void names_have_no_points_and_stay_different(void **state)
+{
+    static const char points[] = "model:\n"
+                                 "  input: {shape: [28, 28]}\n"
+                                 "  layers:\n"
+                                 "    - flatten: {name: a.b}\n"
+                                 "    - dense: {units: 4, name: a_b}\n"
+                                 "    - dense: {units: 4, name: scale}\n"
+                                 "    - dense: {units: 10, activation: softmax, name: a_b_1}\n"
+                                 "  loss: sparse_categorical_crossentropy\n"
+                                 "data: {format: synthetic}\n"
+                                 "optimizer: sgd\n";
+    (void)state;
+    struct job j;
+    struct network n;
+    char list[400] = "";
+    must(job_parse(&j, points, strlen(points), "job.yaml", "/", NULL, 0, &e));
+    must(network_init(&n, &j, &e));
+    for (uint32_t i = 0; i < n.layers; i++)
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s ",
+                       n.layer[n.order[i]].name);
+    assert_string_equal(list, "input a_b_2 a_b scale a_b_1 ");
+    network_close(&n);
+    job_close(&j);
+}
+
 /* ---- models of Keras ---- */
 
 static void keras_own_text_becomes_a_job(void **state)
@@ -332,6 +359,7 @@ int main(void)
         cmocka_unit_test(classes_have_the_names_of_keras_groups),
         cmocka_unit_test(an_exported_model_comes_back_by_import),
         cmocka_unit_test(groups_are_numbered_in_the_order_of_keras),
+        cmocka_unit_test(names_have_no_points_and_stay_different),
         cmocka_unit_test(keras_own_text_becomes_a_job),
         cmocka_unit_test(an_archive_of_keras_predicts_as_in_keras),
         cmocka_unit_test(all_that_a_job_cannot_have_is_listed_at_once),

@@ -115,7 +115,7 @@ test_all() {
         show=(--verbose)
     fi
     if [[ ${TEST_GROUPS[*]} == interop ]]; then
-        targets=("${PROGRAMS[@]}" interop_fixture)
+        targets=("${PROGRAMS[@]}" interop_fixture interop_every_op)
         show=(--verbose)
     fi
     build "$TEST_BUILD" "${targets[@]}"

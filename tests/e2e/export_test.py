@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
@@ -25,6 +26,11 @@ class ExportTest(unittest.TestCase):
                 found.update(accepted.keys_of(made, form, path))
         self.assertTrue(known)
         self.assertEqual(found, known)
+
+    def test_a_savedmodel_with_each_operator_has_the_bytes_that_tensorflow_accepted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, _, found = accepted.every_op(folder)
+        self.assertEqual(found, {key: digest for key, digest in accepted.load().items() if key.startswith("every-op ")})
 
 
 class CommandTest(unittest.TestCase):

@@ -58,6 +58,15 @@ def export(made, form):
     return path, made.export(FORMS[form].form, path, *FORMS[form].flags)
 
 
+def every_op(folder):
+    """Write a SavedModel with each operator. Returns its path, [(columns, name)] of its results, and its digests by key."""
+    path = pathlib.Path(folder, "every-op")
+    done = subprocess.run([fixtures.BUILD / "tests" / "interop_every_op", path], check=True, capture_output=True, text=True)
+    results = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    return (path, [(int(columns), name) for columns, name in results],
+            {f"every-op savedmodel/{part}": digest for part, digest in folder_digests(path).items()})
+
+
 def keys_of(made, form, path):
     """{"clicks-lr onnx": SHA-256}"""
     return {f"{made.name} {form}" + (f"/{part}" if part else ""): digest

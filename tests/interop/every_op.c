@@ -1,0 +1,17 @@
+/* `interop_every_op DIR` writes the graph of tests/lib/every_op.h as the SavedModel DIR, and prints a line for each result:
+ * the number of its columns, and its name. */
+#include <stdio.h>
+
+#include "formats/tensorflow/saved_model.h"
+#include "tests/lib/every_op.h"
+
+int main(int argc, char **argv)
+{
+    struct errmsg e = {"interop_every_op DIR"};
+    if (argc != 2 || saved_model_write(argv[1], every_op_graph(), &e)) {
+        (void)fprintf(stderr, "%s\n", e.text);
+        return 1;
+    }
+    every_op_print();
+    return 0;
+}

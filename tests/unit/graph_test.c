@@ -247,8 +247,8 @@ static const char *onnx_path(void)
 
 static Onnx__Model *write_and_read(void)
 {
-    uint8_t *data;
-    size_t bytes;
+    uint8_t *data = NULL;
+    size_t bytes = 0;
     if (onnx_write(onnx_path(), graph, &e) ||
         files_read_regular(onnx_path(), 1 << 24, &data, &bytes, &e))
         fail_msg("%s", e.text);

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """ONNX files: onnx's checker accepts them, and onnxruntime computes our predictions."""
 import pathlib
+import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import accepted  # noqa: E402
 import case  # noqa: E402
+import fixtures  # noqa: E402
 
 
 @case.each_fixture
@@ -27,6 +31,29 @@ class OnnxTest(case.ExportCase):
             self.assertEqual(some.shape, (count, *every.shape[1:]))
             self.assertLessEqual(abs(some - every[:count]).max(initial=0), case.TOLERANCE)
         return every
+
+
+class EncodeTest(unittest.TestCase):
+    """The inputs that `gradwire encode` makes of the file of rows, without any code about keys."""
+
+    def test_onnxruntime_gives_our_predictions_for_what_encode_writes(self):
+        import numpy as np
+        import onnxruntime
+
+        for name in "encodings", "tables", "a9a-lr", "mnist-mlp":
+            with self.subTest(fixture=name), fixtures.made(name) as made:
+                images = isinstance(made.source, fixtures.Images)
+                data = [made.path / f for f in (("eval_x.npy",) if images else ("eval.txt",))]
+                subprocess.run([fixtures.BUILD / "model" / "model", "encode", made.path, *data, "--raw",
+                                "--output", made.path / "rows.npz"], check=True, stdout=subprocess.DEVNULL, timeout=300)
+                rows = np.load(made.path / "rows.npz")
+                for form in accepted.forms_of(made, "onnx"):
+                    path, _ = accepted.export(made, form)
+                    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+                    given = {i.name: rows[i.name] for i in session.get_inputs()}
+                    given = {k: v.astype(object) if v.dtype.kind == "U" else v for k, v in given.items()}
+                    (theirs,) = session.run(None, given)
+                    self.assertLessEqual(abs(theirs.reshape(-1) - np.array(made.scores)).max(), case.TOLERANCE)
 
 
 if __name__ == "__main__":

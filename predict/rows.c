@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/math/kernels.h"
 #include "worker/data/csv_cell.h"
 #include "worker/data/leaf_room.h"
 #include "worker/data/libsvm_rows.h"
@@ -261,20 +262,26 @@ enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uin
     return finish(r, &row, e);
 }
 
+static enum err refuse_number(const float *numbers, struct errmsg *e)
+{
+    uint32_t i = 0;
+    while (isfinite(numbers[i]))
+        i++;
+    return err_set(e, ERR_INPUT, "number %u of the row is not finite", i + 1);
+}
+
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e)
 {
-    uint32_t features = model_features(r->folder->model);
-    float *x = r->x + (size_t)r->count * features, s = 1.0F / r->folder->job.data.scale;
+    const uint32_t features = model_features(r->folder->model), inf_bits = 0x7f800000;
     enum err err = check_room(r, false, e);
-    for (uint32_t i = 0; i < features && !err; i++) {
-        if (!isfinite(numbers[i]))
-            err = err_set(e, ERR_INPUT, "number %u of the row is not finite", i + 1);
-        else
-            x[i] = numbers[i] * s;
-    }
-    if (!err)
-        r->count++;
-    return err;
+    if (!err && kernels()->abs_bits(numbers, features) >= inf_bits)
+        err = refuse_number(numbers, e);
+    if (err)
+        return err;
+    kernels()->scale(r->x + (size_t)r->count * features, numbers, 1.0F / r->folder->job.data.scale,
+                     features);
+    r->count++;
+    return ERR_OK;
 }
 
 /* ---- encoded ---- */

@@ -8,6 +8,7 @@ import cut_stalls
 import frameworks
 import hot_key
 import instructions
+import predict
 import roofline
 import stages
 import table_sizes
@@ -16,7 +17,7 @@ from lib.programs import EXIT_INTERRUPTED
 
 PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
             "instructions": instructions, "roofline": roofline, "cut-stalls": cut_stalls,
-            "hot-key": hot_key, "table-sizes": table_sizes}
+            "hot-key": hot_key, "table-sizes": table_sizes, "predict": predict}
 
 
 def main(arguments):

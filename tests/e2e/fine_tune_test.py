@@ -90,6 +90,8 @@ class FineTuneTest(TrainCase):
         keys = self.tuned(**{"training.microbatches": 4, "training.clip_norm": 0.5})
         want = self.digest("--ps=1", "--workers=1", keys=keys, out=self.tmp / "one")
         self.assertEqual(self.digest("--ps=3", "--workers=3", keys=keys, out=self.tmp / "three"), want)
+        store = {**keys, "checkpoint.store": "chief"}
+        self.assertEqual(self.digest("--ps=2", "--workers=1", "--evaluator", keys=store, out=self.tmp / "store"), want)
         other = self.digest("--ps=1", "--workers=1", keys={**keys, "model.weights": None}, out=self.tmp / "without")
         self.assertNotEqual(other, want)
 

@@ -7,39 +7,8 @@ static const struct {
     const char *op;
     void (*take)(const struct step *s);
 } operators[] = {
-    {"Add", take_add},
-    {"AveragePool", take_average_pool},
-    {"BatchNormalization", take_batch_normalization},
-    {"Cast", take_cast},
-    {"Concat", take_concat},
-    {"Conv", take_conv},
-    {"Div", take_divide},
-    {"Dropout", take_dropout},
-    {"Elu", take_elu},
-    {"Flatten", take_flatten},
-    {"Gelu", take_gelu},
-    {"Gemm", take_gemm},
-    {"GlobalAveragePool", take_global_average},
-    {"GlobalMaxPool", take_global_max},
-    {"Identity", step_pass},
-    {"LayerNormalization", take_layer_normalization},
-    {"LeakyRelu", take_leaky_relu},
-    {"MatMul", take_matmul},
-    {"MaxPool", take_max_pool},
-    {"Mul", take_multiply},
-    {"ReduceMax", take_reduce_max},
-    {"ReduceMean", take_reduce_mean},
-    {"Relu", take_relu},
-    {"Reshape", take_reshape},
-    {"Selu", take_selu},
-    {"Sigmoid", take_sigmoid},
-    {"Softmax", take_softmax},
-    {"Softplus", take_softplus},
-    {"Squeeze", take_squeeze},
-    {"Sub", take_subtract},
-    {"Tanh", take_tanh},
-    {"Transpose", take_transpose},
-};
+#define ROW(op, name) {#op, take_##name},
+    {"Identity", step_pass}, STEP_OPERATORS(ROW)};
 
 /* Swap the inputs of a sum or product whose first one is a constant. */
 static bool is_turned(const struct step *s)

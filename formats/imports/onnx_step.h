@@ -12,15 +12,41 @@ struct step {
     struct walk_value x; /* input 0, which depends on the model's input */
 };
 
-/* The functions of the operators; each puts the node's output, or refuses the node. */
+/* The operators. Each function puts the node's output, or refuses the node. X(name in ONNX, suffix of the function) */
 #define STEP_OPERATORS(X)                                                                          \
-    X(add)                                                                                         \
-    X(average_pool) X(batch_normalization) X(cast) X(concat) X(conv) X(divide) X(dropout) X(elu)   \
-        X(flatten) X(gelu) X(gemm) X(global_average) X(global_max) X(layer_normalization)          \
-            X(leaky_relu) X(matmul) X(max_pool) X(multiply) X(reduce_max) X(reduce_mean) X(relu)   \
-                X(reshape) X(selu) X(sigmoid) X(softmax) X(softplus) X(squeeze) X(subtract)        \
-                    X(tanh) X(transpose)
-#define STEP_OPERATOR(name) void take_##name(const struct step *s);
+    X(Add, add)                                                                                    \
+    X(AveragePool, average_pool)                                                                   \
+    X(BatchNormalization, batch_normalization)                                                     \
+    X(Cast, cast)                                                                                  \
+    X(Concat, concat)                                                                              \
+    X(Conv, conv)                                                                                  \
+    X(Div, divide)                                                                                 \
+    X(Dropout, dropout)                                                                            \
+    X(Elu, elu)                                                                                    \
+    X(Flatten, flatten)                                                                            \
+    X(Gelu, gelu)                                                                                  \
+    X(Gemm, gemm)                                                                                  \
+    X(GlobalAveragePool, global_average)                                                           \
+    X(GlobalMaxPool, global_max)                                                                   \
+    X(LayerNormalization, layer_normalization)                                                     \
+    X(LeakyRelu, leaky_relu)                                                                       \
+    X(MatMul, matmul)                                                                              \
+    X(MaxPool, max_pool)                                                                           \
+    X(Mul, multiply)                                                                               \
+    X(ReduceMax, reduce_max)                                                                       \
+    X(ReduceMean, reduce_mean)                                                                     \
+    X(Relu, relu)                                                                                  \
+    X(Reshape, reshape)                                                                            \
+    X(Selu, selu)                                                                                  \
+    X(Sigmoid, sigmoid)                                                                            \
+    X(Softmax, softmax)                                                                            \
+    X(Softplus, softplus)                                                                          \
+    X(Squeeze, squeeze)                                                                            \
+    X(Sub, subtract)                                                                               \
+    X(Tanh, tanh)                                                                                  \
+    X(Transpose, transpose)
+
+#define STEP_OPERATOR(op, name) void take_##name(const struct step *s);
 STEP_OPERATORS(STEP_OPERATOR)
 
 /* A job cannot have the node. */

@@ -272,7 +272,7 @@ static json_t *facts_of(const char *dir, const struct read *r)
 
 enum err compare_job_read(const char *path, json_t **facts, json_t **keys, struct errmsg *e)
 {
-    struct read r = {NULL};
+    struct read r = {.keys = NULL};
     json_t *made = NULL;
     enum err err = strlen(path) < FILES_PATH_MAX
                        ? read_all(&r, path, e)

@@ -215,12 +215,12 @@ static void score(struct scorer *s, const struct folder *f)
 static void lower(const struct graph *g)
 {
     struct nodes nodes = {0};
-    const char *init, **name = calloc(g->values, sizeof *name);
-    if (!name)
+    const char *init, **names = calloc(g->values, sizeof *names);
+    if (!names)
         abort();
-    lowering_run(&nodes, g, name, &init);
+    lowering_run(&nodes, g, names, &init);
     nodes_close(&nodes);
-    free(name);
+    free(names);
 }
 
 static void make_graph(const struct folder *f)

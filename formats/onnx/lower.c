@@ -175,9 +175,12 @@ static void lower_pool(const struct lowering *l, const char *op)
     windows(l, node_in(l, op, ONNX_FIRST));
 }
 
-/* (height, width, in, out) -> (out, in, height, width) */
+/* (height, width, in, out) -> (out, in, height, width). Made once for each kernel. */
 static const char *kernel(const struct lowering *l)
 {
+    const char **name = l->o->failed ? NULL : &l->o->name[value_of(l, 1)][ONNX_FIRST];
+    if (!name || *name)
+        return name ? *name : NULL;
     const struct graph_value *v = in(l, 1);
     const size_t taps = (size_t)v->dim[0] * v->dim[1], ins = v->dim[2], outs = v->dim[3];
     const int64_t dim[] = {v->dim[3], v->dim[2], v->dim[0], v->dim[1]};
@@ -187,6 +190,7 @@ static const char *kernel(const struct lowering *l)
         for (size_t i = 0; i < ins; i++)
             for (size_t k = 0; k < outs; k++)
                 turned[(k * ins + i) * taps + t] = w[(t * ins + i) * outs + k];
+    *name = v->name;
     return onnx_constant(l->o, v->name, GRAPH_F32, dim, 4, turned);
 }
 
@@ -231,9 +235,17 @@ static Onnx__Node *encoder(const struct lowering *l, const char *op, const int64
     return node;
 }
 
+/* LabelEncoder needs at least one key: the number of this one says that it is not known. */
+static const int64_t none = -1;
+
 static void lower_find_key(const struct lowering *l, const char *op)
 {
+    static const int64_t any = 0;
     const struct graph_value *keys = in(l, 1);
+    if (keys->dim[0] == 0) {
+        onnx_attribute_ints(l->o, encoder(l, op, &none, 1), "keys_int64s", &any, 1);
+        return;
+    }
     int64_t *number = onnx_room(l->o, keys->dim[0], sizeof *number);
     for (uint32_t i = 0; number && i < keys->dim[0]; i++)
         number[i] = i;
@@ -244,9 +256,8 @@ static void lower_find_key(const struct lowering *l, const char *op)
 static void lower_find_word(const struct lowering *l, const char *op)
 {
     static const struct graph_text empty = {"", 0};
-    static const int64_t none = -1;
     const struct graph_value *words = in(l, 1);
-    if (words->dim[0] == 0) /* LabelEncoder needs a key */
+    if (words->dim[0] == 0)
         onnx_attribute_texts(l->o, encoder(l, op, &none, 1), "keys_strings", &empty, 1);
     else
         onnx_attribute_texts(l->o, encoder(l, op, in(l, 2)->data, words->dim[0]), "keys_strings",

@@ -59,12 +59,16 @@ def export(made, form):
 
 
 def every_op(folder):
-    """Write a SavedModel with each operator. Returns its path, [(columns, name)] of its results, and its digests by key."""
-    path = pathlib.Path(folder, "every-op")
-    done = subprocess.run([fixtures.BUILD / "tests" / "interop_every_op", path], check=True, capture_output=True, text=True)
+    """Write a SavedModel and an ONNX file with each operator. Returns {format: path}, [(columns, name)] of the results, and
+    {format: digests by key}."""
+    path = {"savedmodel": pathlib.Path(folder, "every-op"), "onnx": pathlib.Path(folder, "every-op.onnx")}
+    done = subprocess.run([fixtures.BUILD / "tests" / "interop_every_op", path["savedmodel"], path["onnx"]], check=True,
+                          capture_output=True, text=True)
     results = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    digests = {"savedmodel": folder_digests(path["savedmodel"]), "onnx": file_digest(path["onnx"])}
     return (path, [(int(columns), name) for columns, name in results],
-            {f"every-op savedmodel/{part}": digest for part, digest in folder_digests(path).items()})
+            {form: {f"every-op {form}" + (f"/{part}" if part else ""): digest for part, digest in of.items()}
+             for form, of in digests.items()})
 
 
 def keys_of(made, form, path):

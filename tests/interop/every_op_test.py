@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each operator of a graph, as TensorFlow computes it and as NumPy does: with missing numbers, unknown words and keys, the
+"""Each operator of a graph, as TensorFlow and onnxruntime compute it, and as NumPy does: with missing numbers, unknown words and keys, the
 lowest and the highest key, windows that reach over the edge of an image."""
 import math
 import os
@@ -18,7 +18,7 @@ WORDS = {b"red": 7, b"": 0, b"\xff\0": 2, "gr\u00fcn".encode(): 1}
 KEYS = (-2**63, -5, 0, 12, 2**63 - 1)
 
 
-def inputs(np):
+def inputs(np, known):
     draw = np.random.default_rng(1)
     number = draw.normal(0, 3, ROWS).astype(np.float32)
     number[:4] = 0, -0.0, 0.3, -0.35
@@ -26,7 +26,7 @@ def inputs(np):
     missing[:8:3], missing[1], missing[2] = np.nan, 0.5, np.inf
     key = draw.integers(-2**63, 2**63 - 1, ROWS, dtype=np.int64)
     key[:3] = 0, 1, -1
-    words = [*WORDS, b"Red", b"\xff"]
+    words = [*known, b"Red", *([b"\xff"] if len(known) == len(WORDS) else [])]
     return {"image": draw.normal(0, 1, (ROWS, 5, 6, 2)).astype(np.float32), "a number": number, "missing": missing,
             "w\u00f6rd": np.array([words[i % len(words)] for i in range(ROWS)], object), "key": key,
             "keys": draw.choice(np.array([*KEYS, 1, -6, 13, 2**63 - 2, 1 - 2**63], np.int64), (ROWS, 3)),
@@ -83,25 +83,44 @@ def of_look_ups(np, words, keys, weights):
 class EveryOpTest(unittest.TestCase):
     compare = case.ExportCase.compare
 
-    def test_tensorflow_computes_each_operator_as_numpy(self):
+    def check(self, form, run, words=tuple(WORDS)):
         import numpy as np
-        import tensorflow as tf
 
-        given = inputs(np)
+        given = inputs(np, words)
         x, missing, key, keys, weights = (given[k] for k in ("a number", "missing", "key", "keys", "keys/weights"))
         expected = [*of_numbers(np, x), *of_missing(np, missing), *of_bits(np, key), *of_images(np, given["image"]),
                     *of_look_ups(np, given["w\u00f6rd"], keys, weights)]
         with tempfile.TemporaryDirectory() as folder:
-            path, results, digests = accepted.every_op(folder)
-            score = tf.saved_model.load(str(path)).signatures["serving_default"]
-        specs = score.structured_input_signature[1]
-        (found,) = score(**{name: tf.constant(given[name], specs[name].dtype) for name in specs}).values()
+            paths, results, digests = accepted.every_op(folder)
+            found = run(str(paths[form]), given)
         self.assertEqual(len(results), len(expected))
-        parts = np.split(found.numpy(), np.cumsum([columns for columns, _ in results])[:-1], axis=1)
+        parts = np.split(found, np.cumsum([columns for columns, _ in results])[:-1], axis=1)
         for (_, name), ours, theirs in zip(results, expected, parts):
             with self.subTest(operator=name):
                 np.testing.assert_allclose(theirs, ours.reshape(ROWS, -1).astype(np.float32), 1e-5, 1e-5)
-        self.compare(digests)
+        self.compare(digests[form])
+
+    def test_tensorflow_computes_each_operator_as_numpy(self):
+        import tensorflow as tf
+
+        def run(path, given):
+            score = tf.saved_model.load(path).signatures["serving_default"]
+            specs = score.structured_input_signature[1]
+            (found,) = score(**{name: tf.constant(given[name], specs[name].dtype) for name in specs}).values()
+            return found.numpy()
+
+        self.check("savedmodel", run)
+
+    def test_onnxruntime_computes_each_operator_as_numpy(self):
+        import numpy as np
+        import onnxruntime
+
+        def run(path, given):
+            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            given["w\u00f6rd"] = np.array([word.decode() for word in given["w\u00f6rd"]], object)
+            return session.run(None, {i.name: given[i.name] for i in session.get_inputs()})[0]
+
+        self.check("onnx", run, [word for word in WORDS if b"\xff" not in word])  # its Python API takes text alone
 
 
 if __name__ == "__main__":

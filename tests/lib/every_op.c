@@ -253,8 +253,12 @@ static void make(void)
 
 const struct graph *every_op_graph(void)
 {
-    if (graph.nodes == 0)
+    if (graph.nodes == 0) {
         make();
+        for (uint32_t i = 0; i < graph.values; i++)
+            if (!*value[i].name)
+                (void)snprintf(value[i].name, sizeof value[i].name, "value/%u", i);
+    }
     return &graph;
 }
 

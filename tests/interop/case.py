@@ -1,5 +1,6 @@
 """A test of exported fixtures with a real package, in the virtual environment of `./gradwire test interop`."""
 import os
+import subprocess
 import sys
 import unittest
 
@@ -41,6 +42,16 @@ def arrays(made, wanted):
             value = np.array(values, np.float32)
         out[name] = value
     return out
+
+
+def encoded(made, *flags):
+    """The arrays that `gradwire encode` makes of the file of rows: what goes into the exported model."""
+    import numpy as np
+
+    file = "eval_x.npy" if isinstance(made.source, fixtures.Images) else "eval.txt"
+    subprocess.run([fixtures.BUILD / "model" / "model", "encode", made.path, made.path / file, "--output", made.path / "rows.npz",
+                    *flags], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return np.load(made.path / "rows.npz")
 
 
 class ExportCase(unittest.TestCase):

@@ -1,6 +1,6 @@
 /* A model whose weights come from a seed, and its scores: `interop_fixture DIR` reads DIR/job.yaml and the data that it
- * names, and writes DIR/model, DIR/scores.f32 (rows of the eval part, outputs), and DIR/features.f32 (rows, features), the
- * encoded rows, and for each layer that looks up a table DIR/LAYER.f32 (rows, width), its output. It exits with an error's text. */
+ * names, and writes DIR/model, DIR/scores.f32 (rows of the eval part, outputs), and for each layer that looks up a table
+ * DIR/LAYER.f32 (rows, width), its output. It exits with an error's text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -70,7 +70,6 @@ static void write_scores(const struct folder *f, const struct rows *r)
     must(scorer_new(&s, f, r->n, &e), &e);
     must(scorer_run(s, r->n, r->x, r->keys, out, &e), &e);
     write_floats("scores", out, outputs);
-    write_floats("features", r->x, (size_t)r->n * model_features(f->model));
     for (uint32_t i = 0; i < model_lookups(f->model); i++) {
         struct model_lookup of = model_lookup(f->model, i);
         float *vectors = must_have(mem_floats((size_t)r->n * of.width));

@@ -21,16 +21,8 @@ class KerasTest(case.ExportCase):
         model = keras.saving.load_model(path, safe_mode=True)
         self.assertEqual({type(layer).__module__.split(".")[0] for layer in model.layers}, {"keras"})
         self.assertEqual(model.output_names, [made.last_layer])
-        given = {i.name: self.array(made, i.name).reshape(made.rows, *i.shape[1:]) for i in model.inputs}
-        return model.predict(given, batch_size=made.rows, verbose=0)
-
-    def array(self, made, name):
-        """The rows as in the data, or what `gradwire encode` makes of them: features, and the vectors of a layer."""
-        import numpy as np
-
-        if name == "input":
-            return case.arrays(made, {name: made.source.shape})[name]
-        return np.array(made.floats(name), np.float32)
+        rows = case.encoded(made)
+        return model.predict({i.name: rows[i.name] for i in model.inputs}, batch_size=made.rows, verbose=0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """ONNX files: onnx's checker accepts them, and onnxruntime computes our predictions."""
 import pathlib
-import subprocess
 import sys
 import unittest
 
@@ -42,11 +41,7 @@ class EncodeTest(unittest.TestCase):
 
         for name in "encodings", "tables", "a9a-lr", "mnist-mlp":
             with self.subTest(fixture=name), fixtures.made(name) as made:
-                images = isinstance(made.source, fixtures.Images)
-                data = [made.path / f for f in (("eval_x.npy",) if images else ("eval.txt",))]
-                subprocess.run([fixtures.BUILD / "model" / "model", "encode", made.path, *data, "--raw",
-                                "--output", made.path / "rows.npz"], check=True, stdout=subprocess.DEVNULL, timeout=300)
-                rows = np.load(made.path / "rows.npz")
+                rows = case.encoded(made, "--raw")
                 for form in accepted.forms_of(made, "onnx"):
                     path, _ = accepted.export(made, form)
                     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

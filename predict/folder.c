@@ -143,6 +143,18 @@ static enum err read_weights(struct folder *f, const struct folder_options *o, s
 
 /* ---- the tables ---- */
 
+/* Tables of the same list usually have the same keys. */
+static void compare_tables(struct folder *f, const struct row_layout *rows)
+{
+    for (uint32_t i = 0; i < rows->tables; i++) {
+        uint32_t k = 0;
+        while (k < i && (f->like[k] || rows->table[k].list != rows->table[i].list ||
+                         !table_file_is_like(f->table[k], f->table[i])))
+            k++;
+        f->like[i] = k < i ? k + 1 : 0;
+    }
+}
+
 static enum err open_tables(struct folder *f, struct errmsg *e)
 {
     const struct row_layout *rows = model_layout(f->model)->rows;
@@ -151,6 +163,8 @@ static enum err open_tables(struct folder *f, struct errmsg *e)
     (void)snprintf(path, sizeof path, "%s/tables", f->path);
     for (uint32_t i = 0; rows && i < rows->tables && !err; i++)
         err = table_file_open(&f->table[i], path, &rows->table[i], f->job.training.seed, e);
+    if (!err && rows)
+        compare_tables(f, rows);
     return err == ERR_NOTFOUND ? ERR_INPUT : err;
 }
 

@@ -25,6 +25,8 @@ struct folder {
     struct packed *packed; /* made from w; NULL: folder_options.job_alone, and no folder_pack */
     /* in the order of the model's row layout; NULL: the model has none, or folder_options.job_alone */
     struct table_file *table[ROW_TABLES_MAX];
+    /* 1 + the index of an earlier table of the same list that has the same keys; 0: none is known */
+    uint32_t like[ROW_TABLES_MAX];
 };
 
 /* Open `path`, or path/model if that has the weights. job.yaml and encoding.json can also be in the directory above, or

@@ -80,14 +80,28 @@ void scorer_free(struct scorer *s)
     mem_free(s);
 }
 
+/* Copy the rows of the keys in table `first` and in those like it. */
+static void read_tables(struct scorer *s, uint32_t first, const struct key_list *list)
+{
+    const struct table_file *table[ROW_TABLES_MAX];
+    float *row[ROW_TABLES_MAX];
+    uint32_t n = 0;
+    for (uint32_t t = first; t < s->layout->tables; t++)
+        if (t == first || s->folder->like[t] == first + 1) {
+            table[n] = s->folder->table[t];
+            row[n++] = s->row[t];
+        }
+    table_file_read_like(table, n, list->mixed, list->keys, row);
+}
+
 /* Copy the rows of the keys, in all tables. */
 static void read_rows(struct scorer *s, const struct leaf_keys *keys)
 {
     for (uint32_t t = 0; s->layout && t < s->layout->tables; t++) {
-        uint32_t list = s->layout->table[t].list;
-        assert(keys->list[list].keys <= s->keys_max[list]);
-        table_file_read(s->folder->table[t], keys->list[list].mixed, keys->list[list].keys,
-                        s->row[t]);
+        const struct key_list *list = &keys->list[s->layout->table[t].list];
+        assert(list->keys <= s->keys_max[s->layout->table[t].list]);
+        if (!s->folder->like[t])
+            read_tables(s, t, list);
     }
 }
 

@@ -260,49 +260,76 @@ static struct look look_up(const struct table_file *t, uint64_t mixed)
     return l;
 }
 
+/* Without a branch on the key, because no branch predictor can know it. */
 static uint64_t search(const struct look *l)
 {
-    uint32_t low = l->begin[0], end = l->begin[1], high = end;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (key_at(l->part, middle) < l->key)
-            low = middle + 1;
-        else
-            high = middle;
+    uint32_t at = l->begin[0], n = l->begin[1] - at;
+    for (uint32_t half; n > 1; n -= half) {
+        half = n / 2;
+        at += key_at(l->part, at + half) <= l->key ? half : 0;
     }
-    return low < end && key_at(l->part, low) == l->key ? low : NO_ROW;
+    return n == 1 && key_at(l->part, at) == l->key ? at : NO_ROW;
 }
 
-static const char *row_at(const struct table_file *t, const struct look *l)
+/* The row in a table that has the keys of the table in which it was found. */
+static const char *row_at(const struct table_file *t, const struct table_file *found,
+                          const struct look *l)
 {
-    return l->part->rows + l->row * t->of->dim * sizeof(float);
+    return t->part[l->part - found->part].rows + l->row * t->of->dim * sizeof(float);
 }
 
 /* Each loop asks memory for what the next one reads, for all lookups of the group. */
-static void read_group(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w)
+static void find_group(const struct table_file *t, const uint64_t *mixed, uint32_t n,
+                       struct look *look)
 {
-    struct look look[GROUP];
     for (uint32_t i = 0; i < n; i++)
         look[i] = look_up(t, mixed[i]);
     for (uint32_t i = 0; i < n; i++)
         if (look[i].part)
             __builtin_prefetch(look[i].part->keys + look[i].begin[0] * sizeof(uint64_t));
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         look[i].row = look[i].part ? search(&look[i]) : NO_ROW;
+}
+
+static void copy_group(const struct table_file *t, const struct table_file *found,
+                       const struct look *look, const uint64_t *mixed, uint32_t n, float *w)
+{
+    for (uint32_t i = 0; i < n; i++)
         if (look[i].row != NO_ROW)
-            __builtin_prefetch(row_at(t, &look[i]));
-    }
+            __builtin_prefetch(row_at(t, found, &look[i]));
     for (uint32_t i = 0; i < n; i++, w += t->of->dim)
         if (look[i].row == NO_ROW)
             row_absent_value(t->of, t->seed, mixed[i], w);
         else
-            memcpy(w, row_at(t, &look[i]), t->of->dim * sizeof *w);
+            memcpy(w, row_at(t, found, &look[i]), t->of->dim * sizeof *w);
+}
+
+void table_file_read_like(const struct table_file *const *t, uint32_t tables, const uint64_t *mixed,
+                          uint32_t n, float *const *w)
+{
+    struct look look[GROUP];
+    for (uint32_t at = 0; at < n; at += GROUP) {
+        uint32_t group = n - at < GROUP ? n - at : GROUP;
+        find_group(t[0], mixed + at, group, look);
+        for (uint32_t i = 0; i < tables; i++)
+            copy_group(t[i], t[0], look, mixed + at, group, w[i] + (size_t)at * t[i]->of->dim);
+    }
 }
 
 void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w)
 {
-    for (uint32_t at = 0; at < n; at += GROUP)
-        read_group(t, mixed + at, n - at < GROUP ? n - at : GROUP, w + (size_t)at * t->of->dim);
+    table_file_read_like(&t, 1, mixed, n, &w);
+}
+
+bool table_file_is_like(const struct table_file *a, const struct table_file *b)
+{
+    bool like = a->parts == b->parts;
+    for (uint32_t i = 0; i < a->parts && like; i++) {
+        const struct part *p = &a->part[i], *q = &b->part[i];
+        like =
+            p->n == q->n && (p->n == 0 || memcmp(p->keys, q->keys, p->n * sizeof(uint64_t)) == 0);
+    }
+    return like;
 }
 
 uint64_t table_file_rows(const struct table_file *t)

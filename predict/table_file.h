@@ -23,6 +23,13 @@ void table_file_close(struct table_file *t); /* NULL: nothing to do */
  * Allocates nothing, and takes no lock. Thread: any. */
 void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w);
 
+/* The same from `tables` tables that have the same keys (table_file_is_like): w[i] (n, dim) is for t[i]. Each key is found
+ * once. */
+void table_file_read_like(const struct table_file *const *t, uint32_t tables, const uint64_t *mixed,
+                          uint32_t n, float *const *w);
+/* True if they have the same keys in the same files. Reads all keys. */
+bool table_file_is_like(const struct table_file *a, const struct table_file *b);
+
 uint64_t table_file_rows(const struct table_file *t);
 /* Row i, in the order of the keys. key: as in the data, not mixed; w: (dim). Thread: any. */
 void table_file_row(const struct table_file *t, uint64_t i, uint64_t *key, float *w);

@@ -53,7 +53,9 @@ static float value_of(uint64_t key, uint32_t i)
     return rng_unit(key, i);
 }
 
-static void write_rows(keys_of *key, uint64_t rows, uint64_t file_bytes)
+/* Element k of a row is value_of(key, first + k). */
+static void write_table(const char *name, keys_of *key, uint64_t rows, uint64_t file_bytes,
+                        uint32_t first)
 {
     struct errmsg e;
     struct spill *spill;
@@ -64,12 +66,17 @@ static void write_rows(keys_of *key, uint64_t rows, uint64_t file_bytes)
     for (uint64_t i = 0; i < rows; i++) {
         float w[DIM];
         for (uint32_t k = 0; k < DIM; k++)
-            w[k] = value_of(key(i), k);
+            w[k] = value_of(key(i), first + k);
         assert_int_equal(table_export_add(x, key(i), 1, w, &e), ERR_OK);
     }
-    assert_int_equal(table_export_write(x, folder_dir, table.name, file_bytes, &e), ERR_OK);
+    assert_int_equal(table_export_write(x, folder_dir, name, file_bytes, &e), ERR_OK);
     table_export_free(x);
     spill_unref(spill);
+}
+
+static void write_rows(keys_of *key, uint64_t rows, uint64_t file_bytes)
+{
+    write_table(table.name, key, rows, file_bytes, 0);
 }
 
 static void remove_files(void)
@@ -295,9 +302,44 @@ static void memory_that_fails_is_an_error(void **state)
     remove_files();
 }
 
+static void tables_with_the_same_keys_are_read_together(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    struct row_table_spec other = table;
+    struct table_file *own[2], *third;
+    struct errmsg e;
+    uint64_t mixed[N];
+    float rows[N * DIM], others[N * DIM], is[2][N * DIM], *const to[] = {is[0], is[1]};
+    other.name[0] = 'o';
+    write_rows(hashed, ROWS, ROWS * DIM); /* several files */
+    write_table(other.name, hashed, ROWS, ROWS * DIM, DIM);
+    own[0] = open_it();
+    assert_int_equal(table_file_open(&own[1], folder_dir, &other, SEED, &e), ERR_OK);
+    const struct table_file *const both[] = {own[0], own[1]};
+    assert_true(table_file_is_like(own[0], own[1]));
+    for (uint64_t k = 0; k < N; k++) /* some are absent */
+        mixed[k] = key_mix(k % 5 ? hashed(k * 37) : k);
+    table_file_read_like(both, 2, mixed, N, to);
+    table_file_read(own[0], mixed, N, rows);
+    table_file_read(own[1], mixed, N, others);
+    assert_memory_equal(is[0], rows, sizeof rows);
+    assert_memory_equal(is[1], others, sizeof others);
+    assert_true(is[1][DIM] == value_of(hashed(37), DIM));
+    remove_files();
+    write_rows(counted, ROWS, ROWS * DIM);
+    third = open_it();
+    assert_false(table_file_is_like(own[0], third));
+    table_file_close(own[0]);
+    table_file_close(own[1]);
+    table_file_close(third);
+    remove_files();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_with_the_same_keys_are_read_together),
         cmocka_unit_test(every_key_gets_its_row_and_others_their_first_value),
         cmocka_unit_test(a_table_without_rows_has_first_values),
         cmocka_unit_test(missing_files_are_named),

@@ -110,20 +110,34 @@ static size_t place_of(const struct op *op, uint32_t k)
     return (size_t)k * op->in % op->out;
 }
 
+static void add_bag(const struct op *op, const struct bag *b, float *y, const float *row)
+{
+    float w;
+    for (uint32_t i = 0; i < b->places; i++)
+        if (weight_of(b, i, &w))
+            add_row(y, row + (size_t)b->at[i] * op->in, w / b->norm, op->in);
+}
+
+/* True if each row of data has at most one key, of weight 1: no norm is needed. */
+static bool has_single_keys(const struct lookup_column *c)
+{
+    return c->width == 1 && !c->count && !c->weight;
+}
+
 /* y (n, out) = bias + the bags of all lookups, from the table's rows (keys, in) */
 static void forward(const struct op *op, const struct op_pass *p)
 {
     const float *row = p->table->w[op->table];
-    uint32_t dim = op->in;
-    float w;
     begin_output(op, p);
     for (size_t r = 0; r < p->n; r++)
         for (uint32_t k = 0; k < op->lookups; k++) {
+            const struct lookup_column *c = &p->keys->column[op->first_lookup + k];
             float *y = p->y + r * op->out + place_of(op, k);
-            struct bag b = bag_of(&p->keys->column[op->first_lookup + k], op->bag, p->first + r);
-            for (uint32_t i = 0; i < b.places; i++)
-                if (weight_of(&b, i, &w))
-                    add_row(y, row + (size_t)b.at[i] * dim, w / b.norm, dim);
+            if (!has_single_keys(c)) {
+                struct bag b = bag_of(c, op->bag, p->first + r);
+                add_bag(op, &b, y, row);
+            } else if (c->at[p->first + r] != LOOKUP_NONE)
+                add_row(y, row + (size_t)c->at[p->first + r] * op->in, 1.0f, op->in);
         }
 }
 

@@ -1,5 +1,5 @@
 /* Imports of ONNX and safetensors: the seeds of the fuzz target are models; every allocation may fail; single wrong bytes are
- * refused or give a model. (What the operators compute: tests/e2e/import_onnx_test.py.) */
+ * refused or give a model. (tests/e2e/import_onnx_test.py compares the results of the operators.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -787,7 +787,7 @@ def _torch_module(model):
 
         def batch_normalization(self, x, o, w):
             y = F.batch_norm(x.reshape(-1, x.shape[-1]), w["moving_mean"], w["moving_variance"], w.get("gamma"), w.get("beta"),
-                             training=module.training, momentum=1 - o["momentum"], eps=o["epsilon"])
+                             training=module.training and o.get("trainable", True), momentum=1 - o["momentum"], eps=o["epsilon"])
             return y.reshape(x.shape)
 
         def layer_normalization(self, x, o, w):
@@ -825,7 +825,7 @@ def _torch_module(model):
             if name.startswith("moving_"):
                 held.register_buffer(name, tensor)
             else:
-                held.register_parameter(name, nn.Parameter(tensor))
+                held.register_parameter(name, nn.Parameter(tensor, layer["options"].get("trainable", True)))
         return held
 
     class Module(nn.Module):

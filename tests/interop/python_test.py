@@ -72,6 +72,13 @@ class PythonTest(unittest.TestCase):
             self.assertLess(losses[-1], losses[0])
             self.assertTrue(all(p.grad is not None for p in module.parameters()))
 
+    def test_a_layer_that_training_froze_stays_frozen(self):
+        with fixtures.made("mnist-mlp") as made:
+            model = gradwire_model.load(made.path)
+            model.layers[1]["options"]["trainable"] = False
+            frozen = {name: p.requires_grad for name, p in model.torch_module().named_parameters()}
+            self.assertEqual([name for name, trains in frozen.items() if not trains], ["layers.1.kernel", "layers.1.bias"])
+
     def test_rows_that_no_file_can_have_are_errors(self):
         with fixtures.made("encodings") as made:
             model = gradwire_model.load(made.path)

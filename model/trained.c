@@ -16,7 +16,8 @@
 
 enum { NAME_BYTES = 128 };
 
-static const char weights_name[] = "weights.safetensors", cut_prefix[] = "cut-";
+static const char weights_name[] = "weights.safetensors", cut_prefix[] = "cut-",
+                  shape_key[] = "model.input.shape=";
 
 /* ---- what the path names ---- */
 
@@ -106,11 +107,15 @@ static enum err take_newest(struct trained *t, struct errmsg *e)
 }
 
 /* Check that the cut's weights are those of the job's model. */
-static enum err check_cut(const struct trained *t, struct errmsg *e)
+static enum err check_cut(const struct trained *t, const struct folder_options *o, struct errmsg *e)
 {
     const struct layout *l = model_layout(t->folder.model);
     struct errmsg why;
-    if (job_identity_compare_model(t->cut.identity_text, t->folder.job.identity_text, &why))
+    bool reshaped = false; /* the user knows the shape better than the job */
+    for (size_t i = 0; i < o->n_sets; i++)
+        reshaped |= strncmp(o->sets[i], shape_key, strlen(shape_key)) == 0;
+    if (!reshaped &&
+        job_identity_compare_model(t->cut.identity_text, t->folder.job.identity_text, &why))
         return err_set(e, ERR_INPUT, "%s: job.yaml is of another job: %.300s", t->path, why.text);
     if (t->cut.total_elems != l->elems)
         return err_set(e, ERR_INPUT,
@@ -137,7 +142,7 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
         err = folder_open_as(&t->folder, t->path, o, e);
     mem_free(encoding);
     if (!err)
-        err = check_cut(t, e);
+        err = check_cut(t, o, e);
     if (!err)
         err = checkpoint_read_learned(t->checkpoints, &t->cut, &t->folder.job.optimizer,
                                       t->folder.w, e);
@@ -232,7 +237,7 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
 /* Only keys about data can be set: others would give another model. */
 static enum err check_sets(const char *const *sets, size_t *n, struct errmsg *e)
 {
-    static const char *const may[] = {"data.", "model.input.shape="};
+    static const char *const may[] = {"data.", shape_key};
     for (*n = 0; sets && sets[*n]; (*n)++) {
         bool allowed = false;
         for (size_t i = 0; i < sizeof may / sizeof *may; i++)

@@ -1,5 +1,6 @@
 #include "predict/folder.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,6 +125,47 @@ static enum err tell_job(struct folder *f, struct errmsg *e)
     return ERR_OK;
 }
 
+/* ---- the shape of rows without columns ---- */
+
+/* Take the shape from a list of dimensions. False: it is not one. */
+static bool take_shape(struct job *job, const json_t *list)
+{
+    size_t rank = json_array_size(list);
+    uint32_t shape[TENSOR_RANK_MAX], elems = 1;
+    if (rank < 1 || rank > TENSOR_RANK_MAX)
+        return false;
+    for (size_t i = 0; i < rank; i++) {
+        json_int_t dim = json_integer_value(json_array_get(list, i));
+        if (dim < 1 || dim > INT32_MAX || __builtin_mul_overflow(elems, (uint32_t)dim, &elems) ||
+            elems > INT32_MAX)
+            return false;
+        shape[i] = (uint32_t)dim;
+    }
+    memcpy(job->model.shape, shape, rank * sizeof *shape);
+    job->model.rank = (uint32_t)rank;
+    return true;
+}
+
+/* The job has `shape: auto`: the shape that training found is in manifest.json, if there is one. */
+static enum err read_shape(struct folder *f, struct errmsg *e)
+{
+    char path[PATH_BYTES], *text = NULL;
+    size_t bytes = 0;
+    struct errmsg unused;
+    bool found = false;
+    if (!read_side(f, "manifest.json", ENCODING_BYTES_MAX, &text, &bytes, path, &unused)) {
+        json_t *all = json_loadb(text, bytes, 0, NULL);
+        found = take_shape(&f->job, json_object_get(json_object_get(all, "model"), "input"));
+        json_decref(all);
+        mem_free(text);
+    }
+    return found ? ERR_OK
+                 : err_set(e, ERR_INPUT,
+                           "%s: job.yaml has model.input.shape: auto, and no manifest.json has the "
+                           "shape of the rows: write it there, as in shape: [28, 28]",
+                           f->path);
+}
+
 /* ---- the model ---- */
 
 static enum err read_weights(struct folder *f, const struct folder_options *o, struct errmsg *e)
@@ -210,12 +252,9 @@ static enum err open_all(struct folder *f, const char *path, const struct folder
     if (err)
         return err;
     if (f->job.model.rank == 0)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: job.yaml has model.input.shape: auto, and its data have no columns: write the "
-            "shape of the rows there",
-            f->path);
-    err = model_new(&f->model, &f->job, e);
+        err = read_shape(f, e);
+    if (!err)
+        err = model_new(&f->model, &f->job, e);
     if (!err)
         err = read_weights(f, o, e);
     if (!err && !o->job_alone)

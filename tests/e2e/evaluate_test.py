@@ -199,6 +199,17 @@ class EvaluateTest(ModelCase):
         self.assertIn("neither model/ nor a checkpoint yet", self.call("evaluate", self.out, code=2))
         self.assertIn("it has no complete checkpoint", self.call("evaluate", self.out / "checkpoints", code=2))
 
+    def test_the_shape_that_training_found_in_the_data_is_known(self):
+        self.trained(IMAGES.replace("shape: [8, 8, 1]", "shape: auto").replace(
+            "{conv2d: {filters: 4, kernel_size: 3, activation: relu}}, batch_normalization, max_pooling2d, flatten", "flatten"))
+        expected = self.evaluate(self.out)["eval"]
+        for path in ("best", "checkpoints"):
+            self.evaluate(self.out / path)
+        (self.out / "model/manifest.json").unlink()
+        self.assertIn("model.input.shape: auto, and no manifest.json", self.call("evaluate", self.out, code=2))
+        for path in ("model", "checkpoints"):
+            self.assertEqual(self.evaluate(self.out / path, "--set=model.input.shape=[8, 8]")["eval"], expected)
+
     def test_a_damaged_or_foreign_file_is_named(self):
         self.trained(PRICES)
         for name, change, text in (("weights.safetensors", lambda b: b[:-3], "weights.safetensors"),

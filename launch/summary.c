@@ -8,8 +8,6 @@
 #include "common/process/files.h"
 #include "launch/base/rundir.h"
 
-enum { SUMMARY_REAL_DIGITS = 15 };
-
 static const char *summary_status(int exit_code)
 {
     if (exit_code == 0)
@@ -80,8 +78,7 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
                 isnan(result->first_step_s) ? json_null() : json_real(result->first_step_s));
     summary_set(summary, "restarts", json_integer(result->restarts));
     summary_set(summary, "peak_rss_bytes", summary_rss(crew));
-    return files_write_json(path, summary,
-                            JSON_INDENT(2) | JSON_REAL_PRECISION(SUMMARY_REAL_DIGITS), e);
+    return files_write_json(path, summary, JSON_INDENT(2), e);
 }
 
 bool summary_restore(const char *dir)

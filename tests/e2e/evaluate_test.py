@@ -134,8 +134,9 @@ class EvaluateTest(ModelCase):
         for name, text in (("csv", CSV), ("idx", IMAGES), ("regression", PRICES), ("tables", CLICKS)):
             with self.subTest(name):
                 self.out = self.tmp / name
-                self.trained(text)
+                result = self.trained(text)
                 history = self.history()
+                self.assertEqual(result.summary()["eval"], history[-1]["eval"])
                 best = history[int(notes(self.out / "best/weights.safetensors")["epoch"]) - 1]["eval"]
                 for threads in (1, 2):
                     for path, of in (("", history[-1]["eval"]), ("model", history[-1]["eval"]), ("best", best),

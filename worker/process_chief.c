@@ -369,20 +369,21 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         /* a launcher that learned of the end from another process sends SIGTERM now */
         signals_hold();
         control_close(&control);
+        /* the exports, and the wait for the evaluator, can take longer than a probe waits */
+        if (p->result.exit_code == 0 && process_begin_interim(p, STATE_DONE, e))
+            log_warn("%s", e->text);
         if (p->finished) {
             int exit_code = p->result.exit_code;
             p->learned = learned;
             p->result = before;
             p->result.exit_code = exit_code;
-            if (p->cluster.has_evaluator && process_begin_interim(p, STATE_DONE, e))
-                log_warn("%s", e->text);
             if (p->cluster.has_evaluator)
                 await_evaluator(p);
         } else {
             err = export_final_tables(p, e);
-            if (!err)
-                err = end_model(p, config, e);
         }
+        if (!err && (!p->finished || p->cluster.has_evaluator))
+            err = end_model(p, config, e);
         if (!err && p->result.exit_code == 0 && p->learned.digest[0])
             exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
         if (!err)

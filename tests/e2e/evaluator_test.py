@@ -117,6 +117,22 @@ class EvaluatorTest(TrainCase):
         again.wait(2)
         self.assertIn("in format 3", again.last_line())
 
+    def test_a_chief_that_comes_back_writes_its_late_word_into_the_manifest(self):
+        ports = free_ports(2)
+        flags = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", f"--job={self.JOB}", *self.sets(KEYS)]
+        here = [*flags, f"--output={self.out}", "--evaluators=1"]
+        Process(self, [PS, "--job_name=ps", *flags], "ps")
+        chief = Process(self, [WORKER, "--job_name=worker", *here], "chief")
+        self.until("the final cut is published", (self.out / "model/weights.safetensors").exists)
+        chief.process.kill()  # it waits for the evaluator
+        chief.process.wait()
+        chief = Process(self, [WORKER, "--job_name=worker", *here], "chief-again")
+        chief.until_said("waiting for the evaluator's result")
+        Process(self, [WORKER, "--job_name=evaluator", *here], "evaluator").wait(0)
+        chief.wait(0)
+        self.check(self.summary(), self.calm())
+        self.same(json.loads((self.out / "model/manifest.json").read_text())["eval"], self.summary()["eval"])
+
     def test_without_keys_the_next_checkpoint_follows_its_result(self):
         job = self.launch("--evaluator", *slow(0.2), keys={"training.epochs": 100000, "worker.threads": 1})
         job.until_cut(2)

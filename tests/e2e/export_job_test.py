@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, ROOT, WORKER, Process, TrainCase  # noqa: E402
+from watch import get, places  # noqa: E402
 
 BOTH = {"export": "[onnx, safetensors]"}
 CENSUS = {"data.synthetic_train_rows": 500, "data.synthetic_eval_rows": 100, "training.microbatches": None}
@@ -99,6 +100,13 @@ class ExportJobTest(TrainCase):
         job.process.wait(60)
         self.assertEqual(self.summary()["status"], "done")
         self.assertIn("gradwire-model: interrupted", {error for _, error in self.exports().values()})
+
+    def test_the_chief_answers_over_http_while_an_export_runs(self):
+        job = self.launch(self.programs(f"touch {self.tmp}/begun; while :; do sleep 1; done"), keys=BOTH)
+        job.until("the export has begun", (self.tmp / "begun").exists)
+        self.assertEqual(get(places(self.out)["worker-0"], "/healthz")[0], 200)
+        job.signal(signal.SIGINT)
+        job.process.wait(60)
 
     def test_a_job_with_export_needs_the_program(self):
         job = self.train(self.programs(None), code=2, keys=BOTH)

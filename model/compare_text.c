@@ -251,13 +251,15 @@ static void print_epoch(const struct part *p, const char *path, json_int_t epoch
 /* At most CURVE_ROWS epochs, evenly spread; the last one is among them. */
 static void print_curves(const struct part *p)
 {
-    json_int_t last = last_epoch(p), every = (last + CURVE_ROWS - 1) / CURVE_ROWS;
+    json_int_t last = last_epoch(p), every = last / CURVE_ROWS + (last % CURVE_ROWS != 0);
     const char *path = has_eval(p) ? "eval.loss" : "train.loss";
     if (last <= 0)
         return;
     printf("\nepoch: loss of the %s\n", has_eval(p) ? "evaluation" : "training");
-    for (json_int_t epoch = last % every ? last % every : every; epoch <= last; epoch += every)
+    json_int_t epoch = last % every ? last % every : every;
+    for (; epoch < last; epoch += every)
         print_epoch(p, path, epoch);
+    print_epoch(p, path, last);
 }
 
 /* ---- keys ---- */

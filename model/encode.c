@@ -86,10 +86,31 @@ static void name_column(const struct job *job, uint32_t column, char out[static 
         (void)snprintf(out, ARRAY_NAME_MAX, "column_%u", column + 1);
 }
 
-static enum err add_keys(struct encode *x, uint32_t key, const char *name, struct errmsg *e)
+static bool has_array(const struct encode *x, const char *name)
 {
-    const struct table_key *k = &x->model.folder.schema->key[key];
-    char weights[ARRAY_NAME_MAX];
+    for (uint32_t i = 0; i < x->arrays; i++)
+        if (strcmp(x->array[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_lookup(const struct model *m, const char *name)
+{
+    for (uint32_t i = 0; i < model_lookups(m); i++)
+        if (strcmp(model_lookup(m, i).layer, name) == 0)
+            return true;
+    return false;
+}
+
+/* With --raw, arrays have the names of a graph's inputs, which are columns; without it those of a .keras file's: features
+ * and layers. The column or layer that loses its name gets a longer one. */
+static enum err add_keys(struct encode *x, uint32_t key, const char *column, struct errmsg *e)
+{
+    const struct folder *f = &x->model.folder;
+    const struct table_key *k = &f->schema->key[key];
+    char name[ARRAY_NAME_MAX], weights[ARRAY_NAME_MAX];
+    bool taken = has_array(x, column) || (!flags_on("raw") && is_lookup(f->model, column));
+    (void)snprintf(name, sizeof name, "%.100s%s", column, taken ? "/keys" : "");
     struct encoded of = {SOURCE_KEYS, key, table_key_width(k)};
     bool flat = k->kind != COLUMN_KEYS;
     enum err err = add_array(x, &of, ARRAY_I64, name, flat, e);
@@ -154,7 +175,10 @@ static enum err add_vectors(struct encode *x, struct errmsg *e)
     for (uint32_t i = 0; i < model_lookups(m) && !err; i++) {
         const struct model_lookup look = model_lookup(m, i);
         const struct encoded of = {SOURCE_VECTORS, i, look.width};
-        err = add_array(x, &of, ARRAY_F32, look.layer, false, e);
+        char name[ARRAY_NAME_MAX];
+        (void)snprintf(name, sizeof name, "%s%s", look.layer,
+                       has_array(x, look.layer) ? "/vectors" : "");
+        err = add_array(x, &of, ARRAY_F32, name, false, e);
     }
     return err;
 }
@@ -213,7 +237,7 @@ static void add_row(const struct encode *x, struct worker *w, const uint32_t *ce
     bool bad = is_bad(x->model.folder.schema, cells);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct encoded *of = &x->encoded[i];
-        float number = bad ? NAN : table_float(cells[of->of]);
+        float number = bad || of->source != SOURCE_NUMBER ? NAN : table_float(cells[of->of]);
         if (of->source == SOURCE_NUMBER)
             text_add(&w->text[i], &number, sizeof number);
         else if (of->source == SOURCE_WORD)

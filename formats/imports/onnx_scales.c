@@ -47,8 +47,9 @@ void take_layer_normalization(const struct step *s)
     const Onnx__Tensor *scale = step_constant(s, 1, &elems), *shift = step_constant(s, 2, &n);
     int64_t axis = onnx_int(s->n, "axis", -1);
     bool last = axis == -1 || axis == (int64_t)s->x.rank;
-    if (!scale || elems != step_width(&s->x) || (shift && n != elems) || !last || s->x.first ||
-        s->x.channels) {
+    bool shifts = walk_input(s->n, 2)[0];
+    if (!scale || elems != step_width(&s->x) || (shifts && (!shift || n != elems)) || !last ||
+        s->x.first || s->x.channels) {
         step_refuse(s, "only over the last axis, with constants");
         return;
     }

@@ -118,6 +118,9 @@ class CompareTest(TrainCase):
         (self.tmp / "a/model/manifest.json").write_text('{"data": 7, "epoch": "x", "eval": [], "train": 3}')
         (self.tmp / "a/summary.json").write_text('{"history": [1, {"epoch": {}}], "eval": 1, "status": "\\u001b[31m"}')
         self.assertNotIn("\x1b", self.compare("a", "a"))
+        for epoch in (2**63 - 1, 2**63 - 20):  # no sum of epochs overflows
+            (self.tmp / "a/summary.json").write_text(json.dumps({"history": [{"epoch": epoch, "train": {"loss": 1}}]}))
+            self.assertRegex(self.compare("a", "a"), rf"(?m)^{epoch} +1 +1\n\n")
         (self.tmp / "a/summary.json").write_text("{")
         self.assertIn("a/summary.json: not a JSON object: line 1", self.compare("a", "a", code=2))
         (self.tmp / "a/summary.json").unlink()

@@ -114,6 +114,16 @@ class EncodeTest(ModelCase):
         shape, users = arrays["user"]
         self.assertEqual((shape, users[0] == users[1], users[0] == users[2]), ((3,), True, False))
 
+    def test_a_column_and_a_layer_of_one_name_have_an_array_each(self):
+        (self.tmp / "keys.csv").write_text("".join(f"{i % 2};u{i % 5};{i};{i}\n" for i in range(60)))
+        self.trained(KEYS.replace("wide", "user"))
+        arrays = self.encode(self.out)
+        self.assertEqual([(name, shape) for name, (shape, _) in arrays.items()], [
+            ("features", (60, 1)), ("user/keys", (60,)), ("tags", (60, 3)), ("tags/weights", (60, 3)), ("user", (60, 1))])
+        raw = self.encode(self.out, "--raw")
+        self.assertEqual(list(raw), ["user", "tags", "tags/weights", "x", "user/vectors"])
+        self.assertEqual((raw["user"], raw["user/vectors"]), (arrays["user/keys"], arrays["user"]))
+
     def test_rows_without_columns_are_as_in_the_data(self):
         self.trained(IMAGES)
         self.assertEqual(self.call("encode", self.out, "x.eval", "--output=x.npy"),

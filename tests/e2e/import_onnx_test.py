@@ -278,6 +278,15 @@ class ImportOnnxTest(Case):
                     for got, x in zip(self.scores(out), want):
                         self.assertLess(max(abs(a - b) for a, b in zip(got, x)), 1e-5, out)
 
+    def test_a_shift_that_is_not_constant_is_refused(self):
+        net = Net(1, [UNITS])
+        net.at = net.graph.node("LayerNormalization", net.at, net.tensor([UNITS], [1.0] * UNITS), net.at, axis=-1)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        got = subprocess.run([str(MODEL), "import", "m.onnx", "--output", "out"], capture_output=True, text=True, timeout=DEADLINE_S,
+                             cwd=self.tmp)
+        self.assertEqual(got.returncode, 2, got.stdout)
+        self.assertIn("only over the last axis, with constants", got.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,5 @@
-/* The columns of a raw row: those of the job's data.columns that a score needs, in their order: number, category, key and
- * keys. Crosses, which a row has no values for, come after them. */
+/* The columns of a raw row: the number, category, key and keys columns of the job's data.columns, in their order. Crosses come
+ * after them: a row has no values for these. */
 #ifndef GRADWIRE_PREDICT_COLUMNS_H
 #define GRADWIRE_PREDICT_COLUMNS_H
 

@@ -1,8 +1,8 @@
 /* A trained model as files: DIR/model, DIR/best, or another directory with the same files (docs/reference/files.md).
  * Nothing in the files is trusted.
  *
- * Happy path: folder_open -> the job, its model, the weights, the encoding of a csv's rows, in memory; rows of tables are
- * read where they are (table_file.h).
+ * Happy path: folder_open -> the job, its model, the weights and the encoding of csv rows are in memory. The rows of tables
+ * stay in their files (table_file.h).
  * Failure modes: a file is missing, damaged, or does not fit the others: ERR_INPUT or ERR_CORRUPT, naming the file. */
 #ifndef GRADWIRE_PREDICT_FOLDER_H
 #define GRADWIRE_PREDICT_FOLDER_H
@@ -30,16 +30,16 @@ struct folder {
 };
 
 /* Open `path`, or path/model if that has the weights. job.yaml and encoding.json can also be in the directory above, or
- * in its directory checkpoints/ or model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error. Errors: as
- * above; ERR_IO, ERR_NOMEM. */
+ * in its directory checkpoints/ or model/ (as for DIR/best). Owns: *f is the caller's (folder_close), unchanged on error.
+ * Errors: as above; ERR_IO, ERR_NOMEM. */
 enum err folder_open(struct folder *f, const char *path, struct errmsg *e) MUST_CHECK;
 
 /* How a folder is opened; all zeros: as by folder_open. */
 struct folder_options {
     const char *const *sets; /* (n_sets) "key=value": change keys of job.yaml */
     size_t n_sets;
-    /* the weights and the encoding are elsewhere, such as in a checkpoint: f->w is all zeros, and `encoding` (NULL: the
-     * rows have no columns) is used in place of encoding.json. encoding_from names it in messages. No table is opened. */
+    /* The weights and the encoding are elsewhere, such as in a checkpoint. f->w is all zeros, no table is opened, and
+     * `encoding` (NULL: the rows have no columns) replaces encoding.json. encoding_from names it in messages. */
     bool job_alone;
     const char *encoding, *encoding_from;
 };

@@ -14,16 +14,16 @@
  *     gradwire_scorer_free(scorer);
  *     gradwire_model_close(model);
  *
- * A model is read once, and does not change: any number of threads share it. A scorer belongs to one thread at a time. After
- * it is made, calls on it allocate no memory and take no lock of this library.
+ * A model is read once, and does not change: any number of threads share it. A scorer belongs to one thread at a time. Calls on
+ * an existing scorer allocate no memory and take no lock of this library.
  *
  * A row has the columns of the job's data.columns that the model reads, in their order: number, category, key and keys;
  * columns label, weight and ignore are left out. Its values are encoded by model/encoding.json, as in training and with the
  * same bits. Rows of other data (idx, npy, cifar10) have no columns: they are plain numbers.
  *
  * All texts are UTF-8 or plain bytes, as in the data. Numbers of arrays are in units of elements; arrays are contiguous, the
- * last dimension varies fastest, and the caller owns their memory. A function that fails leaves its results unchanged, if it
- * does not say otherwise. Passing NULL where a pointer is not said to be optional is an error of the caller.
+ * last dimension varies fastest, and the caller owns their memory. A function that fails leaves its results unchanged,
+ * unless its comment says otherwise. A pointer must not be NULL unless its comment allows NULL.
  *
  * Some convolutions use OpenBLAS. gradwire_model_open sets OpenBLAS to one thread, for the whole process: use a scorer for
  * each thread instead. */
@@ -49,9 +49,9 @@ enum gradwire_status {
     GRADWIRE_MEMORY = 4   /* there is not enough memory */
 };
 
-/* Why a function failed. Functions that take one write it only if they fail; NULL: not wanted. */
+/* Why a function failed. A function writes it only if it fails. Can be NULL. */
 struct gradwire_error {
-    int32_t column; /* index of the column at fault; -1: none */
+    int32_t column; /* index of the wrong column; -1: none */
     char text[508]; /* one line: the file, or the column, what is wrong, and what would be right */
 };
 
@@ -62,10 +62,10 @@ GRADWIRE_API const char *gradwire_version(void);
 
 struct gradwire_model;
 
-/* Open a directory with weights.safetensors, job.yaml and, for rows with columns, encoding.json, such as DIR/model or
- * DIR/best; or DIR itself. Tables (tables/NAME.safetensors) are mapped, not read into memory; do not shorten these files
- * while the model is open, but replace them by renaming others. Owns: *model is the caller's (gradwire_model_close).
- * Errors: GRADWIRE_INPUT, GRADWIRE_DAMAGED, GRADWIRE_IO, GRADWIRE_MEMORY; the text names the file. Thread: any; it blocks on
+/* Open the model in DIR/model, DIR/best or the output directory DIR: weights.safetensors, job.yaml and, for rows with columns,
+ * encoding.json. Tables (tables/NAME.safetensors) are mapped, not read into memory. While the model is open, do not shorten
+ * these files; replace them by renaming new ones. Owns: *model is the caller's (gradwire_model_close).
+ * Errors: GRADWIRE_INPUT, GRADWIRE_DAMAGED, GRADWIRE_IO, GRADWIRE_MEMORY; the text names the file. Thread: any; blocks on
  * the disk. */
 GRADWIRE_API enum gradwire_status
 gradwire_model_open(struct gradwire_model **model, const char *path, struct gradwire_error *error);
@@ -145,7 +145,7 @@ GRADWIRE_API void gradwire_scorer_free(struct gradwire_scorer *scorer); /* NULL:
 
 /* Forget all rows. */
 GRADWIRE_API void gradwire_scorer_clear(struct gradwire_scorer *scorer);
-/* The number of rows that were added since then. */
+/* The number of rows that were added since the last gradwire_scorer_clear. */
 GRADWIRE_API uint32_t gradwire_scorer_rows(const struct gradwire_scorer *scorer);
 
 /* A text of `bytes` bytes; no NUL is needed. */
@@ -170,8 +170,8 @@ enum gradwire_type {
     GRADWIRE_VALUE_KEYS = 5     /* `keys`: for keys */
 };
 
-/* A value of a row. A key is that of docs/reference/data.md: the hash of a word, or the integer itself with hash: false; it
- * is then taken modulo the column's buckets. A list has `count` elements; weight NULL: all are 1. */
+/* A value of a row. A key is as in docs/reference/data.md: the hash of a word, or the integer itself with hash: false. The
+ * library takes it modulo the column's buckets. A list has `count` elements; weight NULL: all weights are 1. */
 struct gradwire_value {
     enum gradwire_type type;
     uint32_t count;
@@ -190,13 +190,13 @@ struct gradwire_value {
     } as;
 };
 
-/* Add a row of typed values: (gradwire_model_columns). Errors: as gradwire_scorer_add_text. */
+/* Add a row of typed values. values: (gradwire_model_columns). Errors: as gradwire_scorer_add_text. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *scorer,
                                                              const struct gradwire_value *values,
                                                              struct gradwire_error *error);
 
-/* Add a row of plain numbers, (gradwire_model_features), for a model whose rows have no columns: raw, as in the data; they are
- * divided by the job's data.scale. Errors: GRADWIRE_INPUT: rows of this model have columns, a number is not finite, or there
+/* Add a row of plain numbers, for a model whose rows have no columns. numbers: (gradwire_model_features), raw, as in the data;
+ * the library divides them by the job's data.scale. Errors: GRADWIRE_INPUT: rows of this model have columns, a number is not finite, or there
  * are rows_max rows. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_scorer *scorer,
                                                               const float *numbers,
@@ -204,11 +204,11 @@ GRADWIRE_API enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_sc
 
 /* ---- scores ---- */
 
-/* The outputs of the rows that were added, which stay. outputs: (rows, gradwire_model_outputs). Errors: GRADWIRE_INPUT: an
+/* Compute the outputs of all added rows. The rows stay. outputs: (rows, gradwire_model_outputs). Errors: GRADWIRE_INPUT: an
  * embedding layer has no row for a number; `outputs` is then meaningless. */
 GRADWIRE_API enum gradwire_status
 gradwire_scorer_score(struct gradwire_scorer *scorer, float *outputs, struct gradwire_error *error);
-/* The outputs of n rows that are already encoded, for a model without tables; rows that were added are not affected.
+/* Compute the outputs of n encoded rows, for a model without tables. Rows that were added are not affected.
  * features: (n, gradwire_model_features). Errors: GRADWIRE_INPUT: also for more than rows_max rows, or a model with tables. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_score_features(struct gradwire_scorer *scorer,
                                                                  const float *features, uint32_t n,
@@ -219,8 +219,8 @@ GRADWIRE_API enum gradwire_status gradwire_scorer_score_features(struct gradwire
 
 /* features: (rows, gradwire_model_features). */
 GRADWIRE_API void gradwire_scorer_features(const struct gradwire_scorer *scorer, float *features);
-/* The keys of a key, keys or cross column. keys, weights: (rows, gradwire_column_max_values); a place without a key has key 0
- * and weight 0. weights NULL: not wanted. Errors: GRADWIRE_INPUT: the column has no keys. */
+/* The keys of a key, keys or cross column. keys, weights: (rows, gradwire_column_max_values); a position without a key gets
+ * key 0 and weight 0. weights can be NULL. Errors: GRADWIRE_INPUT: the column has no keys. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_keys(const struct gradwire_scorer *scorer,
                                                        uint32_t column, uint64_t *keys,
                                                        float *weights,

@@ -1,5 +1,5 @@
-/* Raw rows on their way to the model: features, and keys of tables, with the bits that training gives them. One thread's
- * memory, all of it allocated at first.
+/* Raw rows on their way to the model: features, and keys of tables, with the bits that training gives them. The memory
+ * belongs to one thread, and rows_new allocates all of it.
  *
  * Happy path: rows_new -> rows_clear, rows_add_.., rows_add_.., then rows_features and rows_keys for scorer_run -> rows_free.
  * Failure modes: a value does not fit its column: ERR_INPUT; the row is not added, and the others stay. */
@@ -18,20 +18,21 @@ void rows_free(struct rows *r);
 
 void rows_clear(struct rows *r);
 uint32_t rows_count(const struct rows *r);
-/* Add a row: fields or values, one for each column (columns.h); numbers (model_features), raw, for data without columns. *column: the index of
- * the column at fault, otherwise unchanged. Allocates nothing. Errors: ERR_INPUT. Thread: one at a time. */
+/* Add a row. field, value: one for each column (columns.h). numbers: (model_features), raw, for data without columns.
+ * *column: if a value does not fit its column, the column's index; otherwise unchanged. Allocates nothing. Errors: ERR_INPUT.
+ * Thread: one at a time. */
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
                        struct errmsg *e) MUST_CHECK;
 enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
                          struct errmsg *e) MUST_CHECK;
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e) MUST_CHECK;
 
-/* The rows' features (rows_count, model_features), and the keys that they look up; NULL: the model has none. Valid until
- * the next row is added, or all are cleared. */
+/* The features of the rows (rows_count, model_features), and the keys that the rows look up. NULL: the model has none.
+ * Valid until the next row is added, or all rows are cleared. */
 const float *rows_features(const struct rows *r);
 const struct leaf_keys *rows_keys(struct rows *r);
-/* The keys of column i, a key column or a cross: keys and weights (rows_count, table_key_width); a place without a key has
- * key 0 and weight 0. weight NULL: not wanted. */
+/* Write the keys of column i, which is a key column or a cross. key, weight: (rows_count, table_key_width). A position without
+ * a key gets key 0 and weight 0. weight: optional. */
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight);
 
 #endif

@@ -1,8 +1,8 @@
 /* Scores of rows: one thread's memory for passes over a trained model, which any number of scorers share.
  *
  * Happy path: scorer_new -> scorer_run, scorer_run, ... -> scorer_free.
- * Failure modes: a row has an invalid value (an embedding's row that is not in its table): ERR_INPUT; the other calls are
- * not affected. */
+ * Failure modes: a row has an invalid value (the number of a row that an embedding does not have): ERR_INPUT. Other calls
+ * are not affected. */
 #ifndef GRADWIRE_PREDICT_SCORER_H
 #define GRADWIRE_PREDICT_SCORER_H
 
@@ -16,10 +16,10 @@ enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max
                     struct errmsg *e) MUST_CHECK;
 void scorer_free(struct scorer *s);
 
-/* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: those that the rows look
- * up, such as from rows.h or dataset_gather_keys, at most as many as rows_max rows can have; NULL: the model has no tables.
- * out: (n, model_outputs), as model_predict. It allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out` is
- * then meaningless. Thread: one at a time. */
+/* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: the keys that the rows
+ * look up, from rows_keys or dataset_gather_keys; NULL: the model has no tables. They are at most as many as rows_max rows can
+ * have. out: (n, model_outputs), as by model_predict. Allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out`
+ * is then meaningless. Thread: one at a time. */
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
                     float *out, struct errmsg *e) MUST_CHECK;
 

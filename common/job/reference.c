@@ -272,13 +272,14 @@ static const struct section sections[] = {
      .rows = "export",
      .words = "export",
      .column = "Format",
-     .text = "[export.md](export.md) says what each format can express. A job whose model cannot "
-             "be expressed in\n"
-             "one of its formats is refused (2). If an export fails, the job is still done: the "
-             "error is in the log\n"
-             "and in `export` of [`summary.json`](files.md#summaryjson), and the exit code is 0. "
-             "To export again,\n"
-             "run the job again: a finished job trains nothing."},
+     .text =
+         "[export.md](export.md) lists the layers and columns that each format can express. If a "
+         "format cannot\n"
+         "express the model, the job is refused (2). If an export fails, the job is still done "
+         "(0): the error is\n"
+         "in the log and in `export` of [`summary.json`](files.md#summaryjson). To export "
+         "again, run the job\n"
+         "again: a finished job trains nothing."},
     {.title = "## logs",
      .text = "A job writes files for TensorBoard to `DIR/logs`: see "
              "[tensorboard.md](../guides/tensorboard.md)."},

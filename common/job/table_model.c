@@ -380,10 +380,9 @@ static const struct job_key keys[] = {
     LAYER_NAME_READS("add", "[input, trunk]"),
     LAYER_NAME_READS("concatenate", "[input, trunk]"),
     JOB_KEY("model.weights", FILE, model.weights,
-            "A safetensors file with first values: a tensor that the file has, by its name, begins "
-            "with the values in the file, and any other tensor as its initializer says. The file "
-            "is read only if the job begins from scratch. Its contents belong to the job's "
-            "identity.",
+            "A safetensors file with first values. A tensor whose name is in the file begins with "
+            "the values in the file; any other tensor begins with its initializer. The file is "
+            "read only if the job begins from scratch. Its contents belong to the job's identity.",
             EXAMPLE("runs/first/model/weights.safetensors"), .fallback_doc = "none"),
     JOB_KEY("model.loss", CHOICE, model.loss,
             "The function that training minimizes. If the last layer is the softmax or sigmoid "

@@ -165,8 +165,8 @@ static const struct job_key keys[] = {
             "job ends without that evaluation.",
             EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
     JOB_KEY("timeouts.export_s", U32, timeouts.export_s,
-            "If an [export](#export) takes longer than this many seconds, the chief gives it up.",
-            EXAMPLE("3600"), RANGE(1, 604800), .fallback = "600"),
+            "An [export](#export) that takes longer than this many seconds fails.", EXAMPLE("3600"),
+            RANGE(1, 604800), .fallback = "600"),
 
     JOB_KEY("export", CODECS, exports,
             "The formats in which the chief writes the trained model for other programs, to "

@@ -82,11 +82,11 @@ struct graph_text {
 struct graph_value {
     enum graph_type type;
     uint32_t rank, dim[GRAPH_RANK_MAX]; /* dim[0] can be GRAPH_ROWS */
-    /* A constant's elements, of float, double, int64_t, bool, struct graph_text; NULL: not a constant. The graph's or
-     * the folder's. */
+    /* A constant's elements: float, double, int64_t, bool or struct graph_text. NULL: not a constant. They belong to the
+     * graph or the folder. */
     const void *data;
-    /* Distinct: of an input and the output as above, of a tensor of weights.safetensors its name ("dense/kernel"); of
-     * other values the operator, or `constant`, with the value's index ("matmul/12"). */
+    /* Distinct. An input and the output: as above. A tensor of weights.safetensors: its name ("dense/kernel"). Other values:
+     * the operator, or `constant`, with the value's index ("matmul/12"). */
     char name[GRAPH_NAME_MAX];
 };
 

@@ -10,6 +10,7 @@
 
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
+#include "formats/keras/export.h"
 #include "model/array_file.h"
 #include "model/command.h"
 #include "model/lane.h"
@@ -43,6 +44,7 @@ struct worker {
 
 struct encode {
     struct trained model;
+    char (*layer)[ARRAY_NAME_MAX]; /* the names of the layers that look up tables */
     uint32_t arrays, room, widest;
     struct encoded *encoded;  /* (arrays) */
     struct array_file *array; /* (arrays) */
@@ -94,10 +96,10 @@ static bool has_array(const struct encode *x, const char *name)
     return false;
 }
 
-static bool is_lookup(const struct model *m, const char *name)
+static bool is_lookup(const struct encode *x, const char *name)
 {
-    for (uint32_t i = 0; i < model_lookups(m); i++)
-        if (strcmp(model_lookup(m, i).layer, name) == 0)
+    for (uint32_t i = 0; i < model_lookups(x->model.folder.model); i++)
+        if (strcmp(x->layer[i], name) == 0)
             return true;
     return false;
 }
@@ -109,7 +111,7 @@ static enum err add_keys(struct encode *x, uint32_t key, const char *column, str
     const struct folder *f = &x->model.folder;
     const struct table_key *k = &f->schema->key[key];
     char name[ARRAY_NAME_MAX], weights[ARRAY_NAME_MAX];
-    bool taken = has_array(x, column) || (!flags_on("raw") && is_lookup(f->model, column));
+    bool taken = has_array(x, column) || (!flags_on("raw") && is_lookup(x, column));
     (void)snprintf(name, sizeof name, "%.100s%s", column, taken ? "/keys" : "");
     struct encoded of = {SOURCE_KEYS, key, table_key_width(k)};
     bool flat = k->kind != COLUMN_KEYS;
@@ -176,10 +178,41 @@ static enum err add_vectors(struct encode *x, struct errmsg *e)
         const struct model_lookup look = model_lookup(m, i);
         const struct encoded of = {SOURCE_VECTORS, i, look.width};
         char name[ARRAY_NAME_MAX];
-        (void)snprintf(name, sizeof name, "%s%s", look.layer,
-                       has_array(x, look.layer) ? "/vectors" : "");
+        (void)snprintf(name, sizeof name, "%.100s%s", x->layer[i],
+                       has_array(x, x->layer[i]) ? "/vectors" : "");
         err = add_array(x, &of, ARRAY_F32, name, false, e);
     }
+    return err;
+}
+
+struct names {
+    uint32_t n, room;
+    char (*name)[ARRAY_NAME_MAX];
+};
+
+static void take_name(void *arg, const char *name, const char *shape)
+{
+    struct names *all = arg;
+    (void)shape;
+    if (all->n < all->room)
+        (void)snprintf(all->name[all->n++], ARRAY_NAME_MAX, "%s", name);
+}
+
+/* With --raw, layers have the names that a graph's inputs have. Without it they have those of Keras' inputs, which come
+ * after the features' and before the output's. */
+static enum err name_layers(struct encode *x, struct errmsg *e)
+{
+    const struct model *m = x->model.folder.model;
+    uint32_t lookups = model_lookups(m);
+    struct names all = {.room = lookups + 2};
+    all.name = x->layer = mem_zalloc(all.room, sizeof *all.name);
+    if (!all.name)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = flags_on("raw") ? ERR_OK : keras_values(&x->model.folder, take_name, &all, e);
+    for (uint32_t i = 0; i < lookups && flags_on("raw"); i++)
+        take_name(&all, model_lookup(m, i).layer, "");
+    if (all.n == all.room)
+        memmove(all.name, all.name + 1, lookups * sizeof *all.name);
     return err;
 }
 
@@ -192,7 +225,9 @@ static enum err add_arrays(struct encode *x, struct errmsg *e)
     x->kept_name = mem_zalloc(columns + 1, sizeof *x->kept_name);
     if (!x->kept || !x->kept_name)
         return err_set(e, ERR_NOMEM, "out of memory");
-    enum err err = f->schema && raw ? ERR_OK : add_features(x, f->schema ? "features" : "input", e);
+    enum err err = f->schema ? name_layers(x, e) : ERR_OK;
+    if (!err && !(f->schema && raw))
+        err = add_features(x, f->schema ? "features" : "input", e);
     if (!err && f->schema)
         err = add_columns(x, raw, e);
     if (!err && f->schema)
@@ -437,6 +472,7 @@ static void close_all(struct encode *x)
     mem_free(x->worker);
     mem_free(x->array);
     mem_free(x->encoded);
+    mem_free(x->layer);
     mem_free(x->kept);
     mem_free(x->kept_name);
     trained_close(&x->model);

@@ -124,6 +124,12 @@ class EncodeTest(ModelCase):
         self.assertEqual(list(raw), ["user", "tags", "tags/weights", "x", "user/vectors"])
         self.assertEqual((raw["user"], raw["user/vectors"]), (arrays["user/keys"], arrays["user"]))
 
+    def test_without_raw_the_names_are_those_that_keras_allows(self):
+        (self.tmp / "keys.csv").write_text("".join(f"{i % 2};u{i % 5};{i};{i}\n" for i in range(60)))
+        self.trained(KEYS.replace("name: wide", "name: us.er, table: t").replace("wide,", "us.er,").replace("user", "us_er"))
+        self.assertEqual(list(self.encode(self.out)), ["features", "us_er/keys", "tags", "tags/weights", "us_er"])
+        self.assertEqual(list(self.encode(self.out, "--raw")), ["us_er", "tags", "tags/weights", "x", "us.er"])
+
     def test_rows_without_columns_are_as_in_the_data(self):
         self.trained(IMAGES)
         self.assertEqual(self.call("encode", self.out, "x.eval", "--output=x.npy"),

@@ -61,13 +61,14 @@ static enum err put_header(const struct array_file *a, int fd, uint64_t rows, st
     if (t.failed)
         return err_set(e, ERR_NOMEM, "out of memory");
     ssize_t n = pwrite(fd, t.at, t.bytes, 0);
-    enum err err = n == (ssize_t)t.bytes ? ERR_OK : failed(a->name, e);
+    enum err err = n == (ssize_t)t.bytes ? ERR_OK : failed(a->path, e);
     text_close(&t);
     return err;
 }
 
 enum err array_file_open(struct array_file *a, const char *path, struct errmsg *e)
 {
+    a->path = path;
     a->fd = hidden_file(path);
     if (a->fd < 0)
         return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
@@ -155,7 +156,7 @@ enum err array_file_put(struct array_file *a, const struct text *t, struct errms
     if (t->failed)
         return err_set(e, ERR_NOMEM, "out of memory for the output");
     enum err err = a->kind == ARRAY_WORDS ? look_at_words(a, t, e) : ERR_OK;
-    return err ? err : write_all(a->fd, t->at, t->bytes, a->name, e);
+    return err ? err : write_all(a->fd, t->at, t->bytes, a->path, e);
 }
 
 /* A word as UTF-32, with zeros up to the longest. */
@@ -169,7 +170,7 @@ static enum err write_word(const struct array_file *a, const char *word, size_t 
     }
     for (code = 0; count < longest; count++)
         (void)fwrite(&code, CODE_BYTES, 1, to);
-    return ferror(to) ? failed(a->name, e) : ERR_OK;
+    return ferror(to) ? failed(a->path, e) : ERR_OK;
 }
 
 static enum err copy_words(const struct array_file *a, FILE *from, FILE *to, struct errmsg *e)
@@ -180,12 +181,12 @@ static enum err copy_words(const struct array_file *a, FILE *from, FILE *to, str
     while (!err && fread(&bytes, sizeof bytes, 1, from) == 1) {
         text_clear(&t);
         if (!text_room(&t, bytes) || fread(t.at, 1, bytes, from) != bytes)
-            err = t.failed ? err_set(e, ERR_NOMEM, "out of memory") : failed(a->name, e);
+            err = t.failed ? err_set(e, ERR_NOMEM, "out of memory") : failed(a->path, e);
         else
             err = write_word(a, t.at, bytes, to, e);
     }
     text_close(&t);
-    return !err && ferror(from) ? failed(a->name, e) : err;
+    return !err && ferror(from) ? failed(a->path, e) : err;
 }
 
 /* Replace the words, whose lengths are now known, by an array. */
@@ -238,7 +239,7 @@ enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path, s
     for (off_t at = 0; !err && n > 0; at += n) {
         n = pread(a->fd, t.at, COPY_BYTES, at);
         t.bytes = n > 0 ? (size_t)n : 0;
-        err = n < 0 ? failed(a->name, e) : output_put(&o, &t, e);
+        err = n < 0 ? failed(a->path, e) : output_put(&o, &t, e);
     }
     text_close(&t);
     if (!err)
@@ -266,6 +267,13 @@ static bool add(zip_t *zip, const struct array_file *a)
            zip_file_set_dostime(zip, (zip_uint64_t)at, 0, DOS_DATE_1980_01_01, 0) == 0;
 }
 
+static int is_interrupted(zip_t *zip, void *ctx)
+{
+    (void)zip;
+    (void)ctx;
+    return output_interrupted();
+}
+
 /* Write the archive over the output's temporary file. */
 static enum err write_zip(struct array_file *a, uint32_t n, const struct output *o,
                           struct errmsg *e)
@@ -278,10 +286,15 @@ static enum err write_zip(struct array_file *a, uint32_t n, const struct output 
                        o->file.path, code);
     for (uint32_t i = 0; i < n && added; i++)
         added = add(zip, &a[i]);
-    if (added && zip_close(zip) == 0)
-        return ERR_OK;
-    enum err err = err_set(e, ERR_IO, "%s: %s", o->file.path, zip_strerror(zip));
-    zip_discard(zip);
+    /* libzip has a file of its own, and removes it if the callback returns 1 */
+    added = added && zip_register_cancel_callback_with_state(zip, is_interrupted, NULL, NULL) == 0;
+    output_hold();
+    enum err err = ERR_OK;
+    if (!added || zip_close(zip) != 0) {
+        err = err_set(e, ERR_IO, "%s: %s", o->file.path, zip_strerror(zip));
+        zip_discard(zip);
+    }
+    output_release();
     return err;
 }
 

@@ -21,10 +21,11 @@ struct array_file {
     enum array_kind kind;
     uint32_t rank, dim[NPY_RANK_MAX]; /* of a row; rank 0: one element */
     int fd;                           /* -1: not open */
+    const char *path;                 /* of the output, for errors */
     uint32_t longest;                 /* ARRAY_WORDS: characters of the longest word */
 };
 
-/* Open the array's file next to `path`; the other fields are set. Errors: ERR_INPUT: it cannot be made. */
+/* Open the array's file next to `path`, which must stay; the other fields are set. Errors: ERR_INPUT: it cannot be made. */
 enum err array_file_open(struct array_file *a, const char *path, struct errmsg *e) MUST_CHECK;
 void array_file_close(struct array_file *a);
 

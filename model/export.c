@@ -12,6 +12,7 @@
 #include "formats/tensorflow/saved_model.h"
 #include "model/command.h"
 #include "model/export_folder.h"
+#include "model/output.h"
 
 struct exporter {
     enum export_format format;
@@ -86,7 +87,9 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
         x->path[--n] = '\0';
     if (n <= 0 || (size_t)n >= sizeof x->path)
         return err_set(e, ERR_INPUT, "--output: the path is too long");
-    return make_folder(x->path, e);
+    bool is_file = x->format == EXPORT_ONNX || x->format == EXPORT_KERAS;
+    enum err err = is_file ? output_check(x->path, e) : ERR_OK;
+    return err ? err : make_folder(x->path, e);
 }
 
 /* ---- what was written ---- */

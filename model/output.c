@@ -12,8 +12,14 @@
 /* The file that a signal removes; "": none. */
 static char temporary[FILES_PATH_MAX];
 
+static volatile sig_atomic_t held, came; /* came: the signal; 0: none */
+
 static void on_signal(int number)
 {
+    if (held) {
+        came = number;
+        return;
+    }
     if (temporary[0])
         (void)unlink(temporary);
     _exit(128 + number);
@@ -35,15 +41,39 @@ static void forget_file(void)
     temporary[0] = '\0';
 }
 
+void output_hold(void)
+{
+    held = 1;
+}
+
+bool output_interrupted(void)
+{
+    return came != 0;
+}
+
+void output_release(void)
+{
+    held = 0;
+    if (came)
+        on_signal(came);
+}
+
+enum err output_check(const char *path, struct errmsg *e)
+{
+    struct stat st;
+    if (!*path)
+        return err_set(e, ERR_INPUT, "--output: the name of the file is missing");
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return err_set(e, ERR_INPUT, "%s: it exists, and is not a regular file", path);
+    return ERR_OK;
+}
+
 enum err output_begin(struct output *o, const char *path, struct errmsg *e)
 {
     *o = (struct output){.named = path != NULL, .file.fd = -1};
     if (!path)
         return ERR_OK;
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a rename would replace even a device */
-        return err_set(e, ERR_INPUT, "%s: it exists, and is not a regular file", path);
-    if (files_begin(&o->file, path, e))
+    if (output_check(path, e) || files_begin(&o->file, path, e))
         return ERR_INPUT;
     memcpy(temporary, o->file.temporary, sizeof temporary);
     take_signals(on_signal);

@@ -8,12 +8,13 @@ import json
 import math
 import pathlib
 import struct
+import subprocess
 import sys
 import unittest
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TSAN  # noqa: E402
+from cluster import DEADLINE_S, MODEL, TSAN  # noqa: E402
 from evaluate_test import CLICKS, CSV, IMAGES, PRICES, ModelCase, csv_rows  # noqa: E402
 
 KEYS = """
@@ -145,6 +146,20 @@ class EncodeTest(ModelCase):
                 self.call("encode", self.out, "train.csv", *flags, f"--threads={threads}", "--output=x.npz")
                 got.add((self.tmp / "x.npz").read_bytes())
             self.assertEqual(len(got), 1)
+
+    def test_a_signal_leaves_no_part_of_an_archive(self):
+        self.trained(PRICES)
+        (self.tmp / "long.csv").write_text("1;2;3\n" * 400000)
+        before = sorted(self.tmp.iterdir())
+        process = subprocess.Popen([str(MODEL), "encode", str(self.out), "long.csv", "--output=x.npz"], cwd=self.tmp,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.until("libzip writes a file of its own", lambda: len(sorted(self.tmp.iterdir())) >= len(before) + 2)
+        process.terminate()
+        self.assertIn(process.wait(DEADLINE_S), (0, 143))  # 0: it had written all
+        process.stderr.close()
+        self.assertEqual([p for p in self.tmp.iterdir() if ".tmp-" in p.name], [])
 
     def test_wrong_input_leaves_no_file(self):
         self.trained(PRICES)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Exports of models whose weights come from a seed have the bytes that the real packages accepted (tests/interop), on every
 machine and at every SIMD level."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -68,9 +69,14 @@ class CommandTest(unittest.TestCase):
 
     def test_wrong_input_is_one_line_and_writes_nothing(self):
         with fixtures.made("mnist-mlp", rows=2) as made:
+            os.mkfifo(made.path / "fifo")
             before = sorted(made.path.rglob("*"))
             self.assertIn("export needs --format", self.refused(made.path))
             self.assertIn("onnx, savedmodel, keras, safetensors", self.refused(made.path, "--format=tflite"))
+            for form in ("onnx", "keras"):  # a rename would replace even a device
+                self.assertIn("fifo: it exists, and is not a regular file",
+                              self.refused(made.path, f"--format={form}", "--output", made.path / "fifo"))
+            self.assertTrue((made.path / "fifo").is_fifo())
             (made.path / "model/weights.safetensors").write_bytes(b"no tensors")
             self.assertIn("not a safetensors file", self.refused(made.path, "--format=onnx"))
             self.assertIn("no model", self.refused(made.path / "nothing", "--format=onnx"))

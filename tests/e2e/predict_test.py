@@ -166,7 +166,8 @@ class PredictTest(ModelCase):
         before = sorted(self.tmp.iterdir())
         for words, text in ((["none.csv"], "none.csv: No such file or directory"), (["empty.csv"], "it has no header"),
                             (["other.csv"], 'its header does not name "age"'), (["eval.csv", "--output=no/x.csv"], "no/x.csv"),
-                            (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file")):
+                            (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file"),
+                            (["eval.csv", "--output="], "--output: the name of the file is missing")):
             error = self.predict(self.out, *words, *["--output=x.csv"][:"--output" not in words[-1]], code=2)
             self.assertIn(text, error)
             self.assertEqual(error.count("\n"), 1, error)
@@ -175,7 +176,7 @@ class PredictTest(ModelCase):
             got = subprocess.run([str(MODEL), "predict", str(self.out)], stdout=full, stderr=subprocess.PIPE, text=True,
                                  cwd=self.tmp, timeout=DEADLINE_S)
         self.assertEqual(got.returncode, 1)
-        self.assertIn("the output cannot be written", got.stderr)
+        self.assertEqual(got.stderr, "gradwire: the output cannot be written: No space left on device\n")
 
     def test_a_signal_leaves_no_file_and_an_older_one_stays(self):
         self.trained(CSV)

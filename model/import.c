@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"
@@ -258,17 +259,26 @@ static enum err import_tensors(const char *file, const char *dir, struct errmsg 
     return err;
 }
 
+static enum err check_file(const char *file, struct errmsg *e)
+{
+    struct stat st;
+    if (access(file, R_OK) || stat(file, &st))
+        return err_set(e, ERR_INPUT, "%s: %s", file, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_INPUT, "%s: it is not a regular file", file);
+    if ((flags_given("job") || flags_list("rename", NULL)[0]) && !named_is_safetensors(file))
+        return err_set(e, ERR_INPUT, "%s: --job and --rename are for a safetensors file", file);
+    return ERR_OK;
+}
+
 int import_main(int argc, char **argv)
 {
     struct errmsg e = {""};
     flags_parse("import", argc, argv);
     const char *file = flags_list(FLAGS_WORDS, NULL)[0], *dir = flags_text("output");
-    enum err err = ERR_OK;
-    if (!dir[0])
-        err = err_set(&e, ERR_INPUT, "name the directory to write: --output DIR");
-    else if (access(file, R_OK))
-        err = err_set(&e, ERR_INPUT, "%s: %s", file, strerror(errno));
-    else
+    enum err err = dir[0] ? check_file(file, &e)
+                          : err_set(&e, ERR_INPUT, "name the directory to write: --output DIR");
+    if (!err)
         err = named_is_safetensors(file) ? import_tensors(file, dir, &e)
                                          : import_model(file, dir, &e);
     if (!err)

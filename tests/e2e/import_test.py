@@ -132,6 +132,15 @@ class ImportTest(TrainCase):
             self.assertEqual((self.tmp / "a" / name).read_bytes(), (self.tmp / "b" / name).read_bytes())
         self.assertIn("a/job.yaml exists; choose another --output", self.call("import", "m.onnx", "--output=a", code=2))
 
+    def test_flags_for_safetensors_are_refused_for_other_files(self):
+        self.made(MLP)
+        self.call("export", self.out, "--format=onnx", "--output=m.onnx")
+        for flag in ("--job=made.yaml", "--rename=a=b"):
+            self.assertEqual(self.call("import", "m.onnx", "--output=a", flag, code=2),
+                             "gradwire: m.onnx: --job and --rename are for a safetensors file\n")
+        self.assertEqual(self.call("import", ".", "--output=a", code=2), "gradwire: .: it is not a regular file\n")
+        self.assertFalse((self.tmp / "a").exists())
+
     def test_weights_with_the_names_of_pytorch(self):
         made = self.evaluate(self.made(CNN))
         torch, ours = {}, tensors(self.out / "model/weights.safetensors")

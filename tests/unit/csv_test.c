@@ -544,6 +544,22 @@ static void a_vocabulary_that_matches_no_word_is_said(void **state)
     }
 }
 
+static void nothing_is_said_of_the_vocabulary_without_rows(void **state)
+{
+    (void)state;
+    char words[400];
+    struct fixture f;
+    setup(&f, "columns: [label: y, category: {name: color, vocabulary: [red, green]}]", NULL, 0);
+    put(&f, "a.csv", "\n", 1);
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    teardown(&f);
+    assert_string_equal(words, "nothing");
+}
+
 static void a_shape_that_does_not_fit_names_the_right_one(void **state)
 {
     (void)state;
@@ -1355,6 +1371,7 @@ int main(void)
         cmocka_unit_test(labels_are_classes_by_name),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
+        cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),
         cmocka_unit_test(a_piece_does_not_end_within_quotes),

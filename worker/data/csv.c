@@ -475,7 +475,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
     }
-    if (!err && !c->reading->look)
+    if (!err && !c->reading->look && c->rows > c->bad)
         say_unknown(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);

@@ -100,7 +100,8 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     enum err err = read_and_digest(&d, r, e);
     if (err) {
         dataset_close(&d);
-        return err_wrap(e, err, "%s: ", r->key);
+        bool output = r->sink && err == ERR_IO; /* or input, whose file the error names */
+        return output ? err : err_wrap(e, err, "%s: ", r->key);
     }
     if (d.labels && !r->look) /* a look reads hardly any labels */
         d.label_max = largest(d.labels, d.rows);

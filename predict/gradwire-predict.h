@@ -17,8 +17,8 @@
  * A model is read once, and does not change: any number of threads share it. A scorer belongs to one thread at a time. Calls on
  * an existing scorer allocate no memory and take no lock of this library.
  *
- * A row has the columns of the job's data.columns that the model reads, in their order: number, category, key and keys;
- * columns label, weight and ignore are left out. Its values are encoded by model/encoding.json, as in training and with the
+ * A row has the number, category, key and keys columns of the job's data.columns, in their order, also those that no layer
+ * reads. It does not have the columns label, weight, ignore and cross. Its values are encoded by model/encoding.json, as in training and with the
  * same bits. Rows of other data (idx, npy, cifar10) have no columns: they are plain numbers.
  *
  * All texts are UTF-8 or plain bytes, as in the data. Numbers of arrays are in units of elements; arrays are contiguous, the

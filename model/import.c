@@ -156,21 +156,11 @@ static void print_notes(const char *notes)
 
 /* ---- a file with layers ---- */
 
-static enum err take_keras(struct imported *m, const char *file, char **refused, struct errmsg *e)
-{
-    struct keras_import k;
-    enum err err = keras_import(&k, file, refused, e);
-    if (!err)
-        *m = (struct imported){
-            .yaml = k.yaml, .scale = k.scale, .model = k.model, .w = k.w, .notes = k.notes};
-    return err;
-}
-
 static enum err import_model(const char *file, const char *dir, struct errmsg *e)
 {
     struct imported m = {.scale = 1};
     char *refused = NULL;
-    enum err err = keras_is_model(file) ? take_keras(&m, file, &refused, e)
+    enum err err = keras_is_model(file) ? keras_import(&m, file, &refused, e)
                                         : imports_onnx(&m, file, &refused, e);
     if (err) {
         if (refused)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -57,6 +58,16 @@ void layout_close(struct layout *l)
     mem_free(l->tensor);
     mem_free(l->rows);
     memset(l, 0, sizeof *l);
+}
+
+const struct tensor *layout_weight(const struct layout *l, const char *layer, const char *what)
+{
+    char name[TENSOR_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (strcmp(l->tensor[i].name, name) == 0)
+            return &l->tensor[i];
+    return NULL;
 }
 
 bool layout_name_has_part(const char *name, const char *parts)

@@ -69,6 +69,9 @@ uint64_t layout_end(const struct layout *l, uint32_t i);
 /* Returns the index of the tensor that contains element `at` (< l->elems); the gap after a tensor belongs to it. */
 uint32_t layout_find(const struct layout *l, uint64_t at);
 
+/* Returns the tensor LAYER/WHAT, such as "dense/kernel"; NULL: there is none. */
+const struct tensor *layout_weight(const struct layout *l, const char *layer, const char *what);
+
 /* Returns whether the name contains one of `parts` (separated by commas). */
 bool layout_name_has_part(const char *name, const char *parts);
 /* Sets `undecayed` of each weight: true if its name contains one of `parts` (separated by commas). */

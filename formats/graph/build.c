@@ -118,14 +118,9 @@ uint32_t build_i64(struct build *b, int64_t x)
 
 static const struct tensor *find_tensor(const struct build *b, const char *layer, const char *what)
 {
-    const struct layout *l = model_layout(b->folder->model);
-    char name[TENSOR_NAME_MAX];
-    uint32_t i = 0;
-    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
-    while (i < l->tensors && strcmp(l->tensor[i].name, name) != 0)
-        i++;
-    assert(i < l->tensors); /* the model was made from the same layers */
-    return &l->tensor[i];
+    const struct tensor *t = layout_weight(model_layout(b->folder->model), layer, what);
+    assert(t); /* the model was made from the same layers */
+    return t;
 }
 
 const float *build_tensor_data(const struct build *b, const char *layer, const char *what)

@@ -10,16 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
-#include "worker/model/model.h"
-
-struct imported {
-    char *yaml;          /* the job's part `model:` */
-    float scale;         /* the job's data.scale */
-    struct model *model; /* made from it */
-    float *w;            /* (elems of model_layout(model)) */
-    char *notes;         /* guesses and changes: lines, each with its line feed */
-};
+#include "formats/imports/imported.h"
 
 /* Read an ONNX model: https://onnx.ai/onnx/. Owns: *m is the caller's (imported_close), unchanged on error. *refused: NULL, or
  * with ERR_INPUT the caller's (mem_free): a line for each operator or option that a job cannot have. Errors: ERR_INPUT,
@@ -29,10 +20,5 @@ enum err imports_onnx(struct imported *m, const char *path, char **refused,
 /* The same from memory, for tests; `path` is its name in messages. */
 enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t *data, size_t bytes,
                             char **refused, struct errmsg *e) MUST_CHECK;
-void imported_close(struct imported *m);
-
-/* Make the model of a job's part `model:`, without data. *m is the caller's (model_free). Errors: ERR_INPUT: it is no
- * model; ERR_NOMEM. */
-enum err imports_model(const char *yaml, struct model **m, struct errmsg *e) MUST_CHECK;
 
 #endif

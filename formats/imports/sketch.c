@@ -168,24 +168,6 @@ static enum err fill(const struct sketch *s, const struct layout *l, float *w, s
 
 /* ---- the model ---- */
 
-enum err imports_model(const char *yaml, struct model **m, struct errmsg *e)
-{
-    static const char rest[] = "optimizer: sgd\ndata: {format: synthetic}\n";
-    struct job job;
-    size_t bytes = strlen(yaml) + sizeof rest;
-    char *text = mem_zalloc(bytes, 1);
-    if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    (void)snprintf(text, bytes, "%s%s", yaml, rest);
-    enum err err = job_parse(&job, text, strlen(text), "the imported model", "/", NULL, 0, e);
-    mem_free(text);
-    if (err)
-        return err;
-    err = model_new(m, &job, e);
-    job_close(&job);
-    return err;
-}
-
 static enum err make(struct sketch *s, const char *input_shape, const char *tail,
                      struct imported *m, struct errmsg *e)
 {
@@ -199,7 +181,7 @@ static enum err make(struct sketch *s, const char *input_shape, const char *tail
     m->notes = mem_strdup(s->note_text);
     if (!m->yaml || !m->notes)
         return err_set(e, ERR_NOMEM, "out of memory");
-    enum err err = imports_model(m->yaml, &m->model, e);
+    enum err err = imported_model(&m->model, "the imported model", m->yaml, e);
     if (err)
         return err;
     m->w = mem_floats(model_layout(m->model)->elems);
@@ -226,13 +208,4 @@ enum err sketch_finish(struct sketch *s, const char *input_shape, const char *ta
     else
         *m = made;
     return err;
-}
-
-void imported_close(struct imported *m)
-{
-    mem_free(m->yaml);
-    model_free(m->model);
-    mem_free(m->w);
-    mem_free(m->notes);
-    *m = (struct imported){.scale = 1};
 }

@@ -20,7 +20,7 @@ struct config_weights {
 };
 
 struct config {
-    char *yaml, *notes; /* as in struct keras_import */
+    char *yaml, *notes; /* as in struct imported */
     float scale;        /* data.scale: 1 / the factor of a Rescaling of the input */
     uint32_t weighted;
     struct config_weights weights[JOB_LAYERS_MAX];

@@ -17,16 +17,6 @@ enum { GROUP_BYTES = 200 };
 
 /* ---- weights ---- */
 
-static const struct tensor *find_tensor(const struct layout *l, const char *layer, const char *what)
-{
-    char name[TENSOR_NAME_MAX];
-    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
-    for (uint32_t i = 0; i < l->tensors; i++)
-        if (strcmp(l->tensor[i].name, name) == 0)
-            return &l->tensor[i];
-    return NULL;
-}
-
 /* Called for each of the model's weights, in the order of the file: its name there, and our tensor. */
 typedef enum err use_weight(void *arg, const char *name, const struct tensor *t, struct errmsg *e);
 
@@ -39,7 +29,7 @@ static enum err each_weight(const struct network *n, const struct layout *l, use
         uint32_t k = 0;
         network_group(n, i, group, sizeof group);
         for (const char *const *what = of ? words_weights(of->kind) : NULL; what && *what; what++) {
-            const struct tensor *t = find_tensor(l, of->name, *what);
+            const struct tensor *t = layout_weight(l, of->name, *what);
             if (!t)
                 continue;
             (void)snprintf(name, sizeof name, "%s/%u", group, k++);

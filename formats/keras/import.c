@@ -41,30 +41,6 @@ bool keras_is_model(const char *path)
     return *head == '{' || is_hdf5(head) || zip_is_archive(path);
 }
 
-/* ---- the model ---- */
-
-/* The keys that a job needs besides its model. */
-static const char rest[] = "data: {format: synthetic}\noptimizer: sgd\n";
-
-static enum err make_model(const char *path, const char *yaml, struct model **m, struct errmsg *e)
-{
-    struct job job;
-    char name[JOB_FILE_SHOWN];
-    size_t bytes = strlen(yaml) + sizeof rest;
-    char *text = mem_zalloc(bytes, 1);
-    if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    (void)snprintf(text, bytes, "%s%s", yaml, rest);
-    (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
-    enum err err = job_parse(&job, text, strlen(text), name, "/", NULL, 0, e);
-    mem_free(text);
-    if (err)
-        return err;
-    err = model_new(m, &job, e);
-    job_close(&job);
-    return err;
-}
-
 /* ---- weights ---- */
 
 struct weights {
@@ -96,23 +72,13 @@ static enum err take_tensor(const struct weights *from, const char *name, const 
                          from->at + entry->at, e);
 }
 
-static const struct tensor *tensor_of(const struct layout *l, const char *layer, const char *what)
-{
-    char name[TENSOR_NAME_MAX];
-    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
-    for (uint32_t i = 0; i < l->tensors; i++)
-        if (strcmp(l->tensor[i].name, name) == 0)
-            return &l->tensor[i];
-    return NULL;
-}
-
 static enum err take_layer(const struct weights *from, const struct config_weights *of,
                            const struct layout *l, float *w, struct errmsg *e)
 {
     char name[CONFIG_GROUP_BYTES + 16];
     uint32_t k = 0;
     for (const char *const *what = words_weights(of->kind); *what; what++) {
-        const struct tensor *t = tensor_of(l, of->name, *what);
+        const struct tensor *t = layout_weight(l, of->name, *what);
         (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
         enum err err = t ? take_tensor(from, name, t, w, e) : ERR_OK;
         if (err)
@@ -183,23 +149,25 @@ static enum err read_file(const char *path, char **config, size_t *bytes, int *w
     return ERR_OK;
 }
 
-static enum err import_model(struct keras_import *k, const char *path, const struct config *c,
+static enum err import_model(struct imported *m, const char *path, const struct config *c,
                              int weights, struct errmsg *e)
 {
-    enum err err = make_model(path, c->yaml, &k->model, e);
+    char name[JOB_FILE_SHOWN];
+    (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
+    enum err err = imported_model(&m->model, name, c->yaml, e);
     if (!err && weights >= 0)
-        err = read_weights(path, weights, c, k->model, &k->w, e);
+        err = read_weights(path, weights, c, m->model, &m->w, e);
     if (err)
         return err;
-    k->yaml = mem_strdup(c->yaml);
-    k->notes = mem_strdup(c->notes);
-    k->scale = c->scale;
-    return k->yaml && k->notes ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    m->yaml = mem_strdup(c->yaml);
+    m->notes = mem_strdup(c->notes);
+    m->scale = c->scale;
+    return m->yaml && m->notes ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
 }
 
-enum err keras_import(struct keras_import *k, const char *path, char **refused, struct errmsg *e)
+enum err keras_import(struct imported *m, const char *path, char **refused, struct errmsg *e)
 {
-    struct keras_import made = {0};
+    struct imported made = {.scale = 1};
     struct config c = {0};
     char *text = NULL;
     size_t bytes = 0;
@@ -216,17 +184,8 @@ enum err keras_import(struct keras_import *k, const char *path, char **refused, 
         (void)close(weights);
     config_close(&c);
     if (err)
-        keras_import_close(&made);
+        imported_close(&made);
     else
-        *k = made;
+        *m = made;
     return err;
-}
-
-void keras_import_close(struct keras_import *k)
-{
-    mem_free(k->yaml);
-    mem_free(k->notes);
-    mem_free(k->w);
-    model_free(k->model);
-    *k = (struct keras_import){0};
 }

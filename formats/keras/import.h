@@ -10,25 +10,16 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "worker/model/model.h"
-
-struct keras_import {
-    char *yaml; /* the job's part `model:`, with the layers' names, input, loss and metrics */
-    struct model *model; /* made from it */
-    float scale;         /* data.scale; 1: none */
-    float *w;            /* (elems of model_layout(model)); NULL: the file has no weights */
-    char *notes;         /* the guesses: lines, each with its line feed; "": nothing */
-};
+#include "formats/imports/imported.h"
 
 /* True if the file is for keras_import: by its first bytes, a zip archive, a JSON object, or HDF5 (which it refuses, and says
  * what to do). */
 bool keras_is_model(const char *path);
 
-/* Owns: *k is the caller's (keras_import_close), unchanged on error. *refused: NULL, or with ERR_INPUT the caller's
+/* Owns: *m is the caller's (imported_close), unchanged on error. *refused: NULL, or with ERR_INPUT the caller's
  * (mem_free): a line for each layer or option that a job cannot have, with what to do. Errors: ERR_INPUT, ERR_CORRUPT,
  * ERR_TIMEOUT, ERR_IO, ERR_NOMEM; their text names the file. */
-enum err keras_import(struct keras_import *k, const char *path, char **refused,
+enum err keras_import(struct imported *m, const char *path, char **refused,
                       struct errmsg *e) MUST_CHECK;
-void keras_import_close(struct keras_import *k);
 
 #endif

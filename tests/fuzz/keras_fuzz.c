@@ -51,7 +51,7 @@ static void check_refused(enum err err, const struct errmsg *e)
 /* A model that is imported is one of ours, with all its tensors. */
 static void import(void)
 {
-    struct keras_import k;
+    struct imported k;
     struct errmsg e = {""};
     char *refused = NULL;
     enum err err = keras_import(&k, path, &refused, &e);
@@ -61,7 +61,7 @@ static void import(void)
         return;
     }
     must(k.model && k.yaml && k.notes && model_layout(k.model), "incomplete");
-    keras_import_close(&k);
+    imported_close(&k);
 }
 
 static void open_archive(void)

@@ -81,7 +81,7 @@ static void read_bytes(const char *path, uint8_t **data, size_t *bytes)
 }
 
 /* Weights of equal names and shapes have equal bits. */
-static void check_weights(const struct keras_import *k, const struct trained *t)
+static void check_weights(const struct imported *k, const struct trained *t)
 {
     const struct layout *is = model_layout(k->model), *was = model_layout(t->model);
     assert_non_null(k->w);
@@ -101,7 +101,7 @@ static void an_exported_model_comes_back_by_import(void **state)
     (void)state;
     struct trained t;
     struct folder f;
-    struct keras_import k;
+    struct imported k;
     char path[FOLDER_BYTES + 16], again[FOLDER_BYTES + 16], *refused;
     uint8_t *one, *two;
     size_t bytes, same;
@@ -125,7 +125,7 @@ static void an_exported_model_comes_back_by_import(void **state)
     assert_non_null(strstr(k.yaml, "trainable: false, name: \"middle\"}"));
     assert_null(strstr(strstr(k.yaml, "trainable") + 1, "trainable"));
     check_weights(&k, &t);
-    keras_import_close(&k);
+    imported_close(&k);
     folder_close(&f);
     mem_free(one);
     mem_free(two);
@@ -191,7 +191,7 @@ static void names_have_no_points_and_stay_different(void **state)
 static void keras_own_text_becomes_a_job(void **state)
 {
     (void)state;
-    struct keras_import k;
+    struct imported k;
     uint8_t *expected;
     size_t bytes;
     char *refused;
@@ -201,7 +201,7 @@ static void keras_own_text_becomes_a_job(void **state)
     assert_string_equal(k.notes, "left out: the metric \"top_k_categorical_accuracy\"\n");
     assert_true(k.scale > 254.99f && k.scale < 255.01f);
     assert_null(k.w);
-    keras_import_close(&k);
+    imported_close(&k);
     mem_free(expected);
 }
 
@@ -214,7 +214,7 @@ static void an_archive_of_keras_predicts_as_in_keras(void **state)
     static const float theirs[ROWS * CLASSES] = {0.29379669f, 0.05683262f, 0.64937067f,
                                                  0.36776757f, 0.31228015f, 0.31995222f};
     float x[ROWS * FEATURES], ours[ROWS * CLASSES];
-    struct keras_import k;
+    struct imported k;
     struct model_run *run;
     struct packed *w;
     char *refused;
@@ -229,13 +229,13 @@ static void an_archive_of_keras_predicts_as_in_keras(void **state)
         assert_true(ours[i] - theirs[i] < 1e-6f && theirs[i] - ours[i] < 1e-6f);
     model_run_free(run);
     packed_free(w);
-    keras_import_close(&k);
+    imported_close(&k);
 }
 
 static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
 {
     (void)state;
-    struct keras_import k;
+    struct imported k;
     char *refused;
     assert_int_equal(keras_import(&k, "tests/data/keras/refused.json", &refused, &e), ERR_INPUT);
     assert_string_equal(e.text, "tests/data/keras/refused.json: a job cannot have 6 of the model's "
@@ -341,7 +341,7 @@ static void a_deep_or_broken_text_is_an_error(void **state)
 static void an_hdf5_file_alone_is_refused_with_what_to_do(void **state)
 {
     (void)state;
-    struct keras_import k;
+    struct imported k;
     char *refused, path[] = "/tmp/gradwire-keras-test-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);

@@ -83,7 +83,7 @@ static enum err find_base(struct process *p, struct errmsg *e)
         return err;
     if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
-        return weights ? first_weights_check(&p->job, model_layout(p->model), &p->base, e) : ERR_OK;
+        return first_weights_check(&p->job, model_layout(p->model), &p->base, e);
     }
     if (weights && p->has_base)
         err = first_weights_pass(&p->job, e);

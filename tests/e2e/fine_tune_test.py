@@ -112,10 +112,17 @@ class FineTuneTest(TrainCase):
         more = {**keys, "training.epochs": 3}
         job = self.said(keys={**more, "model.weights": self.changed()}, out=self.out, code=2)
         self.assertIn("has other values than when the job began", job)
-        self.weights.unlink()
+        self.weights.rename(self.tmp / "away")
         job = self.said(keys=more, out=self.out)
         self.assertIn("is not there", job)
         job = self.said(keys={**more, "model.weights": None, "training.epochs": 4}, out=self.out)
+        self.assertIn("done", job)
+        # Without the key the job still knows with which file it began.
+        (self.tmp / "away").rename(self.weights)
+        more["training.epochs"] = 5
+        job = self.said(keys={**more, "model.weights": self.changed()}, out=self.out, code=2)
+        self.assertIn("has other values than when the job began", job)
+        job = self.said(keys=more, out=self.out)
         self.assertIn("done", job)
 
     def changed(self):

@@ -194,7 +194,10 @@ enum err first_weights_check(struct job *job, const struct layout *l, const stru
     struct errmsg other;
     if (job_identity_compare(base->identity_text, job->identity_text, &other) != ERR_OK)
         return ERR_OK; /* the caller refuses it, and names the key */
-    if (!job_weights_of(base->identity_text, was, sizeof was))
+    bool has = job_weights_of(base->identity_text, was, sizeof was);
+    if (!job->model.weights)
+        return has ? job_settle_weights(job, was, e) : ERR_OK;
+    if (!has)
         return err_set(e, ERR_INPUT,
                        "model.weights: the job began without it (checkpoint %" PRIu64
                        "): remove it to resume, or start from scratch with --fresh or another "

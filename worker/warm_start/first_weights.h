@@ -33,7 +33,8 @@ struct first_weights {
 enum err first_weights_begin(const struct first_weights *s, struct errmsg *e) MUST_CHECK;
 /* A run that begins with the weights of an earlier run (warm_start.h) does not read the file. Errors: ERR_NOMEM. */
 enum err first_weights_pass(struct job *job, struct errmsg *e) MUST_CHECK;
-/* The job resumes from `base`: check that the file has the same values as when the job began. It may be missing. Errors:
+/* The job resumes from `base`: check that the file has the same values as when the job began. It may be missing, and the
+ * job may name none any more: its checkpoints still say with which values it began. Errors:
  * ERR_INPUT; ERR_NOMEM. */
 enum err first_weights_check(struct job *job, const struct layout *l, const struct manifest *base,
                              struct errmsg *e) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* What an import makes of another program's model: the model of a job, and its first weights. */
+/* The result of an import of another program's model: the model of a job, and its first weights. */
 #ifndef GRADWIRE_FORMATS_IMPORTS_IMPORTED_H
 #define GRADWIRE_FORMATS_IMPORTS_IMPORTED_H
 

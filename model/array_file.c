@@ -274,8 +274,19 @@ static int is_interrupted(zip_t *zip, void *ctx)
     return output_interrupted();
 }
 
+/* libzip has put another file in place of the temporary one: output_end has to sync that file. */
+static enum err take_file(struct output *o, struct errmsg *e)
+{
+    int fd = open(o->file.temporary, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return failed(o->file.path, e);
+    (void)close(o->file.fd);
+    o->file.fd = fd;
+    return ERR_OK;
+}
+
 /* Write the archive over the output's temporary file. */
-static enum err write_zip(struct array_file *a, uint32_t n, const struct output *o,
+static enum err write_zip(const struct array_file *a, uint32_t n, struct output *o,
                           struct errmsg *e)
 {
     int code = 0;
@@ -295,6 +306,8 @@ static enum err write_zip(struct array_file *a, uint32_t n, const struct output 
         zip_discard(zip);
     }
     output_release();
+    if (!err)
+        err = take_file(o, e);
     return err;
 }
 

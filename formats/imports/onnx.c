@@ -264,7 +264,10 @@ enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t 
     if (!file || !file->graph || file->graph->n_node == 0) {
         if (file)
             onnx__model__free_unpacked(file, NULL);
-        return err_set(e, ERR_INPUT, "%s: not an ONNX file, or out of memory", path);
+        return err_set(e, ERR_INPUT,
+                       "%s: it is damaged, or not a model: import reads .keras archives, ONNX and "
+                       "safetensors files",
+                       path);
     }
     struct imported made = {.scale = 1};
     struct walk w = {.g = file->graph, .scale = 1};

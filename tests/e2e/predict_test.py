@@ -118,7 +118,7 @@ class PredictTest(ModelCase):
         rows = table(self.predict(self.out, "eval.csv", "--keep", "id,town", "--keep=column_6"))
         given = table((self.tmp / "eval.csv").read_text())
         self.assertEqual([(r["id"], r["town"], r["column_6"]) for r in rows], [(r["id"], r["town"], r["w"]) for r in given])
-        for keep, text in (("idd", 'no column has the name "idd" that is to be kept; did you mean "id"?'),
+        for keep, text in (("idd", '--keep: no column has the name "idd"; did you mean "id"?'),
                            ("id,", "--keep"), ("id,id", '"id" is there twice'), ("column_7", "column_7")):
             self.assertIn(text, self.predict(self.out, "eval.csv", "--keep", keep, code=2))
         self.trained(PRICES, out=self.tmp / "prices")

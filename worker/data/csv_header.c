@@ -189,7 +189,7 @@ static const char *unkept_column(const struct csv_file *file, const struct csv_f
 /* hint NULL: none */
 static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT, "no column has the name \"%s\" that is to be kept; %s", name,
+    return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", name,
                    hint ? hint : "the fifth column, for example, can be named column_5");
 }
 

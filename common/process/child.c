@@ -34,6 +34,8 @@ static void become(const struct child_call *call, int null, int said)
     if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
         dup2(said, STDERR_FILENO) < 0)
         _exit(EXIT_NO_PROGRAM);
+    /* a launcher handed files down to us, which stay open in programs that we start */
+    (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     (void)execv(call->program, (char *const *)(uintptr_t)call->argv);
     (void)dprintf(STDERR_FILENO, "%s: %s\n", call->program, strerror(errno));
     _exit(EXIT_NO_PROGRAM);
@@ -72,6 +74,13 @@ static void keep(struct child *c, char byte)
     if (!c->ended_line && c->bytes < sizeof c->line - 1)
         c->line[c->bytes++] = control_shown(byte);
     c->line[c->bytes] = '\0';
+}
+
+/* A program that the child left running can keep the pipe open. */
+static bool has_words(const struct child *c)
+{
+    struct pollfd said = {.fd = c->said, .events = POLLIN};
+    return c->said >= 0 && poll(&said, 1, 0) > 0;
 }
 
 /* False: nothing more will come. */
@@ -137,7 +146,7 @@ enum err child_run(const struct child_call *call, struct errmsg *e)
         (void)kill(c.pid, SIGKILL);
     while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR)
         ;
-    while (!err && c.said >= 0 && hear(&c))
+    while (!err && has_words(&c) && hear(&c))
         ;
     if (c.said >= 0)
         (void)close(c.said);

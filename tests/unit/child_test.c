@@ -5,10 +5,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/process/child.h"
@@ -100,6 +103,28 @@ static void a_child_does_not_inherit_held_signals(void **state)
     assert_string_equal(e.text, "helper: signal 15 (Terminated) ended it");
 }
 
+static void a_child_has_no_open_files_of_ours(void **state)
+{
+    (void)state;
+    char script[64];
+    int fd = open("/dev/null", O_RDONLY); /* as what a launcher hands down */
+    assert_true(fd > STDERR_FILENO);
+    (void)snprintf(script, sizeof script, "test ! -e /proc/$$/fd/%d", fd);
+    assert_int_equal(run(script, LONG_MS, NULL), ERR_OK);
+    assert_int_equal(close(fd), 0);
+}
+
+static void what_a_child_leaves_running_is_not_awaited(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gradwire-child-XXXXXX", script[128];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(script, sizeof script, "(while test -e %s; do :; done) & exit 3", folder);
+    assert_int_equal(run(script, LONG_MS, NULL), ERR_STATE);
+    assert_string_equal(e.text, "helper: exit code 3");
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +135,8 @@ int main(void)
         cmocka_unit_test(a_child_that_is_not_wanted_any_more_is_killed),
         cmocka_unit_test(a_program_that_does_not_exist_is_named),
         cmocka_unit_test(a_child_does_not_inherit_held_signals),
+        cmocka_unit_test(a_child_has_no_open_files_of_ours),
+        cmocka_unit_test(what_a_child_leaves_running_is_not_awaited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,11 +73,15 @@ enum err output_begin(struct output *o, const char *path, struct errmsg *e)
     *o = (struct output){.named = path != NULL, .file.fd = -1};
     if (!path)
         return ERR_OK;
-    if (output_check(path, e) || files_begin(&o->file, path, e))
-        return ERR_INPUT;
-    memcpy(temporary, o->file.temporary, sizeof temporary);
+    output_hold(); /* between the file's beginning and the name in `temporary`, too */
     take_signals(on_signal);
-    return ERR_OK;
+    enum err err = output_check(path, e) || files_begin(&o->file, path, e) ? ERR_INPUT : ERR_OK;
+    if (err)
+        forget_file();
+    else
+        memcpy(temporary, o->file.temporary, sizeof temporary);
+    output_release();
+    return err;
 }
 
 enum err output_put(struct output *o, const struct text *t, struct errmsg *e)

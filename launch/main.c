@@ -28,8 +28,8 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* Commands that the script ./gradwire handles itself. */
 static const char *const others[] = {"doctor",  "lr-finder", "evaluate", "predict", "encode",
-                                     "compare", "build",     "setup",    "install", "test",
-                                     "bench",   "image",     "help"};
+                                     "export",  "import",    "compare",  "build",   "setup",
+                                     "install", "test",      "bench",    "image",   "help"};
 
 /* Other programs' names for gradwire's commands. */
 static const struct {

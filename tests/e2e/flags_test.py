@@ -93,7 +93,11 @@ class FlagsTest(unittest.TestCase):
         self.each(check)
 
     def test_a_command_that_is_mistyped_is_told_with_the_one_that_was_meant(self):
-        for word, says in ("trian", "unknown command trian, did you mean train?"), ("x", "unknown command x; --help lists them"), ("resume", "unknown command resume, did you mean train?"):
+        for word, says in (("trian", "unknown command trian, did you mean train?"),
+                           ("exprt", "unknown command exprt, did you mean export?"),
+                           ("imports", "unknown command imports, did you mean import?"),
+                           ("resume", "unknown command resume, did you mean train?"),
+                           ("x", "unknown command x; --help lists them")):
             got = subprocess.run([LAUNCH, word, "--ps=1"], capture_output=True, text=True)
             self.refused((got.returncode, got.stdout, got.stderr), says)
 

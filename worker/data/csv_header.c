@@ -204,7 +204,8 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
         return ERR_OK;
     words_init(&near, name);
     for (uint32_t i = 0; i < f->job->columns; i++)
-        words_try(&near, f->job->column[i].name);
+        if (strcmp(f->job->column[i].name, name) != 0) /* a label that the file lacks */
+            words_try(&near, f->job->column[i].name);
     if (near.best)
         (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", near.best);
     return refuse_kept(name, near.best ? hint : NULL, e);

@@ -1,5 +1,6 @@
 /* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
  * common/formats/export.h; each has a row in `formats`. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +146,26 @@ static enum err print_result(const struct exporter *x, struct errmsg *e)
 
 /* ---- the command ---- */
 
+static volatile sig_atomic_t signal_number; /* 0: none came */
+
+static void on_signal(int number)
+{
+    signal_number = number;
+    files_interrupt();
+}
+
+/* Write the export. A signal ends the write, and then what is written is removed. */
+static enum err write_all(const struct exporter *x, struct errmsg *e)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, was;
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+    return formats[x->format].write(x, e);
+}
+
 static enum err export_model(struct exporter *x, struct errmsg *e)
 {
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
@@ -158,7 +179,7 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
     if (!err && formats[x->format].graph)
         err = graph_new(&x->graph, &x->folder, &options, e);
     if (!err)
-        err = formats[x->format].write(x, e);
+        err = write_all(x, e);
     if (!err)
         err = print_result(x, e);
     return err ? err : command_flush(e);
@@ -175,5 +196,7 @@ int export_main(int argc, char **argv)
     graph_free(x.graph);
     if (x.folder.model)
         folder_close(&x.folder);
+    if (err && signal_number)
+        return 128 + signal_number;
     return err ? command_failed(err, &e) : 0;
 }

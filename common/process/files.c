@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,12 @@
 #include "common/base/mem.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER;
+static volatile sig_atomic_t interrupted;
+
+void files_interrupt(void)
+{
+    interrupted = 1;
+}
 
 void files_fail_at(long n, int error)
 {
@@ -107,6 +114,8 @@ enum err files_append(struct files_writer *w, const void *data, size_t bytes, st
 {
     const char *p = data;
     while (bytes > 0) {
+        if (interrupted)
+            return err_set(e, ERR_IO, "%s: interrupted", w->path);
         ssize_t n = fail_point_hit(&fail) ? -1 : write(w->fd, p, bytes);
         if (n < 0 && errno == EINTR)
             continue;
@@ -152,6 +161,10 @@ static enum err put_in_place(struct files_writer *w, bool *replaced, struct errm
 enum err files_commit(struct files_writer *w, struct errmsg *e)
 {
     bool replaced = false;
+    if (interrupted) {
+        files_abort(w);
+        return err_set(e, ERR_IO, "%s: interrupted", w->path);
+    }
     enum err err = put_in_place(w, &replaced, e);
     if (err)
         return err;

@@ -41,6 +41,9 @@ enum err files_append(struct files_writer *w, const void *data, size_t bytes,
 enum err files_commit(struct files_writer *w, struct errmsg *e) MUST_CHECK;
 /* Removes the temporary file. Does nothing after a commit, a failed begin or an abort. */
 void files_abort(struct files_writer *w);
+/* From now on files_append and files_commit fail with ERR_IO ("PATH: interrupted"), so that their callers remove what they
+ * have begun. Can be called by a signal handler. */
+void files_interrupt(void);
 
 /* Opens a regular file for reading; the caller closes *fd. Refuses a FIFO or device immediately, because opening
  * or reading one can block forever. Errors: ERR_NOTFOUND, ERR_IO. */

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
@@ -66,6 +67,23 @@ class CommandTest(unittest.TestCase):
             subprocess.run([fixtures.BUILD / "model" / "model", "export", copy, "--format=onnx", "--output", second],
                            check=True, stdout=subprocess.DEVNULL, timeout=60)
             self.assertEqual(first.read_bytes(), second.read_bytes())
+
+    def test_a_signal_leaves_nothing(self):
+        with fixtures.made("mnist-mlp", rows=2) as made:
+            (made.path / "model/tables").mkdir()
+            with open(made.path / "model/tables/long.safetensors", "wb") as table:
+                table.truncate(1 << 28)  # so that the copy takes a while
+            before = sorted(made.path.iterdir())
+            process = subprocess.Popen([fixtures.BUILD / "model" / "model", "export", made.path, "--format=safetensors",
+                                        "--output", made.path / "copy"], stdout=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            end = time.monotonic() + 60
+            while sorted(made.path.iterdir()) == before and time.monotonic() < end:
+                pass
+            process.terminate()
+            if process.wait(60) != 0:  # it had not written all
+                self.assertEqual((process.returncode, sorted(made.path.iterdir())), (143, before))
 
     def test_wrong_input_is_one_line_and_writes_nothing(self):
         with fixtures.made("mnist-mlp", rows=2) as made:

@@ -61,6 +61,9 @@ enum err command_name_data(struct job *job, struct errmsg *e)
                        "%s: the job generates its rows, so the format of this file is not known: "
                        "give, for example, --set data.format=npy --set data.train=%s",
                        words[1], words[1]);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(words[i], "-") == 0 && !job_reads_csv(job))
+            return err_set(e, ERR_INPUT, "-: stdin can have csv or libsvm, and no other format");
     if (generates)
         job->data.format = DATA_CSV;
     return join(words + 1, &job->data.eval, e);

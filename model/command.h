@@ -26,8 +26,8 @@ int command_failed(enum err err, const struct errmsg *e);
 uint32_t command_threads(void);
 
 /* Make the command's second and later arguments, DATA, the job's data.eval. A job that generates csv rows then reads csv.
- * Errors: ERR_INPUT: an argument is no name of a file; the job generates rows of another kind; without DATA: the job has no
- * data.eval; ERR_NOMEM. */
+ * Errors: ERR_INPUT: an argument is no name of a file; stdin, but neither csv nor libsvm; the job generates rows of another
+ * kind; without DATA: the job has no data.eval; ERR_NOMEM. */
 enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* All output is printed. Errors: ERR_IO: stdout could not take it. */

@@ -143,7 +143,8 @@ class PredictTest(ModelCase):
                              [order[0]] * 3 + order[1:2])
             self.assertEqual((b["score"], t["score_2"]), (e[str(order[0])], e[str(order[1])]))
         for flags, text in ((["--top=4"], "the model has 3 classes"), (["--top=0"], "--top"), (["--top=1", "--scores"], "not both"),
-                            (["--keep=x"], "--keep is for csv"), (["--format=npy"], "needs --output")):
+                            (["--keep=x"], "--keep is for csv"), (["-"], "-: stdin can have csv or libsvm"),
+                            (["--format=npy"], "needs --output")):
             self.assertIn(text, self.predict(self.out, *flags, code=2))
 
     def array(self, *words):

@@ -79,8 +79,8 @@ const struct flags_program flags_programs[] = {
      "DIR", 1},
     {"import", FLAGS_IMPORT, FLAGS_IMPORT, "gradwire import FILE --output DIR",
      "Writes a job file and its first weights from a model of another program.",
-     "FILE is a .keras archive, the text of Keras's to_json(), or an ONNX file; or, with\n"
-     "--job, a safetensors file with the weights of that job's layers.\n"
+     "FILE is a .keras archive, the text of Keras's to_json(), or an ONNX file; with\n"
+     "--job also a safetensors file with the weights of that job's layers.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "FILE", 1},
     {"compare", FLAGS_COMPARE, FLAGS_COMPARE, "gradwire compare DIR DIR...",
@@ -303,11 +303,9 @@ const struct flag flags_table[] = {
         .preset = "64"),
     ROW("output", FLAG_TEXT, FLAGS_IMPORT, "DIR",
         "the directory to write: job.yaml, weights.safetensors"),
-    ROW("job", FLAG_TEXT, FLAGS_IMPORT, "JOB",
-        "for a safetensors file: the job file that has its layers"),
+    ROW("job", FLAG_TEXT, FLAGS_IMPORT, "JOB", "for safetensors: the job file that has the layers"),
     ROW("rename", FLAG_LIST, FLAGS_IMPORT, "OLD=NEW",
-        "for a safetensors file: a tensor's name that begins with\nOLD begins with NEW; can be "
-        "repeated"),
+        "for safetensors: a name that begins with OLD begins\nwith NEW; can be repeated"),
     ROW("json", FLAG_ON, FLAGS_EVALUATE | FLAGS_COMPARE, NULL, "print one JSON object"),
 
     HEADING(FLAGS_PROCESS, "Other:"),

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ static void write_model(struct trained *t)
 
 static void make_all(struct trained *t, const char *job)
 {
+    openblas_set_num_threads(1); /* as in every program: the bits depend on it */
     (void)snprintf(t->model_dir, sizeof t->model_dir, "%s/model", t->dir);
     must(t, files_mkdirs(t->model_dir, &t->e));
     read_data(t, job);

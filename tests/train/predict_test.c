@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -115,5 +116,6 @@ int main(void)
         cmocka_unit_test(parts_of_the_rows_have_the_bits_of_all_rows),
         cmocka_unit_test(scores_are_the_outputs_of_an_evaluation),
     };
+    openblas_set_num_threads(1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Facts about a job, for `gradwire compare`, from its output directory: job file, results and history, as far as they exist. Nothing in the files is trusted. */
+/* Facts about a job, for `gradwire compare`, from its output directory: job file, results and history, as far as they
+ * exist. Nothing in the files is trusted. */
 #ifndef GRADWIRE_MODEL_COMPARE_JOB_H
 #define GRADWIRE_MODEL_COMPARE_JOB_H
 

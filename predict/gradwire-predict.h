@@ -18,8 +18,8 @@
  * an existing scorer allocate no memory and take no lock of this library.
  *
  * A row has the number, category, key and keys columns of the job's data.columns, in their order, also those that no layer
- * reads. It does not have the columns label, weight, ignore and cross. Its values are encoded by model/encoding.json, as in training and with the
- * same bits. Rows of other data (idx, npy, cifar10) have no columns: they are plain numbers.
+ * reads. It does not have the columns label, weight, ignore and cross. Its values are encoded by model/encoding.json, as in
+ * training and with the same bits. Rows of other data (idx, npy, cifar10) have no columns: they are plain numbers.
  *
  * All texts are UTF-8 or plain bytes, as in the data. Numbers of arrays are in units of elements; arrays are contiguous, the
  * last dimension varies fastest, and the caller owns their memory. A function that fails leaves its results unchanged,
@@ -196,8 +196,8 @@ GRADWIRE_API enum gradwire_status gradwire_scorer_add_values(struct gradwire_sco
                                                              struct gradwire_error *error);
 
 /* Add a row of plain numbers, for a model whose rows have no columns. numbers: (gradwire_model_features), raw, as in the data;
- * the library divides them by the job's data.scale. Errors: GRADWIRE_INPUT: rows of this model have columns, a number is not finite, or there
- * are rows_max rows. */
+ * the library divides them by the job's data.scale. Errors: GRADWIRE_INPUT: rows of this model have columns, a number is not
+ * finite, or there are rows_max rows. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_scorer *scorer,
                                                               const float *numbers,
                                                               struct gradwire_error *error);

@@ -1,7 +1,7 @@
 /* Part of kernels_impl.h: dense layers of a trained model, whose weights are packed once.
  * A block of rows x vectors of columns is in registers. Each sum runs in the order of the inputs, so the bits of a row do
- * not depend on the other rows. A long sum is made in parts, which is more accurate. The levels round differently: AVX2 and AVX-512 round a multiplication and its addition
- * together, which is twice as fast on many processors. */
+ * not depend on the other rows. A long sum is made in parts, which is more accurate. The levels round differently: AVX2 and
+ * AVX-512 round a multiplication and its addition together, which is twice as fast on many processors. */
 
 #define DENSE_BLOCK(ROWS, VECTORS)                                                                 \
     static void dense_##ROWS##x##VECTORS(float *y, const float *x, const float *w,                 \

@@ -125,9 +125,12 @@ struct kernels {
     void (*conv_pool)(float *y, uint8_t *arg, const float *x, const float *w, const float *bias,
                       int relu, const struct kernel_conv *s);
     /* y (rows, cols) = bias (KERNEL_PANEL) + x (rows, in) w (in, KERNEL_PANEL); bias can be NULL: y + x w. Only this
-     * kernel rounds differently at different levels: kernels_dense.h. */
+     * kernel and the next one round differently at different levels: kernels_dense.h. */
     void (*dense)(float *y, const float *x, const float *w, const float *bias,
                   const struct kernel_dense *s);
+    /* The same with one column: y (rows) = bias + x (rows, in) w (in). */
+    void (*dense_one)(float *y, const float *x, const float *w, float bias,
+                      const struct kernel_dense *s);
     /* dz = dy at the pixel of the maximum, 0 at the window's other pixels. Where arg is 255, dy is set to 0 first. */
     void (*max_unpool)(float *dz, float *dy, const uint8_t *arg, const struct kernel_pool *s);
 };

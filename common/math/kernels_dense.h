@@ -86,3 +86,29 @@ static void map_dense(float *y, const float *x, const float *w, const float *bia
     for (size_t c = 0; c < s->cols; c += 2 * LANES)
         dense_rows(y + c, x, w + c, bias ? bias + c : NULL, s->cols - c, s);
 }
+
+/* The sum of x[i] w[i]. */
+INLINE float dense_dot(const float *x, const float *w, size_t n)
+{
+    enum { SUMS = 4 };
+    vf sum[SUMS] = {all(0), all(0), all(0), all(0)};
+    size_t i = 0;
+    for (; i + SUMS * LANES <= n; i += SUMS * LANES)
+        for (size_t v = 0; v < SUMS; v++)
+            sum[v] = KERNELS_FMA(load(x + i + v * LANES), load(w + i + v * LANES), sum[v]);
+    for (; i < n; i += LANES)
+        sum[0] = KERNELS_FMA(load_up_to(x + i, n - i), load_up_to(w + i, n - i), sum[0]);
+    float part[LANES];
+    store(part, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t k = 0; k < half; k++)
+            part[k] += part[k + half];
+    return part[0];
+}
+
+static void map_dense_one(float *y, const float *x, const float *w, float bias,
+                          const struct kernel_dense *s)
+{
+    for (size_t r = 0; r < s->rows; r++)
+        y[r * s->y_row] = bias + dense_dot(x + r * s->x_row, w, s->in);
+}

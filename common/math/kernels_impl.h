@@ -446,4 +446,5 @@ const struct kernels KERNELS_TABLE = {
     .max_unpool = image_max_unpool,
     .conv_pool = image_conv_pool,
     .dense = map_dense,
+    .dense_one = map_dense_one,
 };

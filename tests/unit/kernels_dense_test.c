@@ -107,12 +107,41 @@ static void inputs_in_two_parts_add_up(void **state)
     }
 }
 
+static void a_single_column_is_the_sum_of_its_products(void **state)
+{
+    (void)state;
+    enum { IN = 150, ROWS = 3 };
+    static float x[ROWS * IN], w[IN], y[2 * ROWS];
+    for (size_t i = 0; i < ROWS * IN; i++)
+        x[i] = unit_at(1, i);
+    for (size_t i = 0; i < IN; i++)
+        w[i] = unit_at(2, i);
+    for (int level = KERNELS_BASE; level < LEVELS; level++) {
+        const struct kernels *k = kernels_use((enum kernels_level)level);
+        for (size_t in = 1; k && in <= IN; in++) {
+            const struct kernel_dense s = {
+                .rows = ROWS, .in = in, .cols = 1, .x_row = IN, .y_row = 2};
+            for (size_t i = 0; i < 2 * ROWS; i++)
+                y[i] = unit_at(4, i);
+            k->dense_one(y, x, w, 0.25f, &s);
+            for (size_t r = 0; r < ROWS; r++) {
+                double sum = 0.25;
+                for (size_t i = 0; i < in; i++)
+                    sum += (double)x[r * IN + i] * (double)w[i];
+                assert_true(fabs((double)y[2 * r] - sum) < 1e-5);
+                assert_true(y[2 * r + 1] == unit_at(4, 2 * r + 1));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_level_computes_the_product),
         cmocka_unit_test(a_row_has_the_same_bits_with_other_rows_beside_it),
         cmocka_unit_test(inputs_in_two_parts_add_up),
+        cmocka_unit_test(a_single_column_is_the_sum_of_its_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,13 +45,19 @@ static size_t panels(const struct op *op)
 
 static size_t packed_elems(const struct op *op)
 {
-    return panels(op) * (op->in + 1) * KERNEL_PANEL;
+    return op->out == 1 ? KERNEL_PANEL + op->in : panels(op) * (op->in + 1) * KERNEL_PANEL;
 }
 
-/* For each panel, which is KERNEL_PANEL columns: their biases (0 if there are none), and their part of W. */
+/* For each panel, which is KERNEL_PANEL columns: their biases (0 if there are none), and their part of W. A single column
+ * stays as it is. */
 static void pack(const struct op *op, float *packed, const float *w)
 {
     const float *kernel = w + op->kernel_offset;
+    if (op->out == 1) {
+        packed[0] = op->layer->use_bias ? w[op->bias_offset] : 0;
+        memcpy(packed + KERNEL_PANEL, kernel, op->in * sizeof *packed);
+        return;
+    }
     memset(packed, 0, packed_elems(op) * sizeof *packed);
     for (size_t first = 0; first < op->out; first += KERNEL_PANEL) {
         size_t cols = op->out - first < KERNEL_PANEL ? op->out - first : KERNEL_PANEL;
@@ -63,10 +69,14 @@ static void pack(const struct op *op, float *packed, const float *w)
     }
 }
 
-static void packed_forward(const struct op *op, const struct op_pass *p)
+static void multiply_packed(const struct op *op, const struct op_pass *p)
 {
-    struct kernel_dense s = {.rows = p->rows, .x_row = op->in, .y_row = op->out};
+    struct kernel_dense s = {.rows = p->rows, .in = op->in, .x_row = op->in, .y_row = op->out};
     const float *panel = p->packed;
+    if (op->out == 1) {
+        kernels()->dense_one(p->y, p->x[0], panel + KERNEL_PANEL, panel[0], &s);
+        return;
+    }
     for (size_t first = 0; first < op->out; first += KERNEL_PANEL) {
         const float *w = panel + KERNEL_PANEL;
         s.cols = op->out - first < KERNEL_PANEL ? op->out - first : KERNEL_PANEL;
@@ -76,6 +86,11 @@ static void packed_forward(const struct op *op, const struct op_pass *p)
         }
         panel += (size_t)(op->in + 1) * KERNEL_PANEL;
     }
+}
+
+static void packed_forward(const struct op *op, const struct op_pass *p)
+{
+    multiply_packed(op, p);
     if (op->activation == ACT_RELU)
         kernels()->relu_backward(p->y, p->y, p->rows * op->out); /* y = 0 where y <= 0 */
 }

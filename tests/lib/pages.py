@@ -207,7 +207,7 @@ def check(root=ROOT):
 # ---- output ----
 
 NUMBER = re.compile(r"\d+\.\d+")
-VARIES = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\d+(\.\d+)?(e[+-]?\d+)?")
+VARIES = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{12}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\d+(\.\d+)?(e[+-]?\d+)?")
 NEAR = 0.02  # a processor with other vectors rounds otherwise
 
 

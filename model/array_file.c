@@ -207,9 +207,13 @@ static enum err finish_words(struct array_file *a, uint64_t rows, const char *pa
     if (!err && done < 0)
         err = failed(path, e);
     if (to)
-        (void)fclose(to);
+        (void)fclose(to); /* all of it is flushed */
+    else if (own >= 0)
+        (void)close(own);
     if (from)
         (void)fclose(from);
+    else if (was >= 0)
+        (void)close(was);
     if (!err) {
         array_file_close(a);
         a->fd = done;
@@ -260,6 +264,8 @@ static bool add(zip_t *zip, const struct array_file *a)
     zip_source_t *source = file ? zip_source_filep(zip, file, 0, -1) : NULL;
     if (!source && file)
         (void)fclose(file);
+    else if (!file && own >= 0)
+        (void)close(own);
     zip_int64_t at = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
     if (at < 0)
         zip_source_free(source);

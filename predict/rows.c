@@ -225,41 +225,37 @@ static enum err finish(struct rows *r, struct csv_row *row, struct errmsg *e)
     return err;
 }
 
-static enum err refuse(const struct rows *r, const struct csv_row *row, uint32_t *column,
-                       struct errmsg *e)
+/* Add a row of texts or, if there are none, of values. */
+static enum err add(struct rows *r, const struct gradwire_text *field,
+                    const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
 {
-    *column = row->field;
-    return err_set(e, ERR_INPUT, "%s", r->piece.first_bad.text);
+    enum err err = check_room(r, true, e);
+    if (err)
+        return err;
+    struct csv_row row = begin(r);
+    for (; row.field < r->columns.values; row.field++) {
+        if (field)
+            put_text(r, &row, &field[row.field]);
+        else
+            put_value(r, &row, &value[row.field]);
+        if (row.bad) {
+            *column = row.field;
+            return err_set(e, ERR_INPUT, "%s", r->piece.first_bad.text);
+        }
+    }
+    return finish(r, &row, e);
 }
 
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
                        struct errmsg *e)
 {
-    enum err err = check_room(r, true, e);
-    if (err)
-        return err;
-    struct csv_row row = begin(r);
-    for (; row.field < r->columns.values; row.field++) {
-        put_text(r, &row, &field[row.field]);
-        if (row.bad)
-            return refuse(r, &row, column, e);
-    }
-    return finish(r, &row, e);
+    return add(r, field, NULL, column, e);
 }
 
 enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
                          struct errmsg *e)
 {
-    enum err err = check_room(r, true, e);
-    if (err)
-        return err;
-    struct csv_row row = begin(r);
-    for (; row.field < r->columns.values; row.field++) {
-        put_value(r, &row, &value[row.field]);
-        if (row.bad)
-            return refuse(r, &row, column, e);
-    }
-    return finish(r, &row, e);
+    return add(r, NULL, value, column, e);
 }
 
 static enum err refuse_number(const float *numbers, struct errmsg *e)

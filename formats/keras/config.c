@@ -27,6 +27,7 @@ struct reader {
     const char *last;  /* name of the layer of the job that was written last */
     const json_t *end; /* its config */
     bool scales;       /* the last layer is a Rescaling of the input */
+    bool failed;       /* out of memory: a layer is not written */
 };
 
 /* ---- the layers' places ---- */
@@ -201,6 +202,13 @@ static void keep_weights(struct reader *r, size_t i, enum layer_kind kind)
     r->c->weighted++;
 }
 
+/* A text in memory is whole only if no write to it failed. */
+static bool closes_well(FILE *text)
+{
+    bool good = !ferror(text);
+    return fclose(text) == 0 && good;
+}
+
 /* The word before the options is known only after them, so they are written to a text of their own first. */
 static void read_layer(struct reader *r, size_t i)
 {
@@ -211,6 +219,7 @@ static void read_layer(struct reader *r, size_t i)
     char *options = NULL;
     size_t bytes;
     FILE *yaml = r->to.yaml, *own = open_memstream(&options, &bytes);
+    r->failed |= !own;
     if (!own)
         return;
     r->to.yaml = own;
@@ -220,7 +229,7 @@ static void read_layer(struct reader *r, size_t i)
     if (json_is_false(json_object_get(l->config, "trainable")) && *words_weights(kind))
         (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
-    (void)fclose(own);
+    r->failed |= !closes_well(own);
     (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", word, options ? options : "", l->name);
     free(options);
     if (!is_name(l->name))
@@ -489,7 +498,7 @@ static bool close_lines(struct reader *r)
     FILE *const file[] = {r->to.yaml, r->to.notes, r->to.refused};
     bool closed = true;
     for (int i = 0; i < 3; i++)
-        closed &= file[i] && !ferror(file[i]) && fclose(file[i]) == 0;
+        closed &= file[i] && closes_well(file[i]);
     return closed;
 }
 
@@ -503,7 +512,7 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
     err = open_lines(r, text, bytes, e);
     if (!err)
         read_all(r);
-    if (!close_lines(r) && !err)
+    if ((!close_lines(r) || r->failed) && !err)
         err = err_set(e, ERR_NOMEM, "out of memory");
     if (!err && r->to.refusals) {
         err = err_set(e, ERR_INPUT, "%s: a job cannot have %u of the model's layers and options",

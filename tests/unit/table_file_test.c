@@ -229,6 +229,13 @@ static void a_damaged_header_is_named(void **state)
         edit(one, cases[i].from, cases[i].to);
         refuse(ERR_CORRUPT, cases[i].why);
     }
+    struct row_table_spec longer = table;
+    struct table_file *t;
+    struct errmsg e = {""};
+    longer.dim = DIM + 1;
+    write_rows(hashed, ROWS, TABLE_EXPORT_FILE_BYTES);
+    assert_int_equal(table_file_open(&t, folder_dir, &longer, SEED, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "a dimension of 4"));
     assert_int_equal(truncate(file(one), 100), 0);
     refuse(ERR_CORRUPT, one);
     assert_int_equal(truncate(file(one), 3), 0);
@@ -330,6 +337,11 @@ static void tables_with_the_same_keys_are_read_together(void **state)
     write_rows(counted, ROWS, ROWS * DIM);
     third = open_it();
     assert_false(table_file_is_like(own[0], third));
+    table_file_close(own[0]);
+    write_rows(counted, ROWS - 1, ROWS * DIM); /* the last file has a key less */
+    own[0] = open_it();
+    assert_false(table_file_is_like(own[0], third));
+    assert_false(table_file_is_like(third, own[0]));
     table_file_close(own[0]);
     table_file_close(own[1]);
     table_file_close(third);

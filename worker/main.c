@@ -138,6 +138,8 @@ static void say_end(const struct process *p)
         log_error("%s", p->result.error);
     else if (p->result.error[0])
         log_info("%s", p->result.error);
+    else if (p->done_words[0])
+        log_info("%s", p->done_words);
 }
 
 /* Also with --when_done=wait: whatever started this process starts it again. */
@@ -404,6 +406,7 @@ static void forget(struct process *p)
     p->told_over = false;
     p->result = (struct driver_result){0};
     p->learned = (struct epoch_end_result){0};
+    p->done_words[0] = '\0';
     mem_give_back();
 }
 

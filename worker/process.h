@@ -21,6 +21,7 @@
 #include "worker/driver/driver.h"
 #include "worker/evaluate/best.h"
 #include "worker/model/model.h"
+#include "worker/summarize.h"
 #include "worker/taught/taught.h"
 
 #define PROCESS_BEFORE_TRAINING "asked to stop before training began"
@@ -57,6 +58,7 @@ struct process {
     struct epoch_log log; /* log, best, exports: the chief's */
     struct best best;
     struct exports_end exports;
+    char done_words[SUMMARY_WORDS_BYTES]; /* the chief's: the result of a job that is done */
 };
 
 /* ---- main.c ---- */

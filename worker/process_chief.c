@@ -291,7 +291,7 @@ static enum err end_model(const struct process *p, const struct epoch_end_config
     return err;
 }
 
-static enum err summarize_run(const struct process *p, const struct host *host, struct errmsg *e)
+static enum err summarize_run(struct process *p, const struct host *host, struct errmsg *e)
 {
     struct eval_log log = {.n = 0};
     if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
@@ -312,6 +312,8 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .exports = &p->exports,
                                    .host = host};
     enum err err = summarize(&what, e);
+    if (p->result.exit_code == 0 && p->learned.digest[0])
+        summary_words(&what, p->done_words);
     eval_log_close(&log);
     return err;
 }

@@ -1,5 +1,6 @@
 #include "worker/summarize.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "common/math/optimizer.h"
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
+#include "worker/control/progress.h"
 #include "worker/export/eval_json.h"
 #include "worker/model/metric.h"
 
@@ -127,6 +129,34 @@ static struct chief_facts facts(const struct summarize *what)
     return f;
 }
 
+/* The loss and the metrics of the training in the last epoch, in *room; NULL: no epoch is known. */
+static const struct evaluation *trained(const struct job *job, const struct chief_facts *f,
+                                        struct evaluation *room)
+{
+    const struct epoch_sums *last = last_epoch(f->epoch);
+    if (!last)
+        return NULL;
+    room->loss = last->loss / last->examples;
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        room->metric[i] = metric_value(job, i, last->metric, last->examples);
+    return room;
+}
+
+/* The evaluator's last result; NULL: none, or no evaluator. */
+static const struct eval_result *judged(const struct summarize *what, const struct chief_facts *f)
+{
+    return what->evaluator ? eval_log_last(what->evaluator, f->uuid) : NULL;
+}
+
+/* The last evaluation, of the evaluator if the job has one; NULL: none. */
+static const struct evaluation *evaluated(const struct summarize *what, const struct chief_facts *f)
+{
+    const struct eval_result *last = judged(what, f);
+    if (what->evaluator)
+        return last ? &last->eval : NULL;
+    return what->learned->has_eval ? &what->learned->eval : NULL;
+}
+
 /* ---- JSON ---- */
 
 /* null without a text; '?' for bytes beyond ASCII in text that is not UTF-8 (an error may quote a file). */
@@ -167,27 +197,6 @@ static void add(json_t *list, json_t *take_value, bool *ok)
         *ok = false;
 }
 
-/* The loss and the metrics of training. */
-static json_t *trained(const struct job *job, const struct sums *sums)
-{
-    struct evaluation found;
-    found.loss = sums->loss / sums->examples;
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        found.metric[i] = metric_value(job, i, sums->metric, sums->examples);
-    return eval_json(job, &found);
-}
-
-static json_t *trained_last(const struct job *job, const struct epoch_sums *last)
-{
-    struct sums sums = {.examples = 0};
-    if (!last)
-        return eval_json(job, NULL);
-    sums.examples = last->examples;
-    sums.loss = last->loss;
-    memcpy(sums.metric, last->metric, sizeof sums.metric);
-    return trained(job, &sums);
-}
-
 static json_t *batches(const struct chief_facts *f)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "dealt", count(f->dealt),
@@ -216,6 +225,23 @@ static json_t *history(const struct summarize *what, const struct chief_facts *f
             ok);
     }
     return all;
+}
+
+/* The workers that the cluster lists. The process that writes the summary is always one. */
+static uint32_t listed(const struct summarize *what)
+{
+    uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
+    return trainers ? trainers : 1;
+}
+
+/* Where workers come and go, the cluster does not list them all. */
+static uint32_t number_of_workers(const struct summarize *what, const struct summary_worker *worker,
+                                  uint32_t workers)
+{
+    uint32_t joined = 0;
+    for (uint32_t i = 0; i < workers; i++)
+        joined += worker[i].joined;
+    return joined > listed(what) ? joined : listed(what);
 }
 
 static json_t *accounts(const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -359,9 +385,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct job *job = what->job;
     const struct driver_result *r = what->result;
     const struct epoch_end_result *l = what->learned;
-    const struct eval_result *judged =
-        what->evaluator ? eval_log_last(what->evaluator, f->uuid) : NULL;
-    const struct evaluation *own = l->has_eval ? &l->eval : NULL;
+    struct evaluation room;
     bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && had_room(job, f) &&
                  !has_backups(what);
     const char *status = r->exit_code == 0     ? "done"
@@ -374,12 +398,12 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "job", text_or_null(job->name), ok);
     put(all, "update", json_string(job_update_word(job->training.update)), ok);
     put(all, "ps", count(what->cluster->n_ps), ok);
-    put(all, "workers", count(workers), ok);
+    put(all, "workers", count(number_of_workers(what, worker, workers)), ok);
     put(all, "microbatches", count(job->training.microbatches), ok);
     put(all, "steps", count(f->steps), ok);
     put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", trained_last(job, last_epoch(f->epoch)), ok);
-    put(all, "eval", eval_json(job, !what->evaluator ? own : judged ? &judged->eval : NULL), ok);
+    put(all, "train", eval_json(job, trained(job, f, &room)), ok);
+    put(all, "eval", eval_json(job, evaluated(what, f)), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
     put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
@@ -393,7 +417,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "history", history(what, f, ok), ok);
     put(all, "per_worker", accounts(worker, workers, ok), ok);
     put(all, "compression", compression(what, f, worker, workers, ok), ok);
-    put(all, "evaluator", what->evaluator ? evaluator(judged, f->steps) : json_null(), ok);
+    put(all, "evaluator", what->evaluator ? evaluator(judged(what, f), f->steps) : json_null(), ok);
     put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
     put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
     put(all, "planted", planted(&what->planted), ok);
@@ -420,13 +444,15 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
 {
     const struct chief *chief = what->host ? host_chief(what->host) : NULL;
     const struct chief_facts f = facts(what);
-    uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
-    uint32_t workers = trainers ? trainers : 1;
+    uint32_t workers = listed(what);
+    if (chief && chief_workers(chief) > workers)
+        workers = chief_workers(chief);
     struct summary_worker *worker = mem_zalloc(workers, sizeof *worker);
     if (!worker)
         return err_set(e, ERR_NOMEM, "%s/summary.json: out of memory", what->output);
     for (uint32_t i = 0; chief && i < workers; i++) {
         struct summary_worker *w = &worker[i];
+        w->joined = chief_joined(chief, i);
         /* the chief's own; chief_account replaces it for the others */
         w->account = what->result->account;
         w->accounted = i == 0 || chief_account(chief, i, &w->account);
@@ -436,4 +462,20 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     enum err err = summary_write(what, &f, worker, workers, e);
     mem_free(worker);
     return err;
+}
+
+void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES])
+{
+    char found[PROGRESS_WORDS_BYTES] = "";
+    struct evaluation room;
+    const struct chief_facts f = facts(what);
+    const struct evaluation *eval = evaluated(what, &f);
+    const struct evaluation *shown = eval ? eval : trained(what->job, &f, &room);
+    uint64_t epochs = epochs_made(what, &f);
+    if (shown)
+        progress_words(found, what->job, shown->loss, shown->metric);
+    (void)snprintf(out, SUMMARY_WORDS_BYTES,
+                   "done: %" PRIu64 " epoch%s,%s%s%s digest %s, model in %s/model", epochs,
+                   epochs == 1 ? "" : "s", eval ? " eval" : "", found, shown ? "," : "",
+                   what->learned->digest, what->output);
 }

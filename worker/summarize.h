@@ -7,6 +7,7 @@
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/exports_end.h"
 #include "worker/chief/host.h"
+#include "worker/control/progress.h"
 #include "worker/evaluate/eval_log.h"
 
 struct summarize {
@@ -27,8 +28,11 @@ struct summarize {
     const struct host *host;           /* after control_close; NULL: the chief was never started */
 };
 
+enum { SUMMARY_WORDS_BYTES = 4096 + PROGRESS_WORDS_BYTES + 160 }; /* a path, values, and the rest */
+
 /* One worker's process. */
 struct summary_worker {
+    bool joined;    /* it has taken part */
     bool accounted; /* its account is known. Its idle share: waited_s / (computed_s + waited_s) */
     struct worker_account account;
     uint64_t dropped; /* microbatches */
@@ -41,9 +45,13 @@ struct summary_worker {
  * UTF-8 become '?'. Errors: ERR_IO, ERR_NOMEM. */
 enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;
 
-/* The same from values that are already known, of (workers) workers; what->host is ignored. */
+/* The same from values that are already known, of the workers 0 to (workers) - 1; what->host is ignored. */
 enum err summary_write(const struct summarize *what, const struct chief_facts *f,
                        const struct summary_worker *worker, uint32_t workers,
                        struct errmsg *e) MUST_CHECK;
+
+/* Write the result of a job that is done as one line, such as "done: 10 epochs, eval loss 0.0712 accuracy 0.9789, digest ..,
+ * model in DIR/model". Without an evaluation it has the values of the training. */
+void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES]);
 
 #endif

@@ -78,6 +78,7 @@ class EvaluatorTest(TrainCase):
         self.check(job.summary(), calm)
         self.assertIn("evaluator: step", job.stderr())
         self.assertIn("the final checkpoint is evaluated: done", job.log("evaluator-0"))
+        self.assertIn(f" done: 3 epochs, eval loss {calm['eval']['loss']:.9g} ", job.log("chief-0").splitlines()[-1])
         # A job that is done stays so, and its evaluator's word too.
         again = self.train("--evaluator", "--chief", "--workers=1", keys=KEYS).summary()
         self.check(again, calm)

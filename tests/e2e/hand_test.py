@@ -5,6 +5,7 @@ full of garbage."""
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import socket
@@ -48,6 +49,24 @@ class HandTest(HandCase):
         s = self.all_done(*workers, *ps)
         self.assertEqual(s["digest"], self.undisturbed())
         self.assertEqual((s["ps"], s["workers"], s["restarts"]), (2, 2, 0))
+
+    def is_result(self, line):
+        """A chief's last line, of a job that is done: the result that its summary has."""
+        s = self.summary()
+        self.assertRegex(line, rf" info (chief|worker 0): done: {s['epochs']} epochs?, eval loss ")
+        said = re.fullmatch(r"loss (\S+) accuracy (\S+), digest (\w+), model in (.*)", line.split(", eval ")[1])
+        self.assertEqual(said.groups(), (*(f"{s['eval'][key]:.9g}" for key in ("loss", "accuracy")), s["digest"],
+                                         f"{self.out}/model"))
+
+    def test_the_last_line_of_a_chief_is_its_result(self):
+        for _ in "trained", "done before":
+            ps, workers, _, _ = self.cluster(2, 2)
+            self.all_done(*workers, *ps)
+            self.is_result(workers[0].last_line())
+        self.out = self.tmp / "alone"
+        self.is_result(self.start(WORKER, "alone", keys={"training.epochs": 2}).wait(0).last_line())
+        self.out = self.tmp / "launched"
+        self.is_result(self.train("--chief", "--workers=2", keys={"training.epochs": 2}).log("chief-0").splitlines()[-1])
 
     def test_a_new_chief_brings_its_clip_norm_to_running_shards(self):
         keys = {"data.synthetic_train_rows": 16000, "training.epochs": 4, "checkpoint.every_steps": 20,
@@ -136,7 +155,10 @@ class HandTest(HandCase):
             env = dict(os.environ, TF_CONFIG=json.dumps({"sparseCluster": cluster,
                                                          "task": {"type": role, "index": index}}))
             processes.append(self.start(program, f"{role}-{index}", env=env))
-        self.assertEqual(self.all_done(*processes)["digest"], self.undisturbed())
+        s = self.all_done(*processes)
+        came = [0, 1][:1 + ("generation 1" in processes[1].log())]  # the chief's own list has one, for which it waits
+        self.assertEqual((s["digest"], s["workers"]), (self.undisturbed(), len(came)))
+        self.assertEqual([w["worker"] for w in s["per_worker"]], came)
 
     # ---- ports ----
 

@@ -109,7 +109,10 @@ static struct known *full(void)
                              .examples = 2,
                              .loss = 0.2,
                              .metric = {1.9753086420246912, 2.0 / 3}}}},
-        .worker = {[2] = {.accounted = true,
+        .worker = {[0] = {.joined = true},
+                   [1] = {.joined = true},
+                   [2] = {.joined = true,
+                          .accounted = true,
                           .account = {.tasks = 3,
                                       .examples = 192,
                                       .computed_s = 0.5,
@@ -252,6 +255,23 @@ static void the_summary_has_no_epoch_that_will_be_learned_again(void **state)
         json_t *json = written(k);
         assert_int_equal(json_array_size(json_object_get(json, "history")), steps == 900 ? 2 : 1);
         json_decref(json);
+    }
+}
+
+static void the_summary_counts_the_workers_that_are_listed_or_more_that_came(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    for (uint32_t listed = 0; listed <= 4; listed++) {
+        for (uint32_t came = 0; came < 4; came++) {
+            k->cluster.n_workers = listed;
+            for (uint32_t i = 0; i < 3; i++)
+                k->worker[i].joined = i < came;
+            json_t *json = written(k);
+            json_int_t least = listed ? listed : 1, expected = came > least ? came : least;
+            assert_int_equal(json_integer_value(json_object_get(json, "workers")), expected);
+            json_decref(json);
+        }
     }
 }
 
@@ -472,6 +492,7 @@ int main(void)
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_no_epoch_that_will_be_learned_again),
+        TEST(the_summary_counts_the_workers_that_are_listed_or_more_that_came),
         TEST(the_summary_has_the_scores_of_a_planted_model),
         TEST(the_summary_has_the_path_or_the_error_of_each_export),
         TEST(the_summary_has_the_counts_of_each_table),

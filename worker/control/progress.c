@@ -127,15 +127,14 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     p->window_examples = 0;
 }
 
-enum { WORDS_BYTES = 48 * (METRICS_MAX + 1) };
-
-/* " loss L METRIC M" with all metrics; "-" stands for a metric that is not defined. */
-static void words(char out[WORDS_BYTES], const struct job *job, double loss, const double *metric)
+void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
+                    const double *metric)
 {
     char text[32];
-    size_t n = (size_t)snprintf(out, WORDS_BYTES, " loss %s", shown(loss, text));
-    for (uint32_t i = 0; i < job->model.metrics && n < WORDS_BYTES; i++)
-        n += (size_t)snprintf(out + n, WORDS_BYTES - n, " %s %s", metric_name(job->model.metric[i]),
+    size_t n = (size_t)snprintf(out, PROGRESS_WORDS_BYTES, " loss %s", shown(loss, text));
+    for (uint32_t i = 0; i < job->model.metrics && n < PROGRESS_WORDS_BYTES; i++)
+        n += (size_t)snprintf(out + n, PROGRESS_WORDS_BYTES - n, " %s %s",
+                              metric_name(job->model.metric[i]),
                               isfinite(metric[i]) ? number(metric[i], text) : "-");
 }
 
@@ -177,7 +176,8 @@ static void best_json(char *out, size_t room, const struct progress_best *best)
 void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
                     const struct evaluation *eval, const struct progress_best *best, double now_s)
 {
-    char a[32], c[32], learned[WORDS_BYTES] = "", evaluated[WORDS_BYTES] = "", planted[64];
+    char a[32], c[32], learned[PROGRESS_WORDS_BYTES] = "", evaluated[PROGRESS_WORDS_BYTES] = "",
+                       planted[64];
     char odd[48], odd_eval[48], metrics[1200], best_text[160];
     const struct job *job = p->job;
     double loss = mean(trained->loss, trained->examples), metric[METRICS_MAX] = {(double)NAN};
@@ -197,9 +197,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
     if (p->on_point)
         p->on_point(p->ctx, &point, true);
     if (trained->examples > 0)
-        words(learned, job, loss, metric);
+        progress_words(learned, job, loss, metric);
     if (eval)
-        words(evaluated, job, eval->loss, eval->metric);
+        progress_words(evaluated, job, eval->loss, eval->metric);
     log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,

@@ -10,6 +10,8 @@
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
+enum { PROGRESS_WORDS_BYTES = 48 * (METRICS_MAX + 1) };
+
 struct progress {
     int fd; /* -1: none */
     /* For the job's page, after a step or (of_epoch) an epoch; history.h defines the values of a point. NULL: not
@@ -37,6 +39,9 @@ struct progress_best {
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
 /* Write " (planted: auc 0.7912 logloss 0.4410)", or nothing, to `out`. Returns out. */
 const char *progress_planted(const struct planted *planted, char out[64]);
+/* Write " loss L METRIC M", with all metrics of the job; "-" stands for a metric that is not finite. */
+void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
+                    const double *metric);
 /* A step is made, with so many examples; from time to time this writes a line. `trained`: sums over the epoch so
  * far. `step` counts from 1 in the epoch. */
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,

@@ -189,7 +189,10 @@ struct chief_peer {
     uint64_t incarnation; /* of a worker */
     double away_s;        /* if it is not up */
 };
+/* The smallest number that is larger than the index of each worker that is expected or came. */
 uint32_t chief_workers(const struct chief *c);
+/* True if this worker has taken part since the chief's process started. */
+bool chief_joined(const struct chief *c, uint32_t worker);
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
 /* A worker's report at the end. False: no report (it is gone, or the job is not over). */

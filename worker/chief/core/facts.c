@@ -62,6 +62,11 @@ uint32_t chief_workers(const struct chief *c)
     return c->workers;
 }
 
+bool chief_joined(const struct chief *c, uint32_t worker)
+{
+    return worker < c->workers && c->worker[worker].joined;
+}
+
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
 {
     const struct chief_worker *w = &c->worker[worker];

@@ -73,7 +73,7 @@ static void welcome(struct chief *c, uint32_t worker)
         c->mode->came(c, worker, how);
     assert(w->incarnation);
     note_process(c, w, former);
-    w->welcomed = w->member = w->given = w->hello_used = true;
+    w->welcomed = w->joined = w->member = w->given = w->hello_used = true;
     w->acked = w->fencing = w->held = false;
     w->unreached = false; /* it has forgotten what it reported */
     send_welcome(c, worker);

@@ -130,8 +130,14 @@ static enum err check_ps(const struct cluster_given *g, struct errmsg *e)
     if (g->of[ROLE_PS].n > 0 ||
         (!g->part_of_workers && g->role != ROLE_EVALUATOR && processes(g) == 1))
         return ERR_OK;
+    if (g->part_of_workers && g->role == ROLE_WORKER)
+        return err_set(e, ERR_INPUT,
+                       "with dynamic workers TF_CONFIG gives this worker no address but its own, "
+                       "so the workers cannot run the ps: add PS replicas, or remove "
+                       "enableDynamicWorker");
     return err_set(e, ERR_INPUT,
-                   "the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)");
+                   "the cluster has no ps: add one, give --ps_hosts, or start each process with "
+                   "gradwire-entrypoint, which also runs a ps (a lone worker needs none)");
 }
 
 /* ---- result ---- */

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/process/termination.h"
 
 static pid_t start(char *const *argv, const sigset_t *mask)
 {
@@ -23,51 +25,87 @@ static pid_t start(char *const *argv, const sigset_t *mask)
     return pid;
 }
 
-static void tell(const pid_t *pids)
+struct pair {
+    const char *programs[2];
+    pid_t pids[2]; /* 0: it has ended */
+    int code;      /* the first exit code that is not 0 */
+    const char *path;
+    char words[TERMINATION_BYTES]; /* the reason of the one that failed first; "": it gave none */
+};
+
+static void tell(const struct pair *p)
 {
     for (int i = 0; i < 2; i++)
-        if (pids[i] > 0)
-            (void)kill(pids[i], SIGTERM);
+        if (p->pids[i] > 0)
+            (void)kill(p->pids[i], SIGTERM);
+}
+
+/* Keep the reason that the program wrote, because the other one writes its own over it after SIGTERM. */
+static void keep_words(struct pair *p)
+{
+    FILE *file = p->path[0] ? fopen(p->path, "re") : NULL;
+    if (!file)
+        return;
+    p->words[fread(p->words, 1, sizeof p->words - 1, file)] = 0;
+    (void)fclose(file);
+}
+
+static void fail(struct pair *p, int i, int status)
+{
+    if (WIFSIGNALED(status))
+        (void)snprintf(p->words, sizeof p->words, "%s was killed by signal %d (%s)", p->programs[i],
+                       WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        keep_words(p);
+    p->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (WIFSIGNALED(status))
+        log_error("%s", p->words);
+    tell(p);
 }
 
 /* Reap all processes that have ended. PID 1 also gets orphans that it did not start. */
-static void reap(pid_t *pids, int *code)
+static void reap(struct pair *p)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        int own = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        if (pid != pids[0] && pid != pids[1])
+        if (pid != p->pids[0] && pid != p->pids[1])
             continue;
-        pids[pid == pids[1]] = 0;
-        if (own && !*code) {
-            *code = own;
-            tell(pids);
-        }
+        int i = pid == p->pids[1];
+        p->pids[i] = 0;
+        if (status && !p->code)
+            fail(p, i, status);
     }
 }
 
-int pair_run(char *const *first, char *const *second)
+static const char *name_of(char *const *argv)
+{
+    const char *slash = strrchr(argv[0], '/');
+    return slash ? slash + 1 : argv[0];
+}
+
+int pair_run(char *const *first, char *const *second, const char *last_words)
 {
     sigset_t mine, before;
-    pid_t pids[2] = {0, 0};
-    int code = 0;
+    struct pair p = {.programs = {name_of(first), name_of(second)}, .path = last_words};
     (void)sigemptyset(&mine);
     (void)sigaddset(&mine, SIGTERM);
     (void)sigaddset(&mine, SIGINT);
     (void)sigaddset(&mine, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &mine, &before);
-    pids[0] = start(first, &before);
-    pids[1] = pids[0] > 0 ? start(second, &before) : -1;
-    if (pids[1] < 0) {
-        code = 138; /* no memory, or too many processes: a restart may help */
-        tell(pids);
+    p.pids[0] = start(first, &before);
+    p.pids[1] = p.pids[0] > 0 ? start(second, &before) : -1;
+    if (p.pids[1] < 0) {
+        p.code = 138; /* no memory, or too many processes: a restart may help */
+        tell(&p);
     }
-    while (pids[0] > 0 || pids[1] > 0) {
+    while (p.pids[0] > 0 || p.pids[1] > 0) {
         if (sigwaitinfo(&mine, NULL) != SIGCHLD)
-            tell(pids);
-        reap(pids, &code);
+            tell(&p);
+        reap(&p);
     }
-    return code;
+    if (p.words[0])
+        termination_write(p.path, p.words);
+    return p.code;
 }
 
 static int code_of(pid_t pid)

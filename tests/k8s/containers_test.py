@@ -52,7 +52,7 @@ class ContainersTest(PodCase):
             "dynamic worker (operator 1.1 - 1.6)"}
     REFUSES = {"single PS: no TF_CONFIG": (r"PS 0 exited with 2", "this is ps, and the cluster says nothing of it"),
                "dynamic worker (operator >= 1.7)": (r"(Chief|Evaluator) 0 exited with 2", "remove the Chief replica"),
-               "dynamic worker without PS": (r"Worker \d exited with 2", "the cluster has no ps")}
+               "dynamic worker without PS": (r"Worker \d exited with 2", "the workers cannot run the ps")}
 
     def golden(self, case, args=SMALL):
         given = case["in"]

@@ -17,7 +17,8 @@ NO_JOB = "/no/such/job.yaml"
 ENDS = f"job file {NO_JOB}: No such file or directory"
 SPARSE = ("error worker: with dynamic workers TF_CONFIG does not list the ps for this {}: remove the Chief replica (worker 0 "
           "is then the chief), or give --ps_hosts and --chief_host to all processes")
-NO_PS = "error worker: the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)"
+NO_PS = ("error worker: with dynamic workers TF_CONFIG gives this worker no address but its own, so the workers "
+         "cannot run the ps: add PS replicas, or remove enableDynamicWorker")
 ORDINAL = ("it must be a number from 0: the pod's ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
            "apps.kubernetes.io/pod-index of a StatefulSet, not a name")
 TYPES = "allowed: chief (or master), worker, ps, evaluator"

@@ -276,10 +276,13 @@ static void a_name_from_tf_config_is_listened_for_on_all_addresses(void **state)
 
 static void several_processes_need_a_ps(void **state)
 {
-    static const char why[] = "the cluster has no ps; add one, or give --ps_hosts (a lone worker "
-                              "needs none)";
+    static const char why[] =
+        "the cluster has no ps: add one, give --ps_hosts, or start each process with "
+        "gradwire-entrypoint, which also runs a ps (a lone worker needs none)";
     (void)state;
-    refused(SPARSE("cluster", "{\"0\":\"w:1\"}", "null", TASK("worker", "0")), NULL, why);
+    refused(SPARSE("cluster", "{\"0\":\"w:1\"}", "null", TASK("worker", "0")), NULL,
+            "with dynamic workers TF_CONFIG gives this worker no address but its own, so the "
+            "workers cannot run the ps: add PS replicas, or remove enableDynamicWorker");
     refused("{\"cluster\":{\"worker\":[\"w:1\",\"v:1\"]},\"task\":" TASK("worker", "0") "}", NULL,
             why);
     refused("{\"cluster\":{\"worker\":[\"w:1\"],\"evaluator\":[\"v:1\"]},"

@@ -229,10 +229,11 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
         why = f"{name} was active longer than specified deadline"  # DeadlineExceeded
     if why:
         return Plan(Status(failed(why), failures=failures), tuple(p.key for p in pods if active(p)))
-    if sum(pod.phase == "Succeeded" for pod in pods) == n:
+    if sum(pod.phase == "Succeeded" and pod.index < n for pod in pods) == n:
         return Plan(Status(SUCCEEDED, failures=failures))
     there = {pod.index for pod in pods}
-    return Plan(Status(RUNNING, failures=failures), tuple(pod.key for pod, _ in actions),
+    surplus = tuple(pod.key for pod in pods if active(pod) and pod.index >= n)  # completions and parallelism were lowered
+    return Plan(Status(RUNNING, failures=failures), tuple(pod.key for pod, _ in actions) + surplus,
                 tuple(("Job", i) for i in range(n) if i not in there))
 
 
@@ -244,6 +245,36 @@ def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
     delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]
     return Plan(Status(RUNNING), tuple(p.key for p in sorted(delete, key=lambda p: -p.index)),
                 tuple(("StatefulSet", i) for i in range(n) if i not in there))
+
+
+# ---- Kubeflow Trainer: tests/k8s/trainer holds this part and the next one against their code ----
+# `runtime/` is pkg/runtime of trainer 2.1
+
+RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+def trainjob_jobset(job, runtime):
+    """runtime/framework/plugins/jobset/jobset.go Build: the JobSet of a TrainJob."""
+    given = job["spec"].get("trainer", {})
+    if unknown := set(given) - {"numNodes"} | set(job["spec"]) - {"runtimeRef", "trainer", "labels", "suspend"}:
+        raise ValueError(f"TrainJob {job['metadata']['name']}: not modelled: {', '.join(sorted(unknown))}")
+    spec = copy.deepcopy(runtime["spec"]["template"]["spec"])
+    for replicated in spec["replicatedJobs"]:
+        template = replicated["template"]
+        if template.get("metadata", {}).get("labels", {}).get(ANCESTOR) == "trainer":
+            nodes = given.get("numNodes", runtime["spec"].get("mlPolicy", {}).get("numNodes", 1))
+            template["spec"] |= {"completions": nodes, "parallelism": nodes}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": job["metadata"]["name"], "labels": job["spec"].get("labels", {})},
+            "spec": {**spec, "suspend": job["spec"].get("suspend", False)}}
+
+
+def trainjob_jobsets(docs):
+    """The JobSets that Trainer makes of these objects."""
+    runtimes = {(doc["kind"], doc["metadata"]["name"]): doc for doc in docs if doc["kind"] in RUNTIMES}
+    jobs = [doc for doc in docs if doc["kind"] == "TrainJob"]
+    return [trainjob_jobset(job, runtimes[job["spec"]["runtimeRef"]["kind"], job["spec"]["runtimeRef"]["name"]]) for job in jobs]
 
 
 # ---- JobSet ----

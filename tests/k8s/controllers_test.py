@@ -231,12 +231,33 @@ class ControllersTest(unittest.TestCase):
         self.assertEqual(plan, c.Plan(Status("Failed: j was active longer than specified deadline"), (("Job", 0),)))
         self.assertEqual(c.job_plan(self.indexed(suspend=True), [Seen("Job", 0)]).delete, (("Job", 0),))
 
+    def test_an_indexed_job_of_another_size_gains_the_next_pods_and_loses_the_last_ones(self):
+        pods = [Seen("Job", i) for i in range(3)]  # job/indexed_job_utils.go appendDuplicatedIndexPodsForRemoval
+        self.assertEqual(c.job_plan(self.indexed(), pods).delete, (("Job", 2),))
+        self.assertEqual(c.job_plan({**self.indexed(), "spec": {**self.indexed()["spec"], "completions": 4}}, pods).create,
+                         (("Job", 3),))
+        done = [Seen("Job", i, "Succeeded", 0) for i in (0, 2)] + [Seen("Job", 1)]
+        self.assertEqual(c.job_plan(self.indexed(), done).status.condition, c.RUNNING)
+
     def test_a_stateful_set_has_as_many_as_it_says_and_the_last_goes_first(self):
         doc = {"kind": "StatefulSet", "spec": {"replicas": 2}}  # statefulset/stateful_set_control.go updateStatefulSet
         pods = [Seen("StatefulSet", i) for i in range(4)]
         self.assertEqual(c.statefulset_plan(doc, pods).delete, (("StatefulSet", 3), ("StatefulSet", 2)))
         self.assertEqual(c.statefulset_plan(doc, pods[1:2]).create, (("StatefulSet", 0),))
         self.assertEqual(c.after_container(c.policy_of(doc, "StatefulSet"), 0), c.IN_PLACE)
+
+    def test_a_trainjob_sets_the_size_of_the_trainer_step_alone(self):
+        def replicated(name, **labels):
+            return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"completions": 1, "parallelism": 1}}}
+        runtime = {"spec": {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [
+            replicated("ps"), replicated("node", **{c.ANCESTOR: "trainer"})]}}}}
+        doc = {"metadata": {"name": "j"}, "spec": {"runtimeRef": {}, "trainer": {"numNodes": 3}}}
+        for given, n in ((doc, 3), ({**doc, "spec": {"runtimeRef": {}}}, 2)):
+            made = c.trainjob_jobset(given, runtime)["spec"]
+            self.assertEqual([r["template"]["spec"]["completions"] for r in made["replicatedJobs"]], [1, n])
+        doc["spec"]["trainer"]["image"] = "other"
+        with self.assertRaisesRegex(ValueError, "not modelled: image"):
+            c.trainjob_jobset(doc, runtime)
 
     def jobset(self, **more):
         job = {"spec": {"completionMode": "Indexed", "completions": 2, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}}

@@ -43,14 +43,15 @@ def environment(**more):
     return {**env, **{key: value for key, value in more.items() if value is not None}}
 
 
-POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
+JOB_NAME = {"metadata.labels['jobset.sigs.k8s.io/jobset-name']": "mnist"}
+POD_INDEX = ("metadata.labels['apps.kubernetes.io/pod-index']", "metadata.annotations['batch.kubernetes.io/job-completion-index']")
 
 
 def container_env(container, index):
-    """The environment that its `env` gives the StatefulSet's pod of that ordinal: a name in $( ) stands for the value above it."""
+    """The environment that its `env` gives the pod of that ordinal: a name in $( ) stands for the value above it."""
     env = {}
     for entry in container.get("env", []):
         field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
         said = re.sub(r"\$\((\w+)\)", lambda name: env.get(name[1], name[0]), entry.get("value", ""))
-        env[entry["name"]] = str(index) if field == POD_INDEX else said
+        env[entry["name"]] = str(index) if field in POD_INDEX else JOB_NAME.get(field, said)
     return env

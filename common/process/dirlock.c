@@ -52,7 +52,7 @@ static enum err dirlock_try(const char *dir, const char *path, int *fd, pid_t *h
         return err;
     int file = open(path, O_RDWR | O_CREAT, 0666); /* no O_CLOEXEC: see the header */
     if (file < 0)
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+        return files_write_error(path, e);
     if (flock(file, LOCK_EX | LOCK_NB) != 0) {
         int why = errno;
         *holder = dirlock_read_pid(file);

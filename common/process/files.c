@@ -48,12 +48,6 @@ static enum err io_error(struct errmsg *e, const char *path)
     return err_set(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(error));
 }
 
-/* For writers: a missing directory is ERR_IO, too, not ERR_NOTFOUND. */
-static enum err write_error(struct errmsg *e, const char *path)
-{
-    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-}
-
 static void folder_of(const char *path, char folder[FILES_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -64,16 +58,28 @@ static void folder_of(const char *path, char folder[FILES_PATH_MAX])
     folder[n] = 0;
 }
 
+enum err files_write_error(const char *path, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX];
+    if (errno != EACCES || strlen(path) >= sizeof folder)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    folder_of(path, folder);
+    return err_set(e, ERR_IO,
+                   "%s: Permission denied: this process (user %u, group %u) cannot write to %s; "
+                   "give it that directory, or in a pod set securityContext.fsGroup",
+                   path, geteuid(), getegid(), folder);
+}
+
 /* Errors name `path`. */
 static enum err sync_folder(const char *folder, const char *path, struct errmsg *e)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return write_error(e, path);
+        return files_write_error(path, e);
     enum err err = ERR_OK;
     /* Some file systems have no fsync of directories; nothing more can be done there. */
     if ((fail_point_hit(&fail) || fsync(fd) != 0) && errno != EINVAL && errno != EBADF)
-        err = write_error(e, path);
+        err = files_write_error(path, e);
     close(fd);
     return err;
 }
@@ -88,7 +94,7 @@ static enum err name_temporary(struct files_writer *w, const char *path, struct 
 {
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce) != 0)
-        return write_error(e, path);
+        return files_write_error(path, e);
     int n = snprintf(w->path, sizeof w->path, "%s", path);
     int m = snprintf(w->temporary, sizeof w->temporary, "%s" FILES_TEMPORARY "%016llx", path,
                      (unsigned long long)nonce);
@@ -106,7 +112,7 @@ enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
         return err;
     if (fail_point_hit(&fail) ||
         (w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        return write_error(e, path);
+        return files_write_error(path, e);
     return ERR_OK;
 }
 
@@ -120,7 +126,7 @@ enum err files_append(struct files_writer *w, const void *data, size_t bytes, st
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return write_error(e, w->path);
+            return files_write_error(w->path, e);
         if (n == 0)
             return err_set(e, ERR_IO, "%s: no more bytes could be written", w->path);
         p += n;
@@ -144,7 +150,7 @@ static enum err put_in_place(struct files_writer *w, bool *replaced, struct errm
 {
     bool synced = !fail_point_hit(&fail) && fsync(w->fd) == 0;
     if (!synced) {
-        enum err err = write_error(e, w->path);
+        enum err err = files_write_error(w->path, e);
         files_abort(w);
         return err;
     }
@@ -153,7 +159,7 @@ static enum err put_in_place(struct files_writer *w, bool *replaced, struct errm
     w->fd = -1;
     if (closed && !fail_point_hit(&fail) && rename(w->temporary, w->path) == 0)
         return ERR_OK;
-    enum err err = write_error(e, w->path);
+    enum err err = files_write_error(w->path, e);
     unlink(w->temporary);
     return err;
 }
@@ -337,7 +343,7 @@ static enum err make_folder(const char *path, struct errmsg *e)
         if (error == EEXIST && is_folder(path)) /* another process created it first */
             return ERR_OK;
         errno = error == EEXIST ? ENOTDIR : error;
-        return write_error(e, path);
+        return files_write_error(path, e);
     }
     char parent[FILES_PATH_MAX];
     folder_of(path, parent);

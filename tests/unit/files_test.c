@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,38 @@ static void files_mkdirs_names_the_file_that_is_in_the_way(void **state)
     assert_non_null(strstr(e.text, "Not a directory"));
 }
 
+/* root may write anywhere, so as another user. */
+static void a_folder_that_is_not_writable_is_named_with_the_process_and_the_way_out(void **state)
+{
+    (void)state;
+    enum { USER = 65532 };
+    struct errmsg e;
+    char expected[512];
+    const bool root = geteuid() == 0;
+    const char *path = in_folder("summary.json");
+    assert_int_equal(chmod(folder, 0555), 0);
+    if (root)
+        assert_int_equal(seteuid(USER), 0);
+    const unsigned user = geteuid(), group = getegid();
+    enum err written = files_write(path, "x", 1, &e);
+    struct errmsg made_e;
+    enum err made = files_mkdirs(in_folder("checkpoints"), &made_e);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(written, ERR_IO);
+    (void)snprintf(expected, sizeof expected,
+                   "%s/summary.json: Permission denied: this process (user %u, group %u) cannot "
+                   "write to %s; give it that directory, or in a pod set "
+                   "securityContext.fsGroup",
+                   folder, user, group, folder);
+    assert_string_equal(e.text, expected);
+    assert_int_equal(made, ERR_IO);
+    assert_non_null(strstr(made_e.text, "/checkpoints: Permission denied: this process (user "));
+    assert_non_null(strstr(made_e.text, "fsGroup"));
+    assert_int_equal(entries(), 0);
+}
+
 static void a_path_that_is_too_long_is_refused(void **state)
 {
     (void)state;
@@ -205,6 +238,7 @@ int main(void)
         TEST(files_read_reads_what_has_no_size),
         TEST(files_mkdirs_makes_what_is_missing),
         TEST(files_mkdirs_names_the_file_that_is_in_the_way),
+        TEST(a_folder_that_is_not_writable_is_named_with_the_process_and_the_way_out),
         TEST(a_path_that_is_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ import netpolicy  # noqa: E402
 from cluster import Case  # noqa: E402
 from podspec import Refused  # noqa: E402
 
-JOB = (("training.kubeflow.org/job-name", "mnist"),)
+JOB = (("app.kubernetes.io/name", "gradwire"), ("app.kubernetes.io/instance", "mnist"))
 NODE = "10.0.0.254"
 SERVE = """
 import socket, sys
@@ -59,7 +59,7 @@ def host(last, namespace, *labels):
 
 def rendered():
     docs = []
-    for name in ("tfjob/components/network/networkpolicy.yaml",):
+    for name in ("network/networkpolicy.yaml",):
         docs += [doc for doc in yaml.safe_load_all((facts.ROOT / "k8s" / name).read_text()) if doc["kind"] == "NetworkPolicy"]
     for doc in docs:
         doc["metadata"]["namespace"] = "team"

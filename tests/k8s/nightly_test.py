@@ -131,7 +131,8 @@ class NightlyTest(unittest.TestCase):
             (self.tmp / folder).mkdir(exist_ok=True)
         for key, text in self.docs["ConfigMap", "gradwire-nightly"]["data"].items():
             (self.tmp / "nightly" / key).write_text(text)
-        env = {"PATH": "/usr/bin:/bin", "FROM": str(self.tmp / "nightly"), "TO": str(self.tmp / "made"), "NIGHT": name}
+        env = {"PATH": "/usr/bin:/bin", "FROM": str(self.tmp / "nightly"), "TO": str(self.tmp / "made"), "NIGHT": name,
+               **render.nightly(self.docs["CronJob", "gradwire-nightly"])}
         subprocess.run([self.mounted(make, word) for word in make["command"]], env=env, check=True)
         return kubectl(server, self.tmp, *[self.mounted(create, arg) for arg in create["args"]])
 
@@ -171,18 +172,18 @@ class NightlyTest(unittest.TestCase):
         self.assertEqual(self.created(server), {"--set=checkpoint.run=night-1"})
 
     def test_the_tfjob_is_the_secure_overlays_with_a_run_and_bounds(self):
-        mine = render.load(self.docs["ConfigMap", "gradwire-nightly"]["data"]["tfjob.yaml"])
+        mine, = render.created(self.docs.values())
         secure, = (d for d in render.kustomize(facts.ROOT / "k8s/tfjob/overlays/secure") if d["kind"] == "TFJob")
         secure = json.loads(json.dumps(secure))
         for spec in secure["spec"]["tfReplicaSpecs"].values():
-            spec["template"]["spec"]["containers"][0].setdefault("args", []).append("--set=checkpoint.run=@NIGHT@")
+            spec["template"]["spec"]["containers"][0].setdefault("args", []).append("--set=checkpoint.run=night-1")
         bounds = ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
         secure["spec"]["runPolicy"].update({key: mine["spec"]["runPolicy"][key] for key in bounds})
         self.assertEqual(mine, secure)
 
     def test_a_nights_tfjob_is_gone_before_the_next_night(self):
         cron = self.docs["CronJob", "gradwire-nightly"]["spec"]
-        policy = render.load(self.docs["ConfigMap", "gradwire-nightly"]["data"]["tfjob.yaml"])["spec"]["runPolicy"]
+        policy = next(iter(render.created(self.docs.values())))["spec"]["runPolicy"]
         self.assertRegex(cron["schedule"], r"^\d+ \d+ \* \* \*$")  # once a day
         latest = cron["startingDeadlineSeconds"] + cron["jobTemplate"]["spec"]["activeDeadlineSeconds"]
         self.assertLess(latest + policy["activeDeadlineSeconds"] + policy["ttlSecondsAfterFinished"], 24 * 3600)

@@ -101,6 +101,17 @@ def environment(container, place):
 
 # ---- who it is, what it may use ----
 
+def openshift(spec, uid):
+    """The spec as OpenShift's restricted-v2 admits it (MustRunAsRange, fsGroup MustRunAs): the namespace's user `uid`, of
+    group 0. It refuses a user or a group outside of the namespace's range."""
+    given = spec.get("securityContext", {})
+    for whole in (given, *(c.get("securityContext", {}) for c in spec["containers"] + spec.get("initContainers", []))):
+        for key in ("runAsUser", "runAsGroup", "fsGroup"):
+            if key in whole:
+                raise Refused(f"restricted-v2: {key} {whole[key]} is not in the namespace's range")
+    return {**spec, "securityContext": {**given, "runAsUser": uid, "fsGroup": uid}}
+
+
 def security(whole, own):
     known("pod securityContext", whole, POD_SECURITY)
     known("securityContext", own, SECURITY)
@@ -131,8 +142,8 @@ def resources(given):
     """A memory request is for the scheduler alone; a CPU request is a share, too."""
     known("resources", given, {"requests", "limits"})
     limits, asked = given.get("limits", {}), given.get("requests", {})
-    known("limits", limits, {"cpu", "memory"})
-    known("requests", asked, {"cpu", "memory"})
+    known("limits", limits, {"cpu", "memory", "ephemeral-storage"})  # pods.py looks at each emptyDir
+    known("requests", asked, {"cpu", "memory", "ephemeral-storage"})
     flags = [f"--cpus={rules.quantity(limits['cpu']):g}"] if "cpu" in limits else []
     if "memory" in limits:
         flags += [f"--memory={int(rules.quantity(limits['memory']))}", f"--memory-swap={int(rules.quantity(limits['memory']))}"]

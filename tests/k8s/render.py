@@ -3,6 +3,7 @@ them from its proxy (GRADWIRE_GO_TOOLS=1: the first time that takes minutes)."""
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -105,5 +106,14 @@ def overlays():
 
 def created(docs):
     """The objects that pods of these objects create: the TFJobs that are texts of ConfigMaps, as on one night."""
-    return [load(body.replace("@NIGHT@", "night-1")) for doc in docs if doc["kind"] == "ConfigMap"
+    names = {"NIGHT": "night-1", **{key: value for doc in docs if doc["kind"] == "CronJob" for key, value in nightly(doc).items()}}
+    return [load(re.sub("@([A-Z_]+)@", lambda m: names[m[1]], body)) for doc in docs if doc["kind"] == "ConfigMap"
             for name, body in doc.get("data", {}).items() if name == "tfjob.yaml"]
+
+
+def nightly(cron):
+    """The names that the first container of a CronJob's pod is given."""
+    template = cron["spec"]["jobTemplate"]["spec"]["template"]
+    first, = template["spec"]["initContainers"]
+    return {"NAME": template["metadata"]["labels"]["app.kubernetes.io/instance"],
+            **{e["name"]: e["value"] for e in first["env"] if "value" in e}}

@@ -45,7 +45,8 @@ class ApiServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.allowed, self.jobs, self.asked, self.lose_replies = allowed, {}, [], 0
 
-    def answer(self, method, path, body):
+    def answer(self, method, url, body):
+        path = url.split("?")[0]
         if path in DISCOVERY:
             return 200, DISCOVERY[path]
         if not path.startswith(PLACE):
@@ -63,10 +64,12 @@ class ApiServer(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    decoded = staticmethod(json.loads)
+
     def reply(self):
         length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
-        code, answer = self.server.answer(self.command, self.path.split("?")[0], body)
+        body = self.decoded(self.rfile.read(length)) if length else None
+        code, answer = self.server.answer(self.command, self.path, body)
         data = json.dumps(answer).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
@@ -87,8 +90,9 @@ class Answers(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects = objects
 
-    def answer(self, method, path, _):
-        return (200, self.objects[path]) if method == "GET" and path in self.objects else status(404, "NotFound")
+    def answer(self, method, url, _):
+        found = method == "GET" and self.objects.get(url.split("?")[0])
+        return (200, found) if found else status(404, "NotFound")
 
 
 def serve(case, server):

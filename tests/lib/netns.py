@@ -13,6 +13,7 @@ import unittest
 
 RSH = pathlib.Path(__file__).resolve().parent / "rsh.py"
 RSH_PORT = 2222
+ETH_P_ALL = 3
 
 
 def ip(*words, check=True):
@@ -140,8 +141,9 @@ class Recording(threading.Thread):
     def __init__(self, case, link, wanted):
         super().__init__(daemon=True)
         self.wanted, self.got, self.over = wanted, [], False
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
-        self.socket.bind((link, 0))
+        # Without a protocol the socket hears nothing before it is bound; with one it would hear all links until then.
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.bind((link, ETH_P_ALL))
         self.socket.settimeout(0.1)
         self.start()
         case.addCleanup(self.stop)

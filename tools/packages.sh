@@ -26,6 +26,11 @@ packages_debian() { # GROUP
     fuzz) names=(clang "libclang-rt-dev|libclang-rt-14-dev") ;;
     k8s) names=(python3-yaml python3-jsonschema) ;;
     containers) names=(buildah podman runc dnsmasq-base nftables iproute2 mmdebstrap) ;;
+    arm64) names=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static mmdebstrap) ;;
+    arm64_sysroot) # the libraries of `build`
+        names=(libc6-dev libevent-dev libprotobuf-c-dev libopenblas-pthread-dev libgflags-dev libzstd-dev libxxhash-dev
+            zlib1g-dev libzip-dev libssl-dev libcmocka-dev libyaml-dev libjansson-dev libhdf5-dev)
+        ;;
     interop) names=(python3-venv) ;;
     kernel_tls) names=(qemu-system-x86 busybox-static cpio kmod) ;;
     instructions) names=(valgrind) ;;

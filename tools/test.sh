@@ -2,6 +2,7 @@
 # Part of ./gradwire: test, bench, mutate.
 
 GROUPS_ALL=(unit sim wire train e2e k8s)
+GROUPS_ARM64=(unit sim wire train)                        # that qemu can run
 GROUPS_MORE=(operator containers kernel_tls pages interop) # only when asked for by name
 TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
 
@@ -10,7 +11,7 @@ test_parse() {
         case $1 in
         --build=*) TEST_BUILD=${1#*=} ;;
         --build)
-            [[ $# -gt 1 ]] || die 2 "--build needs release, debug, asan or tsan"
+            [[ $# -gt 1 ]] || die 2 "--build needs release, debug, asan, tsan or arm64"
             TEST_BUILD=$2
             shift
             ;;
@@ -23,7 +24,18 @@ test_parse() {
         esac
         shift
     done
+    [[ $TEST_BUILD != arm64 ]] || test_arm64
     [[ ${#TEST_GROUPS[@]} -gt 0 ]] || TEST_GROUPS=("${GROUPS_ALL[@]}")
+}
+
+# qemu runs the test programs. It runs no program that they or a script would start.
+test_arm64() {
+    local group
+    [[ ${#TEST_GROUPS[@]} -gt 0 ]] || TEST_GROUPS=("${GROUPS_ARM64[@]}")
+    for group in "${TEST_GROUPS[@]}"; do
+        [[ " ${GROUPS_ARM64[*]} " == *" $group "* ]] ||
+            die 2 "test $group --build arm64: qemu runs only the groups ${GROUPS_ARM64[*]}"
+    done
 }
 
 # A regular expression over ctest's labels.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/base/fail_point.h"
 
@@ -62,10 +63,16 @@ void mem_free(void *p)
     free(p);
 }
 
+/* 4 KiB on x86-64; 4, 16 or 64 KiB on arm64, as the kernel was built */
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Maps whole pages at a multiple of `align`, which must be a multiple of the page size. */
 static char *map_aligned(size_t bytes, size_t align)
 {
-    size_t all = bytes + align - MEM_PAGE_BYTES;
+    size_t all = bytes + align - page_bytes();
     char *p =
         mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
@@ -78,7 +85,8 @@ static char *map_aligned(size_t bytes, size_t align)
 
 static size_t whole_pages(size_t bytes)
 {
-    return (bytes + MEM_PAGE_BYTES - 1) & ~(size_t)(MEM_PAGE_BYTES - 1);
+    const size_t page = page_bytes();
+    return (bytes + page - 1) & ~(page - 1);
 }
 
 void *mem_map(size_t bytes)
@@ -86,7 +94,7 @@ void *mem_map(size_t bytes)
     if (bytes > SIZE_MAX / 2 || must_fail())
         return NULL;
     bytes = whole_pages(bytes ? bytes : 1);
-    return map_aligned(bytes, bytes < MEM_HUGE_PAGE_BYTES ? MEM_PAGE_BYTES : MEM_HUGE_PAGE_BYTES);
+    return map_aligned(bytes, bytes < MEM_HUGE_PAGE_BYTES ? page_bytes() : MEM_HUGE_PAGE_BYTES);
 }
 
 void *mem_map_grow(void *from, size_t from_bytes, size_t bytes)

@@ -3,14 +3,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xmmintrin.h>
 
 #include "common/base/log.h"
+#include "common/math/simd.h"
 
-enum { LEVELS = 3, MXCSR_FLUSH_TO_ZERO = 0x8000, MXCSR_DENORMALS_ARE_ZERO = 0x0040 };
+enum { LEVELS = 3 };
 
-static const struct kernels *const tables[LEVELS] = {&kernels_base, &kernels_avx2, &kernels_avx512};
 static _Atomic(const struct kernels *) in_use;
+
+#if SIMD_X86
+static const struct kernels *const tables[LEVELS] = {&kernels_base, &kernels_avx2, &kernels_avx512};
 
 static int cpu_has(enum kernels_level level)
 {
@@ -25,6 +27,14 @@ static int cpu_has(enum kernels_level level)
     }
     return 0;
 }
+#else
+static const struct kernels *const tables[LEVELS] = {&kernels_base};
+
+static int cpu_has(enum kernels_level level)
+{
+    return level == KERNELS_BASE;
+}
+#endif
 
 static const struct kernels *best(void)
 {
@@ -41,7 +51,7 @@ static const struct kernels *chosen(void)
     if (!name || !*name)
         return best();
     for (int level = 0; level < LEVELS; level++)
-        if (!strcmp(name, tables[level]->name) && cpu_has((enum kernels_level)level))
+        if (cpu_has((enum kernels_level)level) && !strcmp(name, tables[level]->name))
             return tables[level];
     log_warn("GRADWIRE_SIMD=%s is not base, avx2 or avx512, or this CPU lacks it; using %s", name,
              best()->name);
@@ -68,17 +78,15 @@ const struct kernels *kernels_use(enum kernels_level level)
 
 void kernels_flush_denormals(void)
 {
-    _mm_setcsr(_mm_getcsr() | MXCSR_FLUSH_TO_ZERO | MXCSR_DENORMALS_ARE_ZERO);
+    simd_flush();
 }
 
 unsigned kernels_flush_begin(void)
 {
-    unsigned was = _mm_getcsr();
-    kernels_flush_denormals();
-    return was;
+    return simd_flush();
 }
 
 void kernels_flush_end(unsigned was)
 {
-    _mm_setcsr(was);
+    simd_restore(was);
 }

@@ -1,5 +1,5 @@
 /* Elementwise kernels that give the same bits at every SIMD level: the same order of sums, no contraction, our own
- * exp, log and tanh. kernels_impl.h is compiled once per level (SSE2 as base, AVX2, AVX-512). */
+ * exp, log and tanh. kernels_impl.h is compiled once per level (SSE2 or NEON as base, AVX2, AVX-512). */
 #ifndef GRADWIRE_COMMON_MATH_KERNELS_H
 #define GRADWIRE_COMMON_MATH_KERNELS_H
 

@@ -1,10 +1,10 @@
-/* The kernels for any x86-64 CPU (SSE2). */
-#include <immintrin.h>
+/* The kernels for any x86-64 CPU (SSE2), and for arm64 (NEON). */
+#include "common/math/simd.h"
 
 #define KERNELS_LANES 4
 #define KERNELS_TABLE kernels_base
 #define KERNELS_NAME "base"
-#define KERNELS_SQRT(x) ((vf)_mm_sqrt_ps((__m128)(x)))
-#define KERNELS_MAX(a, b) ((vf)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define KERNELS_FMA(a, b, c) ((a) * (b) + (c))
+#define KERNELS_SQRT SIMD4_SQRT
+#define KERNELS_MAX SIMD4_MAX
+#define KERNELS_FMA SIMD4_FMA
 #include "common/math/kernels_impl.h"

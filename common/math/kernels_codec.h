@@ -85,11 +85,12 @@ INLINE vq quantum_of(vf x, float s, size_t position, uint64_t key)
         __builtin_convertvector((vi)(hash_of(at, (uint32_t)key, (uint32_t)(key >> 32)) >> 8), vf) *
         0x1p-24f;
     vf t = x / s + u;
+    /* processors differ in what a number outside of int32_t becomes */
+    t = pick(t < 127.0f, t, all(127.0f));
+    t = pick(t > -127.0f, t, all(-127.0f));
     vi q = __builtin_convertvector(t, vi);
     /* floor: where rounding went up, the comparison's mask adds -1 */
     q += __builtin_convertvector(q, vf) > t;
-    q = (vi)pick_bits(q > 127, (vu)all_int(127), (vu)q);
-    q = (vi)pick_bits(q < -127, (vu)all_int(-127), (vu)q);
     return __builtin_convertvector(q, vq);
 }
 

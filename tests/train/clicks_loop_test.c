@@ -1,6 +1,7 @@
 /* Logistic regression over a log of clicks with 1.2 million keys: a sync job of 2 ps and 2 workers against a training loop
  * in one process, written for this test alone, with its own hash table, sums, gradient and optimizers: the same bits. It uses
- * two things of the product: the text that clicks are drawn as, and the permutation of rows. */
+ * two things of the product: the text that clicks are drawn as, and the permutation of rows.
+ * starts programs */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

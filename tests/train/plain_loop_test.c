@@ -1,4 +1,5 @@
-/* One worker with one microbatch against a training loop in one process, written for this test alone: the same bits. */
+/* One worker with one microbatch against a training loop in one process, written for this test alone: the same bits.
+ * starts programs */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* The child that reads and writes HDF5: formats/keras/hdf5.h and gradwire-hdf5. */
+/* The child that reads and writes HDF5: formats/keras/hdf5.h and gradwire-hdf5.
+ * starts programs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

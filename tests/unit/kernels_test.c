@@ -4,10 +4,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "common/math/kernels.h"
 #include "common/base/rng.h"
@@ -45,10 +47,10 @@ static void fill(float *out, uint64_t key, size_t n)
 
 /* ---- the same bits at every level ---- */
 
-/* Run one kernel of the table into out; a, b, c are inputs (n), offset by `at` elements. */
+/* Run one kernel of the table into out; a, b, c, d are inputs (n), offset by `at` elements. */
 struct bench {
-    float a[ROOM], b[ROOM], c[ROOM], out[ROOM];
-    uint8_t bytes[ROOM];
+    float a[ROOM], b[ROOM], c[ROOM], d[ROOM], out[ROOM];
+    uint8_t bytes[2 * ROOM];
 };
 
 static void run_add(const struct kernels *k, struct bench *s, size_t at, size_t n)
@@ -190,42 +192,165 @@ static void run_sum_squares(const struct kernels *k, struct bench *s, size_t at,
     memcpy(s->out, &sum, sizeof sum);
 }
 
+static void run_add_scaled(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    k->add_scaled(s->a + at, s->b + at, 0.7f, n);
+}
+static void run_average(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    k->average(s->a + at, s->b + at, 0.99f, n);
+}
+static const struct update_rates ALL_RATES = {.inv_n = 0.03f,
+                                              .decay = 0.001f,
+                                              .lr = 0.01f,
+                                              .one_minus_beta_1 = 0.1f,
+                                              .one_minus_beta_2 = 0.001f,
+                                              .correction_1 = 0.3f,
+                                              .correction_2 = 0.02f,
+                                              .power = 0.4f,
+                                              .l2_added = 0.5f,
+                                              .shrinkage = 0.02f,
+                                              .momentum = 0.9f,
+                                              .epsilon = 1e-7f,
+                                              .rho = 0.8f,
+                                              .l1 = 0.05f};
+static void run_steps(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    for (size_t i = 0; i < ROOM; i++) {
+        s->b[i] = fabsf(s->b[i]);
+        s->c[i] = fabsf(s->c[i]);
+    }
+    for (int step = 0; step < OPTIMIZER_STEP_KINDS; step++)
+        k->step[step](s->a + at, s->a + at, (float *[]){s->b + at, s->c + at, s->d + at},
+                      s->out + at, &ALL_RATES, n);
+}
+static void run_step_rows(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const size_t each = n / 5;
+    const struct kernel_row rows[] = {{s->a + at, s->b + at, s->c + at, 0.1f},
+                                      {s->a + at + each, s->b + at + 2 * each, s->c + at, 0.2f}};
+    k->step_rows[STEP_FTRL](rows, 2, &ALL_RATES, each);
+}
+static void run_lamb_direction(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    k->lamb_direction(s->out + at, s->d + at, s->a + at, (float *[]){s->b + at, s->c + at},
+                      s->d + at, &ALL_RATES, n);
+}
+static void run_fp16(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    k->fp16_encode(s->bytes + at, s->a + at, n);
+    for (size_t i = 0; i < n; i++) /* all patterns of 16 bits, in time */
+        memcpy(s->b + i, (uint16_t[]){(uint16_t)(i * 131 + n), (uint16_t)(i * 7919)}, 4);
+    k->fp16_decode(s->out + at, (const uint8_t *)s->b + at, n);
+}
+static void run_bf16(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    k->bf16_encode(s->bytes + at, s->a + at, n);
+    k->bf16_decode(s->out + at, (const uint8_t *)s->b + at, n);
+}
+static void run_int8(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    for (size_t i = 0; i < ROOM; i++)
+        s->a[i] = isfinite(s->a[i]) ? s->a[i] : 1e9f;
+    k->int8_encode((int8_t *)s->bytes + at, s->a + at, 0.01f, UINT64_C(0x9e3779b97f4a7c15), 77, n);
+    k->int8_decode(s->out + at, (const int8_t *)s->bytes + at, 0.01f, n);
+}
+static void run_abs_bits(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    uint32_t most = k->abs_bits(s->a + at, n);
+    memcpy(s->bytes, &most, sizeof most);
+}
+
+/* Two rows of pixels with 16 channels, three taps of a pixel. */
+static struct kernel_conv conv_of(size_t n)
+{
+    static const uint32_t tap[] = {0, 1, 5};
+    size_t pixels = 2 * (n % 5);
+    return (struct kernel_conv){tap, 3, 2, 2 * pixels + 5, 16 * pixels, 2, pixels, 16};
+}
+static void run_conv(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const struct kernel_conv conv = conv_of(n);
+    k->conv(s->out + at, s->a + at, s->b + at, s->c + at, &conv);
+}
+static void run_conv_dw(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const struct kernel_conv conv = conv_of(n);
+    k->conv_dw(s->out + at, s->a + at, s->b + at, &conv);
+}
+static void run_conv_pool(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const struct kernel_conv conv = conv_of(n);
+    k->conv_pool(s->out + at, s->bytes + at, s->a + at, s->b + at, s->c + at, n % 2, &conv);
+}
+static void run_max_pool(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const struct kernel_pool pool = {3, 2, 2, 10, n % 5, 19, n % 3 == 1};
+    const size_t below = n % 2 ? 0 : ROOM; /* so that zeros and denormals are maxima, too */
+    for (size_t i = 0; i < below; i++)
+        s->a[i] = s->a[i] > 1e-37f ? -s->a[i] : s->a[i];
+    k->max_pool(s->out + at, s->bytes + at, s->a + at, n % 2 ? s->b + at : NULL, &pool);
+    k->max_unpool(s->c + at, s->out + at, s->bytes + at, &pool);
+}
+static void run_dense(const struct kernels *k, struct bench *s, size_t at, size_t n)
+{
+    const struct kernel_dense dense = {n % 9, 1 + n % 19, 1 + n % KERNEL_PANEL, 20, 33};
+    k->dense(s->out + at, s->a + at, s->b + at, s->c + at, &dense);
+    k->dense_one(s->d + at, s->a + at, s->b + at, 0.5f, &dense);
+}
+
 static const struct {
     const char *name;
     void (*run)(const struct kernels *k, struct bench *s, size_t at, size_t n);
+    uint64_t bits; /* of all results at the level base, on any processor */
 } RUNS[] = {
-    {"add", run_add},
-    {"add in place", run_add_in_place},
-    {"scale", run_scale},
-    {"u8_to_float", run_u8},
-    {"sgd", run_sgd},
-    {"momentum", run_momentum},
-    {"nesterov", run_nesterov},
-    {"adam", run_adam},
-    {"exp", run_exp},
-    {"log", run_log},
-    {"tanh", run_tanh},
-    {"sigmoid", run_sigmoid},
-    {"elu", run_elu},
-    {"gelu", run_gelu},
-    {"gelu_backward", run_gelu_backward},
-    {"gelu_tanh", run_gelu_tanh},
-    {"gelu_tanh_backward", run_gelu_tanh_backward},
-    {"silu", run_silu},
-    {"silu_backward", run_silu_backward},
-    {"softplus", run_softplus},
-    {"softplus_backward", run_softplus_backward},
-    {"bias", run_bias},
-    {"bias and relu", run_bias_relu},
-    {"relu_backward", run_relu_backward},
-    {"dropout", run_dropout},
-    {"dropout_backward", run_dropout_backward},
-    {"column_sums", run_column_sums},
-    {"max", run_max},
-    {"sum", run_sum},
-    {"sum_squares", run_sum_squares},
+    {"add", run_add, UINT64_C(0x103646a01777a330)},
+    {"add in place", run_add_in_place, UINT64_C(0x1089848cccb329b0)},
+    {"scale", run_scale, UINT64_C(0x291ae76eebb6db77)},
+    {"u8_to_float", run_u8, UINT64_C(0x76b13306a1228757)},
+    {"sgd", run_sgd, UINT64_C(0xa1aea09f1abbab7e)},
+    {"momentum", run_momentum, UINT64_C(0x138e23c9a8ef5cd9)},
+    {"nesterov", run_nesterov, UINT64_C(0x1bc61827aeb99c8f)},
+    {"adam", run_adam, UINT64_C(0x7a070d0755737b9c)},
+    {"exp", run_exp, UINT64_C(0xfe9f2b1d48c579af)},
+    {"log", run_log, UINT64_C(0x7eba846e0247efea)},
+    {"tanh", run_tanh, UINT64_C(0xa02309a68ec740aa)},
+    {"sigmoid", run_sigmoid, UINT64_C(0x1bdf6491176d1432)},
+    {"elu", run_elu, UINT64_C(0x87270a8e77f8112c)},
+    {"gelu", run_gelu, UINT64_C(0x3ea639af767e7406)},
+    {"gelu_backward", run_gelu_backward, UINT64_C(0xc3bd13589b03db99)},
+    {"gelu_tanh", run_gelu_tanh, UINT64_C(0x3007ac5d1e205417)},
+    {"gelu_tanh_backward", run_gelu_tanh_backward, UINT64_C(0x53a85f540a2338d3)},
+    {"silu", run_silu, UINT64_C(0x33075e37e632e258)},
+    {"silu_backward", run_silu_backward, UINT64_C(0x297e0ad1a3d70bb9)},
+    {"softplus", run_softplus, UINT64_C(0x8d6d0904b29b73b0)},
+    {"softplus_backward", run_softplus_backward, UINT64_C(0xb6b6b60877ee39cd)},
+    {"bias", run_bias, UINT64_C(0x103646a01777a330)},
+    {"bias and relu", run_bias_relu, UINT64_C(0x38681a8f7d6dfae7)},
+    {"relu_backward", run_relu_backward, UINT64_C(0x8b37ebf7f5396b7b)},
+    {"dropout", run_dropout, UINT64_C(0xdaaf29b0a0cc7a39)},
+    {"dropout_backward", run_dropout_backward, UINT64_C(0x0dfea177c73014cc)},
+    {"column_sums", run_column_sums, UINT64_C(0x37873edcfc8a2aa7)},
+    {"max", run_max, UINT64_C(0xf86fbc824f2c1eaa)},
+    {"sum", run_sum, UINT64_C(0x3497c497228ea611)},
+    {"sum_squares", run_sum_squares, UINT64_C(0xc98d5b5ab1aad4f6)},
+    {"add_scaled", run_add_scaled, UINT64_C(0x9e3c6cc54ac696be)},
+    {"average", run_average, UINT64_C(0xe07da486862b29d2)},
+    {"steps", run_steps, UINT64_C(0xd4508d9f58789b53)},
+    {"step_rows", run_step_rows, UINT64_C(0x13f9eb609abfc020)},
+    {"lamb_direction", run_lamb_direction, UINT64_C(0x298e08eab430b987)},
+    {"fp16", run_fp16, UINT64_C(0x435d75d4a3ec5db4)},
+    {"bf16", run_bf16, UINT64_C(0xb205276f2fe27ae4)},
+    {"int8", run_int8, UINT64_C(0xd9d06a1427dff115)},
+    {"abs_bits", run_abs_bits, UINT64_C(0xf314b301b66f2caa)},
+    {"conv", run_conv, UINT64_C(0xbe9e6848aac3a43c)},
+    {"conv_dw", run_conv_dw, UINT64_C(0xae5dcee24b863d57)},
+    {"conv_pool", run_conv_pool, UINT64_C(0xc46340b35ce6f476)},
+    {"max_pool and max_unpool", run_max_pool, UINT64_C(0x5cd2705492707ae2)},
+    {"dense", run_dense,
+     UINT64_C(0x4c84ae14f430aabe)}, /* the last: each level has bits of its own */
 };
-enum { N_RUNS = sizeof RUNS / sizeof *RUNS };
+enum { N_RUNS = sizeof RUNS / sizeof *RUNS, N_SAME = N_RUNS - 1 };
 
 static void prepare(struct bench *s, int special)
 {
@@ -233,10 +358,12 @@ static void prepare(struct bench *s, int special)
     fill(s->a, 1, ROOM);
     fill(s->b, 2, ROOM);
     fill(s->c, 3, ROOM);
+    fill(s->d, 4, ROOM);
     for (size_t i = 0; i < ROOM && !special; i++) {
         s->a[i] = isfinite(s->a[i]) ? s->a[i] : 0.25f;
         s->b[i] = isfinite(s->b[i]) ? s->b[i] : -0.5f;
         s->c[i] = isfinite(s->c[i]) ? s->c[i] : 2.0f;
+        s->d[i] = isfinite(s->d[i]) ? s->d[i] : 1.0f;
     }
 }
 
@@ -255,7 +382,7 @@ static void assert_same(const char *name, const char *level, const struct bench 
 {
     int same = same_bits(a->out, b->out, ROOM) && same_bits(a->a, b->a, ROOM) &&
                same_bits(a->b, b->b, ROOM) && same_bits(a->c, b->c, ROOM) &&
-               !memcmp(a->bytes, b->bytes, ROOM);
+               same_bits(a->d, b->d, ROOM) && !memcmp(a->bytes, b->bytes, sizeof a->bytes);
     if (!same)
         fail_msg("%s differs between base and %s at offset %zu, n %zu", name, level, at, n);
 }
@@ -263,7 +390,7 @@ static void assert_same(const char *name, const char *level, const struct bench 
 static void compare_levels(int special)
 {
     static struct bench expected, got;
-    for (int run = 0; run < N_RUNS; run++)
+    for (int run = 0; run < N_SAME; run++)
         for (int i = 0; i < N_LENGTHS; i++)
             for (size_t at = 2; at < 6; at++) {
                 prepare(&expected, special);
@@ -300,6 +427,64 @@ static void the_levels_agree_with_denormals_flushed(void **state)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, compare_flushed, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* ---- the same bits on every processor ---- */
+
+/* All NaN count as one: also its sign depends on the processor. */
+static void hash_floats(XXH3_state_t *hash, const float *a)
+{
+    float same[ROOM];
+    for (size_t i = 0; i < ROOM; i++)
+        same[i] = isnan(a[i]) ? NAN : a[i];
+    XXH3_64bits_update(hash, same, sizeof same);
+}
+
+static void hash_run(XXH3_state_t *hash, int run, int special)
+{
+    static struct bench s;
+    for (int i = 0; i < N_LENGTHS; i++) {
+        prepare(&s, special);
+        RUNS[run].run(level_table(KERNELS_BASE), &s, 3, LENGTHS[i]);
+        hash_floats(hash, s.a);
+        hash_floats(hash, s.b);
+        hash_floats(hash, s.c);
+        hash_floats(hash, s.d);
+        hash_floats(hash, s.out);
+        XXH3_64bits_update(hash, s.bytes, sizeof s.bytes);
+    }
+}
+
+static void *hash_all(void *arg)
+{
+    uint64_t *bits = arg;
+    XXH3_state_t *hash = XXH3_createState();
+    kernels_flush_denormals();
+    for (int run = 0; run < N_RUNS; run++) {
+        XXH3_64bits_reset(hash);
+        hash_run(hash, run, 0);
+        hash_run(hash, run, 1);
+        bits[run] = XXH3_64bits_digest(hash);
+    }
+    XXH3_freeState(hash);
+    return NULL;
+}
+
+static void every_kernel_gives_the_noted_bits(void **state)
+{
+    (void)state;
+    uint64_t bits[N_RUNS];
+    int differ = 0;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hash_all, bits), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int run = 0; run < N_RUNS; run++)
+        if (bits[run] != RUNS[run].bits) {
+            print_error("%s: 0x%016" PRIx64 ", noted 0x%016" PRIx64 "\n", RUNS[run].name, bits[run],
+                        RUNS[run].bits);
+            differ++;
+        }
+    assert_int_equal(differ, 0);
 }
 
 /* ---- accuracy ---- */
@@ -512,6 +697,23 @@ static void sum_and_max_are_right(void **state)
     }
 }
 
+static void int8_clamps_on_both_sides(void **state)
+{
+    (void)state;
+    const float a[] = {3e38f, -3e38f, 1e12f, -1e12f, 128.0f, -129.0f, 126.0f, -126.0f};
+    const int8_t expected[] = {127, -127, 127, -127, 127, -127, 126, -126};
+    int8_t got[8];
+    for (int level = KERNELS_BASE; level < LEVELS; level++) {
+        const struct kernels *k = level_table(level);
+        if (!k)
+            continue;
+        k->int8_encode(got, a, 1.0f, 7, 0, 8);
+        assert_memory_equal(got, expected, sizeof got);
+        k->int8_encode(got, a, 1e-38f, 7, 0, 2); /* infinite after the division */
+        assert_memory_equal(got, expected, 2);
+    }
+}
+
 static void denormals_are_flushed_on_the_thread_that_asks(void **state)
 {
     (void)state;
@@ -526,6 +728,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_gives_the_same_bits_at_every_level),
         cmocka_unit_test(the_levels_agree_with_denormals_flushed),
+        cmocka_unit_test(every_kernel_gives_the_noted_bits),
         cmocka_unit_test(exp_and_log_are_within_1_ulp),
         cmocka_unit_test(tanh_is_within_1_5_ulp_and_sigmoid_within_2_5),
         cmocka_unit_test(activations_are_within_a_few_ulps),
@@ -534,6 +737,7 @@ int main(void)
         cmocka_unit_test(dropout_masks_of_other_keys_are_independent),
         cmocka_unit_test(relu_lets_nan_through_in_both_directions),
         cmocka_unit_test(sum_and_max_are_right),
+        cmocka_unit_test(int8_clamps_on_both_sides),
         cmocka_unit_test(denormals_are_flushed_on_the_thread_that_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "worker/model/blas.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -32,7 +33,7 @@ begin_anew(char **argv, char **envp, size_t n)
     env[0] = entry;
     for (size_t i = 0; i <= n; i++)
         env[i + 1] = envp[i];
-    long bytes = syscall(SYS_readlink, "/proc/self/exe", path, sizeof path - 1);
+    long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
     if (bytes > 0)
         (void)syscall(SYS_execve, path, argv, env);
 }

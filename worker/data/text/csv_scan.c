@@ -1,8 +1,7 @@
 #include "worker/data/text/csv_scan.h"
 
-#include <immintrin.h>
-
 #include "common/math/kernels.h"
+#include "common/math/simd.h"
 
 enum { BLOCK = 64 };
 
@@ -12,36 +11,6 @@ struct masks {
 };
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* ---- one block, for each SIMD level ---- */
-
-INLINE uint64_t equal_base(const char *p, char byte)
-{
-    uint64_t m = 0;
-    const __m128i wanted = _mm_set1_epi8(byte);
-    for (int i = 0; i < 4; i++) {
-        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
-        m |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, wanted)) << (16 * i);
-    }
-    return m;
-}
-
-__attribute__((target("avx2"), always_inline)) static inline uint64_t equal_avx2(const char *p,
-                                                                                 char byte)
-{
-    const __m256i wanted = _mm256_set1_epi8(byte);
-    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(p + 32));
-    uint32_t a = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, wanted));
-    uint32_t b = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, wanted));
-    return a | (uint64_t)b << 32;
-}
-
-__attribute__((target("avx512f,avx512bw"), always_inline)) static inline uint64_t
-equal_avx512(const char *p, char byte)
-{
-    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8(byte));
-}
 
 /* ---- from masks to positions ---- */
 
@@ -89,16 +58,21 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
         return (size_t)(at - begin);                                                               \
     }
 
-SCAN(scan_base, , equal_base)
-SCAN(scan_avx2, __attribute__((target("avx2"))), equal_avx2)
-SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), equal_avx512)
+SCAN(scan_base, , simd_equal_base)
+#if SIMD_X86
+SCAN(scan_avx2, __attribute__((target("avx2"))), simd_equal_avx2)
+SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), simd_equal_avx512)
+#endif
 
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes)
 {
-    const struct kernels *k = kernels();
-    return k == &kernels_avx512 ? scan_avx512(at, text, bytes, delimiter, quotes)
-           : k == &kernels_avx2 ? scan_avx2(at, text, bytes, delimiter, quotes)
-                                : scan_base(at, text, bytes, delimiter, quotes);
+#if SIMD_X86
+    if (kernels() == &kernels_avx512)
+        return scan_avx512(at, text, bytes, delimiter, quotes);
+    if (kernels() == &kernels_avx2)
+        return scan_avx2(at, text, bytes, delimiter, quotes);
+#endif
+    return scan_base(at, text, bytes, delimiter, quotes);
 }
 
 size_t csv_count(const char *text, size_t bytes, char byte)

@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -179,6 +180,18 @@ class HelmTest(ChartCase):
         self.assertIn("--set=timeouts.grace_s=45", container_of(own, "Worker")["args"])
         last = container_of(self.rendered("grace=300", "args={--set=timeouts.grace_s=200}"), "PS")["args"]
         self.assertEqual(last[-1], "--set=timeouts.grace_s=200")
+
+    @facts.skip_without(facts.ENTRYPOINT.exists(), f"{facts.ENTRYPOINT} is not there")
+    @facts.wanted
+    def test_the_ps_and_the_job_know_the_grace(self):
+        docs = self.rendered("grace=300")
+        with tempfile.TemporaryDirectory() as tmp:
+            job = pathlib.Path(tmp) / "job.yaml"
+            job.write_text(docs["ConfigMap", "mnist-job"]["data"]["job.yaml"])
+            config = facts.tf_config("mnist", "team", {"Chief": 1, "PS": 2, "Worker": 2}, "PS", 0)
+            got = subprocess.run([facts.ENTRYPOINT, "doctor", *container_of(docs, "PS")["args"], f"--job={job}", f"--output={tmp}"],
+                                 env=facts.environment(TF_CONFIG=config), capture_output=True, text=True)
+        self.assertIn("ok   grace: timeouts.grace_s is 225,", got.stdout, got.stderr)
 
     def test_pods_that_mount_a_claim_of_one_node_are_together(self):
         docs = self.rendered("evaluator.replicas=1", *TENSORBOARD, "chief.pod.affinity.nodeAffinity.x=y")

@@ -1,4 +1,4 @@
-"""An API server that keeps objects in memory, for the real helm: what an installation creates, changes, keeps and deletes.
+"""An API server that keeps objects in memory, for the real helm and kubectl: what they create, change, keep and delete.
 
 It answers as kube-apiserver does in what these tests need: discovery, label selectors, a claim's defaults, and fields of a
 claim that cannot change. A strategic merge patch is applied as a JSON merge patch: the lists of these objects are replaced."""
@@ -12,11 +12,13 @@ import nightly_test
 
 KINDS = {
     "v1": {"configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "persistentvolumeclaims": "PersistentVolumeClaim"},
-    "apps/v1": {"deployments": "Deployment"},
+    "apps/v1": {"deployments": "Deployment", "statefulsets": "StatefulSet"},
+    "batch/v1": {"jobs": "Job"},
     "policy/v1": {"poddisruptionbudgets": "PodDisruptionBudget"},
     "networking.k8s.io/v1": {"networkpolicies": "NetworkPolicy"},
     "monitoring.coreos.com/v1": {"podmonitors": "PodMonitor", "servicemonitors": "ServiceMonitor"},
     "kubeflow.org/v1": {"tfjobs": "TFJob"},
+    "jobset.x-k8s.io/v1alpha2": {"jobsets": "JobSet"},
 }
 PLACE = re.compile(r"/apis?/(?P<version>[^/]+(/v[^/]+)?)/namespaces/(?P<namespace>[^/]+)/(?P<plural>[^/]+)(/(?P<name>[^/]+))?")
 STEADY = ("accessModes", "storageClassName", "volumeName")  # of a claim's spec: no request changes them
@@ -29,8 +31,8 @@ def resources(version):
 
 
 def discovery():
-    groups = [{"name": version.split("/")[0], "versions": [{"groupVersion": version, "version": "v1"}],
-               "preferredVersion": {"groupVersion": version, "version": "v1"}} for version in KINDS if "/" in version]
+    versions = [{"groupVersion": version, "version": version.split("/")[1]} for version in KINDS if "/" in version]
+    groups = [{"name": v["groupVersion"].split("/")[0], "versions": [v], "preferredVersion": v} for v in versions]
     return {"/version": {"major": "1", "minor": "31", "gitVersion": "v1.31.0"},
             "/api": {"kind": "APIVersions", "versions": ["v1"]}, "/api/v1": resources("v1"),
             "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},

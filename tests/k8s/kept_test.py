@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is left of a job's objects when kubectl deletes an overlay, as docs/reference/kubernetes.md says: kubectl itself, against
+"""The objects that remain when kubectl deletes an overlay, as docs/reference/kubernetes.md lists them: kubectl itself, against
 an API server that keeps objects."""
 import pathlib
 import shutil

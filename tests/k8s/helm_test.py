@@ -2,11 +2,15 @@
 """The chart gives what Kustomize gives, object by object, keeps the rules with other values, and refuses values that it does
 not know."""
 import json
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 try:
     import yaml
@@ -47,6 +51,14 @@ def kustomized(folder):
 def run(*args, values=(), of_json=()):
     words = [word for value in values for word in ("--set", value)] + [word for value in of_json for word in ("--set-json", value)]
     return subprocess.run([render.helm(), *args, CHART, *words], capture_output=True, text=True)
+
+
+def tensorboard():
+    """The program tensorboard: of the PATH, beside the Python that GRADWIRE_TENSORBOARD names, or, where that is `pip`, of the
+    virtual environment that tests/e2e/evaluator_test.py has made."""
+    wanted = os.environ.get("GRADWIRE_TENSORBOARD", sys.executable)
+    beside = (facts.BUILD / "tensorboard-venv/bin" if wanted == "pip" else pathlib.Path(wanted).parent) / "tensorboard"
+    return shutil.which("tensorboard") or (str(beside) if beside.exists() else None)
 
 
 def last_wins(args):
@@ -176,8 +188,9 @@ class HelmTest(ChartCase):
             self.assertIn("--set=timeouts.grace_s=225", container_of(docs, kind)["args"])
             self.assertNotIn("--grace_s=300", container_of(docs, kind)["args"] if kind != "PS" else [])
             self.assertFalse([a for a in container_of(self.rendered(), kind)["args"] if a.startswith("--set")], "the file says it")
-        own = self.rendered('jobFile=name: own')
-        self.assertIn("--set=timeouts.grace_s=45", container_of(own, "Worker")["args"])
+        for job in ("name: own", "timeouts:", "[", "timeouts: {grace_s: 50}"):
+            own = self.rendered(of_json=[f"jobFile={json.dumps(job)}"])
+            self.assertIn("--set=timeouts.grace_s=45", container_of(own, "Worker")["args"], job)
         last = container_of(self.rendered("grace=300", "args={--set=timeouts.grace_s=200}"), "PS")["args"]
         self.assertEqual(last[-1], "--set=timeouts.grace_s=200")
 
@@ -278,6 +291,32 @@ class HelmTest(ChartCase):
             self.assertTrue(all(m.get("readOnly") for m in pod["containers"][0]["volumeMounts"] if m["name"] != "tmp"))
             self.assertEqual("affinity" in pod, claim == "mnist-output")
         self.refused("tensorboard.enabled needs tensorboard.image", "tensorboard.enabled=true")
+
+    @facts.skip_without(facts.ENTRYPOINT.exists(), f"{facts.ENTRYPOINT} is not there")
+    @facts.skip_without(tensorboard(), "tensorboard is not there: GRADWIRE_TENSORBOARD names a Python that has it")
+    def test_tensorboard_shows_a_job_by_the_deployments_command(self):
+        docs = self.rendered(*TENSORBOARD)
+        with tempfile.TemporaryDirectory() as tmp:
+            (pathlib.Path(tmp) / "job.yaml").write_text(docs["ConfigMap", "mnist-job"]["data"]["job.yaml"])
+            logs, = (a for a in container_of(docs, "Chief")["args"] if a.startswith("--logs="))
+            trained = subprocess.run([facts.ENTRYPOINT, f"--job={tmp}/job.yaml", f"--output={tmp}/output", "--epochs=1",
+                                      logs.replace("=/", f"={tmp}/"), "--set=data.synthetic_train_rows=64"], env=facts.environment(),
+                                     capture_output=True, text=True)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            program, *words = docs["Deployment", "mnist-tensorboard"]["spec"]["template"]["spec"]["containers"][0]["command"]
+            self.assertEqual(program, "tensorboard")
+            words = [word.replace("=/", f"={tmp}/").replace("--port=6006", "--port=0") for word in words]
+            with subprocess.Popen([tensorboard(), *words], env={"PATH": "/usr/bin:/bin", "HOME": tmp}, stderr=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, text=True) as board:
+                try:
+                    port, = next(found for found in map(re.compile(r" at http://[^ ]*:(\d+)/").findall, board.stderr) if found)
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
+                        self.assertIn("TensorBoard", page.read().decode())
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/environment", timeout=60) as page:
+                        self.assertEqual(json.load(page)["data_location"], f"{tmp}/output/logs")
+                finally:
+                    board.kill()
+            self.assertTrue(list(pathlib.Path(tmp, "output/logs").rglob("events.out.tfevents*")))
 
     def test_openshift_chooses_the_user_and_answers_names(self):
         docs = self.rendered("openshift=true", *TENSORBOARD)

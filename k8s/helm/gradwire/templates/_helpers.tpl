@@ -129,7 +129,8 @@ so the first one can run anywhere, and the others follow it. */}}
 {{- if .logs }}{{ $args = append $args (printf "--logs=%s" (include "gradwire.logs" .root)) }}{{ end -}}
 {{- if eq .kind "PS" }}{{ $args = append $args (printf "--grace_s=%d" (int $v.grace)) }}{{ end -}}
 {{- $grace := include "gradwire.grace_s" .root -}}
-{{- if ne $grace (toString (dig "timeouts" "grace_s" "" ($v.jobFile | fromYaml))) }}
+{{- $timeouts := ($v.jobFile | fromYaml).timeouts -}}
+{{- if ne $grace (toString (get (ternary $timeouts dict (kindIs "map" $timeouts)) "grace_s")) }}
 {{- $args = append $args (printf "--set=timeouts.grace_s=%s" $grace) }}
 {{- end -}}
 {{ concat $args $v.args | toJson }}

@@ -198,8 +198,8 @@ const struct flag flags_table[] = {
         "directory of ps and worker (or GRADWIRE_BIN_DIR)"),
 
     HEADING(FLAGS_ENTRYPOINT, "Without TF_CONFIG, from ordinals (StatefulSet, Indexed Job):"),
-    ROW("role", FLAG_CHOICE, FLAGS_ENTRYPOINT, "ps|worker", "the role of this pod", .wants = "ps",
-        .allowed = "ps, worker"),
+    ROW("role", FLAG_CHOICE, FLAGS_ENTRYPOINT, "chief|ps|worker", "the role of this pod",
+        .wants = "ps", .allowed = "chief, ps, worker"),
     ROW("ps", FLAG_NUMBER, FLAGS_ENTRYPOINT, "N", "the number of ps", .wants = "workers",
         .least = 1, .most = WORKERS_MAX),
     ROW("workers", FLAG_NUMBER, FLAGS_ENTRYPOINT, "N", "the number of workers", .wants = "ps_host",

@@ -171,22 +171,22 @@ class ContainersTest(PodCase):
         self.assertEqual((summary["ps"], summary["workers"]), (2, 3))
 
     def test_without_an_operator_ordinals_do(self):
-        summary, _ = self.trains("plain/base")
-        self.assertEqual((summary["ps"], summary["workers"]), (2, 2))
+        summary, _ = self.trains("plain/base", secrets={})
+        self.assertEqual((summary["ps"], summary["workers"]), (2, 3))
 
     def test_hosts_of_the_hosts_form_train(self):
         docs = overlay("plain/hosts")
-        one = of_kind(docs, "Job")
+        first, other = (doc for doc in docs if doc["kind"] == "Job")
         docs = [doc for doc in docs if doc["kind"] != "Job"]
         ips = ",".join(f"$(HOST_{i})" for i in range(4))
-        jobs = [copy.deepcopy(one) for _ in range(4)]
+        jobs = [first, *(copy.deepcopy(other) for _ in range(3))]
         cluster = self.cluster(docs + jobs)
         for i, doc in enumerate(jobs):
             doc["metadata"]["name"] = cluster.owners[i].name = f"mnist-host-{i}"
             container, = doc["spec"]["template"]["spec"]["containers"]
             container["env"] = [{"name": f"HOST_{n}", "value": cluster.net.address(n)} for n in range(4)]
             container["env"].append({"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}})
-            container["args"] = [f"--worker_ips={ips}", "--current_ip=$(HOST)", "--port=2222"]
+            container["args"] = [f"--worker_ips={ips}", "--current_ip=$(HOST)", "--port=2222", "--http_port=8080"]
         cluster.start_all()
         summary = self.done(cluster)
         self.assertEqual((summary["ps"], summary["workers"]), (4, 4))

@@ -47,11 +47,13 @@ class ElasticTest(Case):
         owner, = (doc for doc in self.docs if doc["kind"] in ("StatefulSet", "Job")
                   and doc["metadata"]["name"] == f"mnist-{kind}")
         container, = owner["spec"]["template"]["spec"]["containers"]
-        env = {key: self.here(value) for key, value in facts.container_env(container, index).items()}
+        env = facts.container_env(container, index)
+        args = [self.here(facts.expand(arg, env)) for arg in container["args"] if not arg.startswith("--http_port")]
+        env = {key: self.here(value) for key, value in env.items()}
         pod = f"{kind}-{index}"
         with open(self.tmp / f"{pod}.log", "w") as log:
             self.running[pod] = subprocess.Popen(
-                [facts.ENTRYPOINT, *map(self.here, container["args"]), f"--job={self.tmp}/job.yaml", f"--output={self.out}",
+                [facts.ENTRYPOINT, *args, f"--job={self.tmp}/job.yaml", f"--output={self.out}",
                  "--set=data.synthetic_train_rows=3000", "--set=data.synthetic_eval_rows=100", *more],
                 env=facts.environment(**env), stdout=log, stderr=log)
 

@@ -43,15 +43,22 @@ def environment(**more):
     return {**env, **{key: value for key, value in more.items() if value is not None}}
 
 
-JOB_NAME = {"metadata.labels['jobset.sigs.k8s.io/jobset-name']": "mnist"}
-POD_INDEX = ("metadata.labels['apps.kubernetes.io/pod-index']", "metadata.annotations['batch.kubernetes.io/job-completion-index']")
+INDEX_NOTE = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-def container_env(container, index):
-    """The environment that its `env` gives the pod of that ordinal: a name in $( ) stands for the value above it."""
+def expand(text, env):
+    """$(NAME) of the environment, as the kubelet does it in `env` and `args`."""
+    return re.sub(r"\$\((\w+)\)", lambda name: env.get(name[1], name[0]), text)
+
+
+def container_env(container, index, labels=None):
+    """The environment that its `env` gives the pod of that ordinal, with these labels: a name in $( ) stands for the value above
+    it."""
+    labels = {"apps.kubernetes.io/pod-index": str(index), "jobset.sigs.k8s.io/jobset-name": "mnist", **(labels or {})}
     env = {}
     for entry in container.get("env", []):
-        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-        said = re.sub(r"\$\((\w+)\)", lambda name: env.get(name[1], name[0]), entry.get("value", ""))
-        env[entry["name"]] = str(index) if field in POD_INDEX else JOB_NAME.get(field, said)
+        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        label = re.fullmatch(r"metadata\.labels\['([^']+)'\]", field)
+        env[entry["name"]] = (str(index) if field == INDEX_NOTE else labels.get(label[1], "") if label else
+                              expand(entry.get("value", ""), env))
     return env

@@ -16,6 +16,7 @@ import facts  # noqa: E402
 import nightly_test  # noqa: E402
 import pods  # noqa: E402
 import render  # noqa: E402
+import rules  # noqa: E402
 import watch  # noqa: E402
 from podcase import FEW, SMALL, PodCase, of_kind, overlay  # noqa: E402
 
@@ -184,12 +185,44 @@ class FormsTest(PodCase):
         self.assertTrue(cluster.reaches(worker.host, ps.address, 2222))
         self.assertFalse(cluster.reaches(stranger, ps.address, 2222))
         summary = self.done(cluster)
-        self.assertEqual((summary["ps"], summary["workers"]), (2, 2))
+        self.assertEqual((summary["ps"], summary["workers"]), (2, 3))
         return cluster
 
     def test_a_stateful_set_and_a_job_train_with_the_token_behind_walls(self):
         cluster = self.behind_walls("plain/overlays/secure")
         self.assertTrue(all(pod.running for pod in cluster.pods.values() if pod.kind == "StatefulSet"), cluster.all_logs())
+
+    def test_with_a_prefix_and_a_suffix_the_plain_form_trains(self):
+        docs = render.kustomize(render.overlay_on(self, "plain/base", "namePrefix: exp-", "nameSuffix: -v2"))
+        cluster = self.cluster(docs, FEW, {})
+        cluster.start_all()
+        self.assertEqual(cluster.run(300), "Succeeded", cluster.all_logs())
+        self.assertEqual(set(cluster.pods), {"exp-mnist-chief-v2-0", *(f"exp-mnist-{role}-v2-{i}" for role in ("ps", "worker") for i in (0, 1))})
+        self.assertEqual(self.summary_of(self.tmp / "volumes/exp-gradwire-output-v2")["workers"], 3)
+
+    def test_one_pod_trains(self):
+        summary, _ = self.trains("one-pod", args=FEW, secrets={})
+        self.assertEqual((summary["ps"], summary["workers"]), (1, 1))
+
+    def test_a_user_of_openshift_trains(self):
+        docs = overlay("plain/overlays/openshift")
+        for pod in rules.pods(docs):  # as the admission of restricted-v2 writes them: the namespace's range, group 0
+            pod.spec["securityContext"] |= {"runAsUser": 1000680000, "runAsGroup": 0, "fsGroup": 1000680000}
+        cluster = self.cluster(docs, FEW, {})
+        cluster.start_all()
+        self.assertEqual(self.done(cluster)["workers"], 3)
+
+    def test_an_output_that_is_not_writable_is_told_with_the_way_out(self):
+        docs = overlay("one-pod")
+        spec = of_kind(docs, "Job")["spec"]["template"]["spec"]
+        del spec["securityContext"]["fsGroup"]
+        cluster = self.cluster(docs, FEW, {})
+        self.claim.mkdir(parents=True, mode=0o755)  # as a new file system has it: of root
+        cluster.start_all()
+        self.assertEqual(cluster.run(300), "Failed: mnist: a pod exited with 1", cluster.all_logs())
+        pod, = cluster.pods.values()
+        self.assertRegex(pod.last_words.read_text(), r"/output/lock: Permission denied: this process \(user 65532, group 65532\) "
+                         r"cannot write to /output; give it that directory, or in a pod set securityContext\.fsGroup$")
 
     def test_probes_of_the_plain_form_answer(self):
         cluster = self.cluster("plain/overlays/monitored")
@@ -219,8 +252,8 @@ class FormsTest(PodCase):
 
     def test_a_jobset_trains_by_the_names_of_its_one_service(self):
         summary, cluster = self.trains("jobset", args=FEW, secrets={})
-        self.assertEqual(set(cluster.pods), {f"mnist-{role}-0-{i}" for role in ("ps", "worker") for i in (0, 1)})
-        self.assertEqual((summary["ps"], summary["workers"]), (2, 2))
+        self.assertEqual(set(cluster.pods), {"mnist-chief-0-0", *(f"mnist-{role}-0-{i}" for role in ("ps", "worker") for i in (0, 1))})
+        self.assertEqual((summary["ps"], summary["workers"]), (2, 3))
         cluster.clean()  # as JobSet does with a ps that still runs
         self.all_end_with(cluster, 0, 143)
 

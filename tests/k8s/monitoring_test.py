@@ -118,27 +118,28 @@ class NamesTest(unittest.TestCase):
                     self.assertTrue(selector.startswith('namespace="$namespace", job="$job"'), target["expr"])
 
 
-@facts.skip_without(shutil.which("prometheus"), "prometheus is not there (Debian package prometheus)")
-class PrometheusTest(Certificates, TrainCase):
-    KEYS = {**TrainCase.KEYS, "training.update": "async", "training.epochs": 100000, "checkpoint.every_steps": 400,
-            "checkpoint.every_seconds": 1, "timeouts.grace_s": 5, "compression.push": "auto"}
+prometheus_wanted = facts.skip_without(shutil.which("prometheus"), "prometheus is not there (Debian package prometheus)")
 
-    def targets(self, job):
-        found = job.until("processes/http names all", lambda: len(p := places(self.out)) == 5 and p)
+
+class Scraped(TrainCase):
+    """A job on this host whose processes a Prometheus of the test scrapes."""
+
+    def targets(self, job, count):
+        found = job.until("processes/http names all", lambda: len(p := places(self.out)) == count and p)
         return [{"targets": [address], "labels": {
-            "namespace": "team", "job": "mnist", "pod": f"mnist-{name}", "app_kubernetes_io_name": "gradwire"}}
-            for name, address in found.items()]
+            "namespace": "team", "job": "mnist", "pod": f"mnist-{name}", "app_kubernetes_io_name": "gradwire",
+            "app_kubernetes_io_component": name.rsplit("-", 1)[0]}} for name, address in found.items()]
 
-    def prometheus(self, targets):
+    def prometheus(self, targets, name="prometheus"):
         """Scrapes them, with our rules; its address."""
         (self.tmp / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups()}))
         (self.tmp / "prometheus.yaml").write_text(yaml.safe_dump({
             "global": {"scrape_interval": f"{SCRAPE_S}s", "evaluation_interval": f"{SCRAPE_S}s"}, "rule_files": ["rules.yaml"],
             "scrape_configs": [{"job_name": "gradwire", "static_configs": targets}]}))
         address = f"127.0.0.1:{free_ports(1)[0]}"
-        with open(self.tmp / "prometheus.log", "w") as log:
+        with open(self.tmp / f"{name}.log", "w") as log:
             process = subprocess.Popen(["prometheus", f"--config.file={self.tmp}/prometheus.yaml",
-                                        f"--storage.tsdb.path={self.tmp}/tsdb", f"--web.listen-address={address}"],
+                                        f"--storage.tsdb.path={self.tmp}/{name}", f"--web.listen-address={address}"],
                                        stdout=log, stderr=log)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -150,11 +151,17 @@ class PrometheusTest(Certificates, TrainCase):
         self.assertEqual(status, 200, f"{expression}: {text}")
         return json.loads(text)["data"]["result"]
 
+
+@prometheus_wanted
+class PrometheusTest(Certificates, Scraped):
+    KEYS = {**TrainCase.KEYS, "training.update": "async", "training.epochs": 100000, "checkpoint.every_steps": 400,
+            "checkpoint.every_seconds": 1, "timeouts.grace_s": 5, "compression.push": "auto"}
+
     def test_each_question_of_the_dashboard_is_answered_or_its_panel_says_when_not(self):
         self.make_ca("ca")
         self.make("all", "IP:127.0.0.1", days=2)
         job = self.launch("--evaluator", "--workers=2", "--ps=2", *self.tls("all"))
-        targets = self.targets(job)
+        targets = self.targets(job, 5)
         address = self.prometheus(targets)
         self.until("all are scraped", lambda: len(self.ask(address, "up == 1")) == len(targets))
         job.until("a result of the evaluator", lambda: self.ask(address, "gradwire_evaluator_results_total > 0"))

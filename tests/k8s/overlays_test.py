@@ -24,6 +24,7 @@ import rules  # noqa: E402
 
 K8S = facts.ROOT / "k8s"
 TRAINERS = (*controllers.RUNTIMES, "TrainJob")  # tests/k8s/trainer checks them by their CRDs; the JobSet is checked here
+OUR_SCHEMAS = facts.ROOT / "tests/k8s/schemas"
 CORES = ("kubernetes-1.29-standalone-strict", "kubernetes-1.31-standalone-strict")
 
 
@@ -48,8 +49,9 @@ def rendered(folder):
 def schema(folder, group_version, kind, operator=""):
     group, _, version = group_version.rpartition("/")
     name = "-".join(filter(None, (kind.lower(), group.split(".")[0], version))) + operator + ".json"
-    path = pathlib.Path(facts.FOLDER) / "schemas" / folder / name
-    return Draft7Validator(json.loads(path.read_text())) if path.exists() else None
+    places = pathlib.Path(facts.FOLDER) / "schemas" / folder, OUR_SCHEMAS
+    found = [path for path in (place / name for place in places) if path.exists()]
+    return Draft7Validator(json.loads(found[0].read_text())) if found else None
 
 
 def schemas_of(doc):
@@ -115,7 +117,7 @@ class OverlaysTest(unittest.TestCase):
         self.assertGreater(seen, 5)
 
     def test_every_component_is_in_an_overlay(self):
-        kept = {K8S / "tfjob/components" / name for name in ("network", "quota")}  # for overlays of earlier releases
+        kept = {K8S / name for name in ("tfjob/components/network", "tfjob/components/quota", "plain/components/network")}  # for overlays of earlier releases
         used = kept | {(folder / line).resolve() for folder in OVERLAYS
                 for line in yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components", [])}
         self.assertEqual([label(c) for c in kustomizations("Component") if c not in used], [])
@@ -127,10 +129,13 @@ class OverlaysTest(unittest.TestCase):
 
     # ---- what the pods would run ----
 
+    def own_env(self, pod):
+        return facts.container_env(pod.spec["containers"][0], 0, pod.labels)
+
     def environment(self, pod):
         """As the operator, or the Job's controller, makes it for the first pod."""
         if pod.owner["kind"] != "TFJob":
-            return facts.environment(JOB_COMPLETION_INDEX="0", **facts.container_env(pod.spec["containers"][0], 0))
+            return facts.environment(JOB_COMPLETION_INDEX="0", **self.own_env(pod))
         spec = pod.owner["spec"]
         replicas = {kind: s.get("replicas", 1) for kind, s in spec["tfReplicaSpecs"].items()}
         return facts.environment(TF_CONFIG=facts.tf_config(
@@ -140,7 +145,7 @@ class OverlaysTest(unittest.TestCase):
     def program(self, pod, command):
         if pod.owner["kind"] == "TFJob":
             return "ps" if pod.where.endswith(": PS") else "worker"
-        config = facts.container_env(pod.spec["containers"][0], 0).get("TF_CONFIG")
+        config = self.own_env(pod).get("TF_CONFIG")
         if config:
             return "ps" if json.loads(config)["task"]["type"] == "ps" else "worker"
         return "ps" if "--role=ps" in command else "worker"
@@ -155,7 +160,7 @@ class OverlaysTest(unittest.TestCase):
                 if pod.labels.get("app.kubernetes.io/component") in ("preprocess", "nightly"):
                     continue  # no program of ours: preprocess_test.py and nightly_test.py run them
                 self.assertNotIn("command", container, "the entrypoint is the image's")
-                args = container.get("args", [])
+                args = [facts.expand(arg, self.own_env(pod)) for arg in container.get("args", [])]
                 got = subprocess.run([facts.ENTRYPOINT, *args, "--print"], env=self.environment(pod), capture_output=True,
                                      text=True)
                 self.assertEqual(got.returncode, 0, got.stderr)

@@ -98,6 +98,19 @@ def kustomize(folder):
     return objects(text(pathlib.Path(folder)))
 
 
+def overlay_on(case, base, *lines):
+    """A folder with an overlay of that base; `@NAME@` in the lines is the folder NAME of k8s."""
+    folder = tempfile.TemporaryDirectory()
+    case.addCleanup(folder.cleanup)
+    path = pathlib.Path(folder.name).resolve()
+
+    def below(name):
+        return os.path.relpath(facts.ROOT / "k8s" / name, path)
+    text = re.sub(r"@(\S+?)@", lambda name: below(name[1]), "\n".join((f"resources: [@{base}@]", *lines)))
+    (path / "kustomization.yaml").write_text(f"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n{text}\n")
+    return path
+
+
 def overlays():
     """The folders that render by themselves; components do not."""
     return sorted(path.parent for path in (facts.ROOT / "k8s").rglob("kustomization.yaml")

@@ -205,7 +205,7 @@ def references(docs):
         for it in [doc["roleRef"], *doc["subjects"]]:
             if (it["kind"], it["name"]) not in there:
                 yield f"{title(doc)}: {it['kind']} {it['name']} is not there"
-    for doc in of_kind(docs, "HorizontalPodAutoscaler"):
+    for doc in of_kind(docs, "HorizontalPodAutoscaler", "ScaledObject"):
         target = doc["spec"]["scaleTargetRef"]
         if (target["kind"], target["name"]) not in there:
             yield f"{title(doc)}: {target['kind']} {target['name']} is not there"

@@ -164,10 +164,19 @@ class EntrypointTest(unittest.TestCase):
         got = self.run_entrypoint("--role=ps", "--index=1", *self.ORDINALS, f"--job={NO_JOB}", JOB_COMPLETION_INDEX="2")
         self.assertIn(f"error ps 1: {ENDS}", got.stderr)
 
+    def test_a_chief_by_role_is_a_worker_of_its_own(self):
+        got = self.run_entrypoint("--role=chief", *self.ORDINALS, "--chief_host=j-c-0.j-c:2222", "--print", JOB_COMPLETION_INDEX="0")
+        config, command = got.stdout.splitlines()
+        self.assertEqual(json.loads(config.removeprefix("TF_CONFIG="))["task"], {"type": "chief", "index": 0})
+        self.assertRegex(command, r"/worker --job=\S+ --output=/output --chief_host=j-c-0.j-c:2222$")
+        got = self.run_entrypoint("--role=chief", *self.ORDINALS, "--chief_host=j-c-0.j-c:2222", f"--job={NO_JOB}",
+                                  JOB_COMPLETION_INDEX="0")
+        self.assertIn(f"error chief: {ENDS}", got.stderr)
+
     def test_ordinals_that_do_not_fit_are_refused(self):
         self.refused("--ps needs --workers=N too", "--ps=2")
-        self.refused("--index needs --role=ps|worker too", "--index=2")
-        self.refused("--role: 'chief' is not allowed; allowed: ps, worker", "--role=chief", *self.ORDINALS)
+        self.refused("--index needs --role=chief|ps|worker too", "--index=2")
+        self.refused("--role: 'evaluator' is not allowed; allowed: chief, ps, worker", "--role=evaluator", *self.ORDINALS)
         self.refused("--ps: '0' is not allowed; allowed: 1 to 1024", "--role=ps", "--ps=0")
         self.refused("--ps needs --workers=N too", "--role=ps", "--ps=1")
         self.refused("--index: 'one' is not allowed", "--role=ps", "--index=one", *self.ORDINALS)

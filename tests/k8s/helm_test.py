@@ -54,11 +54,11 @@ def run(*args, values=(), of_json=()):
 
 
 def tensorboard():
-    """The program tensorboard: of the PATH, beside the Python that GRADWIRE_TENSORBOARD names, or, where that is `pip`, of the
+    """The program tensorboard: of the PATH, next to the Python that GRADWIRE_TENSORBOARD names, or, where that is `pip`, of the
     virtual environment that tests/e2e/evaluator_test.py has made."""
     wanted = os.environ.get("GRADWIRE_TENSORBOARD", sys.executable)
-    beside = (facts.BUILD / "tensorboard-venv/bin" if wanted == "pip" else pathlib.Path(wanted).parent) / "tensorboard"
-    return shutil.which("tensorboard") or (str(beside) if beside.exists() else None)
+    near = (facts.BUILD / "tensorboard-venv/bin" if wanted == "pip" else pathlib.Path(wanted).parent) / "tensorboard"
+    return shutil.which("tensorboard") or (str(near) if near.exists() else None)
 
 
 def last_wins(args):

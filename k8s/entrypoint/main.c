@@ -101,10 +101,13 @@ static int run_both(const struct command *ps, const struct command *worker)
     return 0;
 }
 
+/* Both get all flags. A worker accepts no --grace_s but 0, which is the default. */
 static enum err init_both(struct command *ps, struct command *worker, struct errmsg *e)
 {
     enum err err = command_init(ps, ROLE_PS, e);
-    return err ? err : command_init(worker, ROLE_WORKER, e);
+    if (!err)
+        err = command_init(worker, ROLE_WORKER, e);
+    return err || !flags_given("grace_s") ? err : command_add(worker, e, "--grace_s=0");
 }
 
 static enum err add_place(struct command *c, const struct place_hosts *h, const char *role,

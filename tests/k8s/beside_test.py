@@ -99,6 +99,14 @@ class PlaceTest(unittest.TestCase):
         self.refused("--http_port: '65535' is not allowed; allowed: 1 to 65534 (the ps has the next)", "worker", 0,
                      "--http_port=65535")
 
+    def test_the_grace_period_is_for_the_ps(self):
+        _, (ps, worker) = self.printed("worker", 0, "--grace_s=60")
+        self.assertEqual([word for word in ps if "grace" in word], ["--grace_s=60"])
+        self.assertEqual([word for word in worker if "grace" in word], ["--grace_s=60", "--grace_s=0"])  # the last wins
+        hosts = ["--worker_ips=10.0.0.1", "--current_ip=10.0.0.1", "--port=7000", "--grace_s=60", "--print"]
+        got = subprocess.run([facts.ENTRYPOINT, *hosts], env=facts.environment(), capture_output=True, text=True)
+        self.assertIn(" --grace_s=0", got.stdout.splitlines()[1])
+
     def test_a_port_without_a_next_one_is_refused(self):
         self.refused("TF_CONFIG: b:65535: its ps needs the next port; use a port up to 65534", "worker", 0,
                      cluster={"worker": ["a:1", "b:65535"]})

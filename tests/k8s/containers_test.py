@@ -37,14 +37,6 @@ def tfjob(replicas, ports=(), dynamic=False, name="mnist", **more):
 @pods.wanted
 @facts.wanted
 class ContainersTest(PodCase):
-    def alone(self, args=SMALL):
-        """The same job in one process tree on this host: the same bits."""
-        config = of_kind(overlay("job"), "ConfigMap")
-        (self.tmp / "job.yaml").write_text(config["data"]["job.yaml"])
-        subprocess.run([facts.ENTRYPOINT, f"--job={self.tmp}/job.yaml", f"--output={self.tmp}/alone", *args], check=True,
-                       env=facts.environment(), capture_output=True)
-        return self.summary_of(self.tmp / "alone")
-
     # ---- golden cases ----
 
     RUNS = {"single worker: no TF_CONFIG", "dense 2 PS 3 workers", "dense chief+ps+worker+evaluator",

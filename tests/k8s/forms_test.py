@@ -6,7 +6,6 @@ import copy
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 
@@ -18,9 +17,9 @@ import pods  # noqa: E402
 import render  # noqa: E402
 import rules  # noqa: E402
 import watch  # noqa: E402
-from podcase import FEW, SMALL, PodCase, of_kind, overlay  # noqa: E402
+from podcase import FEW, SMALL, TLS_GUIDE, PodCase, of_kind, overlay  # noqa: E402
 
-GUIDE, TLS_GUIDE = facts.ROOT / "docs/guides/kubernetes.md", facts.ROOT / "docs/guides/kubernetes-tls.md"
+GUIDE = facts.ROOT / "docs/guides/kubernetes.md"
 NODES = {"node-1": "192.0.2.11", "node-2": "192.0.2.12"}  # as plain/hosts has them
 HTTP = "--http_port=8080"
 
@@ -92,19 +91,6 @@ class FormsTest(PodCase):
             self.assertTrue((self.claim / name).exists(), name)
 
     # ---- certificates ----
-
-    def certificate(self, names):
-        """The Secret gradwire-tls, made by the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
-        lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()
-        self.assertEqual(len([line for line in lines if line.startswith("openssl")]), 3)
-        folder = self.tmp / "certificates"
-        if folder.exists():
-            lines = lines[1:]
-        folder.mkdir(exist_ok=True)
-        script = "\n".join(lines).replace("DNS:*.team.svc", names)
-        self.assertIn(names, script)
-        subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
-        return {"gradwire-tls": {name: (folder / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}}
 
     def names_of(self, name):
         """The names of the certificate in the table of docs/guides/kubernetes-tls.md."""

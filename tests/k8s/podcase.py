@@ -2,6 +2,8 @@
 with a cluster and the job's claim."""
 import json
 import pathlib
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -11,6 +13,7 @@ import render  # noqa: E402
 import watch  # noqa: E402
 from cluster import Case  # noqa: E402
 
+TLS_GUIDE = facts.ROOT / "docs/guides/kubernetes-tls.md"
 TOKEN = {"gradwire-token": {"token": "0123456789abcdef0123456789abcdef\n"}}
 SMALL = ["--set=data.synthetic_train_rows=20000", "--epochs=4", "--set=checkpoint.every_steps=20",
          "--set=checkpoint.every_seconds=0"]
@@ -43,6 +46,27 @@ class PodCase(Case):
 
     def summary_of(self, path=None):
         return json.loads(((path or self.claim) / "summary.json").read_text())
+
+    def alone(self, args=SMALL):
+        """The same job in one process tree on this host: the same bits."""
+        config = of_kind(overlay("job"), "ConfigMap")
+        (self.tmp / "job.yaml").write_text(config["data"]["job.yaml"])
+        subprocess.run([facts.ENTRYPOINT, f"--job={self.tmp}/job.yaml", f"--output={self.tmp}/alone", *args], check=True,
+                       env=facts.environment(), capture_output=True)
+        return self.summary_of(self.tmp / "alone")
+
+    def certificate(self, names):
+        """The Secret gradwire-tls, made by the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
+        lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()
+        self.assertEqual(len([line for line in lines if line.startswith("openssl")]), 3)
+        folder = self.tmp / "certificates"
+        if folder.exists():
+            lines = lines[1:]
+        folder.mkdir(exist_ok=True)
+        script = "\n".join(lines).replace("DNS:*.team.svc", names)
+        self.assertIn(names, script)
+        subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
+        return {"gradwire-tls": {name: (folder / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}}
 
     def cuts(self):
         return len(list((self.claim / "checkpoints").glob("cut-*/manifest.gw")))

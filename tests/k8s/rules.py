@@ -408,8 +408,33 @@ def privileges(docs):
                     yield f"{title(doc)}: {key}: * is too much"
 
 
+def neighbours(docs):
+    """Without PS replicas the pods of chief and workers run a ps on the next port, and a policy lets it through."""
+    for job in of_kind(docs, "TFJob"):
+        specs = replica_specs(job)
+        if "PS" in specs or sum(spec.get("replicas", 1) for spec in specs.values()) == 1:
+            continue
+        for pod in pods([job]):
+            own = next((p["containerPort"] for p in pod.ports() if p.get("name") == OPERATOR_PORT), 2222)
+            if not pod.where.endswith(": Evaluator") and own + 1 not in [p["containerPort"] for p in pod.ports()]:
+                yield f"{pod.where}: port {own + 1}, of its ps, is not said"
+
+
+def policies(docs):
+    """Pods of a job reach each other on each port on which one of them listens, but that for HTTP."""
+    every = list(pods(docs))
+    for doc in of_kind(docs, "NetworkPolicy"):
+        chosen = [pod for pod in every if chooses(doc["spec"]["podSelector"], pod.labels)]
+        wanted = {p["containerPort"] for pod in chosen for p in pod.ports() if "metrics" not in p.get("name", "")}
+        for way, peers in (("ingress", "from"), ("egress", "to")):
+            allowed = {p["port"] for rule in doc["spec"].get(way, []) for peer in rule.get(peers, [])
+                       if "namespaceSelector" not in peer for p in rule.get("ports", [])}
+            for port in sorted(wanted - allowed) if way.title() in doc["spec"]["policyTypes"] else ():
+                yield f"{title(doc)}: {way}: port {port} is not allowed between the job's pods"
+
+
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
-         images, hardened, grace, restarts, meshes, schedules, privileges)
+         images, hardened, grace, restarts, meshes, schedules, privileges, neighbours, policies)
 OURS = (resources, hardened, restarts, meshes)  # an operator runs pods without them, as its own examples do
 
 

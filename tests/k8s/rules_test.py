@@ -92,7 +92,10 @@ spec: {clusterIP: None, selector: {app: other}, ports: [{port: 2222}]}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: walls, labels: {app.kubernetes.io/name: gradwire}}
-spec: {policyTypes: [Ingress], podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}}
+spec:
+  policyTypes: [Ingress]
+  podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}
+  ingress: [{from: [{podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}}], ports: [{port: 2222}]}]
 ---
 apiVersion: monitoring.coreos.com/v1
 kind: PodMonitor
@@ -276,6 +279,11 @@ BAD = (
      "ServiceMonitor see: TFJob ctr: PS has no port http"),
     (rules.selectors, "podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}",
      "podSelector: {matchLabels: {training.kubeflow.org/job-name: cvr}}", "NetworkPolicy walls: selects no pod"),
+    (rules.policies, "}], ports: [{port: 2222}]", "}], ports: [{port: 2223}]",
+     "NetworkPolicy walls: ingress: port 2222 is not allowed between the job's pods"),
+    (rules.policies, "policyTypes: [Ingress]", "policyTypes: [Ingress, Egress]", "walls: egress: port 2222 is not allowed"),
+    (rules.neighbours, "    PS: {replicas: 2, restartPolicy: ExitCode, template: *template}\n", "",
+     "TFJob ctr: Worker: port 2223, of its ps, is not said"),
     (rules.selectors, "replica-type: ps", "replica-type: PS", "PodDisruptionBudget ps: selects no pod"),
     (rules.selectors, "{selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, pod",
      "{selector: {matchLabels: {training.kubeflow.org/job-name: c}}, pod", "PodMonitor watch: selects no pod"),

@@ -128,6 +128,17 @@ class OperatorTest(Case):
             says = f"error worker 0: job file {NO_JOB}: No such file"
         self.assertEqual((got.returncode, says in line), (2, True), f"{line}: {says} is wanted")
 
+    def has_ps(self, config, kind, index):
+        """A pod of a job without PS replicas: which of its two programs comes first to say who it is is not certain."""
+        cluster = json.loads(config)["cluster"]
+        got = subprocess.run([facts.ENTRYPOINT, f"--job={NO_JOB}", "--print"], env=facts.environment(TF_CONFIG=config),
+                             capture_output=True, text=True)
+        given, ps, worker = got.stdout.splitlines()
+        number = index if kind == "chief" else index + len(cluster.get("chief", []))
+        self.assertEqual(len(json.loads(given.removeprefix("TF_CONFIG="))["cluster"]["ps"]),
+                         len(cluster["worker"]) + len(cluster.get("chief", [])))
+        self.assertTrue(ps.endswith(f" --job_name=ps --task_index={number}") and "/worker " in worker, got.stdout)
+
     def test_every_overlay_is_taken_as_it_is_and_each_pod_knows_who_it_is(self):
         jobs = list(overlays())
         self.assertGreater(len(jobs), 10)
@@ -144,7 +155,10 @@ class OperatorTest(Case):
                         config = tf_config(answer["pods"][f"{job['metadata']['name']}-{kind.lower()}-{i}"])
                         self.assertEqual(config, facts.tf_config(job["metadata"]["name"], NAMESPACE, replicas, kind, i,
                                                                  dynamic=dynamic))
-                        self.identity(config, kind.lower(), i, dynamic, config is None)
+                        if config and not dynamic and "PS" not in replicas:
+                            self.has_ps(config, kind.lower(), i)
+                        else:
+                            self.identity(config, kind.lower(), i, dynamic, config is None)
                         seen += 1
                     self.services_find_their_pods(answer)
             self.assertGreater(seen, 40)
@@ -347,7 +361,8 @@ class ControllerTest(unittest.TestCase):
 FEW = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--epochs=2"]
 RUNS = (("v1.7", "tfjob/overlays/kueue"), ("v1.7", "tfjob/overlays/one-claim"), ("v1.7", "tfjob/overlays/tls"),
         ("v1.8", "tfjob/overlays/dynamic"), ("v1.8", "tfjob/overlays/monitored"), ("v1.8", "nightly"),
-        ("v1.9", "tfjob/overlays/gang"), ("v1.9", "tfjob/overlays/local-data"), ("v1.9", "tfjob/overlays/production"))
+        ("v1.9", "tfjob/overlays/gang"), ("v1.9", "tfjob/overlays/local-data"), ("v1.9", "tfjob/overlays/production"),
+        ("v1.9", "tfjob/overlays/no-ps"))
 
 
 class OperatorsCluster(pods.Cluster):
@@ -417,7 +432,7 @@ class OperatorContainersTest(Case):
         cluster = self.runs(version, overlay, FEW, secrets)
         listed = sum(kind in ("Chief", "Worker") for kind, _ in cluster.controllers["mnist"].pods)
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["ps"]), ("done", 2))
+        self.assertEqual((summary["status"], summary["ps"]), ("done", listed if overlay.endswith("/no-ps") else 2))
         late = overlay.endswith("/dynamic")  # worker 0 knows itself alone, and does not wait for the others
         self.assertIn(summary["workers"], range(1, listed + 1) if late else [listed])
         self.the_rest_is_removed(cluster)

@@ -13,7 +13,7 @@ import nightly_test  # noqa: E402
 import releases  # noqa: E402
 import render  # noqa: E402
 
-FORMS = "tfjob/base", "tfjob/overlays/secure", "tfjob/overlays/data", "plain/base", "jobset"
+FORMS = "tfjob/base", "tfjob/overlays/secure", "tfjob/overlays/data", "plain/base", "jobset", "one-pod"
 
 
 @facts.skip_without(shutil.which("kubectl"), "kubectl is not there")
@@ -38,6 +38,16 @@ class KeptTest(unittest.TestCase):
                 before, after = self.deleted(facts.ROOT / "k8s" / form, "-l", "!gradwire/keep")
                 self.assertEqual(after, {key for key in before if key[0] == "PersistentVolumeClaim"})
                 self.assertIn(("PersistentVolumeClaim", "gradwire-output"), after)
+
+    def test_the_claims_of_every_overlay_have_the_label_and_nothing_else_has_it(self):
+        seen = 0
+        for folder in render.overlays():
+            for doc in render.kustomize(folder):
+                with self.subTest(overlay=str(folder.relative_to(facts.ROOT)), name=doc["metadata"]["name"]):
+                    is_kept = "gradwire/keep" in doc["metadata"].get("labels", {})
+                    self.assertEqual(is_kept, doc["kind"] == "PersistentVolumeClaim")
+                    seen += is_kept
+        self.assertGreater(seen, 20)
 
     def test_an_overlay_is_deleted_with_its_claims(self):
         for form in FORMS:

@@ -192,6 +192,12 @@ class TrainTest(TrainCase):
         self.assertEqual((s["ps"], s["workers"]), (2, 2))
         self.assertEqual(s["digest"], self.undisturbed())
 
+    def test_pods_of_a_job_that_is_done_end_with_0(self):
+        self.start_all(chief=1, worker=1)
+        digest = self.all_done()["digest"]
+        self.start_all(chief=1, worker=1)
+        self.assertEqual(self.all_done()["digest"], digest)
+
     def again(self, name, keys, **cluster):
         self.pods[name].process.wait()
         self.start(name, keys, **cluster)

@@ -4,14 +4,17 @@
 the DNS and the policy that they have in a cluster."""
 import os
 import pathlib
+import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
 import pods  # noqa: E402
 import render  # noqa: E402
 import watch  # noqa: E402
+from cluster import command_line  # noqa: E402
 from podcase import FEW, LONG, SMALL, TOKEN, PodCase, of_kind, overlay  # noqa: E402
 
 NO_PS = "tfjob/overlays/no-ps"
@@ -58,7 +61,10 @@ class NoPsTest(PodCase):
         chief = cluster.pods["mnist-chief-0"]
         cluster.until("a cut", lambda: self.cuts() > 1)
         words = chief.last_words
-        pods.podman("exec", chief.container, "sh", "-c", "kill -9 $(grep -l gradwire-ps /proc/[2-9]*/comm | cut -d / -f 3)")
+        pid = pods.podman("inspect", "--format={{.State.Pid}}", chief.container).stdout.strip()
+        children = [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        ps, = (child for child in children if command_line(child).split(b"\0")[0].endswith(b"/gradwire-ps"))
+        os.kill(ps, signal.SIGKILL)
         self.done(cluster)
         self.assertEqual(chief.starts, 2)
         self.assertEqual(words.read_text(), "gradwire-ps was killed by signal 9 (Killed)")

@@ -362,7 +362,7 @@ FEW = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=1
 RUNS = (("v1.7", "tfjob/overlays/kueue"), ("v1.7", "tfjob/overlays/one-claim"), ("v1.7", "tfjob/overlays/tls"),
         ("v1.8", "tfjob/overlays/dynamic"), ("v1.8", "tfjob/overlays/monitored"), ("v1.8", "nightly"),
         ("v1.9", "tfjob/overlays/gang"), ("v1.9", "tfjob/overlays/local-data"), ("v1.9", "tfjob/overlays/production"),
-        ("v1.9", "tfjob/overlays/no-ps"))
+        ("v1.7", "tfjob/overlays/no-ps"))
 
 
 class OperatorsCluster(pods.Cluster):

@@ -62,10 +62,14 @@ test_wrapper() {
     fi
 }
 
-# Build the training operator's code with Go. The first time takes some minutes, with messages. Without Go its tests skip.
+# Build the code of the training operator, and that of Trainer, JobSet and Kueue, with Go. The first time takes some minutes,
+# with messages. Without Go their tests skip.
 test_operator_build() { # DIR
-    GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/operator/build.py" ||
-        die 1 "test operator: the operator's code does not build"
+    local part
+    for part in operator trainer; do
+        GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/$part/build.py" ||
+            die 1 "test operator: the code in tests/k8s/$part does not build"
+    done
 }
 
 # The groups containers and operator run containers of an image: that of GRADWIRE_IMAGE_STORAGE, or one made from this build's

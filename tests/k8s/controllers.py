@@ -2,7 +2,7 @@
 
 Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
 pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), Kubernetes 1.29 (`job/` is
-pkg/controller/job, `statefulset/` pkg/controller/statefulset), and JobSet 0.8 (`jobset/` is pkg/controllers).
+pkg/controller/job, `statefulset/` pkg/controller/statefulset), and JobSet 0.10 (`jobset/` is pkg/controllers).
 
 Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
 plan is empty. A JobSet's controller makes Jobs, not pods. Left out: back-off times, of the kubelet's and the Job's; events;

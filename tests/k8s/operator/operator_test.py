@@ -25,6 +25,7 @@ import render  # noqa: E402
 import rules  # noqa: E402
 from cluster import SHORT, Case  # noqa: E402
 from controllers import Seen  # noqa: E402
+from said import said_again  # noqa: E402
 
 NAMESPACE = "team"
 NO_JOB = "/no/such/job.yaml"
@@ -68,23 +69,6 @@ def tf_config(template):
 def number(version):
     """As controllers.py has it."""
     return tuple(map(int, version[1:].split(".")))
-
-
-def said_again(wanted, got, where=""):
-    """Where `got` does not say what `wanted` says. Quantities are written in the operator's way."""
-    if isinstance(wanted, dict):
-        for key, value in wanted.items():
-            if key not in got and value not in ("", [], {}):
-                yield f"{where}.{key} is gone"
-            elif key in got:
-                yield from said_again(value, got[key], f"{where}.{key}")
-    elif isinstance(wanted, list):
-        if len(wanted) != len(got):
-            yield f"{where}: {len(wanted)} are {len(got)}"
-        for i, value in enumerate(wanted[:len(got)]):
-            yield from said_again(value, got[i], f"{where}[{i}]")
-    elif str(wanted) != str(got) and (".requests." not in where and ".limits." not in where):
-        yield f"{where}: {wanted!r} became {got!r}"
 
 
 wants_go = facts.skip_without(render.go(), "Go is not there")

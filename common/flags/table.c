@@ -209,6 +209,9 @@ const struct flag flags_table[] = {
     ROW("worker_host", FLAG_TEXT, FLAGS_ENTRYPOINT, "NAME-%.SERVICE:PORT",
         "the address of each worker, and --ps_host that of each\nps; % stands for the ordinal",
         .wants = "role"),
+    ROW("chief_address", FLAG_TEXT, FLAGS_ENTRYPOINT, "H:P",
+        "the address of a separate chief, for all pods\n(default: worker 0 is the chief)",
+        .wants = "role"),
     ROW("index", FLAG_TEXT, FLAGS_ENTRYPOINT, "I",
         "this pod's ordinal (default: JOB_COMPLETION_INDEX, or\nthe number at the end of the host "
         "name)",

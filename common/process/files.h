@@ -60,8 +60,8 @@ enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t
 /* Same for any kind of file, such as a pipe; the call can block until a pipe's writer closes it. */
 enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
                     struct errmsg *e) MUST_CHECK;
-/* The error of a writer, from errno: a missing directory is ERR_IO, too. EACCES also says which user and group this process
- * has, and what to do, because a volume that is not mounted for a pod's group looks like this. Errors: ERR_IO. */
+/* The error of a writer, from errno: a missing directory is ERR_IO, too. For EACCES it also says which user and group
+ * this process has, and what to do, because a volume without the pod's group looks like this. Errors: ERR_IO. */
 enum err files_write_error(const char *path, struct errmsg *e) MUST_CHECK;
 /* As mkdir -p. Each directory that it creates survives a power cut. Errors: ERR_IO. */
 enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;

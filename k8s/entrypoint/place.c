@@ -65,18 +65,47 @@ static enum err own_index(const char *completion, const char *pod, uint32_t *ind
                    flag ? "--index" : "JOB_COMPLETION_INDEX", given);
 }
 
+/* Add the separate chief, if there is one. */
+static enum err add_chief(json_t *cluster, struct errmsg *e)
+{
+    const char *chief = flags_given("chief_address");
+    if (!chief && strcmp(flags_text("role"), "chief") == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "--role=chief needs --chief_address=HOST:PORT too, as all other pods of the job");
+    if (!chief)
+        return ERR_OK;
+    const char *problem = cluster_address_problem(chief);
+    if (problem)
+        return err_set(e, ERR_INPUT, "--chief_address: '%.80s': %s", chief, problem);
+    return json_object_set_new(cluster, "chief", json_pack("[s]", chief))
+               ? err_set(e, ERR_NOMEM, "out of memory")
+               : ERR_OK;
+}
+
+/* The TF_CONFIG's cluster. The caller owns *cluster, also after an error. */
+static enum err make_cluster(json_t **cluster, struct errmsg *e)
+{
+    json_t *ps = NULL, *workers = NULL;
+    enum err err = list("ps", "ps_host", &ps, e);
+    if (!err)
+        err = list("workers", "worker_host", &workers, e);
+    *cluster = json_pack("{s:o*,s:o*}", "ps", ps, "worker", workers);
+    if (!err && !*cluster)
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    return err ? err : add_chief(*cluster, e);
+}
+
 enum err place_tf_config(const char *completion, const char *pod, char **json, struct errmsg *e)
 {
     uint32_t index;
-    json_t *ps = NULL, *workers = NULL;
+    json_t *cluster = NULL;
     enum err err = own_index(completion, pod, &index, e);
     if (!err)
-        err = list("ps", "ps_host", &ps, e);
-    if (!err)
-        err = list("workers", "worker_host", &workers, e);
+        err = make_cluster(&cluster, e);
     if (!err) {
-        json_t *root = json_pack("{s:{s:O,s:O},s:{s:s,s:i}}", "cluster", "ps", ps, "worker",
-                                 workers, "task", "type", flags_text("role"), "index", (int)index);
+        json_t *root = json_pack("{s:O,s:{s:s,s:i}}", "cluster", cluster, "task", "type",
+                                 flags_text("role"), "index", (int)index);
         char *made = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         if (made)
@@ -84,8 +113,7 @@ enum err place_tf_config(const char *completion, const char *pod, char **json, s
         else
             err = err_set(e, ERR_NOMEM, "out of memory");
     }
-    json_decref(ps);
-    json_decref(workers);
+    json_decref(cluster);
     return err;
 }
 

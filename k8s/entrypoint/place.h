@@ -10,9 +10,9 @@
 /* The number after the last '-' of a pod's name. Errors: ERR_INPUT if the name has none. */
 enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e) MUST_CHECK;
 
-/* Make a dense TF_CONFIG from --role, --ps, --workers and the patterns, which must all be given. The caller frees
- * *json with free. `completion` is JOB_COMPLETION_INDEX or NULL, `pod` the host's name. Errors: ERR_INPUT with one
- * line; ERR_NOMEM. */
+/* Make a dense TF_CONFIG from --role, --ps, --workers and the patterns, which must all be given, and --chief_address. The
+ * caller frees *json with free. `completion` is JOB_COMPLETION_INDEX or NULL, `pod` the host's name. Errors: ERR_INPUT
+ * with one line; ERR_NOMEM. */
 enum err place_tf_config(const char *completion, const char *pod, char **json,
                          struct errmsg *e) MUST_CHECK;
 

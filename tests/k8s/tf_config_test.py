@@ -164,19 +164,24 @@ class EntrypointTest(unittest.TestCase):
         got = self.run_entrypoint("--role=ps", "--index=1", *self.ORDINALS, f"--job={NO_JOB}", JOB_COMPLETION_INDEX="2")
         self.assertIn(f"error ps 1: {ENDS}", got.stderr)
 
-    def test_a_chief_by_role_is_a_worker_of_its_own(self):
-        got = self.run_entrypoint("--role=chief", *self.ORDINALS, "--chief_host=j-c-0.j-c:2222", "--print", JOB_COMPLETION_INDEX="0")
-        config, command = got.stdout.splitlines()
-        self.assertEqual(json.loads(config.removeprefix("TF_CONFIG="))["task"], {"type": "chief", "index": 0})
-        self.assertRegex(command, r"/worker --job=\S+ --output=/output --chief_host=j-c-0.j-c:2222$")
-        got = self.run_entrypoint("--role=chief", *self.ORDINALS, "--chief_host=j-c-0.j-c:2222", f"--job={NO_JOB}",
-                                  JOB_COMPLETION_INDEX="0")
+    def test_a_chief_of_its_own_is_in_the_cluster_of_all(self):
+        """By TF_CONFIG, not by a flag: its own name does not resolve before it listens."""
+        for role, index, program in (("chief", 0, "worker"), ("worker", 1, "worker"), ("ps", 1, "ps")):
+            got = self.run_entrypoint(f"--role={role}", *self.ORDINALS, "--chief_address=j-c-0.j-c:2222", "--print",
+                                      JOB_COMPLETION_INDEX=str(index))
+            config, command = (got.stdout or got.stderr).splitlines()
+            config = json.loads(config.removeprefix("TF_CONFIG="))
+            self.assertEqual((config["cluster"]["chief"], config["task"]), (["j-c-0.j-c:2222"], {"type": role, "index": index}))
+            self.assertRegex(command, rf"/{program} --job=\S+ --output=/output$")
+        got = self.run_entrypoint("--role=chief", *self.ORDINALS, "--chief_address=j-c-0.j-c:2222", f"--job={NO_JOB}", JOB_COMPLETION_INDEX="0")
         self.assertIn(f"error chief: {ENDS}", got.stderr)
 
     def test_ordinals_that_do_not_fit_are_refused(self):
         self.refused("--ps needs --workers=N too", "--ps=2")
         self.refused("--index needs --role=chief|ps|worker too", "--index=2")
         self.refused("--role: 'evaluator' is not allowed; allowed: chief, ps, worker", "--role=evaluator", *self.ORDINALS)
+        self.refused("--role=chief needs --chief_address=HOST:PORT too", "--role=chief", *self.ORDINALS, JOB_COMPLETION_INDEX="0")
+        self.refused("--chief_address: 'j-c': write it as host:port", "--role=ps", "--chief_address=j-c", *self.ORDINALS, JOB_COMPLETION_INDEX="0")
         self.refused("--ps: '0' is not allowed; allowed: 1 to 1024", "--role=ps", "--ps=0")
         self.refused("--ps needs --workers=N too", "--role=ps", "--ps=1")
         self.refused("--index: 'one' is not allowed", "--role=ps", "--index=one", *self.ORDINALS)

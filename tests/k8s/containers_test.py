@@ -15,17 +15,23 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import facts  # noqa: E402
 import pods  # noqa: E402
+import podspec  # noqa: E402
 import render  # noqa: E402
 from podcase import FEW, LONG, SMALL, TOKEN, PodCase, of_kind, overlay, tensorflow  # noqa: E402
 
+JOB = {"app.kubernetes.io/name": "gradwire", "app.kubernetes.io/instance": "mnist"}
+
 
 def tfjob(replicas, ports=(), dynamic=False, name="mnist", **more):
-    """tfjob/base with other replicas. Without a chief the workers have its claims: worker 0 is it."""
-    docs = overlay("tfjob/base")
+    """tfjob/overlays/evaluator with other replicas. Without a chief the workers have its claim: worker 0 is it."""
+    docs = overlay("tfjob/overlays/evaluator")
     doc = of_kind(docs, "TFJob")
     base, doc["metadata"]["name"] = doc["spec"]["tfReplicaSpecs"], name
     led = "Chief" in replicas or "Master" in replicas
     like = {"Master": "Chief", "Worker": "Worker" if led else "Chief"}
+    if not led:  # as tfjob/overlays/dynamic
+        of_kind(docs, "PersistentVolumeClaim")["spec"]["accessModes"] = ["ReadWriteMany"]
+        del base["Chief"]["template"]["spec"]["affinity"]
     specs = {kind: {**copy.deepcopy(base[like.get(kind, kind)]), "replicas": n} for kind, n in replicas.items()}
     for kind, port in dict(ports).items():
         tensorflow(specs[kind])["ports"][0]["containerPort"] = port
@@ -133,17 +139,37 @@ class ContainersTest(PodCase):
         self.done(cluster, meanwhile=look)
         self.assertEqual((live, ready), (set(cluster.pods), set(cluster.pods)))
 
-    def test_the_evaluator_has_the_last_word_and_curves_are_in_the_claim_for_logs(self):
-        _, cluster = self.trains("tfjob/base")
+    def test_the_evaluator_on_the_chiefs_node_has_the_last_word(self):
+        _, cluster = self.trains("tfjob/overlays/evaluator", secrets={})
         self.all_end_with(cluster, 0)
-        self.assertTrue(list((self.tmp / "volumes/gradwire-logs").rglob("*tfevents*")))
+        self.assertEqual(cluster.pods["mnist-evaluator-0"].node, cluster.pods["mnist-chief-0"].node)
+        self.assertNotEqual(cluster.pods["mnist-ps-0"].node, cluster.pods["mnist-chief-0"].node)
         self.assertTrue((self.claim / "eval.json").exists())
 
-    def test_with_one_claim_the_chief_has_all_of_a_checkpoint(self):
-        _, cluster = self.trains("tfjob/overlays/one-claim")
+    @pods.short
+    def test_the_base_trains_with_a_claim_of_one_node_and_the_dns_of_each_node(self):
+        cluster = self.cluster("tfjob/base", secrets={}, resolver="169.254.20.10")
+        self.assertEqual(of_kind(cluster.docs, "PersistentVolumeClaim")["spec"]["accessModes"], ["ReadWriteOnce"])
+        cluster.start_all()
+        self.assertEqual(self.done(cluster)["exact"], True)
         self.all_end_with(cluster, 0)
+        self.assertEqual(len({pod.node for pod in cluster.pods.values()}), 5)
         self.assertEqual(list((self.tmp / "volumes").glob("mnist-ps-*-output/checkpoints/*")), [])
         self.assertTrue(list((self.claim / "model").iterdir()))
+        self.assertTrue(list((self.claim / "logs").rglob("*tfevents*")))
+
+    def test_openshifts_users_train(self):
+        docs = overlay("tfjob/overlays/openshift")
+        for spec in of_kind(docs, "TFJob")["spec"]["tfReplicaSpecs"].values():
+            spec["template"]["spec"] = podspec.openshift(spec["template"]["spec"], 1000650000)
+        cluster = self.cluster(docs, FEW, {})
+        cluster.start_all()
+        self.done(cluster)
+        for pod in cluster.pods.values():
+            self.assertEqual((self.tmp / f"volumes/{pod.name}-1-tmp").stat().st_gid, 1000650000)
+        image = pods.podman("run", "--rm", "--pull=never", "--network=none", "--user=1000650000:0", "--entrypoint=touch",
+                            "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", pods.IMAGE, "/output/x", check=False)
+        self.assertEqual((image.returncode, image.stderr), (0, ""))  # group 0 can write without a volume, too
 
     def test_one_worker_trains_alone(self):
         summary, _ = self.trains("tfjob/overlays/one-worker")
@@ -240,7 +266,6 @@ class ContainersTest(PodCase):
         config["data"]["job.yaml"] = config["data"]["job.yaml"].replace("units: 128", f"units: {self.UNITS}")
         specs = job["spec"]["tfReplicaSpecs"]
         specs["PS"]["replicas"] = specs["Worker"]["replicas"] = 1
-        del specs["Evaluator"]
         return docs, specs
 
     def test_nobody_is_killed_for_memory_within_the_documented_budget(self):
@@ -417,7 +442,7 @@ class ContainersTest(PodCase):
     def test_a_stranger_reaches_nothing_monitoring_the_metrics_and_the_job_itself(self):
         docs = overlay("tfjob/overlays/production")
         cluster = self.cluster(docs, LONG, {**TOKEN, "registry": {}})
-        stranger, neighbour = cluster.stranger("team"), cluster.stranger("other", {"training.kubeflow.org/job-name": "mnist"})
+        stranger, neighbour = cluster.stranger("team"), cluster.stranger("other", JOB)
         monitoring = cluster.stranger("monitoring")
         cluster.start_all()
         cluster.until("a cut", self.cuts)  # the job's own pods and DNS are let through

@@ -68,6 +68,7 @@ class Pod:
         self.there, self.phase, self.deleting, self.disrupted = False, "Pending", False, False
         self.starts, self.restarts, self.runs = 0, 0, 0  # pods, restarts in place, containers of that name
         self.container, self.host, self.address, self.code, self.last_words = None, None, None, None, None
+        self.node = None
         self.probes, self.probed, self.missed = {}, {}, {}
 
     @property
@@ -92,9 +93,10 @@ class Owner:
 
 
 class Cluster:
-    def __init__(self, case, docs, args=(), secrets=(), namespace="team", operator=(), nodes=()):
+    def __init__(self, case, docs, args=(), secrets=(), namespace="team", operator=(), nodes=(), resolver=None):
         """`args`: appended to every container's. `operator`: tf_config's `domain` and `sparse_key`. `nodes`: addresses of
-        nodes by name, for pods in their node's network."""
+        nodes by name, for pods in their node's network. `resolver`: the address of a DNS server that no selector finds, as
+        each node has it with NodeLocal DNSCache or Cloud DNS."""
         self.case, self.docs, self.args, self.secrets = case, list(docs), list(args), dict(secrets)
         self.namespace, self.operator, self.nodes = namespace, dict(operator), dict(nodes)
         for tool in TOOLS:
@@ -107,7 +109,11 @@ class Cluster:
         if os.environ.get("GRADWIRE_SHORT") and not getattr(getattr(case, case._testMethodName), "short", False):
             raise unittest.SkipTest("it is not of the short part")
         case.tmp.chmod(0o755)
-        self.net = netns.Hosts(case, ADDRESSES)
+        self.net, self.resolver = netns.Hosts(case, ADDRESSES), resolver
+        if resolver:
+            netns.ip("addr", "add", f"{resolver}/32", "dev", self.net.bridge)
+            for i in range(ADDRESSES):
+                netns.ip("-n", self.net.name(i), "route", "add", f"{resolver}/32", "dev", "eth0")
         self.next, self.pods, self.logs, self.strangers, self.unschedulable = 0, {}, [], [], set()
         self.owners, self.sets = [], []
         for doc in docs:
@@ -119,7 +125,7 @@ class Cluster:
         case.addCleanup(self.close)
         self.dns = subprocess.Popen(
             ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root",
-             f"--hostsdir={self.names}", "--local=/#/", "--bind-interfaces", f"--listen-address={self.net.own}",
+             f"--hostsdir={self.names}", "--local=/#/", "--bind-interfaces", f"--listen-address={resolver or self.net.own}",
              "--local-ttl=0", "--pid-file=", "--except-interface=lo"], stderr=subprocess.PIPE, text=True)
 
     def own(self, doc):
@@ -234,10 +240,20 @@ class Cluster:
                 path.chmod(0o777)
         return path
 
+    def attach(self, pod, name):
+        """A ReadWriteOnce claim is on one node at a time: a pod on another one would wait for it for ever."""
+        claim, = (d for d in self.docs if d["kind"] == "PersistentVolumeClaim" and d["metadata"]["name"] == name)
+        there = {other.name: other.node for other in self.pods.values() if other is not pod and other.running and any(
+            v.get("persistentVolumeClaim", {}).get("claimName") == name for v in other.spec.get("volumes", []))}
+        if not {"ReadWriteMany", "ReadOnlyMany"} & set(claim["spec"]["accessModes"]):
+            self.case.assertLessEqual(set(there.values()), {pod.node}, f"{pod.name}: Multi-Attach error: claim {name} is "
+                                      f"ReadWriteOnce, and mounted by {', '.join(there)} on another node")
+
     def volume(self, pod, v, group):
         podspec.known("volume", v, {"name", "persistentVolumeClaim", "emptyDir", "configMap", "secret"})
         if "persistentVolumeClaim" in v:
             podspec.known("persistentVolumeClaim", v["persistentVolumeClaim"], {"claimName", "readOnly"})
+            self.attach(pod, v["persistentVolumeClaim"]["claimName"])
             return self.folder(v["persistentVolumeClaim"]["claimName"], group)
         if "emptyDir" in v:  # its sizeLimit: looked at when the pod is gone
             podspec.known("emptyDir", v["emptyDir"], {"sizeLimit"})
@@ -308,8 +324,19 @@ class Cluster:
         pod.address = self.net.address(pod.host)
         if pod.spec.get("hostNetwork"):
             self.take_node(pod, before)
+        pod.node = self.node_of(pod)
         self.apply_policies()
         self.start(pod)
+
+    def node_of(self, pod):
+        """As a cluster with enough nodes schedules it: a node of its own, or that of the pods that its affinity selects."""
+        named = pod.spec.get("nodeSelector", {}).get("kubernetes.io/hostname")
+        selector = rules.term_of(pod)
+        near = [other.node for other in self.pods.values()
+                if selector and other is not pod and other.there and other.node and rules.chooses(selector, other.labels)]
+        self.case.assertTrue(near or not selector or rules.chooses(selector, pod.labels),
+                             f"{pod.name}: no node has a pod that its affinity selects")
+        return named or (near or [f"node-of-{pod.name}-{pod.starts}"])[0]
 
     def take_node(self, pod, before):
         """The namespace of a pod is its node's: it has that one's address, too."""
@@ -347,7 +374,7 @@ class Cluster:
         search = [f"{self.namespace}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
         return [f"--name={name}", "--pull=never", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
                 f"--network=ns:/run/netns/{self.net.name(pod.host)}", f"--hostname={pod.name}", "--no-hosts",
-                f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5",
+                f"--dns={self.resolver or self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5",
                 *[f"--env={key}={text}" for key, text in cluster.kernels().items()]]
 
     def watch(self, pod, pid):
@@ -474,8 +501,8 @@ class Cluster:
             return
         there = [pod for pod in self.pods.values() if pod.there and pod.address]
         of = {pod.name: netpolicy.Host(pod.address, self.namespace, tuple(pod.labels.items())) for pod in there}
-        dns = netpolicy.Host(self.net.own, "kube-system", (("k8s-app", "kube-dns"),))
-        hosts = [*of.values(), dns, *self.strangers]
+        dns = [] if self.resolver else [netpolicy.Host(self.net.own, "kube-system", (("k8s-app", "kube-dns"),))]
+        hosts = [*of.values(), *dns, *self.strangers]
         for pod in there:
             text = netpolicy.ruleset(self.policies, of[pod.name], hosts, self.net.own)
             got = subprocess.run(self.net.command(pod.host, "nft", "-f", "-"), input=text, text=True, capture_output=True)

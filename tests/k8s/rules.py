@@ -290,6 +290,27 @@ def quantity(text):
     return float(number) * FACTORS[unit]
 
 
+def ephemeral(pod):
+    """The bytes that a pod's emptyDirs may have on the node's disk."""
+    dirs = [v["emptyDir"] for v in pod.spec.get("volumes", []) if "emptyDir" in v]
+    return sum(quantity(d.get("sizeLimit", 0)) for d in dirs if d.get("medium") != "Memory")
+
+
+def disks(docs):
+    """A node whose disk is full evicts first the pods that use more than they asked for; an emptyDir counts."""
+    for pod in pods(docs):
+        for c in pod.containers:
+            given = c.get("resources", {})
+            asked, most = (given.get(key, {}).get("ephemeral-storage") for key in ("requests", "limits"))
+            if asked is None or most is None:
+                yield f"{pod.where}: {c['name']}: ephemeral-storage has no request or no limit"
+            elif quantity(asked) > quantity(most):
+                yield f"{pod.where}: {c['name']}: ephemeral-storage: the request {asked} is above the limit {most}"
+        most = sum(quantity(c.get("resources", {}).get("limits", {}).get("ephemeral-storage", 0)) for c in pod.spec["containers"])
+        if most < ephemeral(pod):
+            yield f"{pod.where}: its emptyDirs may be larger than its limit of ephemeral-storage"
+
+
 def resources(docs):
     """A ps that is killed for memory costs the job all steps since the last checkpoint: it asks for all that it may use."""
     for pod in pods(docs):
@@ -370,6 +391,131 @@ def restarts(docs):
                 yield f"{title(job)}: runPolicy.{key} is not said"
 
 
+WORKS = ("preprocess", "nightly")  # pods that do one thing and end: nobody waits for their names
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+
+
+def probes(docs):
+    """A process that hangs is killed; one that does not listen yet gets no traffic. Ready means that it listens, no more: a
+    probe that waited for others would keep its own name from them."""
+    for pod in pods(docs):
+        if pod.labels.get("app.kubernetes.io/component") in WORKS:
+            continue
+        for c in pod.spec["containers"]:
+            yield from (f"{pod.where}: {c['name']}: no {kind}" for kind in PROBES if kind not in c)
+            if c.get("readinessProbe", {}).get("httpGet", {}).get("path", "/readyz") != "/readyz":
+                yield f"{pod.where}: {c['name']}: readinessProbe: /readyz says whether it listens"
+
+
+# ---- storage ----
+
+def term_of(pod):
+    """The required pod affinity to pods of the same node, as a selector; None: none."""
+    affinity = pod.spec.get("affinity", {}).get("podAffinity", {})
+    for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []):
+        if term["topologyKey"] == "kubernetes.io/hostname":
+            return term["labelSelector"]
+    return None
+
+
+def one_node(every):
+    """These pods are on one node: a lone one, or a group of which each selects all, itself too. (A pod that selects only
+    others waits for them; one that comes again must find those that stayed.)"""
+    return sum(pod.count for pod in every) == 1 or all(
+        term_of(pod) and all(chooses(term_of(pod), other.labels) for other in every) for pod in every)
+
+
+def claims(docs):
+    """Storage that one node can mount is what most clusters have; a claim that nothing mounts is Pending for ever."""
+    every = list(pods(docs))
+    for doc in of_kind(docs, "PersistentVolumeClaim") if every else ():
+        mine = [pod for pod in every if ("PersistentVolumeClaim", doc["metadata"]["name"]) in referenced(pod)]
+        if not mine:
+            yield f"{title(doc)}: no pod mounts it"
+        elif "ReadWriteOnce" in doc["spec"]["accessModes"] and not one_node(mine):
+            yield f"{title(doc)}: ReadWriteOnce, and mounted by pods of several nodes: " + ", ".join(p.where for p in mine)
+
+
+KEEP = "gradwire/keep"  # label of claims that `kubectl delete -k DIR -l '!gradwire/keep'` leaves
+
+
+def kept(docs):
+    for doc in of_kind(docs, "PersistentVolumeClaim"):
+        if doc["metadata"].get("labels", {}).get(KEEP) != "true":
+            yield f"{title(doc)}: without the label {KEEP}: \"true\" it is deleted with the job"
+
+
+# ---- an administrator's part ----
+
+def admins(docs):
+    """A user who may create jobs may not create these, and deleting the job must not delete them for others."""
+    if any(pods(docs)):
+        yield from (f"{title(doc)}: an administrator's object: k8s/admin has these"
+                    for doc in of_kind(docs, "PriorityClass", "ResourceQuota", "LimitRange"))
+
+
+RESOLVERS = {"NodeLocal DNSCache": "169.254.20.10", "GKE's Cloud DNS": "169.254.169.254"}  # on each node: no selector finds them
+
+
+def opens(rule, cidr):
+    ports = {(p.get("protocol", "TCP"), p.get("port")) for p in rule.get("ports", [])}
+    return {("UDP", 53), ("TCP", 53)} <= ports and any(peer.get("ipBlock", {}).get("cidr") == cidr for peer in rule.get("to", []))
+
+
+def resolvers(docs):
+    for doc in of_kind(docs, "NetworkPolicy"):
+        if "Egress" in doc["spec"].get("policyTypes", []):
+            yield from (f"{title(doc)}: no way to {name}, {address}, port 53, by UDP and TCP" for name, address in RESOLVERS.items()
+                        if not any(opens(rule, f"{address}/32") for rule in doc["spec"].get("egress", [])))
+
+
+# ---- Pod Security Standards ----
+
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+SAFE_CAPABILITIES = {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+                     "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
+
+
+def beyond_baseline(pod):
+    """The fields because of which the level `baseline` refuses a pod."""
+    yield from (key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(key))
+    yield from (f"volume {v['name']}" for v in pod.spec.get("volumes", []) if "hostPath" in v)
+    yield from ("sysctls" for _ in pod.spec.get("securityContext", {}).get("sysctls", []))
+    for c in pod.containers:
+        own = c.get("securityContext", {})
+        yield from ("hostPort" for port in c.get("ports", []) if port.get("hostPort"))
+        yield from ("privileged" for _ in [0] if own.get("privileged"))
+        yield from (f"capability {name}" for name in own.get("capabilities", {}).get("add", []) if name not in SAFE_CAPABILITIES)
+    for whole in (pod.spec, *pod.containers):
+        if whole.get("securityContext", {}).get("seccompProfile", {}).get("type") == "Unconfined":
+            yield "seccompProfile"
+
+
+def beyond_restricted(pod):
+    """The fields, present or missing, because of which the level `restricted` refuses a pod."""
+    yield from beyond_baseline(pod)
+    whole = pod.spec.get("securityContext", {})
+    yield from (f"volume {v['name']}" for v in pod.spec.get("volumes", []) if not VOLUMES & set(v))
+    for c in pod.containers:
+        own = c.get("securityContext", {})
+        said = {**whole, **own}
+        if not said.get("runAsNonRoot") or said.get("runAsUser") == 0:
+            yield "runAsNonRoot"
+        if said.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            yield "seccompProfile"
+        if own.get("allowPrivilegeEscalation") is not False:
+            yield "allowPrivilegeEscalation"
+        if "ALL" not in own.get("capabilities", {}).get("drop", []) or set(own["capabilities"].get("add", [])) - {"NET_BIND_SERVICE"}:
+            yield "capabilities"
+
+
+def pod_security(docs):
+    """The strictest level of the Pod Security Standards that admits all pods: restricted, baseline or privileged."""
+    every = list(pods(docs))
+    return next((level for level, beyond in (("restricted", beyond_restricted), ("baseline", beyond_baseline))
+                 if not any(list(beyond(pod)) for pod in every)), "privileged")
+
+
 MESH = "sidecar.istio.io/inject"
 
 
@@ -434,8 +580,10 @@ def policies(docs):
 
 
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
-         images, hardened, grace, restarts, meshes, schedules, privileges, neighbours, policies)
-OURS = (resources, hardened, restarts, meshes)  # an operator runs pods without them, as its own examples do
+         images, hardened, grace, restarts, meshes, schedules, privileges, neighbours, policies, disks, probes, claims,
+         kept, admins, resolvers)
+CLUSTERS = (disks, probes, claims, kept, admins, resolvers)  # for storage, DNS and names as clusters have them
+OURS = (resources, hardened, restarts, meshes, disks, probes)  # an operator runs pods without them, as its own examples do
 
 
 def broken(docs, rules=RULES):

@@ -33,7 +33,7 @@ spec:
       replicas: 1
       restartPolicy: ExitCode
       template: &template
-        metadata: {labels: {app.kubernetes.io/component: ps, sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
+        metadata: {labels: {app.kubernetes.io/component: ps, sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false", gradwire/by-admin: PriorityClass/high}}
         spec:
           automountServiceAccountToken: false
           terminationGracePeriodSeconds: 60
@@ -46,12 +46,15 @@ spec:
               image: registry:5000/gradwire:0.1.0
               ports: [{name: tfjob-port, containerPort: 2222}, {name: metrics, containerPort: 8080}]
               readinessProbe: {httpGet: {path: /readyz, port: metrics}}
-              resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}
+              startupProbe: &live {httpGet: {path: /healthz, port: 8080}}
+              livenessProbe: *live
+              resources: {requests: {cpu: 500m, memory: 1Gi, ephemeral-storage: 1Mi}, limits: {cpu: "1", memory: 1Gi, ephemeral-storage: 2Gi}}
               securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
-              volumeMounts: [{name: job, mountPath: /j}, {name: key, mountPath: /k}, {name: out, mountPath: /o}]
+              volumeMounts: [{name: job, mountPath: /j}, {name: key, mountPath: /k}, {name: tmp, mountPath: /t}, {name: out, mountPath: /o}]
           volumes:
             - {name: job, configMap: {name: job}}
             - {name: key, secret: {secretName: key}}
+            - {name: tmp, emptyDir: {sizeLimit: 2Gi}}
             - {name: out, persistentVolumeClaim: {claimName: out}}
     PS: {replicas: 2, restartPolicy: ExitCode, template: *template}
     Worker: {replicas: 1, restartPolicy: ExitCode, template: *template}
@@ -67,12 +70,13 @@ metadata: {name: key, labels: {app.kubernetes.io/name: gradwire}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
-metadata: {name: out, labels: {app.kubernetes.io/name: gradwire}}
+metadata: {name: out, labels: {app.kubernetes.io/name: gradwire, gradwire/keep: "true"}}
 spec: {accessModes: [ReadWriteMany]}
 ---
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: high, labels: {app.kubernetes.io/name: gradwire}}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: one, labels: {app.kubernetes.io/name: gradwire, gradwire/keep: "true"}}
+spec: {accessModes: [ReadWriteOnce]}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -96,6 +100,16 @@ spec:
   policyTypes: [Ingress]
   podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}
   ingress: [{from: [{podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}}], ports: [{port: 2222}]}]
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: way, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  policyTypes: [Egress]
+  podSelector: {}
+  egress:
+    - to: [{ipBlock: {cidr: 169.254.20.10/32}}, {ipBlock: {cidr: 169.254.169.254/32}}]
+      ports: [{protocol: UDP, port: 53}, {port: 53}]
 ---
 apiVersion: monitoring.coreos.com/v1
 kind: PodMonitor
@@ -131,7 +145,10 @@ spec:
               containers:
                 - name: any
                   image: registry:5000/gradwire:0.1.1
-                  resources: {requests: {cpu: 1, memory: 600M}, limits: {cpu: 1, memory: 1Gi}}
+                  startupProbe: {tcpSocket: {port: 2222}}
+                  livenessProbe: {tcpSocket: {port: 2222}}
+                  readinessProbe: {tcpSocket: {port: 2222}}
+                  resources: {requests: {cpu: 1, memory: 600M, ephemeral-storage: 1G}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 1G}}
                   securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 ---
 apiVersion: apps/v1
@@ -149,9 +166,12 @@ spec:
       securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
       containers:
         - name: any
+          startupProbe: {tcpSocket: {port: 2222}}
+          livenessProbe: {tcpSocket: {port: 2222}}
+          readinessProbe: {tcpSocket: {port: 2222}}
           image: registry:5000/gradwire@sha256:0000000000000000000000000000000000000000000000000000000000000000
           ports: [{containerPort: 2222}]
-          resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+          resources: {requests: {cpu: 1, memory: 500M, ephemeral-storage: 1G}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 1G}}
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 ---
 apiVersion: v1
@@ -190,6 +210,11 @@ spec:
     metadata: {labels: {app: rank, sidecar.istio.io/inject: "false"}, annotations: {scheduling.k8s.io/group-name: gang, sidecar.istio.io/inject: "false"}}
     spec:
       schedulerName: volcano
+      volumes: [{name: one, persistentVolumeClaim: {claimName: one}}]
+      affinity:
+        podAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: rank}}}
       subdomain: ranks
       restartPolicy: Never
       imagePullSecrets: [{name: key}]
@@ -199,11 +224,15 @@ spec:
       containers:
         - name: any
           image: registry:5000/gradwire:0.1.0
+          startupProbe: {tcpSocket: {port: 2222}}
+          livenessProbe: {tcpSocket: {port: 2222}}
+          readinessProbe: {tcpSocket: {port: 2222}}
           ports: [{containerPort: 2222}]
+          volumeMounts: [{name: one, mountPath: /o}]
           env:
             - {name: KEY, valueFrom: {secretKeyRef: {name: key, key: token}}}
             - {name: FILE, valueFrom: {configMapKeyRef: {name: job, key: job.yaml}}}
-          resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+          resources: {requests: {cpu: 1, memory: 500M, ephemeral-storage: 1G}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 1G}}
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 ---
 apiVersion: batch/v1
@@ -220,7 +249,7 @@ spec:
     spec:
       activeDeadlineSeconds: 61
       template:
-        metadata: {labels: {sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
+        metadata: {labels: {app.kubernetes.io/component: nightly, sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
         spec:
           restartPolicy: OnFailure
           serviceAccountName: creator
@@ -229,7 +258,7 @@ spec:
           containers:
             - name: any
               image: registry:5000/gradwire:0.1.0
-              resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+              resources: {requests: {cpu: 1, memory: 500M, ephemeral-storage: 1G}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 1G}}
               securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 """
 
@@ -298,9 +327,9 @@ BAD = (
     (rules.budgets, "minAvailable: 2,", "maxUnavailable: 1,", "minAvailable is None; allowed for these pods: their number, 2"),
     (rules.budgets, "minAvailable: 2,", "minAvailable: 50%,", "minAvailable is '50%'"),
     (rules.resources, "requests: {cpu: 500m", "requests: {cpu: 1500m", "cpu: the request 1500m is above the limit 1"),
-    (rules.resources, "memory: 1Gi}, limits", "memory: 2G}, limits", "memory: the request 2G is above the limit 1Gi"),
-    (rules.resources, "memory: 1Gi}, limits", "memory: 500Mi}, limits", "a ps requests all of its memory limit"),
-    (rules.resources, "limits: {cpu: 1, memory: 1Gi}", "limits: {cpu: 1}", "memory has no request or no limit"),
+    (rules.resources, "memory: 1Gi, ephemeral-storage: 1Mi}", "memory: 2G, ephemeral-storage: 1Mi}", "memory: the request 2G is above the limit 1Gi"),
+    (rules.resources, "memory: 1Gi, ephemeral-storage: 1Mi}", "memory: 500Mi, ephemeral-storage: 1Mi}", "a ps requests all of its memory limit"),
+    (rules.resources, "limits: {cpu: 1, memory: 1Gi, ", "limits: {cpu: 1, ", "memory has no request or no limit"),
     (rules.names, "{name: ctr, labels", "{name: 1ctr, labels", "TFJob 1ctr: not a DNS-1035 name"),
     (rules.names, "{name: ctr, labels", "{name: c_tr, labels", "TFJob c_tr: not a DNS-1035 name"),
     (rules.names, "{name: ctr, labels", "{name: " + "c" * 51 + ", labels", "the name is longer than 50"),
@@ -341,6 +370,24 @@ BAD = (
     (rules.schedules, "  failedJobsHistoryLimit: 1\n", "", "failedJobsHistoryLimit is not said"),
     (rules.schedules, "      activeDeadlineSeconds: 61\n", "", "jobTemplate.spec.activeDeadlineSeconds is not said"),
     (rules.privileges, "verbs: [create]", "verbs: ['*']", "Role making: verbs: * is too much"),
+    (rules.disks, "memory: 1Gi, ephemeral-storage: 1Mi}", "memory: 1Gi}", "tensorflow: ephemeral-storage has no request or no limit"),
+    (rules.disks, "1Gi, ephemeral-storage: 1G}", "1Gi, ephemeral-storage: 1M}", "the request 1G is above the limit 1M"),
+    (rules.disks, "sizeLimit: 2Gi", "sizeLimit: 3Gi", "TFJob ctr: Chief: its emptyDirs may be larger than its limit"),
+    (rules.probes, "              livenessProbe: *live\n", "", "TFJob ctr: Chief: tensorflow: no livenessProbe"),
+    (rules.probes, "path: /readyz", "path: /healthz", "readinessProbe: /readyz says whether it listens"),
+    (rules.probes, "\n          startupProbe: {tcpSocket: {port: 2222}}\n", "\n", "StatefulSet other: any: no startupProbe"),
+    (rules.claims, "claimName: one", "claimName: two", "PersistentVolumeClaim one: no pod mounts it"),
+    (rules.claims, "[ReadWriteMany]", "[ReadWriteOnce]",
+     "PersistentVolumeClaim out: ReadWriteOnce, and mounted by pods of several nodes: TFJob ctr: Chief, TFJob ctr: PS, TFJob"),
+    (rules.claims, "kubernetes.io/hostname, labelSelector", "topology.kubernetes.io/zone, labelSelector",
+     "PersistentVolumeClaim one: ReadWriteOnce, and mounted by pods of several nodes: Job ranks"),
+    (rules.claims, "labelSelector: {matchLabels: {app: rank}}", "labelSelector: {matchLabels: {app: other}}",
+     "PersistentVolumeClaim one: ReadWriteOnce, and mounted by pods of several nodes: Job ranks"),
+    (rules.kept, 'gradwire, gradwire/keep: "true"', "gradwire", "PersistentVolumeClaim out: without the label gradwire/keep"),
+    (rules.admins, "kind: PodGroup", "kind: ResourceQuota", "ResourceQuota gang: an administrator's object"),
+    (rules.resolvers, "169.254.20.10/32", "169.254.20.11/32", "NetworkPolicy way: no way to NodeLocal DNSCache"),
+    (rules.resolvers, ", {ipBlock: {cidr: 169.254.169.254/32}}", "", "NetworkPolicy way: no way to GKE's Cloud DNS"),
+    (rules.resolvers, "{protocol: UDP, port: 53}, ", "", "no way to NodeLocal DNSCache, 169.254.20.10, port 53, by UDP and TCP"),
     (rules.privileges, "resources: [tfjobs]", "resources: ['*']", "Role making: resources: * is too much"),
 )
 
@@ -367,6 +414,30 @@ class RulesTest(unittest.TestCase):
         text = GOOD.replace("secretName: key", "secretName: mine")
         text = text.replace("{name: ctr, labels", "{name: ctr, annotations: {gradwire/by-hand: Secret/mine}, labels")
         self.assertEqual(list(rules.references(list(load(text)))), [])
+
+
+class PodSecurityTest(unittest.TestCase):
+    """As https://kubernetes.io/docs/concepts/security/pod-security-standards/ has the levels."""
+
+    def level(self, whole, own):
+        docs = [{"kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {**whole, "containers": [
+            {"name": "c", **own}]}}}}]
+        return rules.pod_security(docs)
+
+    def test_the_level_of_a_pod_is_the_strictest_that_admits_it(self):
+        whole = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}}
+        own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        self.assertEqual(self.level(whole, {"securityContext": own}), "restricted")
+        self.assertEqual(self.level({}, {}), "baseline")
+        for bad in ({"allowPrivilegeEscalation": True}, {"capabilities": {"drop": ["NET_RAW"]}}, {"runAsNonRoot": False},
+                    {"runAsUser": 0}, {"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}):
+            self.assertEqual(self.level(whole, {"securityContext": {**own, **bad}}), "baseline", bad)
+        self.assertEqual(self.level({**whole, "volumes": [{"name": "v", "nfs": {}}]}, {"securityContext": own}), "baseline")
+        for bad in ({"privileged": True}, {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}},
+                    {"seccompProfile": {"type": "Unconfined"}}):
+            self.assertEqual(self.level(whole, {"securityContext": {**own, **bad}}), "privileged", bad)
+        for bad in ({"hostNetwork": True}, {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}):
+            self.assertEqual(self.level({**whole, **bad}, {"securityContext": own}), "privileged", bad)
 
 
 if __name__ == "__main__":

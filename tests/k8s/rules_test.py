@@ -108,6 +108,8 @@ spec:
   policyTypes: [Egress]
   podSelector: {}
   egress:
+    - to: [{podSelector: {}}]
+      ports: [{port: 2222}]
     - to: [{ipBlock: {cidr: 169.254.20.10/32}}, {ipBlock: {cidr: 169.254.169.254/32}}]
       ports: [{protocol: UDP, port: 53}, {port: 53}]
 ---

@@ -25,7 +25,7 @@ HTTP = "--http_port=8080"
 
 
 def shape(line):
-    return re.sub(r"\d+(\.\d+)?", "N", " ".join(line.split()))
+    return re.sub(r"\d+(\.\d+)?", "N", re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", " ".join(line.split())))
 
 
 @render.wanted

@@ -325,6 +325,26 @@ class ControllerTest(unittest.TestCase):
                 self.assertEqual(set(plan.delete), {pod.key for pod in started})
 
 
+    def test_a_finished_job_that_is_applied_again_starts_nothing_until_it_was_deleted(self):
+        """As docs/reference/kubernetes.md says: also if its template or its replicas were changed."""
+        for version, code in ((version, code) for version in build.FLAGS for code in (0, 1)):
+            with self.subTest(operator=version, code=code):
+                job = golden_job(facts.cases()[2])
+                operator = real.Controller(real.operator(version), job)
+                started = operator.plan([]).create
+                self.assertTrue(started)
+                phase = "Failed" if code else "Succeeded"
+                ended = [Seen(*key, phase, code) for key in started]
+                self.assertIn(phase, operator.plan(ended).status.condition)
+                for spec in job["spec"]["tfReplicaSpecs"].values():
+                    spec["template"]["spec"]["containers"][0]["args"] = ["--epochs=20"]
+                    spec["replicas"] += 1
+                for seen in (ended, [], ended):  # its pods may be gone
+                    plan = operator.plan(seen)
+                    self.assertEqual(plan.create, ())
+                    self.assertIn(phase, plan.status.condition)
+                self.assertGreater(len(real.Controller(real.operator(version), job).plan([]).create), len(started))
+
     def test_a_resumed_job_has_its_deadline_anew_but_under_1_7_with_a_ttl(self):
         """As docs/reference/kubernetes.md says."""
         for version, ttl in ((version, ttl) for version in build.FLAGS for ttl in ({}, {"ttlSecondsAfterFinished": 60})):

@@ -24,6 +24,8 @@ class VersionsTest(TrainCase):
     def other(self, program):
         """The same program of another release."""
         path = self.tmp / f"other-{program.name}"
+        if path.exists():
+            return path
         data = program.read_bytes()
         self.assertIn(OURS.encode() + b"\0", data)
         path.write_bytes(data.replace(OURS.encode() + b"\0", OTHER.encode() + b"\0"))
@@ -74,6 +76,38 @@ class VersionsTest(TrainCase):
         said = f"a worker of version {OTHER} connected to a chief of version {OURS}: {RULE}"
         chief.until_said(f"is refused: {said}")
         worker.until_said(f"the chief refused: {said}")
+
+    def a_cluster(self, of=lambda program: program):
+        """Two ps and two workers, of which the first is the chief. `of`: the program to run in place of ours."""
+        ps, workers = self.hosts[:2], self.hosts[2:]
+        flags = [f"--job={self.JOB}", f"--output={self.out}", f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}",
+                 *self.sets({"data.synthetic_train_rows": 8000, "training.epochs": 4, "checkpoint.every_steps": 20,
+                             "checkpoint.every_seconds": 0, "timeouts.ps_rejoin_s": 3})]
+        return [lambda role=role, i=i, program=program, of=of: Process(
+                    self, [of(program), f"--job_name={role}", f"--task_index={i}", *flags], f"{role}-{i}")
+                for role, program in (("ps", PS), ("worker", WORKER)) for i in range(2)]
+
+    def test_a_ps_that_is_updated_alone_ends_the_job_and_the_new_release_resumes_it(self):
+        """As docs/guides/upgrade.md says."""
+        self.hosts = [f"127.0.0.1:{port}" for port in free_ports(4)]
+        running = [start() for start in self.a_cluster()]
+        self.until("a cut", lambda: list(self.out.glob("checkpoints/cut-*/manifest.gw")))
+        ps = running[1]
+        ps.process.kill()
+        ps.process.wait()
+        updated = self.a_cluster(self.other)[1]()
+        said = f"a chief of version {OURS} connected to a ps of version {OTHER}: {RULE}"
+        updated.until_said(f"is refused: {said}")
+        for p in running[2:]:
+            p.wait(1)
+        self.assertIn("ps 1 was not available for 3 s (timeouts.ps_rejoin_s)", running[2].last_line())
+        running[0].wait(1)
+        updated.stop()
+        running = [start() for start in self.a_cluster(self.other)]
+        for p in running[2:]:
+            p.wait(0)
+        self.assertIn("resuming from checkpoint", running[2].log())
+        self.assertEqual(self.summary()["digest"], self.undisturbed(keys={"data.synthetic_train_rows": 8000, "training.epochs": 4}))
 
     def test_the_doctor_tells_of_it(self):
         ps = self.start(self.other(PS), "ps", 0, "ps")

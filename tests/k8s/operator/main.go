@@ -4,6 +4,7 @@
 // shows of it}. Each line of standard output answers one: {"error": why it was refused}, or {"job": with defaults, "status",
 // and what Reconcile did: "pods" and "services" that it created, by name, the names of pods "deleted" and of services
 // ("services_deleted"), "removed": the job}.
+// A request {"pytorch": a PyTorchJob, as a text} is answered by {"pods": its replicas' pods, by name}: pytorch.go.
 // A field that this version does not know, which the API server would prune silently, is an error here.
 package main
 
@@ -35,6 +36,7 @@ import (
 
 type request struct {
 	Job      string             `json:"job"`
+	PyTorch  string             `json:"pytorch"`
 	Status   kubeflow.JobStatus `json:"status"`
 	Pods     []corev1.Pod       `json:"pods"`
 	Services []corev1.Service   `json:"services"`
@@ -154,6 +156,9 @@ func take(scheme *runtime.Scheme, line []byte) (*answer, error) {
 	s := &server{job: &kubeflow.TFJob{}}
 	if err := json.Unmarshal(line, &s.seen); err != nil {
 		return nil, err
+	}
+	if s.seen.PyTorch != "" {
+		return takePyTorch(scheme, s.seen.PyTorch)
 	}
 	if err := yaml.UnmarshalStrict([]byte(s.seen.Job), s.job); err != nil {
 		return nil, err

@@ -148,6 +148,30 @@ class OperatorTest(Case):
             self.assertGreater(seen, 40)
         self.each_version(check)
 
+    def test_each_pod_of_a_pytorch_job_is_refused_unless_it_is_the_only_one(self):
+        def pods_of(version, policy, **replicas):
+            container = {"name": "pytorch", "image": "localhost/gradwire:0.1.0"}
+            specs = {kind: {"replicas": n, "template": {"spec": {"containers": [container]}}} for kind, n in replicas.items()}
+            return real.operator(version).pytorch_pods(
+                {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j", "namespace": NAMESPACE},
+                 "spec": {"pytorchReplicaSpecs": specs, **policy}})
+
+        def entrypoint(pod):
+            env = {entry["name"]: entry["value"] for entry in pod["spec"]["containers"][0]["env"]}
+            return subprocess.run([facts.ENTRYPOINT, "--print"], env=facts.environment(**env), capture_output=True, text=True)
+
+        def check(version):
+            for policy, replicas in (({}, {"Master": 1, "Worker": 2}),
+                                     ({"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}}, {"Worker": 2})):
+                made = pods_of(version, policy, **replicas)
+                self.assertEqual(len(made), sum(replicas.values()))
+                for name, pod in made.items():
+                    got = entrypoint(pod)
+                    self.assertEqual((got.returncode, "k8s/tfjob/overlays/no-ps" in got.stderr), (2, True), f"{name}: {got}")
+            alone, = pods_of(version, {}, Master=1).values()
+            self.assertEqual(entrypoint(alone).returncode, 0)
+        self.each_version(check)
+
     def test_every_overlay_of_a_tfjob_is_run_in_containers(self):
         apart = {"tfjob/base", "tfjob/overlays/dist-mnist", "tfjob/overlays/one-worker", "tfjob/overlays/secure"}
         self.assertEqual({folder for folder, _ in overlays()}, apart | {overlay for _, overlay in RUNS})

@@ -30,7 +30,13 @@ class Operator:
         """The operator's answer to a TFJob: {"refused"}, or {"job", "status", "pods", "services", "deleted",
         "services_deleted", "removed", "error"}."""
         job = {**job, "metadata": {**job["metadata"], "uid": job["metadata"]["name"]}}
-        asked = {"job": json.dumps(job), "status": status or {}, "pods": list(pods), "services": list(services)}
+        return self.answer({"job": json.dumps(job), "status": status or {}, "pods": list(pods), "services": list(services)})
+
+    def pytorch_pods(self, job):
+        """The pods of a PyTorchJob, by name, with the variables that the operator sets."""
+        return self.answer({"pytorch": json.dumps(job)})["pods"]
+
+    def answer(self, asked):
         try:
             self.process.stdin.write(json.dumps(asked) + "\n")
             self.process.stdin.flush()

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/cluster/cluster_given.h"
-#include "common/flags/flags.h"
+#include "k8s/entrypoint/http.h"
 
 enum { PORT_MAX = 65535 };
 
@@ -56,21 +56,12 @@ static enum err add_all_ps(char **out, const struct cluster_given *g, const char
     return err;
 }
 
-/* The worker has --http_port=H, and its ps H + 1. */
+/* The worker has --http_port, and its ps the next. */
 static enum err find_http(struct beside *b, const char *own, struct errmsg *e)
 {
-    uint32_t http = (uint32_t)flags_number("http_port"), port = port_of(own);
-    if (http == PORT_MAX)
-        return err_set(
-            e, ERR_INPUT,
-            "--http_port: '%u' is not allowed; allowed: 1 to 65534 (the ps has the next)", http);
-    if (http && http + 1 >= port && http <= port + 1)
-        return err_set(e, ERR_INPUT,
-                       "--http_port=%u and the next meet port %u of TF_CONFIG and the next; give "
-                       "HTTP two others",
-                       http, port);
-    b->ps_http = http ? http + 1 : 0;
-    return ERR_OK;
+    char said[40];
+    (void)snprintf(said, sizeof said, "port %u of TF_CONFIG", port_of(own));
+    return http_next(&b->ps_http, port_of(own), said, "ps", e);
 }
 
 static enum err find_own(struct beside *b, const struct cluster_given *g, struct errmsg *e)

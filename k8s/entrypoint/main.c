@@ -19,8 +19,9 @@
 #include "k8s/entrypoint/beside.h"
 #include "k8s/entrypoint/command.h"
 #include "k8s/entrypoint/form.h"
+#include "k8s/entrypoint/hosts.h"
+#include "k8s/entrypoint/ordinals.h"
 #include "k8s/entrypoint/pair.h"
-#include "k8s/entrypoint/place.h"
 
 /* Is this a pod NAME-ps-I? If it is the job's only pod, an operator sets no TF_CONFIG. As a ps it then reports what is
  * missing. */
@@ -29,7 +30,7 @@ static bool named_ps(const char *pod)
     uint32_t ordinal;
     const char *dash = strrchr(pod, '-');
     return dash && dash - pod >= 3 && memcmp(dash - 3, "-ps", 3) == 0 &&
-           place_ordinal(pod, &ordinal, NULL) == ERR_OK;
+           ordinals_read(pod, &ordinal, NULL) == ERR_OK;
 }
 
 static enum err find_role(const char *pod, enum role *role, struct errmsg *e)
@@ -58,7 +59,7 @@ static enum err set_tf_config(const char *json, struct errmsg *e)
 static enum err make_tf_config(const char *pod, struct errmsg *e)
 {
     char *json = NULL;
-    enum err err = place_tf_config(getenv("JOB_COMPLETION_INDEX"), pod, &json, e);
+    enum err err = ordinals_tf_config(getenv("JOB_COMPLETION_INDEX"), pod, &json, e);
     if (!err)
         err = set_tf_config(json, e);
     free(json);
@@ -110,8 +111,8 @@ static enum err init_both(struct command *ps, struct command *worker, struct err
     return err || !flags_given("grace_s") ? err : command_add(worker, e, "--grace_s=0");
 }
 
-static enum err add_place(struct command *c, const struct place_hosts *h, const char *role,
-                          uint32_t http, struct errmsg *e)
+static enum err add_place(struct command *c, const struct hosts *h, const char *role, uint32_t http,
+                          struct errmsg *e)
 {
     enum err err = command_add(c, e, "--ps_hosts=%s", h->ps_hosts);
     if (!err)
@@ -126,8 +127,8 @@ static enum err add_place(struct command *c, const struct place_hosts *h, const 
 static enum err run_host(int *code, struct errmsg *e)
 {
     static struct command ps, worker;
-    static struct place_hosts hosts;
-    enum err err = place_hosts(&hosts, e);
+    static struct hosts hosts;
+    enum err err = hosts_init(&hosts, e);
     if (!err)
         err = init_both(&ps, &worker, e);
     if (!err)

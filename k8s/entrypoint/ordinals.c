@@ -1,16 +1,14 @@
-#include "k8s/entrypoint/place.h"
+#include "k8s/entrypoint/ordinals.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster/cluster_given.h"
 #include "common/base/digits.h"
+#include "common/cluster/cluster_given.h"
 #include "common/flags/flags.h"
-#include "common/cluster/address.h"
 
-enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
+enum err ordinals_read(const char *pod, uint32_t *ordinal, struct errmsg *e)
 {
     const char *dash = strrchr(pod, '-');
     if (dash && digits_read(dash + 1, 0, INT32_MAX, ordinal))
@@ -21,8 +19,6 @@ enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
                    "-NUMBER",
                    pod);
 }
-
-/* ---- from ordinals ---- */
 
 /* Write the pattern with the ordinal instead of its '%'. */
 static enum err fill(const char *flag, const char *pattern, uint32_t i, char *out, size_t bytes,
@@ -58,7 +54,7 @@ static enum err own_index(const char *completion, const char *pod, uint32_t *ind
 {
     const char *flag = flags_given("index"), *given = flag ? flag : completion;
     if (!given || !*given)
-        return place_ordinal(pod, index, e);
+        return ordinals_read(pod, index, e);
     if (digits_read(given, 0, INT32_MAX, index))
         return ERR_OK;
     return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: a number from 0",
@@ -96,7 +92,7 @@ static enum err make_cluster(json_t **cluster, struct errmsg *e)
     return err ? err : add_chief(*cluster, e);
 }
 
-enum err place_tf_config(const char *completion, const char *pod, char **json, struct errmsg *e)
+enum err ordinals_tf_config(const char *completion, const char *pod, char **json, struct errmsg *e)
 {
     uint32_t index;
     json_t *cluster = NULL;
@@ -115,88 +111,4 @@ enum err place_tf_config(const char *completion, const char *pod, char **json, s
     }
     json_decref(cluster);
     return err;
-}
-
-/* ---- the hosts form ---- */
-
-static enum err append(char *out, const char *ip, size_t n, uint32_t port, struct errmsg *e)
-{
-    size_t at = strlen(out);
-    bool v6 = memchr(ip, ':', n) && ip[0] != '[';
-    char address[300];
-    int bytes = snprintf(address, sizeof address, "%s%.*s%s:%u", v6 ? "[" : "", (int)n, ip,
-                         v6 ? "]" : "", port);
-    const char *problem =
-        bytes < (int)sizeof address ? cluster_address_problem(address) : "it is too long";
-    if (problem)
-        return err_set(e, ERR_INPUT, "--worker_ips: '%.*s': %s", n < 80 ? (int)n : 80, ip, problem);
-    if (at + (size_t)bytes + 2 > PLACE_LIST_BYTES)
-        return err_set(e, ERR_INPUT, "--worker_ips: the list is too long");
-    (void)snprintf(out + at, PLACE_LIST_BYTES - at, "%s%s", at ? "," : "", address);
-    return ERR_OK;
-}
-
-/* Compare addresses, because ::1 has several spellings. */
-static bool same_host(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    char host[2][ADDRESS_HOST_MAX];
-    struct address at[2];
-    if (a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0)
-        return true;
-    (void)snprintf(host[0], sizeof host[0], "%.*s", (int)a_bytes, a);
-    (void)snprintf(host[1], sizeof host[1], "%.*s", (int)b_bytes, b);
-    return address_numeric(host[0], 0, &at[0]) && address_numeric(host[1], 0, &at[1]) &&
-           at[0].bytes == at[1].bytes && memcmp(&at[0].addr, &at[1].addr, at[0].bytes) == 0;
-}
-
-/* How many times `ip` is in the list; *index: its first position. */
-static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint32_t *index)
-{
-    uint32_t times = 0, i = 0;
-    for (const char *at = ips;; i++) {
-        size_t n = strcspn(at, ",");
-        if (same_host(at, n, ip, bytes) && times++ == 0)
-            *index = i;
-        if (!at[n])
-            return times;
-        at += n + 1;
-    }
-}
-
-enum err place_hosts(struct place_hosts *h, struct errmsg *e)
-{
-    enum { PORT_MAX = 65535 };
-    const char *ips = flags_text("worker_ips"), *ip = flags_text("current_ip");
-    uint32_t port = (uint32_t)flags_number("port"), http = (uint32_t)flags_number("http_port"),
-             index;
-    enum err err = ERR_OK;
-    if (http == PORT_MAX)
-        return err_set(e, ERR_INPUT,
-                       "--http_port: '%u' is not allowed; allowed: 1 to 65534 (the worker has the "
-                       "next)",
-                       http);
-    h->worker_http = http ? http + 1 : 0;
-    if (http && http + 1 >= port && http <= port + 1)
-        return err_set(
-            e, ERR_INPUT,
-            "--http_port=%u and the next meet --port=%u and the next; give HTTP two others", http,
-            port);
-    if (!occurrences(ips, ip, strlen(ip), &h->index))
-        return err_set(e, ERR_INPUT, "--current_ip=%.80s is not in --worker_ips=%.160s", ip, ips);
-    h->ps_hosts[0] = h->worker_hosts[0] = 0;
-    uint32_t n_hosts = 0;
-    for (const char *at = ips;;) {
-        size_t n = strcspn(at, ",");
-        if (occurrences(ips, at, n, &index) > 1)
-            return err_set(e, ERR_INPUT, "--worker_ips: '%.*s' occurs twice", n < 80 ? (int)n : 80,
-                           at);
-        if (++n_hosts > PLACE_HOSTS_MAX)
-            return err_set(e, ERR_INPUT, "--worker_ips: more than %d", PLACE_HOSTS_MAX);
-        err = append(h->ps_hosts, at, n, port, e);
-        if (!err)
-            err = append(h->worker_hosts, at, n, port + 1, e);
-        if (err || !at[n])
-            return err;
-        at += n + 1;
-    }
 }

@@ -133,8 +133,8 @@ class RealTest(Scraped):
         self.out = self.tmp / name
         job = self.launch("--workers=2", "--ps=1", *flags)
         address = self.prometheus(self.targets(job, 3), f"{name}-prometheus")
-        self.until("both workers are scraped for a while", lambda: all(
-            float(one["value"][1]) >= 8 for one in self.ask(address, "count_over_time(gradwire_tasks_total[10s])") or [{"value": (0, 0)}]))
+        self.until("both workers are scraped for a while",
+                   lambda: len(self.ask(address, "count_over_time(gradwire_tasks_total[10s]) >= 8")) == 2)
 
         def values(query):
             asked = self.ask(address, query.replace("[2m]", "[10s]"))

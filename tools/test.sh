@@ -2,8 +2,8 @@
 # Part of ./gradwire: test, bench, mutate.
 
 GROUPS_ALL=(unit sim wire train e2e k8s)
-GROUPS_ARM64=(unit sim wire train)                        # that qemu can run
-GROUPS_MORE=(operator containers kernel_tls pages interop) # only when asked for by name
+GROUPS_ARM64=(unit sim wire train)                                 # that qemu can run
+GROUPS_MORE=(operator containers cluster kernel_tls pages interop) # only when asked for by name
 TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
 
 test_parse() {
@@ -72,8 +72,14 @@ test_operator_build() { # DIR
     done
 }
 
-# The groups containers and operator run containers of an image: that of GRADWIRE_IMAGE_STORAGE, or one made from this build's
-# programs. If there can be none, containers is skipped, and operator runs its other tests.
+# Kubernetes' own API server and controllers, compiled by Go. Without Go the tests that need them skip.
+test_cluster_build() { # DIR
+    GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/cluster/programs.py" ||
+        die 1 "test cluster: the control plane's code does not build"
+}
+
+# The groups containers, cluster and operator run containers of an image: that of GRADWIRE_IMAGE_STORAGE, or one made from this
+# build's programs. If there can be none, containers and cluster are skipped, and operator runs its other tests.
 test_image() { # DIR
     local code=0 group
     local -a others=()
@@ -88,7 +94,7 @@ test_image() { # DIR
     [[ $code -ne 0 ]] || return 0
     [[ $code -eq 3 ]] || die 1 "the image for containers was not built"
     for group in "${TEST_GROUPS[@]}"; do
-        [[ $group == containers ]] || others+=("$group")
+        [[ $group == containers || $group == cluster ]] || others+=("$group")
         [[ $group != operator ]] || say "operator: the tests that run containers of the operator's pods are left out"
     done
     [[ ${#others[@]} -gt 0 ]] || exit 0
@@ -117,10 +123,10 @@ test_all() {
     test_parse "$@"
     jobs=$(($(nproc) + 1)) # one waits, mostly
     dir=$(build_dir "$TEST_BUILD")
-    if [[ " ${TEST_GROUPS[*]} " =~ " "(k8s|operator|containers)" " ]]; then
+    if [[ " ${TEST_GROUPS[*]} " =~ " "(k8s|operator|containers|cluster)" " ]]; then
         packages_need k8s
     fi
-    if [[ ${TEST_GROUPS[*]} == operator ]]; then # a few long tests, and none of ours in C
+    if [[ ${TEST_GROUPS[*]} == operator || ${TEST_GROUPS[*]} == cluster ]]; then # a few long tests, and none of ours in C
         targets=("${PROGRAMS[@]}" gradwire-entrypoint)
         show=(--verbose)
     fi
@@ -138,7 +144,8 @@ test_all() {
     build "$TEST_BUILD" "${targets[@]}"
     [[ " ${TEST_GROUPS[*]} " != *" interop "* ]] || test_interop "$dir"
     [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || test_operator_build "$dir"
-    if [[ " ${TEST_GROUPS[*]} " =~ " "(operator|containers)" " ]]; then
+    [[ " ${TEST_GROUPS[*]} " != *" cluster "* ]] || test_cluster_build "$dir"
+    if [[ " ${TEST_GROUPS[*]} " =~ " "(operator|containers|cluster)" " ]]; then
         test_image "$dir"
     fi
     mapfile -t wrapper < <(test_wrapper)

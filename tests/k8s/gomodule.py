@@ -16,10 +16,12 @@ SAY_EVERY_S = 15
 
 
 class Module:
-    """The module in a folder. `name`: for messages; `flags`: of each go command."""
+    """The module in a folder. `name`: for messages; `flags`: of each go command; `packages`: its programs; `linked`: more words
+    for the linker."""
 
-    def __init__(self, folder, name, flags=()):
+    def __init__(self, folder, name, flags=(), packages=(".",), linked=""):
         self.folder, self.name, self.flags = folder, name, list(flags)
+        self.packages, self.linked = packages, linked
 
     def say(self, what):
         print(f"{self.name}: {what}", file=sys.stderr, flush=True)
@@ -29,7 +31,8 @@ class Module:
 
     def stale(self):
         """How many packages are to be compiled, in addition to main; None if their modules are not available."""
-        got = self.go("list", "-deps", "-f", '{{if and .Stale (ne .Name "main")}}{{.ImportPath}}{{end}}', *self.flags, ".")
+        got = self.go("list", "-deps", "-f", '{{if and .Stale (ne .Name "main")}}{{.ImportPath}}{{end}}', *self.flags,
+                      *self.packages)
         if got.returncode == 0:
             return len(got.stdout.split())
         proxy = self.go("list", "-m", "-versions", "sigs.k8s.io/yaml")
@@ -40,7 +43,7 @@ class Module:
 
     def compiled(self, out, n):
         """Runs `go build`, which names each package that it has to compile."""
-        words = [render.go(), "build", "-v", *self.flags, "-ldflags=-s -w", "-o", out, "."]
+        words = [render.go(), "build", "-v", *self.flags, f"-ldflags=-s -w {self.linked}", "-o", out, *self.packages]
         began = said = time.monotonic()
         with subprocess.Popen(words, cwd=self.folder, env=ENV, stderr=subprocess.PIPE, text=True) as made:
             lines = []
@@ -55,7 +58,7 @@ class Module:
             self.say(f"compiled in {time.monotonic() - began:.0f} s")
 
     def program(self, out):
-        """Makes the program `out`; raises SkipTest where it cannot be had."""
+        """Makes the program `out`, or several in the folder `out`; raises SkipTest where they cannot be had."""
         n = self.stale()
         if n is None:
             raise unittest.SkipTest("no Go proxy is to be had")

@@ -58,6 +58,25 @@ def podman(*words, check=True):
     return got
 
 
+def write_files(path, data, mode, group):
+    """As the kubelet writes a ConfigMap or Secret (pkg/volume/util/atomic_writer.go): a folder for each state of it, which
+    `..data` names; the files are links through that."""
+    before = [p for p in path.iterdir() if p.is_dir() and not p.is_symlink()]
+    state = path / f"..{time.monotonic_ns()}"
+    state.mkdir()
+    state.chmod(0o755)
+    for key, text in data.items():
+        (state / key).write_text(text)
+        os.chown(state / key, 0, group or 0)
+        (state / key).chmod(mode)
+        if not (path / key).is_symlink():
+            (path / key).symlink_to(f"..data/{key}")
+    (path / "..data_tmp").symlink_to(state.name)
+    (path / "..data_tmp").rename(path / "..data")
+    for old in before:
+        shutil.rmtree(old)
+
+
 class Pod:
     """A name, and the pod that has it at present: a container at a time."""
 
@@ -275,33 +294,15 @@ class Cluster:
     def files(self, name, data, mode, group):
         path = self.folder(name, group)
         if not any(path.iterdir()):  # otherwise another pod reads it
-            self.write_files(path, data, mode, group)
+            write_files(path, data, mode, group)
         return path
-
-    def write_files(self, path, data, mode, group):
-        """As the kubelet writes a ConfigMap or Secret (pkg/volume/util/atomic_writer.go): a folder for each state of it, which
-        `..data` names; the files are links through that."""
-        before = [p for p in path.iterdir() if p.is_dir() and not p.is_symlink()]
-        state = path / f"..{time.monotonic_ns()}"
-        state.mkdir()
-        state.chmod(0o755)
-        for key, text in data.items():
-            (state / key).write_text(text)
-            os.chown(state / key, 0, group or 0)
-            (state / key).chmod(mode)
-            if not (path / key).is_symlink():
-                (path / key).symlink_to(f"..data/{key}")
-        (path / "..data_tmp").symlink_to(state.name)
-        (path / "..data_tmp").rename(path / "..data")
-        for old in before:
-            shutil.rmtree(old)
 
     def change(self, name, data):
         """A Secret that pods have mounted has new contents, and the kubelets have seen it."""
         self.secrets[name] = data
         path = self.case.tmp / "volumes" / name
         was = next(iter((path / "..data").iterdir())).stat()
-        self.write_files(path, data, was.st_mode & 0o777, was.st_gid)
+        write_files(path, data, was.st_mode & 0o777, was.st_gid)
 
     def check_sizes(self, pod):
         """The kubelet evicts a pod whose emptyDir is above its sizeLimit: no pod of ours comes there."""

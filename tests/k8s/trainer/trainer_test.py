@@ -362,8 +362,9 @@ class TrainersCluster(pods.Cluster):
 @wants_go
 @render.wanted
 class TrainerContainersTest(PodCase):
-    def runs(self, name, args=SMALL, secrets=(), meanwhile=lambda cluster: None):
-        cluster = TrainersCluster(self, overlay(name), args, dict(secrets))
+    def runs(self, given, args=SMALL, secrets=(), meanwhile=lambda cluster: None):
+        docs = overlay(given) if isinstance(given, str) else given
+        cluster = TrainersCluster(self, docs, args, dict(secrets))
         cluster.start_all()
         meanwhile(cluster)
         summary = self.done(cluster)
@@ -403,6 +404,21 @@ class TrainerContainersTest(PodCase):
             cluster.until("two are gone", lambda: {pod.code for name, pod in cluster.pods.items()
                                                    if name in ("mnist-node-0-1", "mnist-node-0-2")} == {143})
         summary, _ = self.runs("trainer/base", args, meanwhile=scaled)
+        self.assertEqual(summary["digest"], self.alone(args)["digest"])
+
+    def test_a_running_trainjob_is_suspended_and_goes_on_to_the_same_bits(self):
+        args, docs = [*SMALL, "--epochs=12"], overlay("trainer/base")
+
+        def suspended(cluster):
+            job = of_kind(docs, "TrainJob")
+            cluster.until("a cut", lambda: self.cuts() > 1)
+            job["spec"]["suspend"] = True
+            cluster.real.apply(job)
+            cluster.until("no pod is there", lambda: not any(pod.there for pod in cluster.pods.values()))
+            self.assertEqual((cluster.condition(), {pod.code for pod in cluster.pods.values()}), ("Suspended", {143}))
+            job["spec"]["suspend"] = False
+            cluster.real.apply(job)
+        summary, _ = self.runs(docs, args, meanwhile=suspended)
         self.assertEqual(summary["digest"], self.alone(args)["digest"])
 
     def test_trainer_runs_with_the_token_behind_walls(self):

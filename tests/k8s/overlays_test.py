@@ -37,7 +37,6 @@ OVERLAYS = kustomizations("Kustomization")
 
 
 NO_SCHEMA = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")  # first_test.py looks at them
-LATER = ("trainer",)  # forms that do not yet keep rules.CLUSTERS
 
 
 def label(folder):
@@ -90,16 +89,14 @@ class OverlaysTest(unittest.TestCase):
     def test_every_overlay_keeps_the_rules(self):
         def check(folder, docs):
             upstream = label(folder) == "tfjob/overlays/dist-mnist"  # as the operator's own example is
-            wanted = [rule for rule in rules.RULES if (not upstream or rule not in rules.OURS)
-                      and (label(folder).split("/")[0] not in LATER or rule not in rules.CLUSTERS)]
+            wanted = [rule for rule in rules.RULES if not upstream or rule not in rules.OURS]
             self.assertEqual(rules.broken(docs, wanted), [])
         self.each(check)
 
     def test_each_says_which_level_of_pod_security_it_passes(self):
         def check(folder, docs):
             said = re.findall(r"^# Pod Security: (\w+)", (folder / "kustomization.yaml").read_text(), re.M)
-            if label(folder).split("/")[0] not in LATER:
-                self.assertEqual(said, [rules.pod_security(docs)])
+            self.assertEqual(said, [rules.pod_security(docs)])
         self.each(check)
 
     def test_where_a_secret_is_wanted_every_pod_wants_it(self):

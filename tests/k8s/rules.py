@@ -582,7 +582,6 @@ def policies(docs):
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
          images, hardened, grace, restarts, meshes, schedules, privileges, neighbours, policies, disks, probes, claims,
          kept, admins, resolvers)
-CLUSTERS = (disks, probes, claims, kept, admins, resolvers)  # for storage, DNS and names as clusters have them
 OURS = (resources, hardened, restarts, meshes, disks, probes)  # an operator runs pods without them, as its own examples do
 
 

@@ -35,5 +35,5 @@ arm64_links() { # DIR
     while IFS=$'\t' read -r link to; do
         ln -sfnr "$1$to" "$link"
     done < <(find "$1/usr" -type l -lname '/*' -printf '%p\t%l\n')
-    rm -rf "${1:?}"/{bin,sbin,boot,dev,etc,home,media,mnt,opt,proc,root,run,srv,sys,tmp,var} "$1"/usr/{bin,sbin,games}
+    rm -rf "${1:?}"/{bin,sbin,boot,dev,etc,home,media,mnt,opt,proc,root,run,srv,sys,tmp,var} "${1:?}"/usr/{bin,sbin,games}
 }

@@ -272,7 +272,8 @@ static void the_page_has_every_key_and_no_other(void **state)
         } else if (keys && next_code(&at, name)) {
             size_t n = prefixes ? 0 : keys_of(name, found);
             for (size_t i = 0; i < prefixes; i++) {
-                (void)snprintf(path, sizeof path, "%s.%s", prefix[i], name);
+                assert_true((size_t)snprintf(path, sizeof path, "%s.%s", prefix[i], name) <
+                            sizeof path);
                 n += keys_of(path, found);
             }
             if (!n)

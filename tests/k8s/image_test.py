@@ -51,10 +51,17 @@ class PrintTest(unittest.TestCase):
         self.assertEqual(lines[:3], ["1", str(facts.ROOT), "build"], got.stderr)
         self.assertIn(f"localhost/gradwire:{VERSION}", lines)
 
+    def test_docker_gets_the_platforms(self):
+        words = shlex.split(self.image("--print", "--platform", "linux/amd64,linux/arm64").stdout)
+        self.assertEqual(words[5:8], ["build", "--platform", "linux/amd64,linux/arm64"])
+
     def test_flags_that_are_none_are_refused(self):
         for words, says in ((["--engine", "docker"], "buildah or podman"), (["--tagg=x"], "--tagg: no such flag"),
                             (["--tag"], "--tag: a value is missing"), (["--programs", "/nowhere"], "not a build directory"),
-                            (["--programs", facts.BUILD], "docker compiles the programs")):
+                            (["--programs", facts.BUILD], "docker compiles the programs"),
+                            (["--platform", "linux/arm"], "--platform linux/arm: linux/amd64 or linux/arm64"),
+                            (["--platform="], "--platform: a value is missing"),
+                            (["--platform=linux/arm64,linux/arm64"], "a platform is there twice")):
             got = self.image("--print", *words)
             self.assertEqual(got.returncode, 2)
             self.assertIn(says, got.stderr)

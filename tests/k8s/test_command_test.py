@@ -39,7 +39,8 @@ class ImageOfGroupsTest(unittest.TestCase):
         """The arguments of ctest: the directory of the image and the groups (None: ctest was not started). And stderr."""
         self.script("tests/k8s/image_here", f"#!/bin/sh\necho image_here >>'{self.root}/calls'\n"
                     f"[ {image_here} = 0 ] || echo 'gradwire: skipping containers: no root' >&2\nexit {image_here}\n")
-        self.script("tests/k8s/operator/build.py", "")
+        for code in ("operator", "trainer"):
+            self.script(f"tests/k8s/{code}/build.py", "")
         self.script("bin/ctest", f"#!/bin/sh\necho \"${{GRADWIRE_IMAGE_STORAGE-none}} $*\" >'{self.root}/ctest'\n")
         got = subprocess.run(["bash", "-c", STUBS, "test", *groups], capture_output=True, text=True, env={
             "PATH": f"{self.root}/bin:{os.environ['PATH']}", "ROOT": str(self.root),

@@ -83,6 +83,13 @@ class FirstTest(unittest.TestCase):
                     self.assertTrue([p for p in rules.of_kind(docs, "NetworkPolicy")
                                      if rules.chooses(p["spec"]["podSelector"], pod.labels)], pod.where)
 
+    def test_a_base_fits_on_a_machine_with_4_cores_beside_the_cluster_itself(self):
+        for name in BASES:
+            for what, most in (("cpu", 2), ("memory", 5 << 30)):  # a kind cluster's own pods request almost 1 core
+                asked = sum(pod.count * rules.quantity(c["resources"]["requests"][what])
+                            for pod in rules.pods(render.kustomize(K8S / name)) for c in pod.spec["containers"])
+                self.assertLessEqual(asked, most, f"{name}: {what}")
+
     def test_with_its_secret_a_component_asks_for_proof_and_says_how_to_make_it(self):
         for path in sorted(K8S.glob("*/components/*/kustomization.yaml")):
             if path.parent.name in ("token", "tls") and label(path).split("/")[0] in RENAMED:

@@ -403,7 +403,8 @@ def probes(docs):
             continue
         for c in pod.spec["containers"]:
             yield from (f"{pod.where}: {c['name']}: no {kind}" for kind in PROBES if kind not in c)
-            if c.get("readinessProbe", {}).get("httpGet", {}).get("path", "/readyz") != "/readyz":
+            ours = pod.labels.get("app.kubernetes.io/component") != "tensorboard"
+            if ours and c.get("readinessProbe", {}).get("httpGet", {}).get("path", "/readyz") != "/readyz":
                 yield f"{pod.where}: {c['name']}: readinessProbe: /readyz says whether it listens"
 
 

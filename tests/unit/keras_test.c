@@ -1,4 +1,5 @@
-/* Keras' archives: what is exported comes back by import; models of Keras itself become jobs, or are refused. */
+/* Keras' archives: what is exported comes back by import; models of Keras itself become jobs, or are refused.
+ * starts programs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -163,6 +163,10 @@ class TrainTest(TrainCase):
             found[pathlib.Path(os.readlink(f"/proc/{child}/exe")).name] = int(child)
         return found
 
+    def both(self, name):
+        """The two programs of a pod, when they run: a child is the entrypoint until it has become its program."""
+        return self.until("both run", lambda: (found := self.children(name)).keys() == {"ps", "worker"} and found)
+
     def kill(self, name):
         """The whole pod, as a node's loss would."""
         process = self.pods[name].process
@@ -219,7 +223,7 @@ class TrainTest(TrainCase):
         self.start_all(self.LONG, **cluster)
         for name, program in (("worker-1", "ps"), ("worker-0", "worker"), ("worker-0", "ps"), ("worker-1", "worker")):
             self.pods[name].until_said("generation ")
-            both = self.until("both run", lambda: len(found := self.children(name)) == 2 and found)
+            both = self.both(name)
             os.kill(both[program], signal.SIGKILL)
             self.pods[name].wait(137)
             self.assertFalse(any(map(alive, both.values())))
@@ -255,7 +259,7 @@ class TrainTest(TrainCase):
 
     def test_the_pods_last_word_names_the_program_that_was_killed(self):
         pod, words = self.last_words({})
-        both = self.until("both run", lambda: len(found := self.children("worker-0")) == 2 and found)
+        both = self.both("worker-0")
         os.kill(both["ps"], signal.SIGKILL)
         pod.wait(137)
         self.assertEqual(words.read_text(), "ps was killed by signal 9 (Killed)", pod.log())

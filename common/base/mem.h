@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 enum { MEM_ALIGN_BYTES = 64 }; /* BLAS kernels and vector loads need it */
-enum { MEM_PAGE_BYTES = 4096, MEM_HUGE_PAGE_BYTES = 2 << 20 };
+enum { MEM_HUGE_PAGE_BYTES = 2 << 20 };
 
 /* Returns zeroed memory, or NULL; an overflow of `count * size` gives NULL. Free with mem_free. */
 void *mem_zalloc(size_t count, size_t size);

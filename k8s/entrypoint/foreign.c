@@ -4,24 +4,30 @@
 #include <stddef.h>
 #include <string.h>
 
-static enum err refuse_mpi(const char *name, const char *value, struct errmsg *e)
+/* `of`: the kind of job; `instead`: what to do. */
+static enum err refuse(const char *name, const char *value, const char *of, const char *instead,
+                       struct errmsg *e)
 {
     return err_set(e, ERR_INPUT,
-                   "%s=%.60s: this is one of the processes of an MPI job, and nothing says where "
-                   "its ps and workers are: let mpirun start `gradwire rank JOB --ps P` (in an "
-                   "image with MPI and gradwire), or run a TFJob without PS "
-                   "(k8s/tfjob/overlays/no-ps)",
-                   name, value);
+                   "%s=%.60s: this is one of the processes of %s, and nothing says where its ps "
+                   "and workers are: %s",
+                   name, value, of, instead);
+}
+
+static enum err refuse_mpi(const char *name, const char *value, struct errmsg *e)
+{
+    return refuse(name, value, "an MPI job",
+                  "let mpirun start `gradwire rank JOB --ps P` (in an image with MPI and "
+                  "gradwire), or run a TFJob without PS (k8s/tfjob/overlays/no-ps)",
+                  e);
 }
 
 static enum err refuse_torch(const char *name, const char *value, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT,
-                   "%s=%.60s: this is one of the processes of a PyTorchJob or TrainJob, and "
-                   "nothing says where its ps and workers are: run a TFJob without PS "
-                   "(k8s/tfjob/overlays/no-ps), or give each pod --role, --ps, --workers, "
-                   "--ps_host and --worker_host",
-                   name, value);
+    return refuse(name, value, "a PyTorchJob or TrainJob",
+                  "run a TFJob without PS (k8s/tfjob/overlays/no-ps), or give each pod --role, "
+                  "--ps, --workers, --ps_host and --worker_host",
+                  e);
 }
 
 /* The first of `names` that is set and not empty; NULL: none is. */

@@ -65,6 +65,7 @@ class ForeignTest(unittest.TestCase):
             self.refused(torch_job(2, rank), "PET_NNODES=2: ", NO_PS, "--role")
         self.refused(OLD_MASTER, "WORLD_SIZE=3: ", NO_PS)
         self.refused(ELASTIC, "PET_NNODES=1:4: ", NO_PS)
+        self.trains({**ELASTIC, "PET_NNODES": "1:1"})
         self.trains(torch_job(1, 0))
         self.trains(torch_job(1, 0, processes=4))  # nprocPerNode: one pod
         self.trains({**OLD_MASTER, "WORLD_SIZE": "1", "RANK": "0"})

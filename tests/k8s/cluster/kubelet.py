@@ -27,6 +27,7 @@ import watch
 NODES = ("node-a", "node-b", "node-c")
 ROOM = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "110"}
 ADDRESSES = 60
+NAMES_READY_S = 30
 WAIT_S = 0.2  # until the next look at a volume that is not there yet
 BACKOFF_S, BACKOFF_MAX_S = 10, 300  # of restarts in place: the first one is immediate
 KUBECTL = "registry.k8s.io/kubectl:"
@@ -369,7 +370,10 @@ class Names:
              f"--hostsdir={self.folder}", "--local=/#/", "--bind-interfaces", f"--listen-address={address}",
              "--local-ttl=0", f"--pid-file={ready}", "--except-interface=lo"], stderr=subprocess.DEVNULL)
         scope.addCleanup(self.close)
-        while self.dns.poll() is None and not ready.exists():  # before that SIGHUP ends it
+        end = time.monotonic() + NAMES_READY_S
+        while not ready.exists():  # before that SIGHUP ends it
+            if self.dns.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"dnsmasq on {address}: not ready, code {self.dns.poll()}")
             time.sleep(0.01)
 
     def close(self):

@@ -21,6 +21,7 @@ struct fixture {
     struct generation entered;
     int64_t now_ms;
     uint64_t asked; /* the number of the last WAIT_ASK */
+    uint64_t cut;   /* the number of the last CUT */
     int asks, told, warnings;
     struct chief_wait wait; /* the last one that was reported */
     char said[300];         /* the last warning */
@@ -35,6 +36,8 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     struct fixture *f = ctx;
     if (type == FRAME_ENTER)
         f->entered = msg_generation_get(((const Gradwire__Enter *)m)->generation);
+    if (type == FRAME_CUT)
+        f->cut = ((const Gradwire__Cut *)m)->cut;
     if (type != FRAME_WAIT_ASK || ps > 0)
         return;
     f->asks++;
@@ -280,6 +283,48 @@ static void a_ps_that_answers_the_ask_before_is_late_and_not_silent(void **state
     }
     assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
     assert_int_equal(f.told, 1);
+    close_fixture(&f);
+}
+
+static void report_status(struct fixture *f, enum frame_type type, uint32_t shard, uint64_t step)
+{
+    Gradwire__Generation g = msg_generation(f->entered);
+    Gradwire__ShardStatus s = GRADWIRE__SHARD_STATUS__INIT;
+    Gradwire__CutStopped stopped = GRADWIRE__CUT_STOPPED__INIT;
+    Gradwire__CutCopied copied = GRADWIRE__CUT_COPIED__INIT;
+    s.shard = shard;
+    s.step = s.t = step;
+    stopped.generation = copied.generation = &g;
+    stopped.cut = copied.cut = f->cut;
+    stopped.status = copied.status = &s;
+    chief_on_ps(f->chief, shard, type, type == FRAME_CUT_STOPPED ? &stopped.base : &copied.base,
+                f->now_ms);
+}
+
+/* Before a cut is copied, its shards continue to the step of the one that is furthest, which needs all parts. */
+static void a_worker_that_a_cut_waits_for_is_named_and_not_the_ps(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    chief_keep(f.chief, 1, UINT64_MAX, f.now_ms);
+    report_status(&f, FRAME_CUT_STOPPED, 0, 3);
+    report_status(&f, FRAME_CUT_STOPPED, 1, 4);
+    report_status(&f, FRAME_CUT_COPIED, 1, 4);
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 4, 0x0f);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
+    answer_leaves(&f, 0, 3, 0); /* it has all parts, and does not make the step */
+    answer_leaves(&f, 1, 4, 0x0f);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_PS, 0, WAIT_SILENT);
+    answer_leaves(&f, 0, 4, 0x0f); /* it has made the step, and does not copy it */
+    answer_leaves(&f, 1, 4, 0x0f);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_PS, 0, WAIT_SILENT);
     close_fixture(&f);
 }
 
@@ -567,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_worker_whose_connection_is_lost_is_named_as_away),
         cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
         cmocka_unit_test(a_ps_that_answers_the_ask_before_is_late_and_not_silent),
+        cmocka_unit_test(a_worker_that_a_cut_waits_for_is_named_and_not_the_ps),
         cmocka_unit_test(steps_that_take_long_are_no_stall),
         cmocka_unit_test(in_ssp_the_least_clock_is_named),
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),

@@ -54,6 +54,16 @@ static struct chief_wait for_shard(const struct chief *c, size_t flag)
     return nobody;
 }
 
+/* Before they copy, shards continue to the cut's step. Unless workers are held, that needs the parts of all of them, so a
+ * shard that has not reached this step may wait itself. */
+static struct chief_wait for_copy(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!c->shard[i].copied && (c->holds || c->shard[i].wait.step >= c->cut.step))
+            return for_ps(c, c->plan.shard[i].ps);
+    return nobody;
+}
+
 /* The number of this stall's requests after the shard's last answer. */
 static uint64_t unanswered(const struct chief *c, uint32_t shard)
 {
@@ -103,10 +113,13 @@ static struct chief_wait find(const struct chief *c)
         return c->stall.now;
     if (c->holds && c->cut.stage == STAGE_HOLD)
         return for_hold(c);
-    if (c->cut.stage == STAGE_SAVE && !c->cut.resumed)
-        return for_shard(c, offsetof(struct chief_shard, copied));
-    if (c->phase == CHIEF_RUN)
+    bool copies = c->cut.stage == STAGE_SAVE && !c->cut.resumed;
+    if (copies)
+        w = for_copy(c);
+    if (!w.who && c->phase == CHIEF_RUN)
         w = for_worker(c, c->mode->slowest(c));
+    if (!w.who && copies)
+        w = for_shard(c, offsetof(struct chief_shard, copied));
     if (!w.who && c->cut.stage == STAGE_STOP)
         w = for_shard(c, offsetof(struct chief_shard, stopped));
     if (!w.who && c->phase == CHIEF_RUN)

@@ -286,6 +286,8 @@ static void run_cell(void **state)
     }
     for (uint64_t i = 0; i < n; i++)
         happened += run_one(cell, 1 + i);
+    if (n < SHORT_RUNS) /* too few to count what happened in them */
+        return;
     assert_true(happened >= n * cell->property->times * 2 / 3);
     if (cell->property->late)
         assert_true(sim_seen.late_tasks >= before.late_tasks + 2 * n);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The process that training waits for is named right, in each place where the chief names it."""
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ class Wait(TrainCase):
         self.assertEqual(status["whole_job"]["waits_for"], status["waits_for"])
         self.assertGreater(status["whole_job"]["waiting"]["seconds"], 1)
         self.assertRegex(self.http(job, "/metrics"), rf'gradwire_job_{role}_waited_seconds{{{role}="{index}"}} [1-9]')
-        self.assertRegex(self.status(job), rf"  waiting \d+ s for {role} {index}, {words}")
+        job.until("status names it", lambda: re.search(rf"  waiting \d+ s for {role} {index}, {words}", self.status(job)))
         job.kill(name, signal.SIGCONT)
         job.until("nobody is waited for", lambda: self.waiting(job) is None)
         self.assertNotRegex(self.http(job, "/metrics"), r"_waited_seconds{.*} [1-9]")

@@ -6,7 +6,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/layout.h"
 
-enum { ENDED_WORDS_BYTES = 384 };
+enum { ENDED_WORDS_BYTES = 512 };
 
 /* Read the checkpoint's weights and rows, and check the losses in its manifest. `words`: why the job has failed, and
  * what to do; "" if all values are finite. Blocks on the disk. Errors: as checkpoint_read. */

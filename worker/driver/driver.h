@@ -47,7 +47,7 @@ struct driver_chief {
 /* The result of a run. */
 struct driver_result {
     int exit_code;
-    char error[400];
+    char error[512];
     uint64_t steps;           /* sync: steps made in this run */
     double examples, train_s; /* in this run; the time of evaluations is not counted */
     struct worker_account account;

@@ -2,11 +2,13 @@
 """plain/elastic scales by our own metric: what the Prometheus adapter and KEDA ask has the right answer for a real job, and
 the autoscaler's formula leads to the share that the manifests name."""
 import math
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -15,11 +17,13 @@ except ImportError:
     print("skipped: python3-yaml is not there")
     sys.exit(0)
 
-import facts
-import monitoring_test
-import render
-import rules
-from monitoring_test import Scraped, prometheus_wanted
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import facts  # noqa: E402
+import monitoring_test  # noqa: E402
+import pages  # noqa: E402
+import render  # noqa: E402
+import rules  # noqa: E402
+from monitoring_test import Scraped, prometheus_wanted  # noqa: E402
 
 FOLDER = facts.ROOT / "k8s/plain/elastic"
 
@@ -35,8 +39,8 @@ def adapter_query(pods):
     return adapter_rule()["metricsQuery"].replace("<<.LabelMatchers>>", matchers).replace("<<.GroupBy>>", "pod")
 
 
-def scaled_object():
-    docs = render.kustomize(facts.ROOT / "k8s/plain/overlays/elastic-keda")
+def scaled_object(root=facts.ROOT):
+    docs = render.kustomize(root / "k8s/plain/overlays/elastic-keda")
     scaled, = rules.of_kind(docs, "ScaledObject")
     assert not rules.of_kind(docs, "HorizontalPodAutoscaler")  # KEDA makes its own
     return scaled["spec"]
@@ -77,6 +81,17 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual((scaled["minReplicaCount"], scaled["maxReplicaCount"]), (scaler["minReplicas"], scaler["maxReplicas"]))
         self.assertEqual(scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"], scaler["behavior"])
         self.assertEqual((trigger["metricType"], trigger["metadata"]["threshold"]), ("AverageValue", f"{target():.1f}"))
+
+    def test_the_pages_command_writes_the_namespace_into_each_part_of_kedas_query(self):
+        """KEDA gives a query no namespace, and the render may have none: without the command it asks about another one."""
+        page = (facts.ROOT / "docs/guides/kubernetes.md").read_text()
+        commands = [block.text for block in pages.split(page)[0] if block.text.startswith("sed -i")]
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(facts.ROOT / "k8s", pathlib.Path(folder) / "k8s")
+            subprocess.run(["sh", "-e", "-c", "".join(commands)], cwd=folder, check=True)
+            trigger, = scaled_object(pathlib.Path(folder))["triggers"]
+        query = trigger["metadata"]["query"]
+        self.assertEqual(re.findall(r'namespace="(\w+)"', query), ["team"] * query.count("gradwire_"))
 
     def test_the_metrics_are_ours(self):
         names = set(re.findall(r"\b(?:gradwire|process)_\w+", f'{adapter_query(["a"])} {keda_query()}'))

@@ -29,13 +29,21 @@ class HelmContainersTest(PodCase):
         return [doc for doc in render.objects(got.stdout) if doc]
 
     def test_two_releases_train_in_one_namespace_and_one_that_is_installed_again_goes_on(self):
-        cluster = self.cluster(self.chart("one", FEW, "evaluator.replicas=1", "grace=100") + self.chart("two", FEW, "networkPolicy.enabled=false"), [], {})
+        cluster = self.cluster(self.chart("one", FEW, "evaluator.replicas=1", "grace=100") +
+                               self.chart("two", FEW, "networkPolicy.enabled=false", "http.enabled=false"), [], {})
         cluster.start_all()
         chief = cluster.pods["one-chief-0"]
         cluster.until("it has peers", lambda: cluster.pods["two-chief-0"].address and chief.address)
         self.assertFalse(cluster.reaches(chief.host, cluster.pods["two-ps-0"].address, 2222))  # another job's
+        probed = [cluster.pods[name] for name in ("two-chief-0", "two-ps-0")]
+        cluster.until("their TCP probes are answered", lambda: all(cluster.answers(pod, "readinessProbe") for pod in probed))
+        for _ in range(20):  # connections that say nothing: no line of the log for each
+            for pod in probed:
+                cluster.answers(pod, "readinessProbe")
         self.assertEqual(cluster.run(600), "Succeeded", cluster.all_logs())
         self.all_end_with(cluster, 0)
+        for pod in probed:
+            self.assertNotRegex(cluster.log(pod), r" (warn|error) .*(connection|clos)")
         claims = [self.tmp / f"volumes/{name}-output" for name in ("one", "two")]
         one, two = map(self.summary_of, claims)
         self.assertEqual((one["digest"], one["steps"], one["epochs"]), (two["digest"], two["steps"], 2))

@@ -331,6 +331,17 @@ class HelmTest(ChartCase):
         dns = netpolicy.Host("10.0.9.9", "openshift-dns", ())
         self.assertTrue(netpolicy.allows([policy], worker, dns, "UDP", 5353))
 
+    def test_without_http_the_roles_that_listen_are_ready_when_they_do(self):
+        """A worker and an evaluator listen on no port, and a TCP probe cannot see that a process hangs."""
+        docs = self.rendered("http.enabled=false", "evaluator.replicas=1")
+        self.assertEqual([line for line in rules.broken(list(docs.values())) if "Probe" not in line], [])
+        for kind in ROLES:
+            container = container_of(docs, kind)
+            found = {key: value for key, value in container.items() if key.endswith("Probe")}
+            listens = kind in ("Chief", "PS")
+            self.assertEqual(found, {"readinessProbe": {"tcpSocket": {"port": "tfjob-port"}, "periodSeconds": 2}} if listens else {}, kind)
+            self.assertNotIn("--http_port=8080", container["args"])
+
     def test_other_values_keep_the_rules(self):
         docs = self.rendered(*MONITORED, "ps.replicas=5", "prefix=other", "image=registry/gradwire:0.1.0",
                              "args={--epochs=20,--set=training.update=async}", "claims.output.storageClassName=fast",

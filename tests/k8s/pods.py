@@ -463,6 +463,8 @@ class Cluster:
         probe = pod.probes.get(kind)
         if not probe or not pod.running:
             return False
+        if probe.path is None:
+            return watch.accepts(pod.address, probe.port, probe.timeout_s)
         got = watch.get(f"{pod.address}:{probe.port}", probe.path, probe.timeout_s)
         return got is not None and got[0] == 200
 

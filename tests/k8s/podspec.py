@@ -27,7 +27,7 @@ POD_SECURITY = {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup", "fsGroupCh
 SECURITY = {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities", "runAsUser", "runAsGroup", "runAsNonRoot",
             "seccompProfile"}
 MOUNT = {"name", "mountPath", "readOnly", "subPath", "subPathExpr"}
-PROBE = {"httpGet", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold", "initialDelaySeconds"}
+PROBE = {"httpGet", "tcpSocket", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold", "initialDelaySeconds"}
 
 
 class Refused(AssertionError):
@@ -171,15 +171,18 @@ def mounts(container, volumes, group, env, place):
 
 
 class Probe:
+    """`path`: of httpGet; None: tcpSocket."""
+
     def __init__(self, kind, given, ports):
         known(kind, given, PROBE)
-        if "httpGet" not in given:
-            raise Refused(f"{kind}: only httpGet is translated")
-        known(f"{kind}: httpGet", given["httpGet"], {"path", "port"})
-        port = given["httpGet"]["port"]
+        action = next((word for word in ("httpGet", "tcpSocket") if word in given), None)
+        if not action:
+            raise Refused(f"{kind}: only httpGet and tcpSocket are translated")
+        known(f"{kind}: {action}", given[action], {"port"} | ({"path"} if action == "httpGet" else set()))
+        port = given[action]["port"]
         if isinstance(port, str) and port not in ports:
             raise Refused(f"{kind}: no port is named {port}")
-        self.port, self.path = ports.get(port, port), given["httpGet"].get("path", "/")
+        self.port, self.path = ports.get(port, port), given[action].get("path", "/") if action == "httpGet" else None
         self.delay_s, self.period_s = given.get("initialDelaySeconds", 0), given.get("periodSeconds", 10)
         self.timeout_s, self.failures = given.get("timeoutSeconds", 1), given.get("failureThreshold", 3)
         one_of(f"{kind}: successThreshold", given.get("successThreshold", 1), 1)

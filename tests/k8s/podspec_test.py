@@ -92,6 +92,8 @@ REFUSED = (  # of the pod, of the container -> says
      "mountPropagation"),
     ({}, {"livenessProbe": {"exec": {}}}, "livenessProbe: not translated: exec"),
     ({}, {"readinessProbe": {"httpGet": {"port": "none"}}}, "no port is named none"),
+    ({}, {"readinessProbe": {"exec": {"command": ["true"]}}}, "exec"),
+    ({}, {"readinessProbe": {"periodSeconds": 1}}, "only httpGet and tcpSocket"),
     ({}, {"readinessProbe": {"httpGet": {"port": 1, "scheme": "HTTPS"}}}, "scheme"),
 )
 
@@ -137,6 +139,8 @@ class PodspecTest(unittest.TestCase):
         made, = podspec.containers(spec(ports=[{"name": "metrics", "containerPort": 8080}], readinessProbe=given), self.place)
         probe = made.probes["readinessProbe"]
         self.assertEqual((probe.port, probe.path, probe.period_s, probe.timeout_s, probe.failures), (8080, "/readyz", 2, 1, 4))
+        made, = podspec.containers(spec(readinessProbe={"tcpSocket": {"port": 2222}}), self.place)
+        self.assertEqual((made.probes["readinessProbe"].port, made.probes["readinessProbe"].path), (2222, None))
         self.assertEqual((podspec.grace_s(spec()), podspec.grace_s(spec({"terminationGracePeriodSeconds": 60}))), (30, 60))
 
     @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")

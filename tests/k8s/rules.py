@@ -125,7 +125,8 @@ def containers_and_ports(docs):
         known = {p.get("name") for p in pod.ports()}
         for c in pod.containers:
             for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
-                port = c.get(kind, {}).get("httpGet", {}).get("port")
+                probe = c.get(kind, {})
+                port = probe.get("httpGet", probe.get("tcpSocket", {})).get("port")
                 if isinstance(port, str) and port not in known:
                     yield f"{pod.where}: {kind}: no port is named {port}"
 

@@ -25,6 +25,15 @@ def get(address, path, timeout_s=30):
         raise
 
 
+def accepts(host, port, timeout_s):
+    """True if a connection is accepted; it is closed immediately, as a kubelet does it."""
+    try:
+        socket.create_connection((host, port), timeout_s).close()
+        return True
+    except OSError:
+        return False
+
+
 def text(address, path):
     """Of an answer of 200; "" for any other, and for none."""
     got = get(address, path)

@@ -181,6 +181,8 @@ template:
         startupProbe: {httpGet: {path: /healthz, port: metrics}, periodSeconds: 1, failureThreshold: 60}
         livenessProbe: {httpGet: {path: /healthz, port: metrics}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6}
         readinessProbe: {httpGet: {path: /readyz, port: metrics}, periodSeconds: 2}
+        {{- else if or (eq .kind "Chief") (eq .kind "PS") }}{{- /* the roles that listen */}}
+        readinessProbe: {tcpSocket: {port: tfjob-port}, periodSeconds: 2}
         {{- end }}
         resources: {{ toJson .of.resources }}
         securityContext:

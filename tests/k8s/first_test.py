@@ -10,12 +10,13 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import controllers  # noqa: E402
 import facts  # noqa: E402
 import render  # noqa: E402
 import rules  # noqa: E402
 
 K8S = facts.ROOT / "k8s"
-BASES = ("tfjob/base", "plain/base", "plain/elastic", "jobset", "one-pod")
+BASES = ("tfjob/base", "plain/base", "plain/elastic", "jobset", "one-pod", "trainer/base")
 RENAMED = ("tfjob", "plain", "jobset", "one-pod", "nightly", "preprocess")  # forms whose jobs can have another name
 IMAGE = "registry.example.com/team/gradwire:2.0"
 
@@ -40,6 +41,12 @@ def kustomize(folder, *words):
         raise AssertionError(got.stderr)
     docs = render.objects(got.stdout)
     return docs + render.created(docs)
+
+
+def base(name):
+    """Its objects, and those that Trainer makes of them."""
+    docs = render.kustomize(K8S / name)
+    return docs + controllers.trainjob_jobsets(docs)
 
 
 def selector_of(doc):
@@ -69,7 +76,7 @@ class FirstTest(unittest.TestCase):
     def test_a_base_needs_neither_a_secret_nor_storage_that_several_nodes_can_mount(self):
         for name in BASES:
             with self.subTest(base=name):
-                docs = render.kustomize(K8S / name)
+                docs = base(name)
                 claims = rules.of_kind(docs, "PersistentVolumeClaim")
                 self.assertEqual([(c["metadata"]["name"], c["spec"]["accessModes"]) for c in claims],
                                  [("gradwire-output", ["ReadWriteOnce"])])
@@ -87,7 +94,7 @@ class FirstTest(unittest.TestCase):
         for name in BASES:
             for what, most in (("cpu", 2), ("memory", 5 << 30)):  # a kind cluster's own pods request almost 1 core
                 asked = sum(pod.count * rules.quantity(c["resources"]["requests"][what])
-                            for pod in rules.pods(render.kustomize(K8S / name)) for c in pod.spec["containers"])
+                            for pod in rules.pods(base(name)) for c in pod.spec["containers"])
                 self.assertLessEqual(asked, most, f"{name}: {what}")
 
     def test_with_its_secret_a_component_asks_for_proof_and_says_how_to_make_it(self):

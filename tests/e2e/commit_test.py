@@ -3,6 +3,7 @@
 """The step commit: one decision for all shards. Clipping by the global norm changes nothing of sync's bit-for-bit
 promise; in async each batch is clipped at its worker. The NaN guard keeps what is not finite out of the parameters."""
 import pathlib
+import re
 import signal
 import struct
 import sys
@@ -149,8 +150,9 @@ class NanTest(TrainCase):
         for again in range(2):  # the journal stays: to begin again does not give it three more
             job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1, keys=keys)
             self.assertIn("after 2 recoveries from the same checkpoint", job.summary()["error"])
-            # One more is in it where the disk was slow: from the initial values, before there was a checkpoint.
-            self.assertEqual(len([line for line in self.journal() if " cut 0: " in line]), 2, self.journal())
+            # Where the disk is slow, some more are in it: from the initial values, before there was a checkpoint.
+            cuts = re.findall(r" cut (\d+): ", "\n".join(self.journal()))
+            self.assertEqual((len(cuts), len(set(cuts))), (2, 1), self.journal())
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the rollback")
     def test_who_dies_while_steps_are_rejected_changes_nothing(self):

@@ -17,7 +17,7 @@ import pods  # noqa: E402
 import render  # noqa: E402
 import rules  # noqa: E402
 import watch  # noqa: E402
-from podcase import FEW, SMALL, TLS_GUIDE, PodCase, of_kind, overlay  # noqa: E402
+from podcase import FEW, SMALL, PodCase, of_kind, overlay  # noqa: E402
 
 GUIDE = facts.ROOT / "docs/guides/kubernetes.md"
 NODES = {"node-1": "192.0.2.11", "node-2": "192.0.2.12"}  # as plain/hosts has them
@@ -90,10 +90,6 @@ class FormsTest(PodCase):
             self.assertTrue((self.claim / name).exists(), name)
 
     # ---- certificates ----
-
-    def names_of(self, name):
-        """The names of the certificate in the table of docs/guides/kubernetes-tls.md."""
-        return re.search(rf"^\| `{name}` \| `([^`]+)` \|", TLS_GUIDE.read_text(), re.M)[1].replace("NAMESPACE", "team")
 
     def command_line(self, pod):
         return pods.podman("exec", pod.container, "cat", "/proc/1/cmdline").stdout.split("\0")

@@ -55,6 +55,10 @@ class PodCase(Case):
                        env=facts.environment(), capture_output=True)
         return self.summary_of(self.tmp / "alone")
 
+    def names_of(self, name):
+        """The names of the certificate in the table of docs/guides/kubernetes-tls.md."""
+        return re.search(rf"^\| `{name}` \| `([^`]+)` \|", TLS_GUIDE.read_text(), re.M)[1].replace("NAMESPACE", "team")
+
     def certificate(self, names):
         """The Secret gradwire-tls, made by the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
         lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()

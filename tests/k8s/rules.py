@@ -7,7 +7,7 @@ import re
 OPERATOR_PORT, CONTAINER = "tfjob-port", "tensorflow"
 REPLICA_TYPES = ("Chief", "Master", "PS", "Worker", "Evaluator")
 NAME_MAX = 50  # -evaluator-N and the labels need the rest of 63
-BY_HAND = "gradwire/by-hand"  # annotation: "Kind/name, ..", objects that somebody makes with kubectl
+BY_HAND = "gradwire/by-hand"  # annotations that begin so: "Kind/name, ..", objects that somebody makes with kubectl
 BY_ADMIN = "gradwire/by-admin"  # annotation: "Kind/name, ..", objects of k8s/admin
 
 
@@ -18,7 +18,8 @@ class Pod:
         self.owner, self.where, self.labels, self.spec, self.count = owner, where, labels, spec, count
         self.annotations = annotations
         notes = (owner["metadata"].get("annotations", {}), annotations)
-        self.by_hand = {word.strip() for a in notes for key in (BY_HAND, BY_ADMIN) for word in a.get(key, "").split(",")}
+        self.by_hand = {word.strip() for a in notes for key, value in a.items() if key.startswith((BY_HAND, BY_ADMIN))
+                        for word in value.split(",")}
 
     @property
     def containers(self):

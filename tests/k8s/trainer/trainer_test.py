@@ -432,6 +432,15 @@ class TrainerContainersTest(PodCase):
             self.assertIn("--token_file=/run/secrets/gradwire/token", command)
         self.runs("trainer/overlays/secure", secrets=TOKEN, meanwhile=walls)
 
+    def test_trainer_runs_with_tls(self):
+        def encrypted(cluster):
+            cluster.until("a cut", self.cuts)
+            for pod in cluster.pods.values():
+                metrics = self.metrics_of(cluster, pod)
+                self.assertEqual(metrics("gradwire_auth_info", auth="tls"), 1)
+                self.assertGreater(metrics("gradwire_tls_connections_total"), 0, cluster.all_logs())
+        self.runs("trainer/overlays/tls", secrets=self.certificate(self.names_of("trainer/overlays/tls")), meanwhile=encrypted)
+
     def test_a_trainjob_whose_worker_refuses_its_input_has_failed(self):
         docs = overlay("trainer/base")
         runtime = of_kind(docs, "ClusterTrainingRuntime")

@@ -60,11 +60,59 @@ class PrintTest(unittest.TestCase):
                             (["--tag"], "--tag: a value is missing"), (["--programs", "/nowhere"], "not a build directory"),
                             (["--programs", facts.BUILD], "docker compiles the programs"),
                             (["--platform", "linux/arm"], "--platform linux/arm: linux/amd64 or linux/arm64"),
-                            (["--platform="], "--platform: a value is missing"),
+                            (["--platform="], "--platform: a value is missing"), (["--save="], "--save: a value is missing"),
+                            (["--save", "/nowhere/image.tar"], "--save /nowhere/image.tar: /nowhere is no directory that can be written"),
                             (["--platform=linux/arm64,linux/arm64"], "a platform is there twice")):
             got = self.image("--print", *words)
             self.assertEqual(got.returncode, 2)
             self.assertIn(says, got.stderr)
+
+
+ENGINE = """#!/bin/sh
+case $1 in
+images) echo 100 MB ;;
+push) # as the real ones: no archive that is there is written again
+    file=${3#docker-archive:}; file=${file%%:*}
+    [ ! -e "$file" ] || { echo "docker-archive doesn't support modifying existing images" >&2; exit 125; }
+    [ ! -e "$(dirname "$0")/broken" ] || { echo half >"$file"; exit 125; }
+    echo image >"$file" ;;
+esac
+"""
+
+
+@unittest.skipIf(os.uname().machine == "aarch64", "its own image is one for arm64")
+class BuildTest(unittest.TestCase):
+    """With an engine that makes nothing."""
+
+    def setUp(self):
+        self.tmp = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.tmp / "buildah").write_text(ENGINE)
+        (self.tmp / "buildah").chmod(0o755)
+        self.archive = self.tmp / "gradwire.tar"
+
+    def image(self, *args):
+        return subprocess.run([IMAGE, "--engine=buildah", *args], capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{self.tmp}:{os.environ['PATH']}"})
+
+    def test_an_archive_is_replaced_as_a_whole(self):
+        self.archive.write_text("of yesterday")
+        (self.tmp / "broken").touch()
+        got = self.image("--base=debian:12", "--save", self.archive)
+        self.assertEqual((got.returncode, self.archive.read_text()), (1, "of yesterday"))
+        self.assertIn(f"--save {self.archive}: the archive was not written", got.stderr)
+        (self.tmp / "broken").unlink()
+        for _ in range(2):
+            got = self.image("--base=debian:12", "--save", self.archive)
+            self.assertEqual((got.returncode, self.archive.read_text()), (0, "image\n"), got.stderr)
+        self.assertEqual({path.name for path in self.tmp.iterdir()}, {"buildah", "gradwire.tar"})
+
+    def test_programs_without_those_of_arm64_are_refused_before_anything_is_made(self):
+        (self.tmp / "CMakeCache.txt").write_text("CMAKE_BUILD_TYPE:STRING=Release\n")
+        got = self.image("--platform=linux/amd64,linux/arm64", "--programs", self.tmp)
+        self.assertEqual(got.returncode, 2)
+        self.assertEqual(got.stderr.splitlines(), [
+            f"gradwire: image: --programs {self.tmp}: {self.tmp}/arm64 is not a build directory for arm64; ./gradwire build arm64 "
+            "makes one"])
 
 
 class ContextTest(unittest.TestCase):

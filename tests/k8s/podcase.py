@@ -33,6 +33,25 @@ def tensorflow(replica):
     return replica["template"]["spec"]["containers"][0]
 
 
+def alone(folder, job, args=()):
+    """The summary of the same job in one process tree on this host, below `folder`: the same bits."""
+    (folder / "job.yaml").write_text(job)
+    subprocess.run([facts.ENTRYPOINT, f"--job={folder}/job.yaml", f"--output={folder}/alone", *args], check=True,
+                   env=facts.environment(), capture_output=True)
+    return json.loads((folder / "alone/summary.json").read_text())
+
+
+def certificate(folder, names):
+    """Makes tls.crt, tls.key and ca.crt with the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
+    lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()
+    assert len([line for line in lines if line.startswith("openssl")]) == 3, lines
+    script = "\n".join(lines[1:] if folder.exists() else lines).replace("DNS:*.team.svc", names)
+    assert names in script, script
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
 class PodCase(Case):
     """Its tests want render.wanted, pods.wanted and facts.wanted."""
     IN_MEMORY = False
@@ -48,28 +67,15 @@ class PodCase(Case):
         return json.loads(((path or self.claim) / "summary.json").read_text())
 
     def alone(self, args=SMALL):
-        """The same job in one process tree on this host: the same bits."""
-        config = of_kind(overlay("job"), "ConfigMap")
-        (self.tmp / "job.yaml").write_text(config["data"]["job.yaml"])
-        subprocess.run([facts.ENTRYPOINT, f"--job={self.tmp}/job.yaml", f"--output={self.tmp}/alone", *args], check=True,
-                       env=facts.environment(), capture_output=True)
-        return self.summary_of(self.tmp / "alone")
+        return alone(self.tmp, of_kind(overlay("job"), "ConfigMap")["data"]["job.yaml"], args)
 
     def names_of(self, name):
         """The names of the certificate in the table of docs/guides/kubernetes-tls.md."""
         return re.search(rf"^\| `{name}` \| `([^`]+)` \|", TLS_GUIDE.read_text(), re.M)[1].replace("NAMESPACE", "team")
 
     def certificate(self, names):
-        """The Secret gradwire-tls, made by the commands of docs/guides/kubernetes-tls.md; once more, and the CA stays."""
-        lines = re.search(r"^```sh\n(openssl (?:.*\n)+?)```", TLS_GUIDE.read_text(), re.M)[1].splitlines()
-        self.assertEqual(len([line for line in lines if line.startswith("openssl")]), 3)
-        folder = self.tmp / "certificates"
-        if folder.exists():
-            lines = lines[1:]
-        folder.mkdir(exist_ok=True)
-        script = "\n".join(lines).replace("DNS:*.team.svc", names)
-        self.assertIn(names, script)
-        subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
+        """The Secret gradwire-tls; once more, and the CA stays."""
+        folder = certificate(self.tmp / "certificates", names)
         return {"gradwire-tls": {name: (folder / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}}
 
     def cuts(self):

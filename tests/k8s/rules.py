@@ -461,15 +461,32 @@ RESOLVERS = {"NodeLocal DNSCache": "169.254.20.10", "GKE's Cloud DNS": "169.254.
 
 
 def opens(rule, cidr):
+    if not rule:
+        return True
     ports = {(p.get("protocol", "TCP"), p.get("port")) for p in rule.get("ports", [])}
     return {("UDP", 53), ("TCP", 53)} <= ports and any(peer.get("ipBlock", {}).get("cidr") == cidr for peer in rule.get("to", []))
 
 
+def ways_out(docs, labels):
+    """The egress rules of all policies for pods with these labels; None: there is no such policy."""
+    mine = [d["spec"].get("egress", []) for d in of_kind(docs, "NetworkPolicy")
+            if "Egress" in d["spec"].get("policyTypes", []) and chooses(d["spec"]["podSelector"], labels)]
+    return sum(mine, []) if mine else None
+
+
 def resolvers(docs):
     for doc in of_kind(docs, "NetworkPolicy"):
-        if "Egress" in doc["spec"].get("policyTypes", []):
-            yield from (f"{title(doc)}: no way to {name}, {address}, port 53, by UDP and TCP" for name, address in RESOLVERS.items()
-                        if not any(opens(rule, f"{address}/32") for rule in doc["spec"].get("egress", [])))
+        rules = ways_out(docs, doc["spec"]["podSelector"].get("matchLabels", {}))
+        yield from (f"{title(doc)}: no way to {name}, {address}, port 53, by UDP and TCP" for name, address in RESOLVERS.items()
+                    if rules is not None and not any(opens(rule, f"{address}/32") for rule in rules))
+
+
+def api_servers(docs):
+    """A pod with an account's token talks to the API server, whose address and port differ from cluster to cluster."""
+    for pod in pods(docs):
+        rules = ways_out(docs, pod.labels)
+        if pod.spec.get("automountServiceAccountToken", True) and rules is not None and {} not in rules:
+            yield f"{pod.where}: no way to the API server: an egress rule {{}} is wanted"
 
 
 # ---- Pod Security Standards ----
@@ -584,7 +601,7 @@ def policies(docs):
 
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
          images, hardened, grace, restarts, meshes, schedules, privileges, neighbours, policies, disks, probes, claims,
-         kept, admins, resolvers)
+         kept, admins, resolvers, api_servers)
 OURS = (resources, hardened, restarts, meshes, disks, probes)  # an operator runs pods without them, as its own examples do
 
 

@@ -113,6 +113,11 @@ spec:
     - to: [{ipBlock: {cidr: 169.254.20.10/32}}, {ipBlock: {cidr: 169.254.169.254/32}}]
       ports: [{protocol: UDP, port: 53}, {port: 53}]
 ---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: out, labels: {app.kubernetes.io/name: gradwire}}
+spec: {policyTypes: [Egress], podSelector: {matchLabels: {app.kubernetes.io/component: nightly}}, egress: [{}]}
+---
 apiVersion: monitoring.coreos.com/v1
 kind: PodMonitor
 metadata: {name: watch, labels: {app.kubernetes.io/name: gradwire}}
@@ -390,6 +395,7 @@ BAD = (
     (rules.resolvers, "169.254.20.10/32", "169.254.20.11/32", "NetworkPolicy way: no way to NodeLocal DNSCache"),
     (rules.resolvers, ", {ipBlock: {cidr: 169.254.169.254/32}}", "", "NetworkPolicy way: no way to GKE's Cloud DNS"),
     (rules.resolvers, "{protocol: UDP, port: 53}, ", "", "no way to NodeLocal DNSCache, 169.254.20.10, port 53, by UDP and TCP"),
+    (rules.api_servers, "egress: [{}]", "egress: []", "CronJob nightly: no way to the API server"),
     (rules.privileges, "resources: [tfjobs]", "resources: ['*']", "Role making: resources: * is too much"),
 )
 

@@ -2,128 +2,20 @@
 # timeout: 3000
 """The forms of the job on a cluster: Kubernetes' own API server, scheduler and controllers (plane.py), and kubelets of ours
 that run the real image (kubelet.py). `kubectl apply -k`, and kubectl says how it ended."""
-import functools
+import gzip
 import json
 import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)]
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 import facts  # noqa: E402
-import kubelet  # noqa: E402
-import managers  # noqa: E402
-import netns  # noqa: E402
-import plane as planes  # noqa: E402
-import pods  # noqa: E402
+import form  # noqa: E402
+import podcase  # noqa: E402
 import render  # noqa: E402
-import storage  # noqa: E402
+from form import Form, listed, operator, setUpModule  # noqa: E402,F401
 
 ELSEWHERE = {"monitoring.coreos.com", "scheduling.volcano.sh", "keda.sh"}  # API groups of operators that are not here
-DEADLINE_S = 900
-
-
-class Scope:
-    """The folder and the cleanups of what all tests of this program share: they last until its end."""
-
-    def __init__(self):
-        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-cluster-"))
-        self.tmp.chmod(0o755)
-        self.addCleanup = unittest.addModuleCleanup
-        self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
-
-
-def setUpModule():
-    """The cluster: made once, as it takes some 20 s."""
-    global plane, nodes, claims, operators
-    if not pods.STORAGE:
-        raise unittest.SkipTest("GRADWIRE_IMAGE_STORAGE is not set: ./gradwire test cluster sets it")
-    if not shutil.which("kubectl"):
-        raise unittest.SkipTest("kubectl is not there")
-    began, scope = time.monotonic(), Scope()
-    net = netns.Hosts(scope, kubelet.ADDRESSES)
-    plane = planes.Plane(scope, net.own)
-    claims = storage.Provisioner(scope, plane.api)
-    nodes = kubelet.Nodes(scope, plane, net)
-    operators = managers.Managers(plane)
-    print(f"the cluster is there after {time.monotonic() - began:.0f} s", file=sys.stderr)
-
-
-@functools.cache
-def operator(name):
-    """Started once, by the first test that wants it."""
-    getattr(operators, name)()
-
-
-def documents(lines):
-    """The objects that kubectl writes, one after the other."""
-    text = ""
-    for line in lines:
-        text += line
-        if line == "}\n":
-            yield json.loads(text)
-            text = ""
-
-
-class Form(unittest.TestCase):
-    """A test has a namespace of its own, where Pod Security admits what is `restricted`."""
-
-    def setUp(self):
-        self.namespace = self._testMethodName.removeprefix("test_").replace("_", "-")
-        plane.kubectl("create", "namespace", self.namespace)
-        plane.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/enforce=restricted")
-        self.addCleanup(plane.kubectl, "delete", "namespace", self.namespace, "--timeout=300s", timeout_s=310)
-        plane.until("the namespace has its service account", lambda: plane.kubectl(
-            "-n", self.namespace, "get", "serviceaccount", "default", check=False).returncode == 0)
-        self.began = time.monotonic()
-
-    def kubectl(self, *words, **more):
-        return plane.kubectl("-n", self.namespace, *words, **more)
-
-    def apply(self, form):
-        self.kubectl("apply", "-k", facts.ROOT / "k8s" / form)
-
-    def said(self):
-        """For a failed test: what the cluster knows."""
-        shown = self.kubectl("get", "all,pvc,events", "-o", "wide", check=False).stdout
-        return "\n".join([shown, *nodes.faults, nodes.log(self.namespace)[-20000:], str(claims.refused)])
-
-    def first_true(self, what, *conditions, deadline_s=DEADLINE_S):
-        """The first of these conditions of an object that is True, as `kubectl get --watch` shows it."""
-        words = ["kubectl", f"--kubeconfig={plane.config}", "-n", self.namespace, "get", what, "--watch", "-o", "json"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watched:
-            late = threading.Timer(deadline_s, watched.kill)
-            late.start()
-            try:
-                for shown in documents(watched.stdout):
-                    true = [c["type"] for c in shown.get("status", {}).get("conditions", []) if c["status"] == "True"]
-                    if got := [name for name in conditions if name in true]:
-                        return got[0]
-            finally:
-                late.cancel()
-                watched.kill()
-        self.fail(f"{what}: none of {conditions} after {time.monotonic() - self.began:.0f} s\n{self.said()}")
-
-    def succeeds(self, what, good="Complete", bad="Failed"):
-        """To its end, as kubectl shows it."""
-        self.assertEqual(self.first_true(what, good, bad), good, self.said())
-        self.assertEqual(nodes.faults, [])
-        print(f"{self.namespace}: {good} after {time.monotonic() - self.began:.0f} s", file=sys.stderr)
-
-    def trained(self):
-        """The summary that the chief wrote to its claim."""
-        summary = json.loads((claims.folder / self.namespace / "gradwire-output/summary.json").read_text())
-        self.assertEqual((summary["status"], summary["exit_code"]), ("done", 0))
-        return summary
-
-
-def listed(docs):
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": docs})
 
 
 class Accepted(Form):
@@ -137,7 +29,7 @@ class Accepted(Form):
         """The server knows each field and admits each object; what says `restricted` warns of nothing."""
         for name in ("jobset", "trainer", "training_operator"):
             operator(name)
-        plane.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/warn=restricted")
+        form.plane.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/warn=restricted")
         for folder in render.overlays():
             here = [d for d in render.kustomize(folder) if d["apiVersion"].split("/")[0] not in ELSEWHERE]
             with self.subTest(str(folder.relative_to(facts.ROOT))):
@@ -150,15 +42,15 @@ class Accepted(Form):
 class Kept(Form):
     def test_claims_are_kept(self):
         """With admin/keep-claims, deleting an overlay leaves its claim; without the label the claim goes."""
-        plane.kubectl("apply", "-k", facts.ROOT / "k8s/admin/keep-claims")
-        self.addCleanup(plane.kubectl, "delete", "-k", facts.ROOT / "k8s/admin/keep-claims")
+        form.plane.kubectl("apply", "-k", facts.ROOT / "k8s/admin/keep-claims")
+        self.addCleanup(form.plane.kubectl, "delete", "-k", facts.ROOT / "k8s/admin/keep-claims")
         self.apply("one-pod")
 
         def refused():  # the API server reads a policy some time after it is there
             got = self.kubectl("delete", "--dry-run=server", "pvc", "gradwire-output", check=False)
             return got.returncode and got.stderr
         self.assertIn("claim gradwire-output is kept: to delete it, first kubectl label pvc gradwire-output gradwire/keep-",
-                      plane.until("the policy is in force", refused))
+                      form.plane.until("the policy is in force", refused))
         got = self.kubectl("delete", "-k", facts.ROOT / "k8s/one-pod", check=False)
         self.assertIn("claim gradwire-output is kept", got.stderr)
         left = self.kubectl("get", "job,configmap,networkpolicy,pvc", "-o", "name").stdout.split()
@@ -180,6 +72,55 @@ class Plain(Form):
         self.trained()
 
 
+    def test_plain_secure(self):
+        self.by_hand("plain/components/token")
+        self.apply("plain/overlays/secure")
+        self.succeeds("job/mnist-chief")
+        self.trained()
+
+    def test_hosts(self):
+        """Each pod in its node's own network, where no network policy is in force."""
+        form.plane.kubectl("label", "--overwrite", "namespace", self.namespace, "pod-security.kubernetes.io/enforce=privileged")
+        addresses = [form.nodes.addresses[name] for name in ("node-1", "node-2")]
+        self.apply("plain/hosts", *zip(("192.0.2.11", "192.0.2.12"), addresses))
+        self.succeeds("job/mnist-host-0")
+        self.succeeds("job/mnist-host-1")
+        self.trained()
+
+
+class Preprocess(Form):
+    JOB = """
+name: shop
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 1, activation: sigmoid}}]
+  loss: binary_crossentropy
+data:
+  format: csv
+  train: /data/train-*.csv.gz
+  eval: /data/eval.csv.gz
+  columns: [{number: {name: price, scale: standard}}, {category: kind}, {label: {name: bought, classes: [no, yes]}}]
+optimizer: adam
+training: {epochs: 1, batch_size: 8, microbatches: 4}
+"""
+
+    def test_preprocess(self):
+        """A claim with raw files; the step before the job; then a job whose pods read what it made."""
+        self.shared_storage()
+        self.apply("data")
+        self.kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/gradwire-data", "--timeout=60s")
+        data = form.claims.folder / self.namespace / "gradwire-data"
+        (data / "raw").mkdir()
+        rows = [f"{i}.5,{'abc'[i % 3]},{'yes' if i % 2 else 'no'}\n" for i in range(205)]
+        (data / "raw/a.csv").write_text("price,kind,bought\n" + "".join(rows))
+        self.apply("preprocess")
+        self.succeeds("job/gradwire-preprocess")
+        self.assertEqual(gzip.decompress((data / "eval.csv.gz").read_bytes()).decode(), "".join(rows[9::10]))
+        self.apply("plain/overlays/data", (form.job_file(), self.JOB))
+        self.succeeds("job/mnist-chief")
+        self.trained(self.JOB.replace("/data/", f"{data}/"))
+
+
 class JobSet(Form):
     def test_jobset(self):
         operator("jobset")
@@ -189,17 +130,66 @@ class JobSet(Form):
 
 
 class TFJob(Form):
-    def test_tfjob_base(self):
+    def finishes(self, directory, *changes):
         operator("training_operator")
-        self.apply("tfjob/base")
+        self.apply(f"tfjob/{directory}", *changes)
         self.succeeds("tfjob/mnist", "Succeeded")
-        self.trained()
+        self.trained(*(job for _, job in changes))
+
+    def test_tfjob_base(self):
+        self.finishes("base")
 
     def test_no_ps(self):
+        self.finishes("overlays/no-ps")
+
+
+    def test_evaluator(self):
+        """Its affinity leads both pods that mount the claim to one node."""
+        self.finishes("overlays/evaluator")
+        self.assertTrue(json.loads((self.claim / "eval.json").read_text())["results"][-1]["final"])
+
+    def test_token(self):
+        self.by_hand("tfjob/components/token")
+        self.finishes("overlays/secure")
+
+    def test_tls(self):
+        folder = podcase.certificate(form.claims.folder / f"{self.namespace}-certificates", f"DNS:*.{self.namespace}.svc")
+        self.by_hand("tfjob/components/tls", folder)
+        self.finishes("overlays/tls", (form.job_file(), form.job_file(2)))
+
+    def test_one_worker(self):
+        self.finishes("overlays/one-worker")
+
+
+class Nightly(Form):
+    NIGHT = "gradwire-nightly-now"  # by hand, as docs/guides/nightly.md says
+
+    def job_of_the_first_night(self):
+        """The CronJob's own, which its schedule makes; the CronJob makes no second one."""
+        def there():
+            return self.kubectl("get", "job", "-l", "app.kubernetes.io/component=nightly", "-o", "name").stdout.split()
+        name, = form.plane.until("a minute begins", there)
+        self.kubectl("patch", "cronjob/gradwire-nightly", "--patch", '{"spec": {"suspend": true}}')
+        return name
+
+    def test_nightly(self):
+        """Two nights: the second one finds the TFJob of the first and may not touch it; then that one is removed."""
         operator("training_operator")
-        self.apply("tfjob/overlays/no-ps")
+        self.by_hand("tfjob/components/token")
+        job = form.job_file(2)
+        self.apply("nightly", (form.job_file(), job), ("0 1 * * *", "* * * * *"))
+        first = self.job_of_the_first_night()
+        self.succeeds(first)
         self.succeeds("tfjob/mnist", "Succeeded")
-        self.trained()
+        self.trained(job)
+        self.kubectl("create", "job", "--from=cronjob/gradwire-nightly", self.NIGHT)
+        form.plane.until(lambda: f"the second night fails\n{self.said()}",
+                         lambda: 'cannot patch resource "tfjobs"' in form.nodes.log(self.namespace))
+        self.kubectl("delete", "tfjob/mnist")
+        self.succeeds(f"job/{self.NIGHT}")
+        self.succeeds("tfjob/mnist", "Succeeded")
+        self.assertRegex(form.nodes.log(self.namespace), rf'run "{self.NIGHT}" begins with the weights of checkpoint \d+, '
+                         rf'step \d+ of run "?{first.removeprefix("job.batch/")}')
 
 
 class TrainJob(Form):

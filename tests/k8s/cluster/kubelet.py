@@ -24,7 +24,7 @@ import pods
 import storage
 import watch
 
-NODES = ("node-a", "node-b", "node-c")
+NODES = ("node-1", "node-2", "node-3")
 ROOM = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "110"}
 ADDRESSES = 60
 NAMES_READY_S = 30
@@ -67,7 +67,8 @@ class PodOfNode(threading.Thread):
         super().__init__(daemon=True)
         self.nodes, self.pod, self.meta = nodes, pod, pod["metadata"]
         self.name, self.namespace, self.uid = self.meta["name"], self.meta["namespace"], self.meta["uid"]
-        self.spec = as_written(pod["spec"])
+        self.spec, self.node = as_written(pod["spec"]), pod["spec"]["nodeName"]
+        self.on_host = self.spec.get("hostNetwork", False)
         self.path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
         self.folder = nodes.folder / self.uid
         self.volumes = storage.Volumes(nodes.api, pod, self.folder / "volumes")
@@ -276,6 +277,8 @@ class Nodes:
         self.api, self.net, self.folder = plane.api, net, scope.tmp / "pods"
         self.server = {"KUBERNETES_SERVICE_HOST": plane.address, "KUBERNETES_SERVICE_PORT": str(plane.port)}
         self.lock, self.free, self.pods, self.gone, self.faults = threading.RLock(), list(range(net.n)), {}, [], []
+        self.own = {name: self.free.pop(0) for name in NODES}  # the network of the pods with hostNetwork
+        self.addresses = {name: net.address(host) for name, host in self.own.items()}
         for name in NODES:
             self.api.call("POST", "/api/v1/nodes", node(name))
         self.names = Names(scope, net.own)
@@ -328,9 +331,9 @@ class Nodes:
                 raise
 
     def enter(self, pod):
-        """A network namespace for the pod: its address."""
+        """A network namespace for the pod, or its node's: its address."""
         with self.lock:
-            pod.host = self.free.pop(0)
+            pod.host = self.own[pod.node] if pod.on_host else self.free.pop(0)
             pod.address = self.net.address(pod.host)
         self.apply_policies()
         return pod.address
@@ -339,7 +342,7 @@ class Nodes:
         with self.lock:
             self.pods.pop(pod.uid, None)
             self.gone.append(pod)
-            if pod.host is not None:
+            if pod.host is not None and not pod.on_host:
                 self.free.append(pod.host)
         self.apply_policies()
 
@@ -347,7 +350,7 @@ class Nodes:
         """Writes all pods' rules again: a policy or an address has changed."""
         with self.lock:
             of = {pod: netpolicy.Host(pod.address, pod.namespace, tuple(pod.meta.get("labels", {}).items()))
-                  for pod in self.pods.values() if pod.address}
+                  for pod in self.pods.values() if pod.address and not pod.on_host}
             dns = netpolicy.Host(self.net.own, "kube-system", (("k8s-app", "kube-dns"),))
             policies = list(self.policies.objects.values())
             for pod, host in of.items():

@@ -46,11 +46,13 @@ class Plane:
                                                    env={**os.environ, **env}))
 
     def until(self, what, so, deadline_s=READY_S):
+        """Waits until so() is true; `what` says, or is asked for, what that is."""
         end = time.monotonic() + deadline_s
         while not (got := so()):
             gone = [process for process in self.processes if process.poll() is not None]
             if gone or time.monotonic() > end:
-                raise AssertionError(f"{gone} ended before, or {deadline_s} s are over: {what}\n{self.logs()}")
+                raise AssertionError(f"{gone} ended before, or {deadline_s} s are over: "
+                                     f"{what() if callable(what) else what}\n{self.logs()}")
             time.sleep(0.05)
         return got
 
@@ -62,13 +64,17 @@ class Plane:
         self.key = self.folder / "accounts.key"
         subprocess.run(["openssl", "genrsa", "-out", self.key, "2048"], check=True, capture_output=True)
         (self.folder / "tokens.csv").write_text(f"{TOKEN},administrator,administrator,system:masters\n")
+        self.config = self.kubeconfig("administrator", TOKEN)
+
+    def kubeconfig(self, user, token):
+        """The path of a file with which kubectl finds the server, and is this user."""
         server = {"server": f"https://{self.address}:{self.port}", "certificate-authority": str(self.folder / "apiserver.crt")}
-        self.config = self.folder / "config"
-        self.config.write_text(json.dumps({
+        path = self.folder / f"{user}.config"
+        path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "tests",
-            "clusters": [{"name": "tests", "cluster": server}],
-            "users": [{"name": "administrator", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "administrator"}}]}))
+            "clusters": [{"name": "tests", "cluster": server}], "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": user}}]}))
+        return path
 
     def etcd(self):
         client, peer = (f"http://127.0.0.1:{port}" for port in self.etcd_ports)

@@ -144,7 +144,8 @@ class Volumes:
     def token(self, asked):
         made = self.api.call("POST", f"{self.core}/serviceaccounts/{self.spec['serviceAccountName']}/token", {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"audiences": [], "expirationSeconds": asked.get("expirationSeconds", TOKEN_S)}})
+            "spec": {"audiences": [], "expirationSeconds": asked.get("expirationSeconds", TOKEN_S), "boundObjectRef": {
+                "apiVersion": "v1", "kind": "Pod", **{key: self.meta[key] for key in ("name", "uid")}}}})
         return made["status"]["token"]
 
 

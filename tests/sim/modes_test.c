@@ -57,14 +57,18 @@ static int64_t soon(struct sim *sim)
     return 100000 + (int64_t)sim_below(sim, sim_chance(sim, 3) ? 6000000 : 300000);
 }
 
+/* Only one argument of a call is drawn in the call, here and below: compilers evaluate arguments in different orders, and
+ * a seed must be the same run with each of them. */
 static bool worker_dies(struct sim *sim)
 {
-    return sim_kill(sim, &some_worker(sim)->proc, soon(sim));
+    int64_t after_us = soon(sim);
+    return sim_kill(sim, &some_worker(sim)->proc, after_us);
 }
 
 static bool ps_dies(struct sim *sim)
 {
-    return sim_kill(sim, &sim->ps[sim_below(sim, sim->config.ps)].proc, soon(sim));
+    int64_t after_us = soon(sim);
+    return sim_kill(sim, &sim->ps[sim_below(sim, sim->config.ps)].proc, after_us);
 }
 
 static bool chief_dies(struct sim *sim)
@@ -98,7 +102,8 @@ static int64_t for_a_while(struct sim *sim)
 
 static bool worker_loses_a_ps(struct sim *sim)
 {
-    block(sim, some_worker(sim)->proc.index, for_a_while(sim));
+    int64_t until_us = for_a_while(sim);
+    block(sim, some_worker(sim)->proc.index, until_us);
     return true;
 }
 
@@ -116,7 +121,8 @@ static bool chiefs_own_worker_loses_a_ps(struct sim *sim)
 
 static bool some_lose_a_ps_and_others_die(struct sim *sim)
 {
-    block(sim, (uint32_t)sim_below(sim, sim->config.workers), for_a_while(sim));
+    int64_t until_us = for_a_while(sim);
+    block(sim, (uint32_t)sim_below(sim, sim->config.workers), until_us);
     switch (sim_below(sim, 3)) {
     case 0:
         return ps_dies(sim);

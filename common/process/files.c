@@ -61,9 +61,15 @@ static void folder_of(const char *path, char folder[FILES_PATH_MAX])
 enum err files_write_error(const char *path, struct errmsg *e)
 {
     char folder[FILES_PATH_MAX];
-    if (errno != EACCES || strlen(path) >= sizeof folder)
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    int error = errno;
+    if ((error != EACCES && error != EROFS) || strlen(path) >= sizeof folder)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(error));
     folder_of(path, folder);
+    if (error == EROFS)
+        return err_set(e, ERR_IO,
+                       "%s: Read-only file system: %s must be writable; in a pod, mount a volume "
+                       "there without readOnly",
+                       path, folder);
     return err_set(e, ERR_IO,
                    "%s: Permission denied: this process (user %u, group %u) cannot write to %s; "
                    "give it that directory, or in a pod set securityContext.fsGroup",

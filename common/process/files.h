@@ -61,7 +61,8 @@ enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t
 enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
                     struct errmsg *e) MUST_CHECK;
 /* The error of a writer, from errno: a missing directory is ERR_IO, too. For EACCES it also says which user and group
- * this process has, and what to do, because a volume without the pod's group looks like this. Errors: ERR_IO. */
+ * this process has, and what to do, because a volume without the pod's group looks like this; for EROFS, what to mount.
+ * Errors: ERR_IO. */
 enum err files_write_error(const char *path, struct errmsg *e) MUST_CHECK;
 /* As mkdir -p. Each directory that it creates survives a power cut. Errors: ERR_IO. */
 enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;

@@ -62,6 +62,19 @@ static void files_read_gives_what_files_write_wrote(void **state)
     assert_int_equal(st.st_mode & 0400, 0400);
 }
 
+static void a_file_system_that_is_read_only_is_named_with_the_way_out(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    errno = EROFS;
+    assert_int_equal(files_write_error("/output/lock", &e), ERR_IO);
+    assert_string_equal(e.text, "/output/lock: Read-only file system: /output must be writable; in "
+                                "a pod, mount a volume there without readOnly");
+    errno = ENOSPC;
+    assert_int_equal(files_write_error("/output/lock", &e), ERR_IO);
+    assert_string_equal(e.text, "/output/lock: No space left on device");
+}
+
 static void files_written_in_pieces_appear_at_commit_only(void **state)
 {
     (void)state;
@@ -230,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(files_read_gives_what_files_write_wrote),
+        TEST(a_file_system_that_is_read_only_is_named_with_the_way_out),
         TEST(files_written_in_pieces_appear_at_commit_only),
         TEST(an_aborted_file_leaves_nothing),
         TEST(a_failed_step_of_a_first_write_leaves_nothing_and_names_the_path),

@@ -78,6 +78,13 @@ class HelmReleaseTest(unittest.TestCase):
         self.done("uninstall", "other")
         self.assertEqual(set(self.claims()), {"mnist-output"})
 
+    def test_the_notes_name_each_secret_that_the_pods_wait_for(self):
+        said = self.install("both", "token.required=true", "tls.secretName=mine")
+        self.assertIn("kubectl create secret generic -n team both-token --from-literal=token=", said)
+        self.assertIn("The pods wait for the Secret mine (docs/guides/kubernetes-tls.md).", said)
+        self.assertNotIn("--auth=none", said)
+        self.assertIn("The pods require no proof from each other (--auth=none).", self.install("neither"))
+
     def test_two_releases_in_one_namespace_have_nothing_in_common(self):
         for name in ("one", "two"):
             self.install(name)

@@ -264,6 +264,7 @@ class HelmTest(ChartCase):
             self.assertIn({"name": "nfs", "mountPath": "/nfs"}, container["volumeMounts"])
         self.assertEqual(ps["spec"]["affinity"], {"nodeAffinity": {}})
         self.refused("ps.pod.labels: app.kubernetes.io/name is set by the chart", r"ps.pod.labels.app\.kubernetes\.io/name=x")
+        self.refused("ps.pod.labels: a is set by the chart or by a value for all objects", "labels.a=b", "ps.pod.labels.a=c")
         self.refused('worker.pod.volumes: the name "tmp" is the chart\'s', "worker.pod.volumes[0].name=tmp")
 
     def test_a_monitor_gets_the_label_by_which_prometheus_selects(self):
@@ -376,9 +377,13 @@ class HelmTest(ChartCase):
                             ("claims.data.accessModes={Many}", "accessModes"), ("runPolicy.cleanPodPolicy=Some", "cleanPodPolicy"),
                             ("tls.enabled=true", "enabled"), ("tls.secretName=Big", "secretName"), ("grace=0", "grace"),
                             ("claims.output.create=null", "create"), ("pod.env[0].value=x", "name"),
-                            ("labels.a=has space", "labels"), ("tensorboard.port=1", "port")):
+                            ("labels.a=has space", "labels"), ("tensorboard.port=1", "port"), ("image=a name", "image"),
+                            ("claims.output.storage=lots", "storage"), ("claims.output.storage=10G B", "storage"),
+                            ("worker.resources.requests.memory=lots", "memory"), ("ps.resources.limits.cpu=2 cores", "cpu")):
             with self.subTest(value=value):
                 self.refused(says, value)
+        self.rendered("worker.resources.requests.memory=1.5Gi", "worker.resources.limits.cpu=2500m", "ps.resources.limits.cpu=2",
+                      "claims.output.storage=100G")
         for monitor in ("podMonitor", "serviceMonitor"):
             self.refused(f"{monitor}.enabled needs http.enabled", f"{monitor}.enabled=true", "http.enabled=false")
 

@@ -26,7 +26,7 @@
 {{- /* Two maps as one, in YAML: .ours, .theirs. A key of both is refused: .value names the value that has it. */}}
 {{- define "gradwire.joined" -}}
 {{- range $key, $_ := .theirs }}
-{{- if hasKey $.ours $key }}{{ fail (printf "%s: %s is set by the chart: choose another key" $.value $key) }}{{ end }}
+{{- if hasKey $.ours $key }}{{ fail (printf "%s: %s is set by the chart or by a value for all objects: choose another key" $.value $key) }}{{ end }}
 {{- end }}
 {{- toYaml (merge (deepCopy .ours) .theirs) }}
 {{- end }}

@@ -128,8 +128,13 @@ class Form(unittest.TestCase):
         """Makes a component's Secret with the command that its first lines name."""
         text = (facts.ROOT / "k8s" / component / "kustomization.yaml").read_text()
         command = re.search(r"^# +(kubectl create secret .*)$", text, re.M)[1]
+        self.shell(command, folder)
+
+    def shell(self, commands, folder="."):
+        """Runs commands of a page; their kubectl is in the test's namespace."""
         there = f'kubectl() {{ command kubectl --kubeconfig={plane.config} --namespace={self.namespace} "$@"; }}'
-        subprocess.run(["bash", "-ec", f"{there}; {command}"], cwd=folder, check=True, capture_output=True)
+        got = subprocess.run(["bash", "-ec", f"{there}\n{commands}"], cwd=folder, capture_output=True, text=True)
+        self.assertEqual(got.returncode, 0, got.stderr)
 
     def said(self):
         """For a failed test: what the cluster knows."""
@@ -162,9 +167,13 @@ class Form(unittest.TestCase):
     def claim(self):
         return claims.folder / self.namespace / "gradwire-output"
 
+    def summary(self):
+        path = self.claim / "summary.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
     def trained(self, job=None, *args):
         """The summary that the chief wrote to its claim: what it learned is what one host alone learns."""
-        summary = json.loads((self.claim / "summary.json").read_text())
+        summary = self.summary()
         self.assertEqual((summary["status"], summary["exit_code"]), ("done", 0))
         self.assertEqual(summary["digest"], digest(job or job_file(), *args), self.said())
         return summary
@@ -179,6 +188,7 @@ class Form(unittest.TestCase):
 
         def enough():
             seen.update(cuts() - before)
+            self.assertTrue(len(seen) >= more or self.summary().get("status") != "done", "the job ended before: more epochs")
             return len(seen) >= more
         plane.until(lambda: f"{more} more checkpoints\n{self.said()}", enough, DEADLINE_S)
 

@@ -5,7 +5,8 @@ EndpointSlices of headless Services say (dnsmasq), and NetworkPolicies (nft).
 A pod is a thread: storage -> address -> init containers -> container, again and again as restartPolicy says -> its end, or
 its deletion (SIGTERM, grace, SIGKILL). It waits for descriptors: its container's end, its deletion; a probe's time.
 Failure modes: a field that is not translated (podspec.py), or any fault here, is the pod's phase Failed with the reason
-`Kubelet`, and in Nodes.faults. Not here: kubectl logs and exec; images (the one of the tests is on each node); evictions."""
+`Kubelet`, and in Nodes.faults. Not here: kubectl logs and exec; images (the one of the tests is on each node); evictions by
+the kubelet itself."""
 import os
 import pathlib
 import select

@@ -43,19 +43,32 @@ class Managers:
         self.folder.mkdir()
         self.certificates, self.authority = certificate(self.folder)
 
-    def start(self, name, program, crds, webhooks, flags):
+    def start(self, name, program, crds, webhooks, rbac, flags):
         """An operator: flags(port) are its program's. It is ready when its webhook answers."""
         port, = free_ports(1)
         for path in crds:
             self.plane.kubectl("apply", "--server-side", "-f", path)
         for path in crds:  # a manager that starts before ends
             self.plane.until(f"{path.name} is established", lambda path=path: self.established(path))
-        self.plane.start(program, *flags(port), name=name, KUBECONFIG=str(self.plane.config), TMPDIR=str(self.folder))
+        self.plane.start(program, *flags(port), name=name, KUBECONFIG=str(self.account(name, rbac)), TMPDIR=str(self.folder))
         for i, found in enumerate(d for d in render.kustomize(webhooks) if d["kind"].endswith("WebhookConfiguration")):
             path = self.folder / f"{name}-{i}.json"
             path.write_text(json.dumps(at(port, self.authority, found, name)))
             self.plane.kubectl("apply", "-f", path)
         self.plane.until(f"{name}'s webhook answers", lambda: answers(port))
+
+    def account(self, name, folder):
+        """The kubeconfig of the manager's ServiceAccount, which may do no more than its module says."""
+        made = [doc for path in sorted(folder.glob("*.yaml")) for doc in render.objects(path.read_text())
+                if doc and doc.get("kind") in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")]
+        account, = (doc["metadata"] for doc in made if doc["kind"] == "ServiceAccount")
+        namespace = f"{name}-system"
+        for place in (account, *(who for doc in made for who in doc.get("subjects", []))):
+            place["namespace"] = namespace
+        self.plane.kubectl("create", "namespace", namespace)
+        self.plane.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
+        token = self.plane.kubectl("-n", namespace, "create", "token", account["name"], "--duration=24h").stdout.strip()
+        return self.plane.kubeconfig(name, token)
 
     def established(self, path):
         shown = json.loads(self.plane.kubectl("get", "-o", "json", "-f", path).stdout)
@@ -72,19 +85,20 @@ class Managers:
     def training_operator(self):
         manifests = programs.MODULES["training-operator"].sources("github.com/kubeflow/training-operator") / "manifests/base"
         self.start("training-operator", programs.folder("training-operator") / "manager",
-                   [manifests / "crds/kubeflow.org_tfjobs.yaml"], manifests / "webhook",
+                   [manifests / "crds/kubeflow.org_tfjobs.yaml"], manifests / "webhook", manifests / "rbac",
                    lambda port: [f"--port={port}", f"--certificates={self.certificates}"])
 
     def jobset(self):
         parts = programs.MODULES["trainer"].sources("sigs.k8s.io/jobset") / "config/components"
         self.start("jobset", programs.folder("trainer") / "jobset", [parts / "crd/bases/jobset.x-k8s.io_jobsets.yaml"],
-                   parts / "webhook", lambda port: self.configured("jobset", "config.jobset.x-k8s.io", port,
-                                                                   internalCertManagement={"enable": False}))
+                   parts / "webhook", parts / "rbac",
+                   lambda port: self.configured("jobset", "config.jobset.x-k8s.io", port,
+                                                internalCertManagement={"enable": False}))
 
     def trainer(self):
         manifests = programs.MODULES["trainer"].sources("github.com/kubeflow/trainer/v2") / "manifests/base"
         self.start("trainer", programs.folder("trainer") / "trainer-controller-manager",
-                   sorted(manifests.glob("crds/trainer.kubeflow.org_*.yaml")), manifests / "webhook",
+                   sorted(manifests.glob("crds/trainer.kubeflow.org_*.yaml")), manifests / "webhook", manifests / "rbac",
                    lambda port: self.configured("trainer", "config.trainer.kubeflow.org", port,
                                                 certManagement={"enable": False}))
 

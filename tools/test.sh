@@ -4,6 +4,7 @@
 GROUPS_ALL=(unit sim wire train e2e k8s)
 GROUPS_ARM64=(unit sim wire train)                                 # that qemu can run
 GROUPS_MORE=(operator containers cluster kernel_tls pages interop) # only when asked for by name
+GO_PLACES=(/usr/local/go/bin/go /usr/lib/go/bin/go) # besides PATH; tests/k8s/render.py looks there, too
 TEST_BUILD=release TEST_SHORT=0 TEST_GROUPS=()
 
 test_parse() {
@@ -62,8 +63,40 @@ test_wrapper() {
     fi
 }
 
+# Take groups out of those that run. If none is left, that is all.
+test_without() { # GROUP...
+    local group
+    local -a others=()
+    for group in "${TEST_GROUPS[@]}"; do
+        [[ " $* " == *" $group "* ]] || others+=("$group")
+    done
+    [[ ${#others[@]} -gt 0 ]] || exit 0
+    TEST_GROUPS=("${others[@]}")
+}
+
+test_has_go() {
+    local place
+    for place in go "${GO_PLACES[@]}"; do
+        if command -v "$place" >/dev/null; then return 0; fi
+    done
+    return 1
+}
+
+# Skip the groups that run others' code, if Go cannot compile it, or if the program that applies the manifests is missing.
+test_tools() {
+    local group missing
+    for group in "${TEST_GROUPS[@]}"; do
+        missing=''
+        [[ $group != cluster ]] || command -v kubectl >/dev/null || missing=kubectl
+        [[ $group != operator && $group != cluster ]] || test_has_go || missing=go
+        [[ -n $missing ]] || continue
+        say "skipping $group: $missing is not there"
+        test_without "$group"
+    done
+}
+
 # Build the code of the training operator, and that of Trainer, JobSet and Kueue, with Go. The first time takes some minutes,
-# with messages. Without Go their tests skip.
+# with messages.
 test_operator_build() { # DIR
     local part
     for part in operator trainer; do
@@ -72,7 +105,7 @@ test_operator_build() { # DIR
     done
 }
 
-# Kubernetes' own API server and controllers, compiled by Go. Without Go the tests that need them skip.
+# Kubernetes' own API server and controllers, compiled by Go
 test_cluster_build() { # DIR
     GRADWIRE_ROOT=$ROOT GRADWIRE_BUILD=$1 python3 "$ROOT/tests/k8s/cluster/programs.py" ||
         die 1 "test cluster: the control plane's code does not build"
@@ -81,8 +114,7 @@ test_cluster_build() { # DIR
 # The groups containers, cluster and operator run containers of an image: that of GRADWIRE_IMAGE_STORAGE, or one made from this
 # build's programs. If there can be none, containers and cluster are skipped, and operator runs its other tests.
 test_image() { # DIR
-    local code=0 group
-    local -a others=()
+    local code=0
     [[ -z ${GRADWIRE_IMAGE_STORAGE:-} ]] || return 0
     if [[ $EUID -eq 0 ]] && ! (packages_need containers); then
         say "skipping containers: the packages that they need cannot be installed"
@@ -93,13 +125,9 @@ test_image() { # DIR
     fi
     [[ $code -ne 0 ]] || return 0
     [[ $code -eq 3 ]] || die 1 "the image for containers was not built"
-    for group in "${TEST_GROUPS[@]}"; do
-        [[ $group == containers || $group == cluster ]] || others+=("$group")
-        [[ $group != operator ]] || say "operator: the tests that run containers of the operator's pods are left out"
-    done
-    [[ ${#others[@]} -gt 0 ]] || exit 0
+    [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || say "operator: the tests that run containers of the operator's pods are left out"
     unset GRADWIRE_IMAGE_STORAGE
-    TEST_GROUPS=("${others[@]}")
+    test_without containers cluster
 }
 
 # A virtual environment with the packages of tests/interop/requirements.txt, unless GRADWIRE_INTEROP_PYTHON names a Python that
@@ -121,6 +149,7 @@ test_all() {
     local dir jobs
     local -a wrapper targets=() show=(--output-on-failure)
     test_parse "$@"
+    test_tools
     jobs=$(($(nproc) + 1)) # one waits, mostly
     dir=$(build_dir "$TEST_BUILD")
     if [[ " ${TEST_GROUPS[*]} " =~ " "(k8s|operator|containers|cluster)" " ]]; then
@@ -143,11 +172,11 @@ test_all() {
     fi
     build "$TEST_BUILD" "${targets[@]}"
     [[ " ${TEST_GROUPS[*]} " != *" interop "* ]] || test_interop "$dir"
-    [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || test_operator_build "$dir"
-    [[ " ${TEST_GROUPS[*]} " != *" cluster "* ]] || test_cluster_build "$dir"
     if [[ " ${TEST_GROUPS[*]} " =~ " "(operator|containers|cluster)" " ]]; then
         test_image "$dir"
     fi
+    [[ " ${TEST_GROUPS[*]} " != *" operator "* ]] || test_operator_build "$dir"
+    [[ " ${TEST_GROUPS[*]} " != *" cluster "* ]] || test_cluster_build "$dir"
     mapfile -t wrapper < <(test_wrapper)
     [[ $TEST_SHORT -eq 0 ]] || export GRADWIRE_SHORT=1
     export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

@@ -30,7 +30,7 @@ LEFT_OUT = "gradwire: operator: the tests that run containers of the operator's 
 class ImageOfGroupsTest(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (self.root / "tools").mkdir()  # this machine's, but for those that a test leaves out
+        (self.root / "tools").mkdir()  # this machine's, except those that a test leaves out
         for tool in ("bash", "sh", "python3", "env", "nproc", "uname", "cat", "dirname"):
             (self.root / "tools" / tool).symlink_to(shutil.which(tool))
         self.path = self.root / "tools"

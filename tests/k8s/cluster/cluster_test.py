@@ -5,6 +5,7 @@ that run the real image (kubelet.py). `kubectl apply -k`, and kubectl says how i
 import gzip
 import json
 import pathlib
+import re
 import sys
 import unittest
 
@@ -19,6 +20,38 @@ ELSEWHERE = {"monitoring.coreos.com", "scheduling.volcano.sh", "keda.sh"}  # API
 
 
 class Accepted(Form):
+    def overlays(self):
+        """The folders, each with its objects of API groups that are here."""
+        for name in ("jobset", "trainer", "training_operator"):
+            operator(name)
+        for folder in render.overlays():
+            yield folder, [d for d in render.kustomize(folder) if d["apiVersion"].split("/")[0] not in ELSEWHERE]
+
+    def refused(self, user, docs):
+        """The resources, and their API groups, that this user may not apply."""
+        got = self.kubectl("apply", "--dry-run=server", f"--as={user}", "-f", "-", text=listed(docs), check=False)
+        return set(re.findall(r'cannot \w+ resource "(\w+)" in API group "([\w.-]+)"', got.stderr))
+
+    def test_rights(self):
+        """A user with Kubernetes' role `edit` misses the rights that the page lists."""
+        self.kubectl("create", "rolebinding", "user", "--clusterrole=edit", "--user=user")
+        missing = {str(folder.relative_to(facts.ROOT / "k8s")): self.refused("user", here) for folder, here in self.overlays()}
+        page = re.findall(r"^\| `(\w+)` \| `([\w.-]+)` \|", (facts.ROOT / "docs/reference/kubernetes.md").read_text(), re.M)
+        self.assertEqual(set().union(*(got for name, got in missing.items() if not name.startswith("admin"))), set(page))
+        self.assertEqual([missing[name] for name in ("one-pod", "plain/base", "plain/elastic", "plain/hosts", "preprocess")],
+                         [set()] * 5)
+
+    def test_rights_for_nights(self):
+        """Nobody gives rights that they do not have."""
+        operator("training_operator")
+        nightly = render.kustomize(facts.ROOT / "k8s/nightly")
+        self.kubectl("create", "rolebinding", "admin", "--clusterrole=admin", "--user=admin")
+        got = self.kubectl("apply", "--as=admin", "-f", "-", text=listed(nightly), check=False)
+        self.assertIn("attempting to grant RBAC permissions not currently held", got.stderr)
+        self.kubectl("create", "role", "tfjobs", "--verb=get,create", "--resource=tfjobs.kubeflow.org")
+        self.kubectl("create", "rolebinding", "tfjobs", "--role=tfjobs", "--user=admin")
+        self.kubectl("apply", "--as=admin", "-f", "-", text=listed(nightly))
+
     def make(self, docs):
         """Objects that last as long as the test."""
         if docs:
@@ -27,11 +60,8 @@ class Accepted(Form):
 
     def test_every_overlay_is_accepted(self):
         """The server knows each field and admits each object; what says `restricted` warns of nothing."""
-        for name in ("jobset", "trainer", "training_operator"):
-            operator(name)
         form.plane.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/warn=restricted")
-        for folder in render.overlays():
-            here = [d for d in render.kustomize(folder) if d["apiVersion"].split("/")[0] not in ELSEWHERE]
+        for folder, here in self.overlays():
             with self.subTest(str(folder.relative_to(facts.ROOT))):
                 self.make([d for d in here if d["kind"].endswith("TrainingRuntime")])  # a TrainJob is refused without it
                 got = self.kubectl("apply", "--dry-run=server", "-f", "-", text=listed(here))
@@ -122,11 +152,18 @@ training: {epochs: 1, batch_size: 8, microbatches: 4}
 
 
 class JobSet(Form):
-    def test_jobset(self):
+    def finishes(self, directory):
         operator("jobset")
-        self.apply("jobset")
+        self.apply(directory)
         self.succeeds("jobset/mnist", "Completed")
         self.trained()
+
+    def test_jobset(self):
+        self.finishes("jobset")
+
+    def test_jobset_secure(self):
+        self.by_hand("plain/components/token")
+        self.finishes("plain/overlays/jobset")
 
 
 class TFJob(Form):
@@ -193,12 +230,22 @@ class Nightly(Form):
 
 
 class TrainJob(Form):
-    def test_trainer(self):
+    def finishes(self, directory):
         operator("jobset")
         operator("trainer")
-        self.apply("trainer/base")
+        self.apply(f"trainer/{directory}")
         self.succeeds("trainjob/mnist")
         self.trained()
+
+    def test_trainer(self):
+        self.finishes("base")
+
+    def test_trainer_namespaced(self):
+        self.finishes("overlays/namespaced")
+
+    def test_trainer_secure(self):
+        self.by_hand("trainer/components/token")
+        self.finishes("overlays/secure")
 
 
 if __name__ == "__main__":

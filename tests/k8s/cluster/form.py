@@ -25,6 +25,7 @@ import render  # noqa: E402
 import storage  # noqa: E402
 
 DEADLINE_S = 900
+TOO_EARLY = "must be created before the TrainJob"  # docs/guides/trainer.md: then repeat the command
 
 
 class Scope:
@@ -111,13 +112,16 @@ class Form(unittest.TestCase):
 
     def apply(self, form, *changes):
         """kubectl apply -k. `changes`: pairs (text of the rendered objects, another text in its place)."""
-        if not changes:
-            return self.kubectl("apply", "-k", facts.ROOT / "k8s" / form)
-        text = listed(render.kustomize(facts.ROOT / "k8s" / form))
+        text = listed(render.kustomize(facts.ROOT / "k8s" / form)) if changes else None
         for old, new in (map(quoted, change) for change in changes):
             self.assertIn(old, text)
             text = text.replace(old, new)
-        self.kubectl("apply", "-f", "-", text=text)
+
+        def applied():
+            got = self.kubectl("apply", *(("-f", "-") if changes else ("-k", facts.ROOT / "k8s" / form)), text=text, check=False)
+            self.assertTrue(got.returncode == 0 or TOO_EARLY in got.stderr, got.stderr)
+            return got.returncode == 0
+        plane.until("Trainer has seen the runtime", applied)
 
     def shared_storage(self):
         """Claims that name no class are of the one with every access mode."""

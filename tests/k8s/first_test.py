@@ -168,6 +168,29 @@ class FirstTest(unittest.TestCase):
                     self.apart(mine, first)
                     self.apart(first, mine)
 
+    # ---- an overlay of one's own ----
+
+    def test_components_combine_in_the_order_that_the_readme_says(self):
+        k8s = self.copy()
+        place = k8s / "image-name/kustomization.yaml"
+        place.write_text(place.read_text().replace("newName: localhost/gradwire", "newName: registry.example.com/gradwire"))
+        text, = re.findall(r"```yaml\n(apiVersion: kustomize.*?)```", (K8S / "README.md").read_text(), re.S)
+        (k8s / "tfjob/overlays/mine").mkdir()
+        for more in ("", "../../components/tls, ../../components/openshift, ../../components/no-ps, "):
+            (k8s / "tfjob/overlays/mine/kustomization.yaml").write_text(
+                text.replace("../../../image-name", more + "../../../image-name"))
+            docs = kustomize(k8s / "tfjob/overlays/mine")
+            self.assertEqual(rules.broken(docs), [])
+            for pod in rules.pods(docs):
+                one, = pod.spec["containers"]
+                self.assertEqual(one["image"].split(":")[0], "registry.example.com/gradwire", pod.where)
+                self.assertEqual([a for a in one["args"] if a.startswith("--auth=")][-1], "--auth=required", pod.where)
+                wanted = {name for kind, name in rules.referenced(pod) if kind == "Secret"}
+                self.assertEqual(wanted, {"gradwire-token", *(["gradwire-tls"] if more else [])}, pod.where)
+                reads = pod.labels["app.kubernetes.io/component"] != "ps"
+                self.assertEqual(("PersistentVolumeClaim", "gradwire-data") in set(rules.referenced(pod)), reads, pod.where)
+                self.assertEqual("runAsUser" in pod.spec["securityContext"], not more, pod.where)
+
     # ---- as earlier releases had it ----
 
     def test_an_overlay_of_ones_own_with_components_of_earlier_releases_renders(self):

@@ -378,7 +378,8 @@ class HelmTest(ChartCase):
                             ("tls.enabled=true", "enabled"), ("tls.secretName=Big", "secretName"), ("grace=0", "grace"),
                             ("claims.output.create=null", "create"), ("pod.env[0].value=x", "name"),
                             ("labels.a=has space", "labels"), ("tensorboard.port=1", "port"), ("image=a name", "image"),
-                            ("claims.output.storage=lots", "storage"), ("claims.output.storage=10G B", "storage"),
+                            ("claims.output.storage=lots", "storage"),
+                            ("claims.output.accessModes={ReadOnlyMany}", "accessModes"), ("claims.output.storage=10G B", "storage"),
                             ("worker.resources.requests.memory=lots", "memory"), ("ps.resources.limits.cpu=2 cores", "cpu")):
             with self.subTest(value=value):
                 self.refused(says, value)

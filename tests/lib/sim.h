@@ -710,7 +710,8 @@ enum { SIM_SHORT = 16 }; /* slow, and a simulation has one thread */
 enum { SIM_SHORT = 8 };
 #endif
 uint64_t sim_number(const char *name, uint64_t otherwise); /* of the environment */
-/* How many seeds a sweep takes: GRADWIRE_SIM_RUNS, else `runs`, with GRADWIRE_SHORT `short_runs`. */
+/* How many seeds a sweep takes: GRADWIRE_SIM_RUNS, else `runs`; with GRADWIRE_SHORT, and in an emulator, `short_runs`. A seed
+ * is the same run on each processor. */
 uint64_t sim_runs(uint64_t runs, uint64_t short_runs);
 /* By GRADWIRE_SIM_SEED that seed alone. */
 void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,

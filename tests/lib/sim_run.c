@@ -519,7 +519,8 @@ uint64_t sim_number(const char *name, uint64_t otherwise)
 
 uint64_t sim_runs(uint64_t runs, uint64_t short_runs)
 {
-    return sim_number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? short_runs : runs);
+    bool few = getenv("GRADWIRE_SHORT") || getenv("GRADWIRE_EMULATED");
+    return sim_number("GRADWIRE_SIM_RUNS", few ? short_runs : runs);
 }
 
 void sim_try(const struct sim_config *config, const char *what, uint64_t seed)

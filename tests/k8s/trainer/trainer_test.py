@@ -261,7 +261,7 @@ class TrainerTest(PodCase):
         return made, {pods["name"]: pods["count"] for pods in workload["spec"]["podSets"]}
 
     def test_kueue_holds_a_trainjob_starts_it_and_takes_its_room_again(self):
-        for suspend in (True, False):  # the webhook suspends one that is not
+        for suspend in (True, False):  # Kueue suspends one that is not
             with self.subTest(suspend=suspend):
                 docs = overlay("trainer/overlays/kueue")
                 of_kind(docs, "TrainJob")["spec"]["suspend"] = suspend

@@ -104,10 +104,11 @@ class FormsTest(PodCase):
             metrics = self.metrics_of(cluster, pod)
             self.assertEqual(metrics("gradwire_auth_info", auth="tls"), 1)
             if pod.kind != "Evaluator":  # which reads checkpoints and speaks to nobody
-                self.assertGreater(metrics("gradwire_tls_connections_total"), 0, cluster.all_logs())
+                self.speaks_tls(cluster, pod)
         meanwhile(cluster)
         summary = self.done(cluster)
         self.assertEqual(summary["ps"], 2)
+        self.assertNotIn("its certificate names", cluster.all_logs())  # a job whose workers are refused trains, too
         cluster.clean()
         return cluster
 

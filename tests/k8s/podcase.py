@@ -95,5 +95,9 @@ class PodCase(Case):
         cluster.start_all()
         return self.done(cluster), cluster
 
+    def speaks_tls(self, cluster, pod):
+        """Until it has had a connection: a worker may come after the first cut."""
+        cluster.until(f"{pod.name} has had a connection", lambda: self.metrics_of(cluster, pod)("gradwire_tls_connections_total") > 0)
+
     def metrics_of(self, cluster, pod):
         return cluster.until(f"{pod.name} answers", lambda: watch.metrics(f"{pod.address}:8080"))

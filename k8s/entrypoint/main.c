@@ -90,13 +90,14 @@ static enum err run_one(const char *pod, int *code, struct errmsg *e)
     return ERR_OK;
 }
 
-static int run_both(const struct command *ps, const struct command *worker)
+/* `index`: of the ps, and so of its host or pod. The chief is in the first. */
+static int run_both(const struct command *ps, const struct command *worker, uint32_t index)
 {
     char *const *first = (char *const *)ps->words, *const *second = (char *const *)worker->words;
     if (flags_on("doctor"))
         return pair_in_turn(first, second);
     if (!flags_on("print"))
-        return pair_run(first, second, command_last_words());
+        return pair_run(first, second, index == 0, command_last_words());
     command_print(ps);
     command_print(worker);
     return 0;
@@ -136,7 +137,7 @@ static enum err run_host(int *code, struct errmsg *e)
     if (!err)
         err = add_place(&worker, &hosts, "worker", hosts.worker_http, e);
     if (!err)
-        *code = run_both(&ps, &worker);
+        *code = run_both(&ps, &worker, hosts.index);
     return err;
 }
 
@@ -151,7 +152,7 @@ static enum err run_beside(const struct beside *b, int *code, struct errmsg *e)
     if (!err && b->ps_http)
         err = command_add(&ps, e, "--http_port=%u", b->ps_http);
     if (!err)
-        *code = run_both(&ps, &worker);
+        *code = run_both(&ps, &worker, b->ps);
     return err;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -25,9 +26,13 @@ static pid_t start(char *const *argv, const sigset_t *mask)
     return pid;
 }
 
+enum { PS, WORKER, LATE_S = 10 };
+
 struct pair {
     const char *programs[2];
     pid_t pids[2]; /* 0: it has ended */
+    bool is_chief;
+    bool too_late; /* the worker got SIGTERM, because the job is done */
     int code;      /* the first exit code that is not 0 */
     const char *path;
     char words[TERMINATION_BYTES]; /* the reason of the one that failed first; "": it gave none */
@@ -68,13 +73,33 @@ static void reap(struct pair *p)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid != p->pids[0] && pid != p->pids[1])
+        if (pid != p->pids[PS] && pid != p->pids[WORKER])
             continue;
-        int i = pid == p->pids[1];
+        int i = pid == p->pids[WORKER] ? WORKER : PS;
         p->pids[i] = 0;
-        if (status && !p->code)
+        if (status && !p->code && !p->too_late)
             fail(p, i, status);
     }
+}
+
+/* A worker that first connects when the job is done finds no process that could report the end to it. */
+static void end_late_worker(struct pair *p)
+{
+    log_info("the job is done: ending the worker, which connected too late to learn this");
+    p->too_late = true;
+    tell(p);
+}
+
+/* Wait for a signal. Returns 0 if none came for LATE_S and the ps has ended with 0. */
+static int next_signal(const struct pair *p, const sigset_t *mine)
+{
+    static const struct timespec late = {.tv_sec = LATE_S};
+    bool is_done = !p->is_chief && !p->pids[PS] && !p->code && !p->too_late;
+    int sig;
+    do
+        sig = is_done ? sigtimedwait(mine, NULL, &late) : sigwaitinfo(mine, NULL);
+    while (sig < 0 && errno == EINTR);
+    return sig < 0 ? 0 : sig;
 }
 
 static const char *name_of(char *const *argv)
@@ -83,23 +108,27 @@ static const char *name_of(char *const *argv)
     return slash ? slash + 1 : argv[0];
 }
 
-int pair_run(char *const *first, char *const *second, const char *last_words)
+int pair_run(char *const *ps, char *const *worker, bool is_chief, const char *last_words)
 {
     sigset_t mine, before;
-    struct pair p = {.programs = {name_of(first), name_of(second)}, .path = last_words};
+    struct pair p = {
+        .programs = {name_of(ps), name_of(worker)}, .is_chief = is_chief, .path = last_words};
     (void)sigemptyset(&mine);
     (void)sigaddset(&mine, SIGTERM);
     (void)sigaddset(&mine, SIGINT);
     (void)sigaddset(&mine, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &mine, &before);
-    p.pids[0] = start(first, &before);
-    p.pids[1] = p.pids[0] > 0 ? start(second, &before) : -1;
-    if (p.pids[1] < 0) {
+    p.pids[PS] = start(ps, &before);
+    p.pids[WORKER] = p.pids[PS] > 0 ? start(worker, &before) : -1;
+    if (p.pids[WORKER] < 0) {
         p.code = 138; /* no memory, or too many processes: a restart may help */
         tell(&p);
     }
-    while (p.pids[0] > 0 || p.pids[1] > 0) {
-        if (sigwaitinfo(&mine, NULL) != SIGCHLD)
+    while (p.pids[PS] > 0 || p.pids[WORKER] > 0) {
+        int sig = next_signal(&p, &mine);
+        if (!sig)
+            end_late_worker(&p);
+        else if (sig != SIGCHLD)
             tell(&p);
         reap(&p);
     }

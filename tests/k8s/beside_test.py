@@ -202,6 +202,19 @@ class TrainTest(TrainCase):
         self.start_all(chief=1, worker=1)
         self.assertEqual(self.all_done()["digest"], digest)
 
+    def test_a_worker_that_is_too_late_for_a_job_that_is_done_ends_with_its_ps(self):
+        cluster = {"chief": 1, "worker": 1}
+        self.start_all(**cluster)
+        digest = self.all_done()["digest"]
+        late = self.start("worker-0", {"timeouts.start_s": 60}, **cluster)
+        worker = self.both("worker-0")["worker"]
+        os.kill(worker, signal.SIGSTOP)
+        self.start("chief-0", {"timeouts.start_s": 60}, **cluster).wait(0)
+        os.kill(worker, signal.SIGCONT)
+        late.wait(0)
+        self.assertIn("the job is done: ending the worker, which connected too late to learn this", late.log())
+        self.assertEqual(self.summary()["digest"], digest)
+
     def again(self, name, keys, **cluster):
         self.pods[name].process.wait()
         self.start(name, keys, **cluster)

@@ -41,6 +41,17 @@ class Accepted(Form):
         self.assertEqual([missing[name] for name in ("one-pod", "plain/base", "plain/elastic", "plain/hosts", "preprocess")],
                          [set()] * 5)
 
+    def test_rights_by_the_page(self):
+        """Its commands give a user with `edit` what is missing for a TFJob."""
+        operator("training_operator")
+        page = (facts.ROOT / "docs/reference/kubernetes.md").read_text()
+        commands = re.search(r"```sh\n(kubectl -n team create role .*?)```", page, re.S)[1]
+        job = render.kustomize(facts.ROOT / "k8s/tfjob/base")
+        self.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--user=ann")
+        self.assertEqual(self.refused("ann", job), {("tfjobs", "kubeflow.org")})
+        self.shell(commands.replace("-n team ", ""))
+        self.assertEqual(self.refused("ann", job), set())
+
     def test_rights_for_nights(self):
         """Nobody gives rights that they do not have."""
         operator("training_operator")

@@ -150,9 +150,10 @@ class NanTest(TrainCase):
         for again in range(2):  # the journal stays: to begin again does not give it three more
             job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1, keys=keys)
             self.assertIn("after 2 recoveries from the same checkpoint", job.summary()["error"])
-            # Where the disk is slow, some more are in it: from the initial values, before there was a checkpoint.
-            cuts = re.findall(r" cut (\d+): ", "\n".join(self.journal()))
-            self.assertEqual((len(cuts), len(set(cuts))), (2, 1), self.journal())
+            # Where the disk is slow, those from the initial values ("none") come first, or are all that there are.
+            cuts = re.findall(r" cut (\w+): ", "\n".join(self.journal()))
+            self.assertEqual(cuts.count(cuts[-1]), 2, self.journal())
+            self.assertLessEqual(len(cuts), 2 * len(set(cuts)), self.journal())
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the rollback")
     def test_who_dies_while_steps_are_rejected_changes_nothing(self):

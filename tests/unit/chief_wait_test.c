@@ -328,6 +328,32 @@ static void a_worker_that_a_cut_waits_for_is_named_and_not_the_ps(void **state)
     close_fixture(&f);
 }
 
+/* Held workers send nothing, and their clocks do not hold up the copy. */
+static void a_ps_that_does_not_copy_is_named_where_workers_are_held(void **state)
+{
+    (void)state;
+    struct fixture f;
+    Gradwire__Held held = GRADWIRE__HELD__INIT;
+    Gradwire__Wait behind = GRADWIRE__WAIT__INIT;
+    open_fixture(&f, GRADWIRE__UPDATE__SSP);
+    chief_keep(f.chief, 1, UINT64_MAX, f.now_ms);
+    Gradwire__Generation g = msg_generation(f.entered);
+    held.generation = &g;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        chief_on_worker(f.chief, i, FRAME_HELD, &held.base, f.now_ms);
+    report_status(&f, FRAME_CUT_STOPPED, 0, 3);
+    report_status(&f, FRAME_CUT_STOPPED, 1, 3);
+    report_status(&f, FRAME_CUT_COPIED, 0, 3);
+    pass(&f, CHIEF_SAY_WAIT_MS);
+    behind.behind = true;
+    behind.worker = 2;
+    answer(&f, 0, behind);
+    answer(&f, 1, behind);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_PS, 1, WAIT_SILENT);
+    close_fixture(&f);
+}
+
 static void steps_that_take_long_are_no_stall(void **state)
 {
     (void)state;
@@ -613,6 +639,7 @@ int main(void)
         cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
         cmocka_unit_test(a_ps_that_answers_the_ask_before_is_late_and_not_silent),
         cmocka_unit_test(a_worker_that_a_cut_waits_for_is_named_and_not_the_ps),
+        cmocka_unit_test(a_ps_that_does_not_copy_is_named_where_workers_are_held),
         cmocka_unit_test(steps_that_take_long_are_no_stall),
         cmocka_unit_test(in_ssp_the_least_clock_is_named),
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),

@@ -13,6 +13,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)
 import facts  # noqa: E402
 import form  # noqa: E402
 import podcase  # noqa: E402
+import preprocess_test  # noqa: E402
 import render  # noqa: E402
 from form import Form, listed, operator, setUpModule  # noqa: E402,F401
 
@@ -130,20 +131,7 @@ class Plain(Form):
 
 
 class Preprocess(Form):
-    JOB = """
-name: shop
-model:
-  input: {shape: auto}
-  layers: [{dense: {units: 1, activation: sigmoid}}]
-  loss: binary_crossentropy
-data:
-  format: csv
-  train: /data/train-*.csv.gz
-  eval: /data/eval.csv.gz
-  columns: [{number: {name: price, scale: standard}}, {category: kind}, {label: {name: bought, classes: [no, yes]}}]
-optimizer: adam
-training: {epochs: 1, batch_size: 8, microbatches: 4}
-"""
+    JOB = preprocess_test.JOB.replace("DATA", "/data").replace("batch_size: 8", "batch_size: 8, microbatches: 4")
 
     def test_preprocess(self):
         """A claim with raw files; the step before the job; then a job whose pods read what it made."""

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/peers/auth.h"
+#include "common/cluster/signs.h"
 #include "common/process/cgroup.h"
 #include "common/process/dirlock.h"
 #include "common/checkpoint/ending.h"
@@ -47,6 +48,10 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
         return err_set(
             e, ERR_INPUT,
             "this program is worker, but the cluster gives it the role ps: start ps instead");
+    if (!p->flags.find_learning_rate)
+        err = signs_check(p->cluster.given, p->flags.alone, getenv, e);
+    if (err)
+        return err;
     char who[32];
     if (p->cluster.role == ROLE_CHIEF || p->cluster.role == ROLE_EVALUATOR)
         (void)snprintf(who, sizeof who, "%s", role_str(p->cluster.role));

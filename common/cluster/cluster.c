@@ -247,6 +247,7 @@ enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, cons
         err = cluster_judge(&made, &g, e);
     else if (!err)
         made = (struct cluster){.role = ROLE_WORKER, .is_chief = true, .alone = true};
+    made.given = g.any;
     made.has_evaluator =
         g.of[ROLE_EVALUATOR].n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
     if (!err && flags->evaluators > 1)

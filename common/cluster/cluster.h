@@ -17,6 +17,7 @@ struct cluster {
     bool is_chief;       /* this process is the chief */
     bool separate_chief; /* the cluster has a chief (or master) of its own, if known */
     bool has_evaluator;  /* the cluster has an evaluator, if known, or this process is one */
+    bool given;          /* TF_CONFIG or flags name this process; otherwise it is a lone worker */
     /* dynamic workers: only part of the list of workers (for a ps: of ps) is known */
     bool sparse;
     /* no cluster is given, or it has only this process: it trains alone; a ps logs what is missing and ends */

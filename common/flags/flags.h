@@ -40,6 +40,7 @@ const char *const *flags_list(const char *name, size_t *n);
 /* The flags of ps and worker. A text that is not given is "". */
 struct flags {
     struct cluster_flags cluster;
+    bool alone;
     const char *job, *output;
     const char *logs;        /* "": DIR/logs */
     const char *const *sets; /* all --set in order; those of a --flagfile at its position */

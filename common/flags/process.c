@@ -19,6 +19,7 @@ void flags_process(struct flags *f)
                     .chief_host = flags_text("chief_host"),
                     .task_index = flags_number("task_index"),
                     .evaluators = flags_number("evaluators")},
+        .alone = flags_on("alone"),
         .job = flags_text("job"),
         .output = flags_text("output"),
         .logs = flags_text("logs"),

@@ -134,6 +134,9 @@ const struct flag flags_table[] = {
     ROW("evaluators", FLAG_NUMBER, FLAGS_PROCESS, "N",
         "1: an evaluator evaluates each checkpoint, and the\nchief evaluates nothing (default 0)",
         .preset = "0"),
+    ROW("alone", FLAG_ON, FLAGS_WORKER, NULL,
+        "train the whole job alone, although the environment\n"
+        "says that this is one of several processes"),
 
     HEADING(FLAGS_PROCESS, "Security:"),
     ROW("token_file", FLAG_TEXT, FLAGS_PROCESS, "FILE",

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cluster/signs.h"
 #include "common/flags/flags.h"
-#include "k8s/entrypoint/foreign.h"
 
 bool form_hosts(void)
 {
@@ -48,5 +48,5 @@ enum err form_check(struct errmsg *e)
                        form);
     if (flags_given("job_name") && formed)
         return err_set(e, ERR_INPUT, "--job_name and %s both say which process this is", form);
-    return form_alone() ? foreign_check(getenv, e) : ERR_OK;
+    return signs_check(!form_alone(), flags_on("alone"), getenv, e);
 }

@@ -14,7 +14,7 @@ bool form_flags(void);     /* --ps_hosts, --job_name, ..: as for a ps or worker,
 bool form_alone(void);     /* none of them */
 
 /* Check that at most one of --worker_ips, --role and TF_CONFIG (with or without flags) says which process this is, and if
- * none does, that no other operator's variables make this container one of several (foreign.h). Errors: ERR_INPUT. */
+ * none does, that no variable makes this container one of several (signs.h), or that --alone is given. Errors: ERR_INPUT. */
 enum err form_check(struct errmsg *e) MUST_CHECK;
 
 #endif

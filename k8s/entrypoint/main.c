@@ -41,7 +41,7 @@ static enum err find_role(const char *pod, enum role *role, struct errmsg *e)
     if (!err)
         err = cluster_given_flags(&g, &flags, e);
     if (!err)
-        *role = !g.any && named_ps(pod) ? ROLE_PS : g.role;
+        *role = !g.any && !flags_on("alone") && named_ps(pod) ? ROLE_PS : g.role;
     cluster_given_close(&g);
     return err;
 }

@@ -145,7 +145,8 @@ class OverlaysTest(unittest.TestCase):
     def environment(self, pod):
         """As the operator, or the Job's controller, makes it for the first pod."""
         if pod.owner["kind"] != "TFJob":
-            return facts.environment(JOB_COMPLETION_INDEX="0", **self.own_env(pod))
+            indexed = pod.owner["spec"].get("completionMode") == "Indexed" or pod.owner["kind"] != "Job"
+            return facts.environment(JOB_COMPLETION_INDEX="0" if indexed else None, **self.own_env(pod))
         spec = pod.owner["spec"]
         replicas = {kind: s.get("replicas", 1) for kind, s in spec["tfReplicaSpecs"].items()}
         return facts.environment(TF_CONFIG=facts.tf_config(

@@ -55,7 +55,9 @@ class Job:
         domain = spec.get("serviceName", template["spec"].get("subdomain"))
         for i in range(spec.get("replicas", spec.get("completions", 1))):
             container, = template["spec"]["containers"]
-            env = {"JOB_COMPLETION_INDEX": str(i), **facts.container_env(container, i, template["metadata"]["labels"])}
+            numbered = doc["kind"] != "Job" or spec.get("completionMode") == "Indexed"
+            index = {"JOB_COMPLETION_INDEX": str(i)} if numbered else {}
+            env = {**index, **facts.container_env(container, i, template["metadata"]["labels"])}
             args = [facts.expand(arg, env) for arg in container.get("args", [])]
             self.pods[f"{doc['metadata']['name']}-{i}"] = domain, env, args
 

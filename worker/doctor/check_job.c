@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/cluster/signs.h"
 #include "common/formats/export.h"
 #include "common/base/version.h"
 #include "common/base/mem.h"
@@ -32,10 +33,25 @@ void check_version(struct check *p, struct finding *f)
 
 /* ---- identity ---- */
 
-static void say_who(const struct cluster *c, struct finding *f)
+/* gradwire train and rank can start the job here all the same: they name their processes. */
+static void say_alone(const struct check *p, struct finding *f)
 {
-    if (c->alone) {
+    struct errmsg e = {""};
+    if (!signs_check(p->cluster.given, p->flags->alone, getenv, &e)) {
         finding_say(f, VERDICT_OK, "no cluster flags: the job runs on this host alone");
+        return;
+    }
+    finding_say(f, VERDICT_WARN, "no cluster flags: a worker that is started so exits with 2: %s",
+                e.text);
+    finding_mend(f, VERDICT_WARN,
+                 "nothing, if gradwire train or rank starts the job: they name their processes");
+}
+
+static void say_who(const struct check *p, struct finding *f)
+{
+    const struct cluster *c = &p->cluster;
+    if (c->alone) {
+        say_alone(p, f);
         return;
     }
     finding_say(f, VERDICT_OK, "%s %u%s of %u ps and %u %sworkers%s%s%s", role_str(c->role),
@@ -58,7 +74,7 @@ void check_cluster(struct check *p, struct finding *f)
                      "give --job_name=ps --task_index=I --ps_hosts=H:P,..., or TF_CONFIG");
         return;
     }
-    say_who(&p->cluster, f);
+    say_who(p, f);
 }
 
 /* ---- the job file, the model ---- */

@@ -30,11 +30,8 @@ const char *command_last_words(void)
 /* Add flags for the files of the container. Flags that come later override them. */
 static void add_defaults(struct command *c)
 {
-    bool job = flags_given("job"), job_file = access(JOB_FILE, R_OK) == 0;
-    if (!job && !job_file)
-        log_info("no --job and no " JOB_FILE ": training the example, " EXAMPLE_FILE);
-    if (!job)
-        c->words[c->n++] = job_file ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
+    if (!flags_given("job"))
+        c->words[c->n++] = "--job=" JOB_FILE;
     c->words[c->n++] = "--output=" OUTPUT_DIR;
     bool proof = strcmp(flags_text("auth"), "none") != 0;
     bool token = flags_given("token_file") || flags_number("token_fd") >= 0;
@@ -50,6 +47,19 @@ static void add_defaults(struct command *c)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }
 
+/* A ConfigMap that is not mounted, or whose key has another name, must not lead to another job. */
+static enum err check_job_file(struct errmsg *e)
+{
+    bool runs = !flags_on("print") && !flags_on("doctor");
+    if (!runs || flags_given("job") || access(JOB_FILE, F_OK) == 0 || errno == EACCES)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   JOB_FILE
+                   ": %s: mount a ConfigMap with the key job.yaml in /etc/gradwire, or give "
+                   "--job=FILE (an example that needs no data: --job=" EXAMPLE_FILE ")",
+                   strerror(errno));
+}
+
 enum err command_init(struct command *c, enum role role, struct errmsg *e)
 {
     size_t n;
@@ -57,7 +67,9 @@ enum err command_init(struct command *c, enum role role, struct errmsg *e)
     bool doctor = flags_on("doctor");
     if (n > COMMAND_GIVEN_MAX)
         return err_set(e, ERR_INPUT, "more than %d words", COMMAND_GIVEN_MAX);
-    enum err err = program_beside(c->program, !doctor && role == ROLE_PS ? "ps" : "worker", e);
+    enum err err = check_job_file(e);
+    if (!err)
+        err = program_beside(c->program, !doctor && role == ROLE_PS ? "ps" : "worker", e);
     if (err)
         return err;
     c->words[c->n++] = c->program;

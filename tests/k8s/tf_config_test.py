@@ -245,8 +245,20 @@ class EntrypointTest(unittest.TestCase):
             worker = copy.with_name("gradwire-worker")
             worker.write_text(f"#!{sys.executable}\nimport signal\nprint(*sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))\n")
             worker.chmod(0o755)
-            got = subprocess.run([copy], env=facts.environment(), capture_output=True, text=True)
+            got = subprocess.run([copy, f"--job={NO_JOB}"], env=facts.environment(), capture_output=True, text=True)
         self.assertEqual(got.stdout, f"{signal.SIGINT:d} {signal.SIGTERM:d}\n")
+
+    @unittest.skipIf(pathlib.Path("/etc/gradwire").exists(), "/etc/gradwire is there")
+    def test_without_a_job_file_nothing_is_trained_and_the_example_is_named(self):
+        for form in ((), ("--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=7000"),
+                     ("--role=ps", "--index=0", *self.ORDINALS)):
+            self.refused("/etc/gradwire/job.yaml: No such file or directory: mount a ConfigMap with the key job.yaml in "
+                         "/etc/gradwire, or give --job=FILE", *form)
+        self.refused("--job=/usr/share/gradwire/examples/mnist/mlp.yaml)")
+        self.assertIn("--job=/etc/gradwire/job.yaml ", self.run_entrypoint("--print").stdout)
+        doctor = self.run_entrypoint("doctor")
+        self.assertEqual(doctor.returncode, 2)
+        self.assertIn("FAIL job: job file /etc/gradwire/job.yaml: No such file", doctor.stdout)
 
     def test_help_tells_of_both(self):
         got = self.run_entrypoint("--help")

@@ -20,6 +20,16 @@ build_configure() { # BUILD DIR
     quietly "$2/log/cmake.log" cmake -S "$ROOT" -B "$2" -G Ninja "${flags[@]}"
 }
 
+# A tree that was copied or moved brings its build directories along. CMake's files there have the old tree's paths: ninja would
+# compile the old tree's sources, and cmake would install its programs and pages. Without these files all is made anew.
+build_forget_other_tree() { # DIR
+    local made_in
+    made_in=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null) || return 0
+    [[ -n $made_in && ! $made_in -ef $ROOT ]] || return 0
+    say "$1 was made for the tree in $made_in: building anew"
+    rm -rf "$1"/{CMakeCache.txt,CMakeFiles,build.ninja,.ninja_deps,.ninja_log}
+}
+
 # Only one build of a directory runs at a time; a second one waits, and then finds everything built.
 build() { # BUILD [TARGET]...
     local kind=$1 dir
@@ -31,6 +41,7 @@ build() { # BUILD [TARGET]...
     exec {build_lock}>"$dir/log/lock"
     flock "$build_lock"
     [[ $kind != arm64 ]] || arm64_sysroot "$dir/sysroot"
+    build_forget_other_tree "$dir"
     [[ -f $dir/.ninja_log ]] || say "building in $dir; this takes a minute or two (log: $dir/log/build.log)"
     [[ -f $dir/build.ninja ]] || build_configure "$kind" "$dir"
     quietly "$dir/log/build.log" ninja -C "$dir" "$@"

@@ -44,6 +44,7 @@ fuzz() {
         [[ -f $ROOT/tests/fuzz/${name}_fuzz.c ]] || die 2 "fuzz $name: tests/fuzz/${name}_fuzz.c does not exist"
     done
     packages_need build fuzz
+    build_forget_other_tree "$ROOT/build/fuzz"
     CC=clang CXX=clang++ quietly "$ROOT/build/fuzz/log/cmake.log" cmake -S "$ROOT" -B "$ROOT/build/fuzz" -G Ninja \
         -DCMAKE_BUILD_TYPE=Sanitize -DGRADWIRE_SANITIZE=address -DGRADWIRE_FUZZ=ON
     quietly "$ROOT/build/fuzz/log/build.log" ninja -C "$ROOT/build/fuzz" "${names[@]/%/_fuzz}"

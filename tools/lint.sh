@@ -22,6 +22,8 @@ lint_shell() {
 # gcc gives some warnings only when it optimizes. A release build with GRADWIRE_WERROR=ON, as in CI, has done that.
 lint_gcc() {
     local dir=$ROOT/build
+    build_forget_other_tree "$dir"
+    build_forget_other_tree "$dir/lint-gcc"
     if ! grep -qs '^GRADWIRE_WERROR:BOOL=ON' "$dir/CMakeCache.txt"; then
         dir=$ROOT/build/lint-gcc
         CC=gcc CXX=g++ cmake -S "$ROOT" -B "$dir" -G Ninja -DGRADWIRE_WERROR=ON >/dev/null || return
@@ -33,6 +35,7 @@ lint_gcc() {
 # assertions use; gcc has assertions on.
 lint_clang() {
     local dir=$ROOT/build/lint-clang
+    build_forget_other_tree "$dir"
     CC=clang CXX=clang++ cmake -S "$ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DGRADWIRE_WERROR=ON -DGRADWIRE_ASSERTIONS=OFF \
         -DGRADWIRE_MANUAL=OFF \
         "-DCMAKE_C_COMPILE_OBJECT=<CMAKE_C_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -fsyntax-only <SOURCE> && touch <OBJECT>" \

@@ -141,6 +141,63 @@ class InstallTest(Case):
             stage.chmod(0o755)
 
 
+class MovedTreeTest(Case):
+    """A small tree with gradwire's own commands and targets, whose programs print what its source says."""
+
+    PROGRAMS = True
+    TARGETS = "gradwire-launch gradwire-worker gradwire-ps gradwire-model gradwire-hdf5 gradwire-predict gradwire-manual"
+
+    def tree(self, name, says):
+        tree = self.tmp / name
+        tree.mkdir()
+        shutil.copy(DOOR, tree)
+        shutil.copytree(ROOT / "tools", tree / "tools")
+        (tree / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(small C)\n"
+            f"foreach(name {self.TARGETS})\nadd_executable(${{name}} main.c)\ninstall(TARGETS ${{name}})\nendforeach()\n"
+            "install(FILES page.md DESTINATION share/gradwire/docs)\n")
+        self.write(tree, says)
+        return tree
+
+    def write(self, tree, says):
+        (tree / "main.c").write_text(f'#include <stdio.h>\nint main(void) {{ puts("{says}"); return 0; }}\n')
+        (tree / "page.md").write_text(says)
+
+    def built(self, tree):
+        got = run(tree / "gradwire", "build")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return got.stderr, run(tree / "build/gradwire-ps").stdout.strip()
+
+    def installed(self, tree):
+        prefix = self.tmp / "prefix"
+        shutil.rmtree(prefix, ignore_errors=True)
+        got = run(tree / "gradwire", "install", f"--prefix={prefix}", env={**os.environ, "DESTDIR": ""})
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return run(prefix / "bin/gradwire-ps").stdout.strip(), (prefix / "share/gradwire/docs/page.md").read_text()
+
+    def test_a_built_tree_that_was_copied_or_moved_builds_and_installs_its_own_sources(self):
+        old = self.tree("old", "old")
+        self.assertEqual(self.built(old)[1], "old")
+        copy, moved = self.tmp / "copy", self.tmp / "moved"
+        shutil.copytree(old, copy)
+        self.write(copy, "copy")
+        said, printed = self.built(copy)
+        self.assertEqual((printed, f"was made for the tree in {old}: building anew" in said), ("copy", True), said)
+        self.assertNotIn("anew", self.built(copy)[0])
+        self.assertEqual(self.installed(copy), ("copy", "copy"))
+        old.rename(moved)
+        self.assertEqual(self.installed(moved), ("old", "old"))
+        self.assertNotIn("anew", self.built(moved)[0])
+
+    def test_programs_for_the_image_are_not_taken_from_a_build_directory_that_was_moved(self):
+        folder = self.tmp / "build"
+        folder.mkdir()
+        (folder / "CMakeCache.txt").write_text(f"CMAKE_BUILD_TYPE:STRING=Release\nCMAKE_CACHEFILE_DIR:INTERNAL={self.tmp}/old\n")
+        got = run(DOOR, "image", "--programs", folder)
+        self.assertEqual(got.returncode, 2, got.stderr)
+        self.assertIn("this build directory was copied or moved", got.stderr)
+
+
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
 @unittest.skipUnless((ROOT / ".git").exists(), "dist packs a commit, and this is no git checkout")
 class DistTest(Case):

@@ -21,12 +21,12 @@ build_configure() { # BUILD DIR
 }
 
 # A tree that was copied or moved brings its build directories along. CMake's files there have the old tree's paths: ninja would
-# compile the old tree's sources, and cmake would install its programs and pages. Without these files all is made anew.
+# compile the old tree's sources, and cmake would install its programs and pages. Without these files everything is built from scratch.
 build_forget_other_tree() { # DIR
     local made_in
     made_in=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null) || return 0
     [[ -n $made_in && ! $made_in -ef $ROOT ]] || return 0
-    say "$1 was made for the tree in $made_in: building anew"
+    say "$1 was made for the tree in $made_in: building from scratch"
     rm -rf "$1"/{CMakeCache.txt,CMakeFiles,build.ninja,.ninja_deps,.ninja_log}
 }
 

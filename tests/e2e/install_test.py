@@ -182,12 +182,12 @@ class MovedTreeTest(Case):
         shutil.copytree(old, copy)
         self.write(copy, "copy")
         said, printed = self.built(copy)
-        self.assertEqual((printed, f"was made for the tree in {old}: building anew" in said), ("copy", True), said)
-        self.assertNotIn("anew", self.built(copy)[0])
+        self.assertEqual((printed, f"was made for the tree in {old}: building from scratch" in said), ("copy", True), said)
+        self.assertNotIn("from scratch", self.built(copy)[0])
         self.assertEqual(self.installed(copy), ("copy", "copy"))
         old.rename(moved)
         self.assertEqual(self.installed(moved), ("old", "old"))
-        self.assertNotIn("anew", self.built(moved)[0])
+        self.assertNotIn("from scratch", self.built(moved)[0])
 
     def test_programs_for_the_image_are_not_taken_from_a_build_directory_that_was_moved(self):
         folder = self.tmp / "build"

@@ -279,6 +279,21 @@ class CheckpointTest(TrainCase):
         self.assertEqual(s["restarts"], 0)
 
     @unittest.skipUnless(may_mount(), "a disk that is full needs the right to mount one")
+    def test_a_disk_that_is_full_as_the_job_ends_and_has_room_5_s_later_fails_nothing(self):
+        for name in ("checkpoints", "processes"):
+            (self.out / name).mkdir(parents=True)
+        # As above; the disk grows when the first attempt has failed.
+        script = ('mount -t tmpfs -o size=1000k none "$1"; disk=$1; log=$2; shift 2; '
+                  '{ until grep -qs "attempt 1 of 3 failed" "$log" || ! [ -d "${log%/*}" ]; do sleep 0.02; done; '
+                  'mount -o remount,size=16m "$disk"; } & exec "$@"')
+        job = self.launch(before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh",
+                                  str(self.out / "checkpoints"), str(self.out / "processes/worker-0.log")],
+                          keys={**KEYS, "training.epochs": 1})
+        s = job.wait().summary()
+        self.assertIn("the final checkpoint is tried again in 5 s", job.log("worker-0"))
+        self.assertEqual((s["status"], s["restarts"]), ("done", 0), job.logs())
+
+    @unittest.skipUnless(may_mount(), "a disk that is full needs the right to mount one")
     def test_a_full_disk_delays_a_checkpoint_and_the_job_goes_on(self):
         want = self.undisturbed(keys=KEYS)
         for name in ("checkpoints", "processes"):

@@ -775,6 +775,94 @@ static void a_final_cut_that_is_not_finite_is_not_published_without_the_guard_ei
     }
 }
 
+/* The final cut that is due is taken and fails. */
+static void fail_final_cut(struct fixture *f)
+{
+    copy_cut(f, 100);
+    saved(f, 1, "disk full");
+}
+
+static void all_is_learned_and_not_published(struct fixture *f)
+{
+    open_with(f, &final_cut, 0);
+    start(f);
+    f->said.ended = -1;
+    f->said.may_fail = true;
+    f->chief->published_final = false;
+    chief_on_evaluated(f->chief, f->now_ms);
+}
+
+static void three_attempts_at_the_final_cut_are_each_the_bound_apart(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_and_not_published(&f);
+    for (int attempt = 1; attempt < CHIEF_FINAL_CUT_TRIES; attempt++) {
+        uint64_t cut = f.said.cut;
+        fail_final_cut(&f);
+        f.now_ms += CHIEF_CUT_RETRY_MS - 1;
+        chief_tick(f.chief, f.now_ms);
+        assert_int_equal(f.said.cut, cut);
+        chief_tick(f.chief, ++f.now_ms);
+        assert_int_equal(f.said.cut, cut + 1);
+        assert_int_equal(f.said.ended, -1);
+    }
+    fail_final_cut(&f);
+    assert_int_equal(f.said.ended, 1);
+    assert_string_equal(f.said.why, "the final checkpoint failed: disk full");
+    close_fixture(&f);
+}
+
+/* As the disk has room again in the meantime. */
+static void a_job_is_done_when_a_later_attempt_at_its_final_cut_succeeds(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_and_not_published(&f);
+    fail_final_cut(&f);
+    f.now_ms += CHIEF_CUT_RETRY_MS;
+    chief_tick(f.chief, f.now_ms);
+    copy_cut(&f, 100);
+    save_cut(&f);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+}
+
+static void told_to_go_the_chief_does_not_wait_to_try_the_final_cut_again(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_and_not_published(&f);
+    uint64_t cut = f.said.cut;
+    fail_final_cut(&f);
+    chief_go(f.chief, f.now_ms);
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.cut, cut + 1);
+    fail_final_cut(&f);
+    assert_int_equal(f.said.ended, 143);
+    close_fixture(&f);
+}
+
+/* A cut for a ps that was asked to stop is no attempt at the final one, and takes none away. */
+static void a_cut_in_between_does_not_count_the_attempts_anew(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_and_not_published(&f);
+    for (int attempt = 1; attempt < CHIEF_FINAL_CUT_TRIES; attempt++) {
+        fail_final_cut(&f);
+        Gradwire__Going going = GRADWIRE__GOING__INIT;
+        chief_on_ps(f.chief, 0, FRAME_GOING, &going.base, f.now_ms);
+        fail_final_cut(&f);
+        assert_int_equal(f.said.ended, -1);
+        f.now_ms += CHIEF_CUT_RETRY_MS;
+        chief_tick(f.chief, f.now_ms);
+    }
+    fail_final_cut(&f);
+    assert_int_equal(f.said.ended, 1);
+    close_fixture(&f);
+}
+
 /* A new chief, behind the final cut, asks for one more. */
 static void the_last_cut_of_a_job_that_is_done_is_the_final_one(void **state)
 {
@@ -1171,6 +1259,10 @@ int main(void)
         cmocka_unit_test(a_cut_that_was_asked_for_and_fails_is_told),
         cmocka_unit_test(a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks),
         cmocka_unit_test(a_final_cut_that_is_not_finite_is_not_published_without_the_guard_either),
+        cmocka_unit_test(three_attempts_at_the_final_cut_are_each_the_bound_apart),
+        cmocka_unit_test(a_job_is_done_when_a_later_attempt_at_its_final_cut_succeeds),
+        cmocka_unit_test(told_to_go_the_chief_does_not_wait_to_try_the_final_cut_again),
+        cmocka_unit_test(a_cut_in_between_does_not_count_the_attempts_anew),
         cmocka_unit_test(the_last_cut_of_a_job_that_is_done_is_the_final_one),
         cmocka_unit_test(a_new_generation_drops_what_was_asked_for),
         cmocka_unit_test(a_published_cut_is_looked_for_again_whatever_was_unusable_before),

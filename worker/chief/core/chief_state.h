@@ -25,7 +25,7 @@ enum {
     CHIEF_HOLD_MS = 10000,     /* a connected worker must hold within this, or it is fenced */
     CHIEF_HOLD_DOWN_MS = 1000, /* the same for a worker whose connection is lost */
     CHIEF_KEEP_MS = 3000,      /* the cut of an epoch's end must stop the shards within this */
-    CHIEF_CUT_RETRY_MS = 5000,
+    CHIEF_CUT_RETRY_MS = 5000, /* from a failed cut to the next one, the final one too */
     /* The values of checkpoint.every_steps and every_seconds that are auto: a cut is due when both have passed. */
     CHIEF_CUT_STEPS = 500,
     CHIEF_CUT_S = 60,
@@ -149,7 +149,7 @@ struct chief_cut {
     bool final, resumed;
     bool again;     /* another cut is wanted as soon as this one is over */
     uint64_t keeps; /* the request (chief_keep) that it answers; 0: none */
-    uint32_t tries;
+    uint32_t tries; /* attempts at the final cut that have failed since the last published cut */
 };
 
 struct chief_pace {

@@ -127,7 +127,7 @@ void cut_start(struct chief *c, bool final)
         c->cut.again = c->cut.again || final || c->cut.stage >= STAGE_SAVE;
         return;
     }
-    uint32_t tries = final ? c->cut.tries : 0;
+    uint32_t tries = c->cut.tries;
     c->cut = (struct chief_cut){.stage = STAGE_HOLD,
                                 .number = c->next_cut++,
                                 .began_ms = c->now_ms,
@@ -173,8 +173,9 @@ static void cut_failed(struct chief *c, const char *why)
         chief_end(c, 143, "asked to stop; the checkpoint failed, the last published one remains");
     else if (final && ++c->cut.tries >= CHIEF_FINAL_CUT_TRIES)
         chief_fail(c, "the final checkpoint failed: %s", why);
-    else if (final)
-        cut_start(c, true);
+    else if (final) /* finish_tick begins the next attempt */
+        chief_say(c, 1, "the final checkpoint is tried again in %d s (attempt %u of %d failed)",
+                  CHIEF_CUT_RETRY_MS / 1000, c->cut.tries, CHIEF_FINAL_CUT_TRIES);
     else if (again)
         cut_start(c, c->phase == CHIEF_FINISH && c->evaluated);
 }
@@ -350,6 +351,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     }
     assert(c->cut.resumed && shards_equal(c));
     c->cut.stage = STAGE_NONE;
+    c->cut.tries = 0;
     c->published_cut = cut;
     c->published_step = c->cut.step;
     c->published_final = c->cut.final;

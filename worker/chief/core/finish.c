@@ -34,10 +34,8 @@ void finish_judged(struct chief *c, uint64_t cut)
         done(c);
 }
 
-void finish_tick(struct chief *c)
+static void evaluator_tick(struct chief *c)
 {
-    if (!c->awaits_evaluator || c->phase != CHIEF_FINISH)
-        return;
     int64_t ms = c->now_ms - c->final_ms;
     if (c->going) {
         chief_end(
@@ -57,6 +55,23 @@ void finish_tick(struct chief *c)
                   ms / 1000, c->published_cut);
         c->said_ms = c->now_ms;
     }
+}
+
+/* After SIGTERM the next attempt at the final cut begins without a pause: the grace runs. */
+static void final_cut_tick(struct chief *c)
+{
+    if (c->evaluated && c->cut.stage == STAGE_NONE && (c->going || c->now_ms >= c->retry_ms))
+        cut_start(c, true);
+}
+
+void finish_tick(struct chief *c)
+{
+    if (c->phase != CHIEF_FINISH)
+        return;
+    if (c->awaits_evaluator)
+        evaluator_tick(c);
+    else
+        final_cut_tick(c);
 }
 
 /* A member that has not confirmed DONE is waited for as long as in training: its storage may be its own, and then

@@ -92,7 +92,7 @@ static enum err begin(struct process *p, struct errmsg *e)
                        "--ps_hosts=H:P,.., or TF_CONFIG",
                        cluster->alone ? "nothing of it" : role_str(cluster->role));
     err = fault_parse(&p->fault, p->flags.fault, e);
-    if (!err && p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK)
+    if (!err && p->fault.kind != FAULT_NONE && !fault_is_of_ps(&p->fault))
         err =
             err_set(e, ERR_INPUT, "--fault=%s: only a worker supports this fault", p->flags.fault);
     if (!err)

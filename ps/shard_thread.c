@@ -1,6 +1,7 @@
 #include "ps/shard_thread.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -322,6 +323,8 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
 {
     struct shard_thread *t = ctx;
     const char *dir = t->remote ? t->spool : t->checkpoints;
+    if (fault_hides(t->fault, cut))
+        files_fail_read_at(0, EIO);
     enum err err = t->remote ? fetch(t, cut, blocks, m, e) : checkpoint_load(dir, cut, m, e);
     if (!err)
         err =

@@ -132,16 +132,11 @@ void store_shut(struct store *s)
 
 static enum err read_piece(struct store_request *r, uint64_t bytes)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t n = pread(r->fd, r->piece + done, bytes - done, (off_t)(r->at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set(r->e, ERR_IO, "%s: %s", r->file,
-                           n ? strerror(errno) : "the file became shorter while it was sent");
-        done += (uint64_t)n;
-    }
-    return ERR_OK;
+    size_t got;
+    enum err err = files_read_at(r->fd, r->file, r->at, r->piece, bytes, &got, r->e);
+    return !err && got < bytes
+               ? err_set(r->e, ERR_IO, "%s: the file became shorter while it was sent", r->file)
+               : err;
 }
 
 static enum err send_piece(struct store_request *r, struct conn *chief)
@@ -180,6 +175,12 @@ static enum err begin_put(struct store_request *r, const char *path, struct conn
     return send_piece(r, chief);
 }
 
+/* The error of storing a copy of the chief's file: it is no error of the file. */
+static enum err own_disk(enum err err)
+{
+    return err == ERR_IO ? ERR_DISK : err;
+}
+
 static enum err begin_get(struct store_request *r, const char *path, struct conn *chief)
 {
     char folder[FILES_PATH_MAX];
@@ -190,7 +191,7 @@ static enum err begin_get(struct store_request *r, const char *path, struct conn
         err = files_begin(&r->writer, path, r->e);
     if (!err)
         ask_piece(r, chief);
-    return err;
+    return own_disk(err);
 }
 
 void store_on_letter(struct store *s, uint64_t request, struct conn *chief)
@@ -227,14 +228,14 @@ static void on_get_answer(struct store *s, struct store_request *r, const Gradwi
                           uint64_t bytes, struct conn *chief)
 {
     r->total = m->total;
-    enum err err = files_append(&r->writer, r->piece, bytes, r->e);
+    enum err err = own_disk(files_append(&r->writer, r->piece, bytes, r->e));
     r->at += bytes;
     if (!err && r->at < r->total) {
         ask_piece(r, chief);
         return;
     }
     if (!err)
-        err = files_commit(&r->writer, r->e);
+        err = own_disk(files_commit(&r->writer, r->e));
     end(s, r, err);
 }
 
@@ -245,7 +246,8 @@ enum err store_on_answer(struct store *s, const Gradwire__StoreAnswer *m, uint64
     if (!r || !r->begun)
         return ERR_OK; /* the request was given up in the meantime */
     if (m->error[0]) {
-        end(s, r, err_set(r->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s", m->error));
+        /* `corrupt` is set for each error of the file itself */
+        end(s, r, err_set(r->e, m->corrupt ? ERR_CORRUPT : ERR_STATE, "the chief: %s", m->error));
         return ERR_OK;
     }
     if (r->put) {

@@ -202,7 +202,7 @@ static enum err run(struct process *p, struct control_encoding *asked, struct er
                                   .data = &p->data,
                                   .order = &p->order};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
-    if (!err && config.fault.kind == FAULT_DISK)
+    if (!err && fault_is_of_ps(&config.fault))
         err = err_set(e, ERR_INPUT, "--fault=%s: only a ps accepts it", p->flags.fault);
     if (err)
         return err;

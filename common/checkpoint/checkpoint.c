@@ -84,6 +84,11 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
     return err;
 }
 
+bool checkpoint_unusable(enum err err)
+{
+    return err == ERR_CORRUPT || err == ERR_NOTFOUND || err == ERR_IO;
+}
+
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
                                  const struct optimizer *o, float *w, struct errmsg *e)
 {
@@ -193,7 +198,7 @@ static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct
     struct dirent **entry;
     int found = scandir(dir, &entry, is_cut, NULL);
     if (found < 0)
-        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", dir, strerror(errno));
+        return errno == ENOENT ? ERR_OK : files_read_error(dir, e);
     uint64_t *list = mem_zalloc((size_t)found, sizeof *list);
     for (int i = 0; i < found; i++) {
         if (list)

@@ -163,6 +163,11 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
 enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
                                   struct errmsg *e) MUST_CHECK;
 
+/* Is this error, of a call that reads a cut, a reason to use an older cut? True if the cut's files are missing or damaged,
+ * or their storage fails. False if nothing is wrong with the cut: memory or descriptors ran out, a newer release wrote it,
+ * the connection that brings it was lost, or the copy of it could not be stored (ERR_DISK). */
+bool checkpoint_unusable(enum err err);
+
 /* Reads each file of a loaded checkpoint completely and checks every byte. Call it before a restore:
  * checkpoint_read checks only the frames that it reads. Errors: as checkpoint_load. */
 enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;

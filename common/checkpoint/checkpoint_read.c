@@ -24,20 +24,9 @@ static enum err out_of_memory(const char *path, struct errmsg *e)
 static enum err read_at(const struct shard_file *f, uint64_t at, void *out, size_t bytes,
                         struct errmsg *e)
 {
-    char *p = out;
-    while (bytes > 0) {
-        ssize_t n = pread(f->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
-        if (n == 0)
-            return checkpoint_corrupt(e, f->path, "it ends early");
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return ERR_OK;
+    size_t got;
+    enum err err = files_read_at(f->fd, f->path, at, out, bytes, &got, e);
+    return !err && got < bytes ? checkpoint_corrupt(e, f->path, "it ends early") : err;
 }
 
 static uint64_t frames_per_block(const Checkpoint__ShardHead *h)
@@ -112,7 +101,7 @@ static enum err read_head(struct shard_file *f, struct errmsg *e)
 {
     struct stat st;
     if (fstat(f->fd, &st) != 0)
-        return err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
+        return files_read_error(f->path, e);
     f->bytes = (uint64_t)st.st_size;
     if (f->bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
         return checkpoint_corrupt(e, f->path, "it ends early (%" PRIu64 " bytes)", f->bytes);

@@ -28,7 +28,7 @@ static enum err dirlock_write_pid(int fd, const char *path, struct errmsg *e)
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+        return files_write_error(path, e);
     /* hosts that share DIR over NFS read the pid, and compare the file's time with other files' times */
     (void)fsync(fd);
     return ERR_OK;

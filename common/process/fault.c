@@ -55,18 +55,28 @@ static bool read_disk(struct fault *f, const char *text)
     return true;
 }
 
+static bool read_eio(struct fault *f, const char *text)
+{
+    int end = -1;
+    uint64_t cut;
+    if (sscanf(text, "eio:%" SCNu64 "%n", &cut, &end) != 1 || end < 0 || text[end])
+        return false;
+    *f = (struct fault){.kind = FAULT_EIO, .first = cut};
+    return true;
+}
+
 enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
 {
     if (!*text) {
         *f = (struct fault){.kind = FAULT_NONE};
         return ERR_OK;
     }
-    if (read_nan(f, text) || read_straggle(f, text) || read_disk(f, text))
+    if (read_nan(f, text) || read_straggle(f, text) || read_disk(f, text) || read_eio(f, text))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
                    "nan:FIRST-LAST, straggle:FACTOR (above 0, up to 1000), sleep:SECONDS (above 0, "
-                   "up to 60); for a ps disk:BYTES (per second)",
+                   "up to 60); for a ps disk:BYTES (per second), eio:CHECKPOINT",
                    text);
 }
 
@@ -78,6 +88,16 @@ bool fault_delays(const struct fault *f)
 bool fault_breaks(const struct fault *f, uint64_t batch)
 {
     return f->kind == FAULT_NAN && batch >= f->first && batch <= f->last;
+}
+
+bool fault_hides(const struct fault *f, uint64_t cut)
+{
+    return f->kind == FAULT_EIO && f->first == cut;
+}
+
+bool fault_is_of_ps(const struct fault *f)
+{
+    return f->kind == FAULT_DISK || f->kind == FAULT_EIO;
 }
 
 static int by_size(const void *a, const void *b)

@@ -24,7 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 
-static struct fail_point fail = FAIL_POINT_NEVER;
+static struct fail_point fail = FAIL_POINT_NEVER, fail_read = FAIL_POINT_NEVER;
 static volatile sig_atomic_t interrupted;
 
 void files_interrupt(void)
@@ -42,10 +42,27 @@ int files_fail_fired(void)
     return fail_point_fired(&fail);
 }
 
-static enum err io_error(struct errmsg *e, const char *path)
+void files_fail_read_at(long n, int error)
+{
+    fail_point_set(&fail_read, n, error);
+}
+
+int files_fail_read_fired(void)
+{
+    return fail_point_fired(&fail_read);
+}
+
+/* The kind of an errno value of a call on a file. Memory and descriptors run out for any file. */
+static enum err kind_of(int error)
+{
+    return error == ENOMEM || error == EMFILE || error == ENFILE ? ERR_NOMEM : ERR_IO;
+}
+
+enum err files_read_error(const char *path, struct errmsg *e)
 {
     int error = errno;
-    return err_set(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(error));
+    return err_set(e, error == ENOENT ? ERR_NOTFOUND : kind_of(error), "%s: %s", path,
+                   strerror(error));
 }
 
 static void folder_of(const char *path, char folder[FILES_PATH_MAX])
@@ -63,7 +80,7 @@ enum err files_write_error(const char *path, struct errmsg *e)
     char folder[FILES_PATH_MAX];
     int error = errno;
     if ((error != EACCES && error != EROFS) || strlen(path) >= sizeof folder)
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(error));
+        return err_set(e, kind_of(error), "%s: %s", path, strerror(error));
     folder_of(path, folder);
     if (error == EROFS)
         return err_set(e, ERR_IO,
@@ -230,11 +247,11 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
             *data = p;
             room = more;
         }
-        ssize_t n = read(fd, *data + have, room - have);
+        ssize_t n = fail_point_hit(&fail_read) ? -1 : read(fd, *data + have, room - have);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return io_error(e, path);
+            return files_read_error(path, e);
         if (n == 0)
             break;
         have += (size_t)n;
@@ -246,15 +263,35 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
     return ERR_OK;
 }
 
+enum err files_read_at(int fd, const char *path, uint64_t at, void *out, size_t bytes, size_t *got,
+                       struct errmsg *e)
+{
+    size_t have = 0;
+    while (have < bytes) {
+        ssize_t n = fail_point_hit(&fail_read)
+                        ? -1
+                        : pread(fd, (char *)out + have, bytes - have, (off_t)(at + have));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return files_read_error(path, e);
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    *got = have;
+    return ERR_OK;
+}
+
 enum err files_open(const char *path, int *out, struct errmsg *e)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = fail_point_hit(&fail_read) ? -1 : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return io_error(e, path);
+        return files_read_error(path, e);
     enum err err = ERR_OK;
     if (fstat(fd, &st) != 0)
-        err = io_error(e, path);
+        err = files_read_error(path, e);
     else if (!S_ISREG(st.st_mode))
         err = err_set(e, ERR_IO, "%s: it is not a regular file", path);
     if (err)
@@ -269,7 +306,7 @@ static enum err read_whole(int fd, const char *path, size_t max, uint8_t **data,
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return io_error(e, path);
+        return files_read_error(path, e);
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
         return err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
     size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : 4096;
@@ -288,7 +325,7 @@ enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return io_error(e, path);
+        return files_read_error(path, e);
     enum err err = read_whole(fd, path, max, data, bytes, e);
     close(fd);
     return err;
@@ -382,7 +419,7 @@ enum err files_remove_folder(const char *folder, struct errmsg *e)
     char path[FILES_PATH_MAX];
     DIR *dir = opendir(folder);
     if (!dir)
-        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
+        return errno == ENOENT ? ERR_OK : files_read_error(folder, e);
     enum err err = ERR_OK;
     for (struct dirent *one = readdir(dir); one && !err; one = readdir(dir)) {
         if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0)

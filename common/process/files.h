@@ -60,9 +60,16 @@ enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t
 /* Same for any kind of file, such as a pipe; the call can block until a pipe's writer closes it. */
 enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
                     struct errmsg *e) MUST_CHECK;
+/* Reads `bytes` bytes at offset `at` of an open file; *got is less only if the file ends before. `path` names it in
+ * messages. Blocks on the disk. Errors: ERR_IO; ERR_NOMEM. Thread: any. */
+enum err files_read_at(int fd, const char *path, uint64_t at, void *out, size_t bytes, size_t *got,
+                       struct errmsg *e) MUST_CHECK;
+/* The error of a reader, from errno. Errors: ERR_NOTFOUND; ERR_IO; ERR_NOMEM as for files_write_error. */
+enum err files_read_error(const char *path, struct errmsg *e) MUST_CHECK;
 /* The error of a writer, from errno: a missing directory is ERR_IO, too. For EACCES it also says which user and group
  * this process has, and what to do, because a volume without the pod's group looks like this; for EROFS, what to mount.
- * Errors: ERR_IO. */
+ * Errors: ERR_IO; ERR_NOMEM if the process or the host has no memory or no free descriptors: that is no fault of the
+ * file. */
 enum err files_write_error(const char *path, struct errmsg *e) MUST_CHECK;
 /* As mkdir -p. Each directory that it creates survives a power cut. Errors: ERR_IO. */
 enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;
@@ -78,5 +85,8 @@ enum err files_remove_folder(const char *folder, struct errmsg *e) MUST_CHECK;
  * value; n = -1: none. files_fail_fired returns nonzero if that happened. Thread: any. */
 void files_fail_at(long n, int error);
 int files_fail_fired(void);
+/* The same for reads, and opens for reading. */
+void files_fail_read_at(long n, int error);
+int files_fail_read_fired(void);
 
 #endif

@@ -301,7 +301,7 @@ static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err
     out.generation = m->generation;
     out.shard = s->index;
     out.error = err ? (char *)(e->text[0] ? e->text : err_str(err)) : (char *)"";
-    out.corrupt = err == ERR_CORRUPT || err == ERR_NOTFOUND;
+    out.corrupt = checkpoint_unusable(err);
     s->io->tell(s->ctx, FRAME_ENTERED, &out.base);
 }
 

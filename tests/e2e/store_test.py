@@ -81,6 +81,23 @@ class StoreTest(HandCase):
         self.nothing_stays(3)
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_a_checkpoint_that_a_ps_cannot_read_is_passed_over_and_said_so(self):
+        ps, workers, _, _ = self.cluster(1, 1, keys=KEYS)
+        self.until_cut(2, workers[0])
+        for p in (*ps, *workers):
+            p.process.send_signal(signal.SIGTERM)
+            p.wait(143)
+        cuts = self.cuts()
+        me = ["--task_index=0", *self.hosts]  # the chief reads all of it, and only the ps cannot
+        ps = self.start(PS, "ps", "--job_name=ps", f"--fault=eio:{cuts[-1]}", *me, keys=KEYS)
+        chief = self.start(WORKER, "chief", "--job_name=worker", *me, keys=KEYS)
+        s = self.all_done(chief, ps)
+        self.assertRegex(chief.log(), f"checkpoint {cuts[-1]} cannot be used: .*/cut-{cuts[-1]:010}/.*: Input/output error; "
+                                      "trying the one before it")
+        self.assertIn(f"resuming from checkpoint {cuts[-2]} ", chief.log())
+        self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_chief_is_killed_while_it_keeps(self):
         ps, workers, _ = self.apart(2, 2)
         hosts = workers[0].process.args

@@ -386,7 +386,8 @@ enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
         if (at->m.cut != cut)
             continue;
         if (sim_disk_read(sim, &at->m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot))
-            return err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut);
+            return cut % 2 ? err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut)
+                           : err_set(e, ERR_IO, "cut %" PRIu64 ": Input/output error", cut);
         enum err err = blocks->wanted ? sim_disk_read_rows(sim, &at->m, blocks->wanted, e) : ERR_OK;
         if (err)
             return err;

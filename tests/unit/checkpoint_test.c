@@ -319,6 +319,39 @@ static void a_published_cut_may_be_published_again_as_final(void **state)
     blocks_free(&b);
 }
 
+/* ---- faults while reading ---- */
+
+/* Each call that reads fails in turn, with an errno value; returns how many there are. */
+static long fail_each_read(const struct blocks *b, int error, enum err want, bool unusable)
+{
+    for (long n = 0;; n++) {
+        struct errmsg text = {""};
+        files_fail_read_at(n, error);
+        enum err err = load_and_compare(b, 9, 1, &text);
+        bool fired = files_fail_read_fired();
+        files_fail_read_at(-1, 0);
+        if (!fired) {
+            assert_int_equal(err, ERR_OK);
+            return n;
+        }
+        assert_int_equal(err, want);
+        assert_int_equal(checkpoint_unusable(err), unusable);
+        assert_non_null(strstr(text.text, "/cut-0000000009/")); /* the file is named */
+        assert_non_null(strstr(text.text, strerror(error)));
+    }
+}
+
+static void
+a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(4000, 6);
+    assert_ok(write_cut(&b, 9, 2, &e));
+    assert_true(fail_each_read(&b, EIO, ERR_IO, true) > 10);
+    (void)fail_each_read(&b, EMFILE, ERR_NOMEM, false);
+    blocks_free(&b);
+}
+
 /* ---- faults while writing ---- */
 
 static void any_failed_write_leaves_the_older_checkpoint_and_no_newer_one(void **state)
@@ -1281,6 +1314,7 @@ int main(void)
         TEST(a_manifest_comes_back_as_it_was),
         TEST(an_empty_manifest_comes_back_as_it_was),
         TEST(a_published_cut_may_be_published_again_as_final),
+        TEST(a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not),
         TEST(any_failed_write_leaves_the_older_checkpoint_and_no_newer_one),
         TEST(no_memory_is_said_and_leaves_nothing_of_a_checkpoint),
         TEST(no_memory_while_reading_is_said_as_such),

@@ -35,6 +35,14 @@ static void a_slow_disk_takes_as_long_as_its_bytes(void **state)
     assert_true(fault_sleep_s(&slow, 5) <= 0);
 }
 
+static void a_checkpoint_is_hidden_from_a_ps_by_its_number(void **state)
+{
+    (void)state;
+    struct fault hides = read("eio:0"), disk = read("disk:500"), nan = read("nan:0");
+    assert_true(fault_hides(&hides, 0) && !fault_hides(&hides, 1) && !fault_hides(&nan, 0));
+    assert_true(fault_is_of_ps(&hides) && fault_is_of_ps(&disk) && !fault_is_of_ps(&nan));
+}
+
 static void a_straggler_sleeps_a_multiple_of_the_median(void **state)
 {
     (void)state;
@@ -77,6 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_nan_is_in_the_batches_that_are_named),
         cmocka_unit_test(a_slow_disk_takes_as_long_as_its_bytes),
+        cmocka_unit_test(a_checkpoint_is_hidden_from_a_ps_by_its_number),
         cmocka_unit_test(a_straggler_sleeps_a_multiple_of_the_median),
         cmocka_unit_test(a_sleeper_sleeps_as_long_as_it_is_told),
         cmocka_unit_test(what_is_neither_is_refused),

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/checkpoint/row_copy.h"
+#include "common/process/files.h"
 #include "ps/core/shard_state.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/quiet.h"
@@ -24,7 +26,7 @@ static char *const dir = folder_dir;
 struct node {
     struct shard *shard;
     struct checkpoint_file file;
-    bool saved;
+    bool saved, corrupt;
     char error[256]; /* of ENTERED, or of CUT_SAVED */
     struct shard_image *image;
     struct row_copy rows;
@@ -56,8 +58,10 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct node *n = ctx;
-    if (type == FRAME_ENTERED)
+    if (type == FRAME_ENTERED) {
         (void)snprintf(n->error, sizeof n->error, "%s", ((const Gradwire__Entered *)m)->error);
+        n->corrupt = ((const Gradwire__Entered *)m)->corrupt;
+    }
     if (type != FRAME_CUT_SAVED)
         return;
     const Gradwire__CutSaved *saved = (const Gradwire__CutSaved *)m;
@@ -512,6 +516,33 @@ static void no_memory_for_rows_that_are_restored_is_said(void **state)
     end(c);
 }
 
+/* An older cut may be on storage that works; without descriptors none can be read. */
+static void a_shard_tells_the_chief_whether_an_older_cut_may_be_readable(void **state)
+{
+    (void)state;
+    struct cluster *c = cluster_new(1);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    add_rows(c, 500);
+    save(c);
+    publish(c);
+    const struct {
+        int error;
+        bool corrupt;
+    } all[] = {{EIO, true}, {ENOENT, true}, {EMFILE, false}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        files_fail_read_at(0, all[i].error);
+        enter(c, GRADWIRE__ENTER_MODE__RESTORE);
+        assert_true(files_fail_read_fired());
+        assert_false(shard_facts(c->node[0].shard).entered);
+        assert_non_null(strstr(c->node[0].error, strerror(all[i].error)));
+        assert_int_equal(c->node[0].corrupt, all[i].corrupt);
+    }
+    files_fail_read_at(-1, 0);
+    enter(c, GRADWIRE__ENTER_MODE__RESTORE);
+    assert_rows(c, 500);
+    end(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
@@ -525,6 +556,7 @@ int main(void)
         TEST(no_memory_to_keep_a_row_fails_the_cut_alone),
         TEST(a_cut_that_ends_ends_its_writer),
         TEST(no_memory_for_rows_that_are_restored_is_said),
+        TEST(a_shard_tells_the_chief_whether_an_older_cut_may_be_readable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

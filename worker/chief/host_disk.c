@@ -31,12 +31,6 @@ static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifes
 
 enum { COMPLAINTS_MAX = 5, COMPLAINTS_BYTES = 320 };
 
-/* True if nothing is wrong with the cut itself, so it must not be given up for an older one. */
-static bool is_no_fault_of_it(enum err err)
-{
-    return err == ERR_NEWER || err == ERR_NOMEM;
-}
-
 /* The errors of `cuts` cuts, which must all fit into one line. */
 struct complaints {
     size_t cuts, named;
@@ -73,7 +67,7 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
     if (err) {
         log_warn("%s", e->text);
         mem_free(cuts);
-        return is_no_fault_of_it(err) ? err : ERR_CORRUPT;
+        return checkpoint_unusable(err) ? ERR_CORRUPT : err;
     }
     if (unfinished > newest)
         log_info("checkpoint %" PRIu64
@@ -81,23 +75,23 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
                  unfinished);
     err = ERR_NOTFOUND;
     struct complaints all = {.cuts = n};
-    for (size_t i = 0; i < n && err && !is_no_fault_of_it(err); i++) {
+    for (size_t i = 0; i < n && checkpoint_unusable(err); i++) {
         if (cuts[i] >= below)
             continue;
         err = load_whole(checkpoints, cuts[i], m, e);
-        if (is_no_fault_of_it(err))
-            log_warn("checkpoint %" PRIu64 " is not read: %s", cuts[i], e->text);
-        else if (err)
+        if (checkpoint_unusable(err))
             log_warn("checkpoint %" PRIu64 " cannot be used, the one before it is tried: %s",
                      cuts[i], e->text);
+        else if (err)
+            log_warn("checkpoint %" PRIu64 " is not read: %s", cuts[i], e->text);
         if (err)
             complain(&all, checkpoints, cuts[i], e->text);
     }
     mem_free(cuts);
-    if (err && !is_no_fault_of_it(err) && n)
-        (void)err_set(e, ERR_CORRUPT, "%s%s", all.text,
-                      all.named > COMPLAINTS_MAX ? "; the others are in the log" : "");
-    return err && !is_no_fault_of_it(err) && n ? ERR_CORRUPT : err;
+    if (!n || !checkpoint_unusable(err))
+        return err;
+    return err_set(e, ERR_CORRUPT, "%s%s", all.text,
+                   all.named > COMPLAINTS_MAX ? "; the others are in the log" : "");
 }
 
 /* ---- manifests ---- */

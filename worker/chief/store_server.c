@@ -147,7 +147,7 @@ static enum err read_piece(int fd, const struct task *t, const char *path,
     struct errmsg *e = &answer->error;
     struct stat st;
     if (fstat(fd, &st))
-        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+        return files_read_error(path, e);
     answer->head.total = (uint64_t)st.st_size;
     if (t->offset >= answer->head.total)
         return err_set(e, ERR_CORRUPT, "%s: it has only %" PRIu64 " bytes", path,
@@ -155,14 +155,9 @@ static enum err read_piece(int fd, const struct task *t, const char *path,
     answer->body = mem_zalloc(STORE_PIECE_BYTES, 1);
     if (!answer->body)
         return err_set(e, ERR_NOMEM, "no memory to read %s", t->file);
-    ssize_t n;
-    do
-        n = pread(fd, answer->body, STORE_PIECE_BYTES, (off_t)t->offset);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0)
-        return err_set(e, ERR_IO, "%s: %s", path, n ? strerror(errno) : "it got shorter");
-    answer->bytes = (size_t)n;
-    return ERR_OK;
+    enum err err =
+        files_read_at(fd, path, t->offset, answer->body, STORE_PIECE_BYTES, &answer->bytes, e);
+    return !err && !answer->bytes ? err_set(e, ERR_IO, "%s: it got shorter", path) : err;
 }
 
 static enum err get(struct store_server *k, const struct task *t,
@@ -201,7 +196,7 @@ static void answer_task(struct store_server *k, const struct task *t)
     a->head.request = t->request;
     a->head.offset = t->offset;
     enum err err = t->kind == TASK_PUT ? put(k, t, a) : get(k, t, a);
-    a->head.corrupt = err == ERR_NOTFOUND || err == ERR_CORRUPT;
+    a->head.corrupt = checkpoint_unusable(err);
     if (err) {
         say(t, a->error.text);
         a->head.error = a->error.text;

@@ -78,7 +78,8 @@ struct server {
     enum life life;
     struct generation generation; /* the last one entered */
     char uuid[37], chief_address[300];
-    struct hello_host host; /* the facts that hellos are checked against */
+    struct hello_host host;        /* the facts that hellos are checked against */
+    char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
     int64_t chief_lost_ms, said_ms, vitals_ms;
 
     size_t leases; /* that the chief has noted */
@@ -207,6 +208,20 @@ static void forget_reports(struct server *s)
     }
 }
 
+/* Send the chief what the job's page shows of this process. A refusal does not wait for its turn. */
+static void tell_vitals(struct server *s, int64_t now)
+{
+    struct vitals_note note;
+    bool due = s->refused[0] || now - s->vitals_ms >= VITALS_EVERY_MS;
+    if (!s->chief || !s->chief->hello->vitals || !due)
+        return;
+    s->vitals_ms = now;
+    vitals_note_make(&note, s->config->http_fd);
+    note.message.refused = s->refused;
+    msg_send(s->chief->conn, FRAME_VITALS, &note.message.base, NULL, 0);
+    s->refused[0] = 0;
+}
+
 static void send_hello_reply(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
@@ -241,6 +256,7 @@ static void send_hello_reply(struct server *s)
     m.chief_address = s->chief_address;
     m.going = life_is[s->life].told;
     msg_send(s->chief->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    tell_vitals(s, clock_now_ms());
 }
 
 static void on_status(struct server *s, uint32_t thread, struct shard_report *take_report)
@@ -597,12 +613,14 @@ static void check_chief(struct server *s, int64_t now)
     uint32_t bound = first ? job->timeouts.start_s : job->timeouts.ps_rejoin_s;
     int64_t away_s = (now - s->chief_lost_ms) / 1000;
     if (away_s > bound) {
-        log_error("no chief for %" PRId64 " s (timeouts.%s)", away_s,
-                  first ? "start_s" : "ps_rejoin_s");
+        log_error("no chief for %" PRId64 " s (timeouts.%s)%s%s", away_s,
+                  first ? "start_s" : "ps_rejoin_s",
+                  s->refused[0] ? "; the last process that was refused: " : "", s->refused);
         end(s, 1);
     } else if (now - s->said_ms >= SAY_WAIT_MS) {
         s->said_ms = now;
-        log_warn("waiting %" PRId64 " s for the chief", away_s);
+        log_warn("waiting %" PRId64 " s for the chief%s%s", away_s,
+                 s->refused[0] ? "; the last process that was refused: " : "", s->refused);
     }
 }
 
@@ -628,17 +646,6 @@ static void check_rest(struct server *s, int64_t now)
                !*s->config->linger_s) { /* otherwise it stays for linger_s */
         check_chief(s, now);
     }
-}
-
-/* Send the chief what the job's page shows of this process. */
-static void tell_vitals(struct server *s, int64_t now)
-{
-    struct vitals_note note;
-    if (!s->chief || !s->chief->hello->vitals || now - s->vitals_ms < VITALS_EVERY_MS)
-        return;
-    s->vitals_ms = now;
-    vitals_note_make(&note, s->config->http_fd);
-    msg_send(s->chief->conn, FRAME_VITALS, &note.message.base, NULL, 0);
 }
 
 static void on_tick(void *arg)
@@ -761,7 +768,8 @@ int server_run(const struct server_config *config)
     struct errmsg e = {""};
     memset(s, 0, sizeof *s);
     s->config = config;
-    s->host = (struct hello_host){.job = config->job, .cluster = config->cluster, .uuid = s->uuid};
+    s->host = (struct hello_host){
+        .job = config->job, .cluster = config->cluster, .uuid = s->uuid, .refused = s->refused};
     s->life = life_begin(config->ending != ENDING_NONE);
     grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();

@@ -304,6 +304,7 @@ void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)
     count_locked_out(d, m->reason == GRADWIRE__REASON__NO_TOKEN ||
                             m->reason == GRADWIRE__REASON__OTHER_NAME ||
                             m->reason == GRADWIRE__REASON__OTHER_JOB ||
+                            m->reason == GRADWIRE__REASON__OTHER_LISTS ||
                             m->reason == GRADWIRE__REASON__OTHER_VERSION);
 }
 

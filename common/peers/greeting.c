@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -41,6 +42,7 @@ enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8
         return ERR_PROTO;
     if (!token_prove(g->expected, g->nonce, head, f->head_bytes))
         return ERR_NOMEM;
+    g->proves = f->body_bytes > 0;
     /* if no body follows, `got` must not match: set it to the complement */
     for (size_t i = 0; i < sizeof g->got; i++)
         g->got[i] = (uint8_t)~g->expected[i];
@@ -58,7 +60,7 @@ enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void 
 }
 
 /* Limited, because unauthenticated peers can connect without end. */
-static void say_refused(const struct conn *c)
+static void say_refused(const struct conn *c, bool proves)
 {
     static int64_t said_ms = -GREETING_SAY_MS; /* only one thread of a process accepts */
     static unsigned long untold;
@@ -66,8 +68,8 @@ static void say_refused(const struct conn *c)
     untold++;
     if (now_ms - said_ms < GREETING_SAY_MS)
         return;
-    log_warn("%s is refused: it does not have the job's token (%lu since the last such line)",
-             conn_peer(c), untold);
+    log_warn("%s is refused: it %s (%lu since the last such line)", conn_peer(c),
+             proves ? "has another token than the job's" : "does not have the job's token", untold);
     said_ms = now_ms;
     untold = 0;
 }
@@ -90,6 +92,8 @@ static void turn_away(struct conn *c, const struct hello_host *host,
         log_warn("%u more peers were refused", left_out);
     if (say)
         log_warn("%s is refused: %s", conn_peer(c), why->text);
+    if (host->refused)
+        memcpy(host->refused, why->text, sizeof why->text);
     hello_refuse(&m, host, why);
     greeting_refuse(c, &m);
 }
@@ -107,9 +111,11 @@ static bool proved(const struct greeting *g, struct conn *c)
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
     if (!g->asked || token_equal(g->expected, g->got))
         return true;
-    say_refused(c);
+    say_refused(c, g->proves);
     m.reason = GRADWIRE__REASON__NO_TOKEN;
-    m.text = (char *)"the job's token is required: --token_file=FILE or --token_fd=N";
+    m.text = (char *)(g->proves ? "another token than the job's: give all processes of the job the "
+                                  "same token file"
+                                : "the job's token is required: --token_file=FILE or --token_fd=N");
     greeting_refuse(c, &m);
     return false;
 }

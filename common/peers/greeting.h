@@ -17,7 +17,8 @@ enum {
 };
 
 struct greeting {
-    bool asked; /* this process has a token and has sent the nonce */
+    bool asked;  /* this process has a token and has sent the nonce */
+    bool proves; /* the hello has a proof, right or wrong */
     uint8_t nonce[TOKEN_NONCE_BYTES], expected[TOKEN_PROOF_BYTES], got[TOKEN_PROOF_BYTES];
 };
 

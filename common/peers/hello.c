@@ -26,6 +26,8 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
     m->ps_index = ps;
     m->ps_hosts = cluster->ps;
     m->n_ps_hosts = cluster->n_ps;
+    m->listed_workers = cluster->sparse ? 0 : cluster->n_workers;
+    m->listed_chief = cluster->separate_chief;
 }
 
 /* ---- judging a hello ---- */
@@ -57,24 +59,62 @@ static bool same_encoding(const struct job *job, const Gradwire__Hello *m)
             memcmp(m->encoding.data, job->encoding, sizeof job->encoding) == 0);
 }
 
+static const char *role_word(Gradwire__Role role)
+{
+    return role == GRADWIRE__ROLE__CHIEF    ? "chief"
+           : role == GRADWIRE__ROLE__DOCTOR ? "doctor"
+                                            : "worker";
+}
+
+/* "worker 3", "the chief". */
+static void name_sender(char out[32], const Gradwire__Hello *m)
+{
+    if (m->role == GRADWIRE__ROLE__CHIEF)
+        (void)snprintf(out, 32, "the chief");
+    else
+        (void)snprintf(out, 32, "%s %u", role_word(m->role), m->worker);
+}
+
+static const char *listed(char **list, size_t n, size_t i)
+{
+    return i < n ? list[i] : "nothing";
+}
+
+/* Both lists are complete. `own` names the process that judges. */
+static bool same_list(const struct cluster *own, const char *own_name, const Gradwire__Hello *m,
+                      struct hello_refusal *why)
+{
+    char sender[32];
+    size_t i = 0;
+    while (i < own->n_ps && i < m->n_ps_hosts && strcmp(m->ps_hosts[i], own->ps[i]) == 0)
+        i++;
+    if (i == own->n_ps && i == m->n_ps_hosts)
+        return true;
+    name_sender(sender, m);
+    return refuse(why, GRADWIRE__REASON__OTHER_LISTS,
+                  "the lists of ps differ: %s has %.100s as ps %zu (%zu ps in all), %s has %.100s "
+                  "(%u in all); give all processes the same list",
+                  sender, listed(m->ps_hosts, m->n_ps_hosts, i), i, m->n_ps_hosts, own_name,
+                  listed(own->ps, own->n_ps, i), own->n_ps);
+}
+
 static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
                          struct hello_refusal *why)
 {
-    const Gradwire__Reason other = GRADWIRE__REASON__OTHER_JOB;
-    if (own->sparse) {
-        const char *dialed = m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : NULL;
-        return (m->ps_index == own->index && dialed && strcmp(dialed, own->ps[0]) == 0) ||
-               refuse(why, other, "it connected to ps %u at %s; this is ps %u at %s", m->ps_index,
-                      dialed ? dialed : "?", own->index, own->ps[0]);
-    }
-    if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index)
-        return refuse(why, other, "it connected to ps %u of %zu; this is ps %u of %u", m->ps_index,
-                      m->n_ps_hosts, own->index, own->n_ps);
-    for (uint32_t i = 0; i < own->n_ps; i++)
-        if (strcmp(m->ps_hosts[i], own->ps[i]) != 0)
-            return refuse(why, other, "its ps %u is at %s, ours is at %s", i, m->ps_hosts[i],
-                          own->ps[i]);
-    return true;
+    char name[32], sender[32];
+    const char *dialed = m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : NULL;
+    (void)snprintf(name, sizeof name, "ps %u", own->index);
+    if (!own->sparse && !same_list(own, name, m, why))
+        return false;
+    const char *ours = own->sparse ? own->ps[0] : own->ps[own->index];
+    if (m->ps_index == own->index && dialed && strcmp(dialed, ours) == 0)
+        return true;
+    name_sender(sender, m);
+    return refuse(
+        why, GRADWIRE__REASON__OTHER_LISTS,
+        "%s connected to ps %u at %.100s, and reached ps %u, which is at %.100s: give all "
+        "processes the same list of ps",
+        sender, m->ps_index, dialed ? dialed : "?", own->index, ours);
 }
 
 static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
@@ -99,6 +139,21 @@ static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
     return true;
 }
 
+/* With a chief apart from the workers, worker 0 has the id 1. Otherwise worker 1 has it. */
+static bool same_chief(const struct cluster *own, const Gradwire__Hello *m,
+                       struct hello_refusal *why)
+{
+    bool known = !own->sparse && m->listed_workers > 0;
+    if (m->role != GRADWIRE__ROLE__WORKER || !known || m->listed_chief == own->separate_chief)
+        return true;
+    return refuse(why, GRADWIRE__REASON__OTHER_LISTS,
+                  m->listed_chief
+                      ? "the lists differ: the worker's list has a chief of its own, but here "
+                        "worker 0 is the chief; give all processes the same lists"
+                      : "the lists differ: by the worker's list worker 0 is the chief, but here "
+                        "the chief is a process of its own; give all processes the same lists");
+}
+
 static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
                         struct hello_refusal *why)
 {
@@ -108,6 +163,8 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
                       "a worker of job %.64s connected to the chief of job %s%s", m->job, job->name,
                       other_name ? "" : "; an identity key differs");
+    if (!same_list(host->cluster, "the chief", m, why) || !same_chief(host->cluster, m, why))
+        return false;
     if (!same_encoding(job, m)) {
         (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
                      "its rows are encoded in another way than the chief's (vocabularies, scales "
@@ -124,18 +181,13 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
     return true;
 }
 
-static const char *role_word(Gradwire__Role role, bool to_ps)
-{
-    return role == GRADWIRE__ROLE__DOCTOR           ? "doctor"
-           : role == GRADWIRE__ROLE__CHIEF && to_ps ? "chief"
-                                                    : "worker";
-}
-
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct hello_refusal *why)
 {
     bool is_ps = host->cluster->role == ROLE_PS;
     assert(is_ps || host->cluster->is_chief); /* no other process accepts hellos */
-    if (!version_same(m->version, role_word(m->role, is_ps), is_ps ? "ps" : "chief", why->text,
+    Gradwire__Role role =
+        is_ps || m->role == GRADWIRE__ROLE__DOCTOR ? m->role : GRADWIRE__ROLE__WORKER;
+    if (!version_same(m->version, role_word(role), is_ps ? "ps" : "chief", why->text,
                       sizeof why->text)) {
         why->reason = GRADWIRE__REASON__OTHER_VERSION;
         why->encoding = false;

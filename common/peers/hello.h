@@ -12,18 +12,21 @@
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps);
 
+enum { HELLO_WHY_BYTES = 400 };
+
 /* The accepting process: a ps or the chief. */
 struct hello_host {
     const struct job *job;
     const struct cluster *cluster;
     const char *uuid;      /* for a ps: the run that it holds; "": none */
     uint64_t encoding_cut; /* for the chief: as in Refuse */
+    char *refused; /* (HELLO_WHY_BYTES) gets the text of each refusal; NULL: nobody asks for it */
 };
 
 struct hello_refusal {
     Gradwire__Reason reason;
     bool encoding; /* the peer encodes its rows differently */
-    char text[400];
+    char text[HELLO_WHY_BYTES];
 };
 /* Fills the message of a refusal. It borrows the strings of all three arguments. */
 void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,

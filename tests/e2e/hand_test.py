@@ -237,6 +237,44 @@ class HandTest(HandCase):
         first.wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
+    # ---- lists that differ ----
+
+    def test_a_worker_whose_list_of_ps_differs_is_named_by_the_chief_and_does_not_end_with_0(self):
+        for wrong, reached, words in ((lambda of: of[::-1], 1, "{1} as ps 0 (2 ps in all), ps 1 has {0} (2 in all)"),
+                                      (lambda of: of[:1], 0, "nothing as ps 1 (1 ps in all), ps 0 has {1} (2 in all)")):
+            self.out = self.tmp / f"out-{reached}"
+            hosts = self.addresses(4)
+            of = ["--job_name=worker", f"--worker_hosts={hosts[2]}"]  # it waits for no other
+            good = f"--ps_hosts={','.join(hosts[:2])}"
+            ps = [self.start(PS, f"ps-{i}", "--job_name=ps", f"--task_index={i}", good) for i in (0, 1)]
+            worker = self.start(WORKER, "wrong", "--task_index=1", of[0], f"{of[1]},{hosts[3]}", f"--ps_hosts={','.join(wrong(hosts[:2]))}")
+            ps[reached].until_said("is refused: the lists of ps differ")
+            chief = self.start(WORKER, "chief", "--task_index=0", *of, good)
+            self.all_done(chief, *ps)
+            said = "the lists of ps differ: worker 1 has " + words.format(*hosts)
+            self.assertIn(f"the job has ended without this worker: ps 0 refused: {said}", worker.wait(2).last_line())
+            self.assertIn(f"ps {reached} refuses a process: {said}", chief.log())
+
+    def test_a_list_of_more_workers_than_the_chief_has_is_said_and_its_worker_trains(self):
+        hosts = self.addresses(3)
+        of = dict(keys={"training.epochs": 100000})
+        listed = ["--job_name=worker", f"--ps_hosts={hosts[0]}"]
+        self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={hosts[0]}", **of)
+        chief = self.start(WORKER, "chief", "--task_index=0", f"--worker_hosts={hosts[1]}", *listed, **of)
+        worker = self.start(WORKER, "second", "--task_index=1", f"--worker_hosts={hosts[1]},{hosts[2]}", *listed, **of)
+        chief.until_said("the lists of workers differ: worker 1 has 2 of them, the chief 1;")
+        worker.until_said("generation 1")
+
+    def test_a_chief_whose_list_of_ps_differs_ends_with_the_reason_and_so_do_the_ps(self):
+        keys = {"timeouts.start_s": 2}
+        hosts = self.addresses(3)
+        ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={hosts[0]}", keys=keys)
+        chief = self.start(WORKER, "chief", "--job_name=worker", "--task_index=0", f"--ps_hosts={hosts[0]},{hosts[1]}",
+                           f"--worker_hosts={hosts[2]}", keys=keys).wait(1)
+        differ = "the lists of ps differ: the chief has "
+        self.assertIn(differ, chief.last_line())
+        self.assertIn(differ, ps.wait(1).last_line())
+
     # ---- the token ----
 
     def test_processes_that_hold_a_token_train_and_who_lacks_it_is_told(self):
@@ -248,6 +286,10 @@ class HandTest(HandCase):
         with_token = self.start(PS, "ps", "--job_name=ps", f"--token_file={secret}", *of)
         got = self.start(WORKER, "bare", "--job_name=worker", *of, keys=keys, out=self.tmp / "bare").wait(1)
         self.assertIn("the job's token is required: --token_file=FILE or --token_fd=N", got.last_line())
+        (self.tmp / "wrong").write_text("f" * 32 + "\n")
+        got = self.start(WORKER, "wrong", "--job_name=worker", f"--token_file={self.tmp}/wrong", *of,
+                         keys={"timeouts.start_s": 2}, out=self.tmp / "bare").wait(1)
+        self.assertIn("ps 0 refused: another token than the job's", got.last_line())
         self.start(WORKER, "worker", "--job_name=worker", f"--token_file={secret}", *of).wait(0)
         with_token.wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())

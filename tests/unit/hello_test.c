@@ -171,27 +171,77 @@ static void another_run_is_refused_by_a_ps(void **state)
             "run run 1 of job ours connected to a ps of run run 2");
 }
 
-static void another_ps_list_is_refused(void **state)
+#define SAME "; give all processes the same list"
+#define REACHED ": give all processes the same list of ps"
+
+static void another_ps_list_is_refused_naming_both(void **state)
 {
     (void)state;
     char *others[] = {(char *)"a:1", (char *)"c:3", (char *)"d:4"};
+    char *swapped[] = {(char *)"b:2", (char *)"a:1"};
+    Gradwire__Hello m = hello(&worker), of_chief = hello(&chief);
+    m.ps_hosts = others;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists of ps differ: worker 3 has c:3 as ps 1 (2 ps in all), ps 1 has b:2 (2 in "
+            "all)" SAME);
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists of ps differ: worker 3 has c:3 as ps 1 (2 ps in all), the chief has b:2 (2 "
+            "in all)" SAME);
+    m.n_ps_hosts = 3;
+    others[1] = two[1];
+    refuses(
+        &ps, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+        "the lists of ps differ: worker 3 has d:4 as ps 2 (3 ps in all), ps 1 has nothing (2 in "
+        "all)" SAME);
+    m.n_ps_hosts = 1;
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists of ps differ: worker 3 has nothing as ps 1 (1 ps in all), the chief has b:2 "
+            "(2 in all)" SAME);
+    of_chief.ps_hosts = swapped;
+    refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists of ps differ: the chief has b:2 as ps 0 (2 ps in all), ps 1 has a:1 (2 in "
+            "all)" SAME);
+}
+
+static void who_reaches_another_ps_than_it_dialed_is_refused(void **state)
+{
+    (void)state;
+    char *others[] = {(char *)"a:1", (char *)"c:3"};
     Gradwire__Hello m = hello(&worker);
     m.ps_index = 0;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "it connected to ps 0 of 2; this is ps 1 of 2");
-    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "it connected to ps 0 at a:1; this is ps 1 at b:2");
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "worker 3 connected to ps 0 at a:1, and reached ps 1, which is at b:2" REACHED);
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "worker 3 connected to ps 0 at a:1, and reached ps 1, which is at b:2" REACHED);
     m.ps_index = 7;
-    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "it connected to ps 7 at ?; this is ps 1 at b:2");
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "worker 3 connected to ps 7 at ?, and reached ps 1, which is at b:2" REACHED);
     m.ps_index = 1;
     m.ps_hosts = others;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "its ps 1 is at c:3, ours is at b:2");
-    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "it connected to ps 1 at c:3; this is ps 1 at b:2");
-    m.n_ps_hosts = 3;
-    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "it connected to ps 1 of 3; this is ps 1 of 2");
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "worker 3 connected to ps 1 at c:3, and reached ps 1, which is at b:2" REACHED);
+}
+
+/* Where a chief is apart from the workers, worker 0 has the id that worker 1 has otherwise. */
+static void who_is_the_chief_must_be_the_same_in_all_lists(void **state)
+{
+    (void)state;
+    struct cluster apart = chief, apart_worker = worker, dense = worker;
+    apart.n_workers = apart_worker.n_workers = dense.n_workers = 4;
+    apart.separate_chief = apart_worker.separate_chief = true;
+    struct cluster dynamic = apart;
+    Gradwire__Hello m = hello(&dense), of_apart = hello(&apart_worker), of_sparse = hello(&worker);
+    takes(&apart, "", &of_apart);
+    takes(&chief, "", &m);
+    takes(&apart, "", &of_sparse);
+    refuses(&apart, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists differ: by the worker's list worker 0 is the chief, but here the chief is a "
+            "process of its own; give all processes the same lists");
+    refuses(&chief, "", &of_apart, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists differ: the worker's list has a chief of its own, but here worker 0 is the "
+            "chief; give all processes the same lists");
+    dynamic.sparse = true; /* it cannot know */
+    takes(&dynamic, "", &m);
 }
 
 static void who_cannot_be_is_refused(void **state)
@@ -223,7 +273,9 @@ int main(void)
         cmocka_unit_test(other_meanings_of_rows_are_refused_by_the_chief),
         cmocka_unit_test(a_refusal_for_what_rows_mean_says_which_cut_has_it),
         cmocka_unit_test(another_run_is_refused_by_a_ps),
-        cmocka_unit_test(another_ps_list_is_refused),
+        cmocka_unit_test(another_ps_list_is_refused_naming_both),
+        cmocka_unit_test(who_reaches_another_ps_than_it_dialed_is_refused),
+        cmocka_unit_test(who_is_the_chief_must_be_the_same_in_all_lists),
         cmocka_unit_test(who_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,8 @@ struct ps_link {
     uint8_t *body; /* body of a STORE_PUT */
     size_t bytes;
     char refusal[CONTROL_REFUSAL_BYTES];
+    char
+        told[CONTROL_REFUSAL_BYTES]; /* the last refusal of another process that this ps reported */
 };
 
 /* A connection from a worker. */

@@ -1,5 +1,6 @@
 /* The chief's control connection to a ps. */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -64,6 +65,21 @@ static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
     dial_locked_out(p->dialer, m);
 }
 
+/* The refused process never reaches us, so the ps tells. It tries again and again: each reason is logged once. */
+static void ps_has_refused(struct ps_link *p, const char *text)
+{
+    if (!text[0] || strcmp(text, p->told) == 0)
+        return;
+    (void)snprintf(p->told, sizeof p->told, "%s", text);
+    log_warn("ps %u refuses a process: %s", p->ps, p->told);
+}
+
+static void ps_on_vitals(struct ps_link *p, const Gradwire__Vitals *m, const char *peer)
+{
+    ps_has_refused(p, m->refused);
+    health_hear(&p->host->page.ps[p->ps], m, peer, clock_now_ms());
+}
+
 static enum err ps_on_frame(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
@@ -82,7 +98,7 @@ static enum err ps_on_frame(struct conn *c, void *owner)
         msg_free(m);
         return err;
     } else if (p->up && p->type == FRAME_VITALS) {
-        health_hear(&h->page.ps[p->ps], (const Gradwire__Vitals *)m, conn_peer(c), clock_now_ms());
+        ps_on_vitals(p, (const Gradwire__Vitals *)m, conn_peer(c));
     } else if (p->up) {
         chief_on_ps(h->chief, p->ps, (enum frame_type)p->type, m, clock_now_ms());
     }

@@ -82,11 +82,24 @@ static uint64_t encoding_cut(const struct host *h)
     return (cut == UINT64_MAX ? h->config.base_cut : cut) + 1;
 }
 
+/* It changes no result, but the chief waits at its start for the workers of its own list alone. */
+static void compare_workers(const struct host *h, const Gradwire__Hello *m)
+{
+    const struct cluster *own = h->control->config.cluster;
+    if (own->sparse || !m->listed_workers || m->listed_workers == own->n_workers)
+        return;
+    log_warn("the lists of workers differ: worker %u has %u of them, the chief %u; the job trains "
+             "with each worker that comes",
+             m->worker - own->separate_chief, m->listed_workers, own->n_workers);
+}
+
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
-    const struct hello_host host = {h->control->config.job, h->control->config.cluster, "",
-                                    encoding_cut(h)};
+    const struct hello_host host = {.job = h->control->config.job,
+                                    .cluster = h->control->config.cluster,
+                                    .uuid = "",
+                                    .encoding_cut = encoding_cut(h)};
     if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {
@@ -104,6 +117,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
     }
+    compare_workers(h, m);
     struct worker_link *former = worker_link_of(h, m->worker);
     if (former) {
         former->known = false;

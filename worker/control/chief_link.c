@@ -52,6 +52,8 @@ struct chief_link {
     bool vitals;       /* the chief wants our VITALS */
     bool said_hello;   /* on this connection: no other message may precede it */
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
+    bool by_ps;       /* the refusal came from ps 0 */
+    bool unfit;       /* its cause is how this process was started: trying again does not help */
     char dialed[300]; /* the address that l->chief connects to */
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t vitals_ms;
@@ -144,9 +146,31 @@ static void on_over(struct chief_link *l, const Gradwire__Over *m)
     l->over_ms = clock_now_ms();
 }
 
+static bool is_own_fault(const Gradwire__Refuse *m)
+{
+    return m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
+           m->reason == GRADWIRE__REASON__OTHER_NAME ||
+           m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
+}
+
+static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
+{
+    l->by_ps = !l->to_chief;
+    l->unfit = is_own_fault(m);
+    control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, l->refusal);
+}
+
+static void forget_refusal(struct chief_link *l)
+{
+    l->refusal[0] = 0;
+    l->unfit = false;
+}
+
 static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
 {
     l->over_ms = 0;
+    if (l->by_ps)
+        forget_refusal(l);
     (void)snprintf(l->address, sizeof l->address, "%s", m->chief_address);
     conn_close(l->conn, ERR_OK, "answered");
 }
@@ -183,8 +207,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (l->type == FRAME_REFUSE) {
         on_other_encoding(l, (const Gradwire__Refuse *)m);
         if (!l->control->encoding.there)
-            control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
-                            (const Gradwire__Refuse *)m, l->refusal);
+            on_refuse(l, (const Gradwire__Refuse *)m);
         dial_locked_out(l->to_chief ? l->chief : l->ps, (const Gradwire__Refuse *)m);
         if (l->to_chief &&
             ((const Gradwire__Refuse *)m)->reason == GRADWIRE__REASON__OLD_INCARNATION)
@@ -207,7 +230,7 @@ static enum err on_frame(struct conn *c, void *owner)
             on_welcome(l, (const Gradwire__Welcome *)m);
             l->vitals = ((const Gradwire__Welcome *)m)->vitals;
         }
-        l->refusal[0] = 0;
+        forget_refusal(l);
         control_message_to_train(l->control, (enum frame_type)l->type, m);
     }
     msg_free(m);
@@ -277,6 +300,10 @@ static enum err chief_link_start(void *role, struct control *control, struct err
  * continues. */
 static void leave_done(struct chief_link *l, const char *why)
 {
+    if (l->unfit && !l->welcomed) {
+        control_stop_train(l->control, 2, "the job has ended without this worker: %s", l->refusal);
+        return;
+    }
     l->control->nobody_came = !l->welcomed;
     control_stop_train(l->control, 0, "%s", l->control->config.waits ? "the job is done" : why);
 }
@@ -338,8 +365,9 @@ static void on_looked(struct chief_link *l, bool seen)
     l->looked = true;
     if (!seen || l->up)
         return;
-    log_info("the final checkpoint exists, so the job finished while the connection to the chief "
-             "was lost");
+    if (l->welcomed || !l->unfit)
+        log_info("the final checkpoint exists, so the job finished while the connection to the "
+                 "chief was lost");
     leave_done(l, "the job is done");
 }
 
@@ -459,7 +487,7 @@ static void chief_link_on_tick(void *role, int64_t now)
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
     /* A chief that continues the job may be about to welcome us. */
-    if (l->welcomed || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
+    if (l->welcomed || l->unfit || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
         start_look(l, now);
     if (l->over_ms && (l->control->config.waits || l->control->going ||
                        now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {

@@ -37,13 +37,14 @@ static const struct epoch_sums *last_epoch(const struct epoch_sums *epochs)
 
 static void facts_from_base(const struct manifest *m, struct chief_facts *f)
 {
+    uint64_t lost = m->lost < m->step ? m->lost : m->step;
     *f = (struct chief_facts){.steps = m->step,
                               .t = m->t,
                               .dealt = m->dealt,
-                              .applied_min = m->step,
-                              .applied_max = m->step,
+                              .applied_min = m->step - lost,
+                              .applied_max = m->step - lost,
                               .duplicates = m->duplicates,
-                              .lost = m->lost,
+                              .lost = lost,
                               .clipped = m->clipped,
                               .dropped = m->dropped,
                               .squeezed = m->squeezed,
@@ -88,13 +89,14 @@ static uint64_t epochs_made(const struct summarize *what, const struct chief_fac
     return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
 }
 
-/* Steps with a batch of their own, minus the dropped microbatches that no other step has recomputed. */
+/* Steps with a batch of their own, minus the lost batches (geo), and minus the dropped microbatches that no other step has
+ * recomputed. */
 static double learned_batches(const struct summarize *what, const struct chief_facts *f)
 {
     uint64_t steps = f->steps;
     if (f->redo.there && f->redo.begin <= steps)
         steps = epochs_regular(what->batches_per_epoch, f->redo.epoch, f->redo.begin, steps);
-    return (double)steps -
+    return (double)steps - (double)f->lost -
            ((double)f->dropped - (double)f->redo.redone) / (double)what->job->training.microbatches;
 }
 

@@ -20,6 +20,7 @@ static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut,
     if (ids_unpack(&s->geo.resolved, m->mark, m->window_bits, m->window_bits_bytes))
         return err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 ": its resolved ids are out of range",
                        cut);
+    s->geo.lost = m->lost;
     return ERR_OK;
 }
 
@@ -110,12 +111,13 @@ static void on_cut_at(struct shard *s, const Gradwire__CutAt *m)
     if (ids_unpack(&all, m->mark, m->window.data, m->window.len))
         return; /* the chief finds that the shards differ */
     s->geo.resolved = all;
+    s->geo.lost = m->lost;
     s->step = s->t = all.count;
 }
 
 static void status(struct shard *s, Gradwire__ShardStatus *m)
 {
-    (void)m;
+    m->lost = s->geo.lost;
     shard_status_ids(s, &s->geo.resolved);
 }
 

@@ -40,6 +40,7 @@ struct shard_ssp {
 
 struct shard_geo {
     struct ids resolved;
+    uint64_t lost; /* of these, batches that no push brought to any shard */
 };
 
 /* Decoding of the bodies of pushes. */

@@ -290,6 +290,7 @@ struct sim_file {
 struct sim_manifest {
     struct sim_manifest *next; /* newest first */
     struct manifest m;
+    uint64_t pushed; /* sim_geo.c: bit i: a push brought batch i */
 };
 
 void sim_disk_save(struct sim_thread *t, struct shard_image *take_image);
@@ -478,6 +479,7 @@ struct sim_seen {
     uint64_t parked, came_back; /* workers that did not reach a ps */
     uint64_t own_parked;        /* of these the chief's own */
     uint64_t turned_away;       /* by shards, that the chief welcomed again */
+    uint64_t lost;              /* geo: batches in published cuts that nobody pushed */
 };
 extern struct sim_seen sim_seen;
 
@@ -526,6 +528,13 @@ void sim_stale_pushed(struct sim_thread *t, const struct shard_peer *from, const
 void sim_stale_saved(struct sim_thread *t, const struct shard_image *image);
 void sim_stale_thread_close(struct sim_thread *t);
 void sim_stale_close(struct sim *sim);
+
+/* ---- sim_geo.c: which batches are lost ---- */
+
+/* A shard has entered a generation, or has taken a push; the chief begins to publish a cut. */
+void sim_geo_entered(struct sim_thread *t, const Gradwire__Enter *m);
+void sim_geo_pushed(struct sim_thread *t, const Gradwire__Push *m);
+void sim_geo_publish(struct sim *sim, struct sim_manifest *m);
 
 /* ---- sim_async_rows.c: async with tables ---- */
 
@@ -669,7 +678,8 @@ struct sim {
         mended[SIM_LEFT_MAX]; /* sim_flaw.c: batches that were reported; that are whole */
     float left[SIM_LEFT_MAX]; /* geo: the part of a batch that its round leaves out */
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
-    bool died;                                       /* somebody was killed */
+    uint64_t pushed; /* geo: bit i: a push brought batch i, in what the shards have now */
+    bool died;       /* somebody was killed */
     double *
         withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
     bool took_over; /* so began the last generation */

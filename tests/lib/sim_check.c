@@ -786,12 +786,12 @@ void sim_check_manifest(struct sim *sim, const struct manifest *m)
 static void check_facts(struct sim *sim, uint64_t total)
 {
     const struct chief_facts *f = &sim->facts;
-    if (f->steps != total || f->dealt != total || f->applied_min != total ||
-        f->applied_max != total)
+    if (f->steps != total || f->dealt != total || f->applied_min + f->lost != total ||
+        f->applied_max + f->lost != total)
         sim_fail(sim,
                  "at the end: steps %" PRIu64 ", dealt %" PRIu64 ", applied %" PRIu64 "..%" PRIu64
-                 "; all should be %" PRIu64,
-                 f->steps, f->dealt, f->applied_min, f->applied_max, total);
+                 " and lost %" PRIu64 "; all should be %" PRIu64,
+                 f->steps, f->dealt, f->applied_min, f->applied_max, f->lost, total);
     if (f->lost && sim->config.settings.update != GRADWIRE__UPDATE__GEO)
         sim_fail(sim, "at the end %" PRIu64 " batches are lost", f->lost);
     if (f->dropped && sim->config.settings.replicas_to_aggregate == 0)

@@ -354,6 +354,7 @@ void sim_disk_publish(struct sim *sim, const struct manifest *m)
 {
     struct sim_manifest *out = calloc(1, sizeof *out);
     out->m = manifest_copy(m);
+    sim_geo_publish(sim, out);
     struct sim_event *e = sim_after(sim, 300 + (int64_t)sim_below(sim, 5000), &sim->worker[0].proc,
                                     on_manifest_written);
     e->p = out;

@@ -437,8 +437,10 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
         sim_stale_entered(t, before, (const Gradwire__Enter *)m);
-        if (!generation_equal(before, shard_facts(t->core).generation))
+        if (!generation_equal(before, shard_facts(t->core).generation)) {
             sim_async_rows_entered(t, (const Gradwire__Enter *)m);
+            sim_geo_entered(t, (const Gradwire__Enter *)m);
+        }
     } else if (type == FRAME_GONE) {
         sim_shard_gone(t, (const Gradwire__Gone *)m);
     } else {
@@ -645,6 +647,7 @@ static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_messag
         sim_stale_pushing(t);
         err = shard_on_push(t->core, &c->peer, head, body, &e);
         sim_stale_pushed(t, &c->peer, head, body ? body->data : NULL);
+        sim_geo_pushed(t, head);
     }
     buffer_unref(body);
     if (err)

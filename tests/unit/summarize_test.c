@@ -133,17 +133,22 @@ static struct known *full(void)
     return &k;
 }
 
-static json_t *written(const struct known *k)
+static json_t *read_back(void)
 {
-    struct errmsg e;
     size_t bytes;
-    assert_int_equal(summary_write(&k->what, &k->facts, k->worker, 3, &e), ERR_OK);
     uint8_t *file = slurp(&bytes);
     assert_int_equal(file[bytes - 1], '\n');
     json_t *json = json_loadb((char *)file, bytes, 0, NULL);
     assert_non_null(json);
     mem_free(file);
     return json;
+}
+
+static json_t *written(const struct known *k)
+{
+    struct errmsg e;
+    assert_int_equal(summary_write(&k->what, &k->facts, k->worker, 3, &e), ERR_OK);
+    return read_back();
 }
 
 static void the_summary_reads_back_to_the_bit(void **state)
@@ -256,6 +261,25 @@ static void the_summary_has_no_epoch_that_will_be_learned_again(void **state)
         assert_int_equal(json_array_size(json_object_get(json, "history")), steps == 900 ? 2 : 1);
         json_decref(json);
     }
+}
+
+static void the_summary_of_a_finished_job_does_not_count_lost_batches_as_applied(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    struct errmsg e;
+    struct journal journal = {0};
+    k->base = (struct manifest){.step = 100, .dealt = 100, .lost = 4};
+    k->what.finished = true;
+    k->what.journal = &journal;
+    assert_int_equal(summarize(&k->what, &e), ERR_OK);
+    json_t *json = read_back();
+    json_int_t dealt, least, most, lost;
+    assert_int_equal(json_unpack(json, "{s:{s:I s:I s:I s:I}}", "batches", "dealt", &dealt,
+                                 "applied_min", &least, "applied_max", &most, "lost", &lost),
+                     0);
+    assert_true(dealt == 100 && lost == 4 && least == 96 && most == 96);
+    json_decref(json);
 }
 
 static void the_summary_counts_the_workers_that_are_listed_or_more_that_came(void **state)
@@ -492,6 +516,7 @@ int main(void)
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_no_epoch_that_will_be_learned_again),
+        TEST(the_summary_of_a_finished_job_does_not_count_lost_batches_as_applied),
         TEST(the_summary_counts_the_workers_that_are_listed_or_more_that_came),
         TEST(the_summary_has_the_scores_of_a_planted_model),
         TEST(the_summary_has_the_path_or_the_error_of_each_export),

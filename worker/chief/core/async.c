@@ -99,6 +99,7 @@ void async_take_status(struct chief *c, struct chief_shard *s, const Gradwire__S
     const size_t room = sizeof s->async.partial / sizeof *s->async.partial;
     if (ids_unpack(&s->async.resolved, m->mark, m->window.data, m->window.len))
         s->async.resolved = (struct ids){0};
+    s->async.lost = m->lost;
     stale_take(c, m);
     s->async.partials = m->partial.len / sizeof(uint64_t);
     if (s->async.partials > room)
@@ -110,6 +111,7 @@ void async_take_status(struct chief *c, struct chief_shard *s, const Gradwire__S
 void async_from_cut(struct chief *c, struct chief_shard *s)
 {
     const struct manifest *m = &c->base;
+    s->async.lost = m->lost;
     if (ids_unpack(&s->async.resolved, m->mark, m->window_bits, m->window_bits_bytes))
         s->async.resolved = (struct ids){0}; /* the shards have already refused such a cut */
 }

@@ -164,7 +164,8 @@ struct chief_facts {
     uint64_t total; /* how many there are in all */
     uint64_t t;     /* updates applied, as the first shard reported last */
     /* dealt: the least id that was never dealt; in sync the own session's step. applied_min, applied_max: the least and
-     * the largest step over the shards, as they reported last */
+     * the largest step over the shards, as they reported last, without the lost batches. At the end of a job, dealt =
+     * applied + lost */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
     uint64_t dropped;           /* backup workers: microbatches */

@@ -94,6 +94,7 @@ struct chief_shard {
         } sync;
         struct {
             struct ids resolved;
+            uint64_t lost; /* geo: of the resolved ones those that no push brought to any shard */
             size_t partials;
             uint64_t partial[64]; /* as many as fit; the others are found in the next round */
         } async;                  /* also ssp and geo */
@@ -242,8 +243,7 @@ struct async_state {
 
 struct geo_state {
     struct async_state async;
-    uint64_t lost;      /* batches that died with their worker, up to the last published cut */
-    uint64_t losing;    /* the value of `lost` once the present cut is published */
+    uint64_t losing;    /* batches that died with their worker, up to the present cut */
     struct ids settled; /* the ids that every shard counts as resolved from the present cut on */
 };
 
@@ -311,7 +311,6 @@ struct chief_mode {
     void (*put_cut_at)(const struct chief *c, Gradwire__CutAt *m, uint8_t *window);
     const char *(*lacks)(const struct chief *c);
     void (*put_manifest)(const struct chief *c, struct manifest *m, uint8_t *window);
-    void (*published)(struct chief *c);
     bool (*wants_cut)(const struct chief *c);
 };
 

@@ -357,8 +357,6 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     c->published_final = c->cut.final;
     c->usable_below = UINT64_MAX; /* this cut is newer than all that shards could not read */
     c->unusable[0] = '\0';
-    if (c->mode->published)
-        c->mode->published(c);
     c->last_cut_ms = c->now_ms;
     pace_published(c);
     send_ended(c, EVERY_PS, true);

@@ -7,10 +7,6 @@
 
 static void geo_entered(struct chief *c)
 {
-    if (c->begins == BEGINS_NEW)
-        c->geo.lost = 0;
-    else if (c->has_base)
-        c->geo.lost = c->base.lost;
     leases_start(c, true);
 }
 
@@ -38,10 +34,28 @@ static void geo_away(struct chief *c, uint32_t worker)
     leases_note(c, worker);
 }
 
+/* A shard takes this number with the batches that a cut resolves everywhere, also if the cut is never published. So it
+ * is kept by the shards, and not by a chief, which may be gone. */
+static uint64_t lost_before(const struct chief *c)
+{
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        lost = c->shard[i].async.lost > lost ? c->shard[i].async.lost : lost;
+    return lost;
+}
+
+/* A shard's resolved batches without those that are lost. */
+static uint64_t applied(uint64_t resolved, uint64_t lost)
+{
+    return resolved > lost ? resolved - lost : 0;
+}
+
 static void geo_facts(const struct chief *c, struct chief_facts *f)
 {
     async_facts(c, f);
-    f->lost = c->geo.lost;
+    f->lost = lost_before(c);
+    f->applied_min = applied(f->applied_min, f->lost);
+    f->applied_max = applied(f->applied_max, f->lost);
 }
 
 /* ---- a cut ---- */
@@ -66,7 +80,7 @@ static bool geo_stopped(struct chief *c)
     struct ids *all = &c->geo.settled;
     uint64_t low = leases_low(c);
     *all = (struct ids){.mark = low, .count = low};
-    c->geo.losing = c->geo.lost;
+    c->geo.losing = lost_before(c);
     l->unsettled = UINT64_MAX;
     for (uint64_t id = low; id < l->next_id; id++) {
         bool somewhere = leases_resolved(c, id) > 0;
@@ -87,17 +101,13 @@ static void geo_put_cut_at(const struct chief *c, Gradwire__CutAt *m, uint8_t *w
     m->mark = c->geo.settled.mark;
     m->window.data = window;
     m->window.len = ids_pack(&c->geo.settled, window);
+    m->lost = c->geo.losing;
 }
 
 static void geo_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window)
 {
     async_put_manifest(c, m, window);
     m->lost = c->geo.losing;
-}
-
-static void geo_published(struct chief *c)
-{
-    c->geo.lost = c->geo.losing;
 }
 
 /* The shards wait for the batches that died. */
@@ -121,6 +131,5 @@ const struct chief_mode chief_geo = {
     .stopped = geo_stopped,
     .put_cut_at = geo_put_cut_at,
     .put_manifest = geo_put_manifest,
-    .published = geo_published,
     .wants_cut = geo_wants_cut,
 };

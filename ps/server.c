@@ -80,6 +80,7 @@ struct server {
     char uuid[37], chief_address[300];
     struct hello_host host;        /* the facts that hellos are checked against */
     char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
+    uint8_t data[32];              /* the fingerprint of the run's training data */
     int64_t chief_lost_ms, said_ms, vitals_ms;
 
     size_t leases; /* that the chief has noted */
@@ -354,6 +355,16 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         end(s, rests ? SERVER_RESTS : m->exit_code);
 }
 
+/* The training data of the run that this ps holds from now on are the chief's. */
+static void keep_data(struct server *s)
+{
+    const Gradwire__Contents *contents = s->chief->hello->contents;
+    bool told = contents && contents->fingerprint.len == sizeof s->data;
+    if (told)
+        memcpy(s->data, contents->fingerprint.data, sizeof s->data);
+    s->host.data = told ? s->data : NULL;
+}
+
 static void on_enter(struct server *s, const Gradwire__Enter *m)
 {
     s->life = life_next(s->life, LIFE_ENTER);
@@ -362,6 +373,7 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
     if (m->mode != GRADWIRE__ENTER_MODE__TAKEOVER)
         s->leases = 0;
     (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
+    keep_data(s);
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
         log_info("generation %" PRIu64 ": resuming from checkpoint %" PRIu64, s->generation.number,
                  (uint64_t)m->cut);

@@ -40,7 +40,7 @@ static enum err begin_run(struct process *p, struct errmsg *e)
     if (!err && fresh)
         err = model_growth_init(&growth, p->model, fresh, e);
     const struct warm_start start = {.job = &p->job,
-                                     .data_fingerprint = p->data.fingerprint,
+                                     .data_fingerprint = p->data.contents.fingerprint,
                                      .output = p->output,
                                      .checkpoints = p->checkpoints,
                                      .layout = model_layout(p->model),
@@ -58,7 +58,7 @@ static enum err begin_from_file(struct process *p, struct errmsg *e)
 {
     char words[FIRST_WEIGHTS_WORDS_BYTES];
     const struct first_weights weights = {.job = &p->job,
-                                          .data_fingerprint = p->data.fingerprint,
+                                          .data_fingerprint = p->data.contents.fingerprint,
                                           .checkpoints = p->checkpoints,
                                           .layout = model_layout(p->model),
                                           .encoding = p->encoding,
@@ -124,7 +124,8 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
                        ": %.150s; restore the old value%s",
                        p->output, p->base.cut, what.text, ways_out(p));
     }
-    if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
+    if (memcmp(p->base.data_fingerprint, p->data.contents.fingerprint,
+               sizeof p->data.contents.fingerprint) != 0)
         return err_set(e, ERR_INPUT,
                        "%.150s: the data differ from those of its checkpoint %" PRIu64
                        ": use the same data%s",
@@ -335,7 +336,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
     struct host_config host_config = {.layout = model_layout(p->model),
                                       .batches_per_epoch = order_batches(&p->order),
                                       .output = p->output,
-                                      .data_fingerprint = p->data.fingerprint,
+                                      .contents = &p->data.contents,
                                       .base_cut = p->has_base ? p->base.cut : UINT64_MAX,
                                       .encoding = p->encoding,
                                       .listen_fd = p->listen_fd,

@@ -121,7 +121,7 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
     int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
     for (;;) {
         enum err err = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
-                                  p->data.fingerprint, over_ms(p), e);
+                                  &p->data.contents, over_ms(p), e);
         if (!err || err == ERR_STATE)
             return err;
         log_warn("%s", e->text);
@@ -144,6 +144,8 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
     enum err got = ask_last_cut(p, &why);
     p->told_over = got == ERR_STATE;
     if (p->told_over)
+        return err_set(e, got, "%s", why.text);
+    if (got == ERR_INPUT)
         return err_set(e, got, "%s", why.text);
     if (got)
         return err;
@@ -214,7 +216,7 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
                           struct errmsg *e)
 {
     enum err err = taught_ask(&p->taught, &p->job, &p->cluster, asked->chief, asked->cut,
-                              p->data.fingerprint, 0, e);
+                              &p->data.contents, 0, e);
     *had = err == ERR_OK;
     if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
         return err;

@@ -305,6 +305,7 @@ void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)
                             m->reason == GRADWIRE__REASON__OTHER_NAME ||
                             m->reason == GRADWIRE__REASON__OTHER_JOB ||
                             m->reason == GRADWIRE__REASON__OTHER_LISTS ||
+                            m->reason == GRADWIRE__REASON__OTHER_DATA ||
                             m->reason == GRADWIRE__REASON__OTHER_VERSION);
 }
 

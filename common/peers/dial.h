@@ -36,8 +36,8 @@ void dial_start(struct dialer *d);
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
 /* Call when a connection from on_open is lost: logs TLS errors as it does for a failed attempt. */
 void dial_lost(struct dialer *d, enum err code, const char *why);
-/* Call when the peer refused the hello. Refusals about the token, the certificate, the job or the release count as
- * a lockout: the reason does not change while both processes live. */
+/* Call when the peer refused the hello. Refusals about the token, the certificate, the job, the data or the release count
+ * as a lockout: the reason does not change while both processes live. */
 void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m);
 /* Returns whether further attempts are useless: the last ones, at least DIAL_HOPELESS_TRIES over DIAL_HOPELESS_MS,
  * all ended because one side refuses the other. That can change only if a file is replaced or a process restarts. */

@@ -30,6 +30,18 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
     m->listed_chief = cluster->separate_chief;
 }
 
+void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const struct contents *c)
+{
+    gradwire__contents__init(room);
+    room->fingerprint.data = (uint8_t *)c->fingerprint;
+    room->fingerprint.len = sizeof c->fingerprint;
+    room->files = c->print.files;
+    room->n_digest = room->n_bytes = c->print.entries;
+    room->digest = c->print.digest;
+    room->bytes = c->print.bytes;
+    m->contents = room;
+}
+
 /* ---- judging a hello ---- */
 
 static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const char *fmt, ...)
@@ -98,6 +110,26 @@ static bool same_list(const struct cluster *own, const char *own_name, const Gra
                   listed(own->ps, own->n_ps, i), own->n_ps);
 }
 
+/* A doctor has read only the beginnings of its files, and sends nothing. */
+static bool same_contents(const struct hello_host *host, const Gradwire__Hello *m,
+                          struct hello_refusal *why)
+{
+    static const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
+    const Gradwire__Contents *theirs = m->contents ? m->contents : &none;
+    char how[280];
+    if (m->role == GRADWIRE__ROLE__DOCTOR ||
+        contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
+        return true;
+    const struct contents_print print = {
+        .files = theirs->files,
+        .entries = theirs->n_digest < theirs->n_bytes ? theirs->n_digest : theirs->n_bytes,
+        .digest = theirs->digest,
+        .bytes = theirs->bytes};
+    contents_differ(host->contents, &print, "the chief", how, sizeof how);
+    return refuse(why, GRADWIRE__REASON__OTHER_DATA,
+                  "worker %u has other training data than the chief: %s", m->worker, how);
+}
+
 static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
                          struct hello_refusal *why)
 {
@@ -117,6 +149,19 @@ static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
         sender, m->ps_index, dialed ? dialed : "?", own->index, ours);
 }
 
+/* A chief that takes over continues with parameters that may not be in any checkpoint yet. */
+static bool same_data(const struct hello_host *host, const Gradwire__Hello *m,
+                      struct hello_refusal *why)
+{
+    enum { BYTES = sizeof host->contents->fingerprint };
+    if (m->role != GRADWIRE__ROLE__CHIEF || !host->data ||
+        (m->contents && m->contents->fingerprint.len == BYTES &&
+         memcmp(m->contents->fingerprint.data, host->data, BYTES) == 0))
+        return true;
+    return refuse(why, GRADWIRE__REASON__OTHER_DATA,
+                  "the chief has other training data than the run that this ps holds");
+}
+
 static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
                      struct hello_refusal *why)
 {
@@ -131,7 +176,7 @@ static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
                       "run %.36s of job %s connected to a ps of run %s", m->uuid, job->name,
                       host->uuid);
-    if (!same_ps_list(host->cluster, m, why))
+    if (!same_ps_list(host->cluster, m, why) || !same_data(host, m, why))
         return false;
     if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0)
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
@@ -165,6 +210,14 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
                       other_name ? "" : "; an identity key differs");
     if (!same_list(host->cluster, "the chief", m, why) || !same_chief(host->cluster, m, why))
         return false;
+    if (m->role == GRADWIRE__ROLE__CHIEF) /* a second chief */
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
+    if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
+                      "worker %u connected to the chief; allowed: 1 to %d", m->worker,
+                      WORKERS_MAX - 1);
+    if (!same_contents(host, m, why))
+        return false;
     if (!same_encoding(job, m)) {
         (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
                      "its rows are encoded in another way than the chief's (vocabularies, scales "
@@ -172,12 +225,6 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         why->encoding = true;
         return false;
     }
-    if (m->role == GRADWIRE__ROLE__CHIEF) /* a second chief */
-        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
-    if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
-        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
-                      "worker %u connected to the chief; allowed: 1 to %d", m->worker,
-                      WORKERS_MAX - 1);
     return true;
 }
 

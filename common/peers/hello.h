@@ -4,6 +4,7 @@
 #define GRADWIRE_COMMON_PEERS_HELLO_H
 
 #include "common/cluster/cluster.h"
+#include "common/process/contents.h"
 #include "common/job/job.h"
 #include "common/wire/msg.h"
 
@@ -12,14 +13,20 @@
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps);
 
+/* Adds what this process has read as training data. *room is borrowed by the message. */
+void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const struct contents *c);
+
 enum { HELLO_WHY_BYTES = 400 };
 
 /* The accepting process: a ps or the chief. */
 struct hello_host {
     const struct job *job;
     const struct cluster *cluster;
-    const char *uuid;      /* for a ps: the run that it holds; "": none */
-    uint64_t encoding_cut; /* for the chief: as in Refuse */
+    const char *uuid;                /* for a ps: the run that it holds; "": none */
+    uint64_t encoding_cut;           /* for the chief: as in Refuse */
+    const struct contents *contents; /* for the chief: the training data that it has read */
+    /* for a ps: the fingerprint of the training data of the run that it holds, 32 bytes; NULL: none */
+    const uint8_t *data;
     char *refused; /* (HELLO_WHY_BYTES) gets the text of each refusal; NULL: nobody asks for it */
 };
 

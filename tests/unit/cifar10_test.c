@@ -68,8 +68,8 @@ static void cifar10_rows_have_their_channels_last(void **state)
                                      (uint8_t)(40 * c + r + p1));
         }
         if (p == PACK_PLAIN)
-            memcpy(fingerprint, d.fingerprint, sizeof fingerprint);
-        assert_memory_equal(d.fingerprint, fingerprint, sizeof fingerprint);
+            memcpy(fingerprint, d.contents.fingerprint, sizeof fingerprint);
+        assert_memory_equal(d.contents.fingerprint, fingerprint, sizeof fingerprint);
         dataset_close(&d);
         bytes_free(&plain);
         bytes_free(&packed);

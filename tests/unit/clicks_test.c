@@ -50,16 +50,17 @@ static void the_clicks_are_the_same_text_everywhere(void **state)
     struct job job = click_job("synthetic_train_rows: 5000, synthetic_eval_rows: 700");
     struct dataset train, eval;
     struct errmsg e;
-    char text[2 * sizeof train.fingerprint + 1];
+    char text[2 * sizeof train.contents.fingerprint + 1];
     if (dataset_load(&train, &job, 0, 2, &e) || dataset_load_eval(&eval, &job, &train, 2, &e))
         fail_msg("%s", e.text);
     assert_int_equal(train.rows, 5000);
     assert_int_equal(eval.rows, 700);
     assert_int_equal(train.features, CLICKS_NUMBERS);
-    for (size_t i = 0; i < sizeof train.fingerprint; i++)
-        (void)snprintf(text + 2 * i, 3, "%02x", train.fingerprint[i]);
+    for (size_t i = 0; i < sizeof train.contents.fingerprint; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", train.contents.fingerprint[i]);
     assert_string_equal(text, "ad08e6c7aaad41889ecbe3915e21465f09571f8c0e1add31a89c34a3cc662b02");
-    assert_memory_not_equal(train.fingerprint, eval.fingerprint, sizeof eval.fingerprint);
+    assert_memory_not_equal(train.contents.fingerprint, eval.contents.fingerprint,
+                            sizeof eval.contents.fingerprint);
     dataset_close(&eval);
     dataset_close(&train);
     job_close(&job);

@@ -855,7 +855,8 @@ static void same_dataset(const struct dataset *a, const struct dataset *b)
     assert_int_equal(a->rows, b->rows);
     assert_int_equal(a->bad_rows, b->bad_rows);
     assert_int_equal(a->features, b->features);
-    assert_memory_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
+    assert_memory_equal(a->contents.fingerprint, b->contents.fingerprint,
+                        sizeof a->contents.fingerprint);
     size_t width = a->table.schema->inputs + (size_t)1;
     uint32_t a_buffer[TABLE_ROW_CELLS_MAX], b_buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t row = 0; row < a->rows; row++)
@@ -1117,7 +1118,8 @@ static void contents_that_differ_have_another_fingerprint(void **state)
     setup(&b, NUMBER_LABEL ", header: skip", NULL, 0);
     loads(&a, "a,b\n1,2\n");
     loads(&b, "a,c\n1,2\n");
-    assert_memory_not_equal(a.d.fingerprint, b.d.fingerprint, sizeof a.d.fingerprint);
+    assert_memory_not_equal(a.d.contents.fingerprint, b.d.contents.fingerprint,
+                            sizeof a.d.contents.fingerprint);
     teardown(&a);
     teardown(&b);
 }
@@ -1166,7 +1168,7 @@ static void the_census_is_the_same_text_everywhere(void **state)
     struct job job = census_job(10000, getenv("GRADWIRE_ROOT"));
     struct dataset train, eval;
     struct errmsg e;
-    char text[2 * sizeof train.fingerprint + 1];
+    char text[2 * sizeof train.contents.fingerprint + 1];
     if (dataset_load(&train, &job, 0, 2, &e) || dataset_load_eval(&eval, &job, &train, 2, &e))
         fail_msg("%s", e.text);
     assert_int_equal(train.rows, 10000);
@@ -1176,10 +1178,11 @@ static void the_census_is_the_same_text_everywhere(void **state)
     for (uint64_t i = 0; i < train.rows; i++)
         rich += (double)table_float(cells_of(&train, i, buffer)[14]);
     assert_in_range((uint64_t)rich, 2200, 2900);
-    for (size_t i = 0; i < sizeof train.fingerprint; i++)
-        snprintf(text + 2 * i, 3, "%02x", train.fingerprint[i]);
+    for (size_t i = 0; i < sizeof train.contents.fingerprint; i++)
+        snprintf(text + 2 * i, 3, "%02x", train.contents.fingerprint[i]);
     assert_string_equal(text, "fa0431af71f0bf255d14b7bb4702418e07908094a5e917846fed4d46bf7ee4b0");
-    assert_memory_not_equal(train.fingerprint, eval.fingerprint, sizeof eval.fingerprint);
+    assert_memory_not_equal(train.contents.fingerprint, eval.contents.fingerprint,
+                            sizeof eval.contents.fingerprint);
     dataset_close(&eval);
     dataset_close(&train);
     job_close(&job);

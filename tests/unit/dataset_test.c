@@ -78,9 +78,9 @@ static void synthetic_digits_are_the_same_bytes_everywhere(void **state)
     (void)state;
     struct job job = synthetic_job(1000, 1);
     struct dataset d = must_load(&job, 0);
-    char text[2 * sizeof d.fingerprint + 1];
-    for (size_t i = 0; i < sizeof d.fingerprint; i++)
-        snprintf(text + 2 * i, 3, "%02x", d.fingerprint[i]);
+    char text[2 * sizeof d.contents.fingerprint + 1];
+    for (size_t i = 0; i < sizeof d.contents.fingerprint; i++)
+        snprintf(text + 2 * i, 3, "%02x", d.contents.fingerprint[i]);
     assert_string_equal(text, "7cc6bec9435b75bf5707f2efdc9f7ce1b80399e3229a7a23abb5e147cd9997b5");
     dataset_close(&d);
 }

@@ -18,16 +18,20 @@ static const struct cluster chief = {.role = ROLE_WORKER, .is_chief = true, .n_p
 static const struct cluster worker = {
     .role = ROLE_WORKER, .index = 3, .worker_id = 3, .n_ps = 2, .ps = two};
 
+static const struct contents contents = {.fingerprint = {7}, .print = {.files = 1}};
+
 static Gradwire__Hello hello(const struct cluster *of)
 {
+    static Gradwire__Contents room;
     Gradwire__Hello m;
     hello_make(&m, &job, of, 1);
+    hello_add_contents(&m, &room, &contents);
     return m;
 }
 
 static void takes(const struct cluster *c, const char *uuid, const Gradwire__Hello *m)
 {
-    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid};
+    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid, .contents = &contents};
     struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
     if (!hello_judge(&host, m, &why))
         fail_msg("%s", why.text);
@@ -36,7 +40,7 @@ static void takes(const struct cluster *c, const char *uuid, const Gradwire__Hel
 static void refuses(const struct cluster *c, const char *uuid, const Gradwire__Hello *m,
                     Gradwire__Reason reason, const char *text)
 {
-    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid};
+    const struct hello_host host = {.job = &job, .cluster = c, .uuid = uuid, .contents = &contents};
     struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
     assert_false(hello_judge(&host, m, &why));
     assert_string_equal(why.text, text);
@@ -145,7 +149,8 @@ static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
     Gradwire__Hello m = hello(&worker);
     Gradwire__Refuse refuse;
     uint8_t other[sizeof job.encoding] = {0};
-    const struct hello_host host = {.job = &job, .cluster = &chief, .uuid = "", .encoding_cut = 8};
+    const struct hello_host host = {
+        .job = &job, .cluster = &chief, .uuid = "", .encoding_cut = 8, .contents = &contents};
     struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
     job.encoded = true;
     m.encoding.data = other;
@@ -160,6 +165,54 @@ static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
     hello_refuse(&refuse, &host, &why);
     assert_int_equal(refuse.encoding_cut, 0);
     job.encoded = false;
+}
+
+/* A process that has read its data is compared; a doctor has read none. A ps reads none. */
+static void other_training_data_are_refused_by_the_chief(void **state)
+{
+    (void)state;
+    Gradwire__Contents other = GRADWIRE__CONTENTS__INIT;
+    uint8_t fingerprint[sizeof contents.fingerprint] = {8};
+    Gradwire__Hello m = hello(&worker);
+    const Gradwire__Role reading[] = {GRADWIRE__ROLE__WORKER, GRADWIRE__ROLE__READER};
+    other.files = 2;
+    other.fingerprint.data = fingerprint;
+    for (size_t i = 0; i < 2; i++) {
+        m.role = reading[i];
+        for (size_t n = 0; n <= sizeof fingerprint; n += sizeof fingerprint / 2) {
+            other.fingerprint.len = n;
+            m.contents = &other;
+            refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_DATA,
+                    "worker 3 has other training data than the chief: it has read 2 files, the "
+                    "chief 1");
+        }
+        m.contents = NULL;
+        refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_DATA,
+                "worker 3 has other training data than the chief: it has read 0 files, the chief "
+                "1");
+    }
+    takes(&ps, "", &m);
+    m.role = GRADWIRE__ROLE__DOCTOR;
+    takes(&chief, "", &m);
+}
+
+static void a_chief_of_other_data_does_not_take_over_what_a_ps_holds(void **state)
+{
+    (void)state;
+    const uint8_t held[sizeof contents.fingerprint] = {7}, other[sizeof held] = {8};
+    struct hello_host host = {.job = &job, .cluster = &ps, .uuid = "run 1", .data = held};
+    struct hello_refusal why;
+    Gradwire__Hello of_chief = hello(&chief), of_worker = hello(&worker);
+    assert_true(hello_judge(&host, &of_chief, &why));
+    host.data = other;
+    assert_false(hello_judge(&host, &of_chief, &why));
+    assert_int_equal(why.reason, GRADWIRE__REASON__OTHER_DATA);
+    assert_string_equal(why.text,
+                        "the chief has other training data than the run that this ps holds");
+    assert_true(hello_judge(&host, &of_worker, &why)); /* the chief compares it */
+    host.data = held;
+    of_chief.contents = NULL;
+    assert_false(hello_judge(&host, &of_chief, &why));
 }
 
 static void another_run_is_refused_by_a_ps(void **state)
@@ -272,6 +325,8 @@ int main(void)
         cmocka_unit_test(another_job_is_refused),
         cmocka_unit_test(other_meanings_of_rows_are_refused_by_the_chief),
         cmocka_unit_test(a_refusal_for_what_rows_mean_says_which_cut_has_it),
+        cmocka_unit_test(other_training_data_are_refused_by_the_chief),
+        cmocka_unit_test(a_chief_of_other_data_does_not_take_over_what_a_ps_holds),
         cmocka_unit_test(another_run_is_refused_by_a_ps),
         cmocka_unit_test(another_ps_list_is_refused_naming_both),
         cmocka_unit_test(who_reaches_another_ps_than_it_dialed_is_refused),

@@ -93,7 +93,8 @@ static void idx_reads_plain_gzip_and_zstd_alike(void **state)
         if (p == PACK_PLAIN)
             first = d;
         else
-            assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
+            assert_memory_equal(d.contents.fingerprint, first.contents.fingerprint,
+                                sizeof d.contents.fingerprint);
         if (p != PACK_PLAIN)
             dataset_close(&d);
         bytes_free(&images);
@@ -114,8 +115,10 @@ static void idx_fingerprint_follows_the_contents_and_not_the_names(void **state)
     f->images.data[20] ^= 1;
     write_pair(f, f->images, f->labels);
     assert_loads(f, "t-*", &c);
-    assert_memory_equal(a.fingerprint, b.fingerprint, sizeof a.fingerprint);
-    assert_memory_not_equal(a.fingerprint, c.fingerprint, sizeof a.fingerprint);
+    assert_memory_equal(a.contents.fingerprint, b.contents.fingerprint,
+                        sizeof a.contents.fingerprint);
+    assert_memory_not_equal(a.contents.fingerprint, c.contents.fingerprint,
+                            sizeof a.contents.fingerprint);
     dataset_close(&a);
     dataset_close(&b);
     dataset_close(&c);

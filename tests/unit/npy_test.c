@@ -188,7 +188,8 @@ static void headers_are_read_as_versions_of_numpy_spell_them(void **state)
             fail_msg("%s: %s", dicts[i / 3], f->e.text);
         assert_memory_equal(d.x_float, FOUR, sizeof FOUR);
         if (i) /* how it is spelled does not matter */
-            assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
+            assert_memory_equal(d.contents.fingerprint, first.contents.fingerprint,
+                                sizeof d.contents.fingerprint);
         dataset_close(&first);
         first = d;
     }
@@ -376,7 +377,8 @@ static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(voi
         archive(f, m, 3, packed);
         if (load(f, &d, both(f, "s*.npz:z", "set.npz:x.npy")))
             fail_msg("%s", f->e.text);
-        assert_memory_equal(d.fingerprint, first.fingerprint, sizeof d.fingerprint);
+        assert_memory_equal(d.contents.fingerprint, first.contents.fingerprint,
+                            sizeof d.contents.fingerprint);
         dataset_close(&d);
         dataset_close(&first);
     }

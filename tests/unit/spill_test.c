@@ -133,7 +133,8 @@ static void same_rows(const struct dataset *a, const struct dataset *b)
     assert_int_equal(a->rows, b->rows);
     assert_int_equal(a->bad_rows, b->bad_rows);
     assert_int_equal(a->features, b->features);
-    assert_memory_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
+    assert_memory_equal(a->contents.fingerprint, b->contents.fingerprint,
+                        sizeof a->contents.fingerprint);
     for (uint64_t first = 0; first < 2 * a->rows; first += 250) {
         for (uint64_t i = 0; i < 250; i++)
             rows[i] = first < a->rows ? (first + i) % a->rows : rng_u64(7, first + i) % a->rows;

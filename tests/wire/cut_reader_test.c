@@ -223,7 +223,9 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
     (void)snprintf(chief.address, sizeof chief.address, "127.0.0.1:%u",
                    socket_port(chief.listening));
     assert_int_equal(pthread_create(&thread, NULL, chief_main, NULL), 0);
+    static const struct contents contents = {.files = 0};
     const struct cut_reader r = {.job = &job,
+                                 .contents = &contents,
                                  .cluster = &cluster,
                                  .chief = asks_ps() ? NULL : chief.address,
                                  .cut = asks_ps() ? CUT_READER_ANY : CUT,

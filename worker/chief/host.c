@@ -135,7 +135,8 @@ static void io_ended(void *ctx, int exit_code, const char *text)
     if (h->config.finished)
         exit_code = 0;
     const char *why = exit_code == 1 ? ps_links_why_away(h) : "";
-    control_stop_train(h->control, exit_code, "%s%s%s", text, why[0] ? ": " : "", why);
+    bool data = exit_code == 1 && ps_links_have_other_data(h);
+    control_stop_train(h->control, data ? 2 : exit_code, "%s%s%s", text, why[0] ? ": " : "", why);
 }
 
 static void io_say(void *ctx, int is_warning, const char *text)

@@ -17,9 +17,9 @@
 struct host_config {
     const struct layout *layout;
     uint64_t batches_per_epoch;
-    const char *output; /* DIR */
-    const uint8_t *data_fingerprint;
-    uint64_t base_cut; /* the cut that the job resumes from; UINT64_MAX: none */
+    const char *output;              /* DIR */
+    const struct contents *contents; /* of the training data */
+    uint64_t base_cut;               /* the cut that the job resumes from; UINT64_MAX: none */
     /* encoding.json of the rows, which each cut gets; NULL: the data need none */
     const char *encoding;
     int listen_fd;   /* the listening socket for workers */

@@ -249,7 +249,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.identity_text = h->control->config.job->identity_text;
     (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
-    memcpy(p->m.data_fingerprint, h->config.data_fingerprint, sizeof p->m.data_fingerprint);
+    memcpy(p->m.data_fingerprint, h->config.contents->fingerprint, sizeof p->m.data_fingerprint);
     p->m.eval.valid = h->has_eval;
     p->m.eval.step = h->eval.step;
     p->m.eval.loss = h->eval.loss;

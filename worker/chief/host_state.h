@@ -39,6 +39,7 @@ struct ps_link {
     char refusal[CONTROL_REFUSAL_BYTES];
     char
         told[CONTROL_REFUSAL_BYTES]; /* the last refusal of another process that this ps reported */
+    int64_t other_data_ms;           /* as in control_other_data */
 };
 
 /* A connection from a worker. */
@@ -100,6 +101,8 @@ struct host {
 enum err ps_links_start(struct host *h, struct errmsg *e) MUST_CHECK;
 /* Why the first missing ps is missing: its refusal, or the failure of the connection. */
 const char *ps_links_why_away(const struct host *h);
+bool ps_links_have_other_data(
+    const struct host *h); /* a ps that is away has refused this process for its data */
 /* True if a ps that was never connected cannot come up (dial_hopeless). `why` names it. */
 bool ps_links_hopeless(const struct host *h, char *why, size_t bytes);
 void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a);

@@ -63,6 +63,8 @@ static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
     (void)snprintf(who, sizeof who, "ps %u", p->ps);
     control_refused(&p->host->control->config, who, m, p->refusal);
     dial_locked_out(p->dialer, m);
+    if (control_other_data(m, &p->other_data_ms))
+        control_stop_train(p->host->control, 2, "%s", p->refusal);
 }
 
 /* The refused process never reaches us, so the ps tells. It tries again and again: each reason is logged once. */
@@ -89,6 +91,7 @@ static enum err ps_on_frame(struct conn *c, void *owner)
     if (p->type == FRAME_HELLO_REPLY && !p->up) {
         p->up = p->was_up = true;
         p->refusal[0] = 0;
+        p->other_data_ms = 0;
         chief_on_ps_up(h->chief, p->ps, (const Gradwire__HelloReply *)m, clock_now_ms());
     } else if (p->type == FRAME_REFUSE) {
         ps_refused(p, (const Gradwire__Refuse *)m);
@@ -140,9 +143,11 @@ static void ps_on_open(struct conn *c, void *owner)
     const struct control_config *config = &p->host->control->config;
     const struct chief_facts facts = chief_facts(p->host->chief);
     Gradwire__Hello m;
+    Gradwire__Contents contents;
     p->conn = c;
     p->connection = ++p->host->connections;
     hello_make(&m, config->job, config->cluster, p->ps);
+    hello_add_contents(&m, &contents, p->host->config.contents);
     m.uuid = (char *)facts.uuid;
     m.chief_address = (char *)own_address(config);
     m.vitals = true;
@@ -184,6 +189,14 @@ const char *ps_links_why_away(const struct host *h)
         if (!h->ps[i].up)
             return h->ps[i].refusal[0] ? h->ps[i].refusal : dial_why(h->ps[i].dialer);
     return "";
+}
+
+bool ps_links_have_other_data(const struct host *h)
+{
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
+        if (!h->ps[i].up && h->ps[i].other_data_ms)
+            return true;
+    return false;
 }
 
 bool ps_links_hopeless(const struct host *h, char *why, size_t bytes)

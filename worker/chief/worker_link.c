@@ -99,7 +99,8 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     const struct hello_host host = {.job = h->control->config.job,
                                     .cluster = h->control->config.cluster,
                                     .uuid = "",
-                                    .encoding_cut = encoding_cut(h)};
+                                    .encoding_cut = encoding_cut(h),
+                                    .contents = h->config.contents};
     if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {

@@ -3,8 +3,8 @@
  * Happy path: connect to ps 0 -> the chief's address -> connect to the chief -> hello -> letters both ways, until
  * DONE.
  * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the chief refuses us, because
- * our rows have another meaning (the process reads them again by the cut that the chief names: cut_reader.h); the
- * job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief's host
+ * our rows have another meaning (the process reads them again by the cut that the chief names: cut_reader.h), or
+ * because our data differ (exit 2, control_other_data); the job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief's host
  * is gone without closing the connection (shards of a later generation refuse us: ask ps 0 again). */
 #include "worker/control/chief_link.h"
 
@@ -57,9 +57,10 @@ struct chief_link {
     char dialed[300]; /* the address that l->chief connects to */
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t vitals_ms;
-    int64_t over_ms;     /* since when ps 0 reports that the job is done; 0: it does not */
-    uint64_t generation; /* of the last welcome; 0: none */
-    uint64_t later;      /* the latest generation that a shard has reported; 0: none */
+    int64_t other_data_ms; /* of the chief, as in control_other_data */
+    int64_t over_ms;       /* since when ps 0 reports that the job is done; 0: it does not */
+    uint64_t generation;   /* of the last welcome; 0: none */
+    uint64_t later;        /* the latest generation that a shard has reported; 0: none */
     int64_t later_ms;
     struct disk_thread disk;
     bool hangs;            /* its last search for the final manifest does not end */
@@ -149,7 +150,7 @@ static void on_over(struct chief_link *l, const Gradwire__Over *m)
 static bool is_own_fault(const Gradwire__Refuse *m)
 {
     return m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
-           m->reason == GRADWIRE__REASON__OTHER_NAME ||
+           m->reason == GRADWIRE__REASON__OTHER_NAME || m->reason == GRADWIRE__REASON__OTHER_DATA ||
            m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
 }
 
@@ -178,6 +179,7 @@ static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
 static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
 {
     l->welcomed = true;
+    l->other_data_ms = 0;
     l->generation = msg_generation_get(m->generation).number;
 }
 
@@ -208,6 +210,8 @@ static enum err on_frame(struct conn *c, void *owner)
         on_other_encoding(l, (const Gradwire__Refuse *)m);
         if (!l->control->encoding.there)
             on_refuse(l, (const Gradwire__Refuse *)m);
+        if (control_other_data((const Gradwire__Refuse *)m, &l->other_data_ms))
+            control_stop_train(l->control, 2, "%s", l->refusal);
         dial_locked_out(l->to_chief ? l->chief : l->ps, (const Gradwire__Refuse *)m);
         if (l->to_chief &&
             ((const Gradwire__Refuse *)m)->reason == GRADWIRE__REASON__OLD_INCARNATION)
@@ -438,8 +442,9 @@ static void give_up(struct chief_link *l, int64_t away_s)
     const char *why = why_away(l);
     l->control->nobody_came = !l->welcomed;
     control_stop_train(
-        l->control, 1, "%s was not available for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l),
-        away_s, l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
+        l->control, l->other_data_ms ? 2 : 1,
+        "%s was not available for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l), away_s,
+        l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
         l->welcomed ? "; the job may be done: see summary.json in the chief's output directory"
                     : "");
 }

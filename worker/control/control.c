@@ -96,6 +96,8 @@ void control_refusal(const struct control_config *config, const char *who,
         (void)snprintf(out, bytes, "%s belongs to another job: %s (%s)", who, m->text, e.text);
     else if (m->reason == GRADWIRE__REASON__OTHER_JOB)
         (void)snprintf(out, bytes, "%s belongs to another job: %s", who, m->text);
+    else if (m->reason == GRADWIRE__REASON__OTHER_DATA)
+        (void)snprintf(out, bytes, "%s; all processes must read the same data.train", m->text);
     else
         (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
 }
@@ -108,6 +110,20 @@ void control_refused(const struct control_config *config, const char *who,
     if (strcmp(text, said) != 0)
         log_warn("%s; trying again", text);
     memcpy(said, text, sizeof text);
+}
+
+/* The rows that this process has read stay as they are, so only another peer can accept them. */
+bool control_other_data(const Gradwire__Refuse *m, int64_t *since_ms)
+{
+    enum { OTHER_DATA_MS = 10000 };
+    int64_t now_ms = clock_now_ms();
+    if (m->reason != GRADWIRE__REASON__OTHER_DATA) {
+        *since_ms = 0;
+        return false;
+    }
+    if (!*since_ms)
+        *since_ms = now_ms;
+    return now_ms - *since_ms >= OTHER_DATA_MS;
 }
 
 /* ---- the thread ---- */

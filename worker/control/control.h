@@ -141,5 +141,8 @@ void control_refusal(const struct control_config *config, const char *who,
 /* Format the refusal, log the line if it differs from the text in `said`, and keep it in `said` ("": none yet). */
 void control_refused(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char said[CONTROL_REFUSAL_BYTES]);
+/* Returns whether this process must end with 2, because the same peer has refused it for its data for so long that it is no
+ * process of an earlier job, which is about to end. *since_ms: of the peer; 0: it has not refused us for this. */
+bool control_other_data(const Gradwire__Refuse *m, int64_t *since_ms);
 
 #endif

@@ -217,7 +217,8 @@ static enum err dial_chief(struct fetch *f)
 static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
 {
     if (f->dialer) {
-        end(f, err_set(f->e, ERR_REFUSED, "the chief refuses: %s", m->text));
+        bool data = m->reason == GRADWIRE__REASON__OTHER_DATA;
+        end(f, err_set(f->e, data ? ERR_INPUT : ERR_REFUSED, "the chief refuses: %s", m->text));
         return;
     }
     char text[sizeof f->refusal];
@@ -318,6 +319,7 @@ static void on_open(struct conn *c, void *owner)
 {
     struct fetch *f = owner;
     Gradwire__Hello m;
+    Gradwire__Contents contents;
     f->conn = c;
     hello_make(&m, f->of->job, f->of->cluster, 0);
     if (!f->dialer) {
@@ -325,6 +327,7 @@ static void on_open(struct conn *c, void *owner)
         return;
     }
     m.role = GRADWIRE__ROLE__READER;
+    hello_add_contents(&m, &contents, f->of->contents);
     m.encoding.len = 0;
     dial_hello(f->dialer, c, &m);
 }

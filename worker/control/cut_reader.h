@@ -11,6 +11,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
+#include "common/process/contents.h"
 
 #define CUT_READER_ANY UINT64_MAX
 
@@ -19,6 +20,7 @@ enum { CUT_READER_SILENT_MS = 30000 /* for silent_ms of a job */ };
 struct cut_reader {
     const struct job *job;
     const struct cluster *cluster;
+    const struct contents *contents; /* the training data that this process has read */
     const char *chief; /* "host:port"; NULL: ask ps 0, which knows it when a chief has come */
     uint64_t cut;      /* CUT_READER_ANY: the chief chooses */
     int64_t silent_ms; /* the longest silence that the chief is allowed */
@@ -27,7 +29,7 @@ struct cut_reader {
 };
 
 /* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL after them) are the caller's, unchanged on
- * error. Errors: ERR_STATE: ps 0 reports that the job is done; ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT,
+ * error. Errors: ERR_STATE: ps 0 reports that the job is done; ERR_INPUT: the chief has other training data; ERR_REFUSED, ERR_CLOSED, ERR_TIMEOUT, ERR_CORRUPT,
  * ERR_PROTO; ERR_NOTFOUND: no cut, or the cut has no encoding.json; ERR_NOMEM. Thread: any; waits, on a loop of its
  * own. */
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,

@@ -175,18 +175,20 @@ static enum err put_floats(const struct array_file *f, float *out, const uint8_t
 }
 
 static enum err read_elements(struct stream *s, const struct array_file *f, struct array_out out,
-                              struct sha256 *digest, struct errmsg *e)
+                              struct contents *contents, struct errmsg *e)
 {
     uint8_t *piece = out.bytes ? NULL : mem_zalloc(ARRAY_PIECE_BYTES, 1);
     enum err err = out.bytes || piece ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
-    sha256_add(digest, f->tag, f->tag_bytes);
+    contents_file(contents, f->path);
+    contents_add(contents, f->tag, f->tag_bytes);
+    contents_count(contents, f->bytes);
     for (uint64_t done = 0; done < f->bytes && !err;) {
         size_t n =
             f->bytes - done < ARRAY_PIECE_BYTES ? (size_t)(f->bytes - done) : ARRAY_PIECE_BYTES;
         uint8_t *to = out.bytes ? out.bytes + done : piece;
         err = array_read_exactly(s, to, n, f->header_bytes + done, f->header_bytes + f->bytes, e);
         if (!err)
-            sha256_add(digest, to, n);
+            contents_add(contents, to, n);
         if (!err && piece)
             err = put_floats(f, out.floats + done / element_bytes(f->type), piece, n, done, e);
         done += n;
@@ -197,7 +199,7 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
 
 /* Read the elements of *f to `out`, which has room for the size that its header had at the first opening. */
 static enum err array_read(const struct array_format *format, const struct array_file *f,
-                           struct array_out out, struct sha256 *digest, struct errmsg *e)
+                           struct array_out out, struct contents *contents, struct errmsg *e)
 {
     struct array_file now = {.path = f->path};
     struct stream *s;
@@ -208,7 +210,7 @@ static enum err array_read(const struct array_format *format, const struct array
         memcmp(now.tag, f->tag, f->tag_bytes) != 0)
         err = err_set(e, ERR_INPUT, "it changed while it was being read");
     else
-        err = read_elements(s, f, out, digest, e);
+        err = read_elements(s, f, out, contents, e);
     stream_close(s);
     return err ? err_wrap(e, err, "%s: ", f->path) : ERR_OK;
 }
@@ -242,18 +244,18 @@ static struct array_out labels_out(const struct dataset *d, uint64_t row)
 }
 
 static enum err set_read(const struct array_set *set, struct dataset *d, const struct reading *r,
-                         struct sha256 *digest, struct errmsg *e)
+                         struct errmsg *e)
 {
     uint64_t row = 0;
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
         struct array_out labels = labels_out(d, row);
         if (!r->unlabeled)
-            err = array_read(set->format, &set->labels[i], labels, digest, e);
+            err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
         if (!err && !r->unlabeled)
             err = check_labels(&set->labels[i], labels, r->classes, e);
         if (!err)
-            err = array_read(set->format, &set->images[i], rows_out(d, row), digest, e);
+            err = array_read(set->format, &set->images[i], rows_out(d, row), &d->contents, e);
         row += set->images[i].dim[0];
     }
     return err;
@@ -269,7 +271,7 @@ static bool has_wide(const struct array_file *file, size_t n)
 }
 
 static enum err set_load(const struct array_set *set, struct dataset *d, const struct reading *r,
-                         struct sha256 *digest, struct errmsg *e)
+                         struct errmsg *e)
 {
     const struct array_file *first = &set->images[0];
     uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
@@ -278,11 +280,11 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
                                     has_wide(set->images, set->n_images),
                                     has_wide(set->labels, set->n_labels), e);
-    return err || r->look ? err : set_read(set, d, r, digest, e);
+    return err || r->look ? err : set_read(set, d, r, e);
 }
 
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
-                     struct sha256 *digest, struct errmsg *e)
+                     struct errmsg *e)
 {
     struct paths paths;
     struct array_set set;
@@ -296,7 +298,7 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
     if (!err)
         err = set_open(&set, format, &paths, r->unlabeled, e);
     if (!err) {
-        err = set_load(&set, d, r, digest, e);
+        err = set_load(&set, d, r, e);
         set_close(&set);
     }
     paths_close(&paths);

@@ -49,6 +49,6 @@ enum err array_check_size(const struct array_file *f, const struct stream *s,
 
 /* A reader (readers.h). */
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
-                     struct sha256 *digest, struct errmsg *e) MUST_CHECK;
+                     struct errmsg *e) MUST_CHECK;
 
 #endif

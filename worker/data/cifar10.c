@@ -72,7 +72,7 @@ static enum err add_records(struct dataset *d, const uint8_t *record, size_t n, 
 }
 
 static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room, uint32_t classes,
-                             struct sha256 *digest, struct errmsg *e)
+                             struct errmsg *e)
 {
     uint8_t piece[PIECE_RECORDS * RECORD_BYTES];
     uint64_t first = d->rows;
@@ -85,7 +85,8 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
             err = add_records(d, piece, got / RECORD_BYTES, classes, first, e);
         if (err)
             return err;
-        sha256_add(digest, piece, got);
+        contents_add(&d->contents, piece, got);
+        contents_count(&d->contents, got);
     }
     if (got % RECORD_BYTES)
         return err_set(
@@ -118,19 +119,19 @@ static enum err look_at(struct stream *s, struct dataset *d, const struct readin
 }
 
 static enum err read_file(const char *path, struct dataset *d, const struct reading *r,
-                          uint64_t *room, struct sha256 *digest, struct errmsg *e)
+                          uint64_t *room, struct errmsg *e)
 {
     struct stream *s;
     enum err err = stream_open(&s, path, e);
     if (err)
         return err;
-    err = r->look ? look_at(s, d, r, e) : read_records(s, d, room, r->classes, digest, e);
+    contents_file(&d->contents, path);
+    err = r->look ? look_at(s, d, r, e) : read_records(s, d, room, r->classes, e);
     stream_close(s);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
-enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                      struct errmsg *e)
+enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const uint32_t shape[] = {SIDE, SIDE, CHANNELS};
     struct paths paths;
@@ -142,7 +143,7 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 
     if (err)
         return err;
     for (size_t i = 0; i < paths.count && !err; i++)
-        err = read_file(paths.path[i], d, r, &room, digest, e);
+        err = read_file(paths.path[i], d, r, &room, e);
     if (r->look)
         r->look->files = paths.count;
     paths_close(&paths);

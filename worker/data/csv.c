@@ -17,6 +17,7 @@
 #include "common/process/cores.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/sha256.h"
 #include "worker/data/csv_header.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/text/csv_scan.h"
@@ -55,7 +56,8 @@ struct csv {
     const struct job_csv *job;
     struct csv_format format;
     struct table *table;
-    struct sha256 *digest;
+    struct contents *contents;
+    const struct csv_file *in_contents; /* the file that it has reached; NULL: none */
     struct paths paths;
     struct csv_file *file; /* (paths.count) */
     struct work *work;     /* (threads) */
@@ -355,11 +357,22 @@ static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *
                    c->zero.path, c->zero.line, c->minus.path, c->minus.line);
 }
 
+static void join_contents(struct csv *c, const struct work *w)
+{
+    if (c->reading->sink)
+        return;
+    if (c->in_contents != w->file)
+        contents_file(c->contents, w->file->path);
+    c->in_contents = w->file;
+    contents_add(c->contents, w->digest, sizeof w->digest);
+    contents_count(c->contents, w->text_bytes);
+}
+
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)
 {
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
-    sha256_add(c->digest, w->digest, sizeof w->digest);
+    join_contents(c, w);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
     if (!err)
@@ -569,9 +582,10 @@ static void say_spilled(const struct reading *r, const struct table *t)
 }
 
 static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
-                     struct sha256 *digest, struct errmsg *e)
+                     struct errmsg *e)
 {
-    struct csv c = {.reading = r, .job = &r->job->data.csv, .table = &d->table, .digest = digest};
+    struct csv c = {
+        .reading = r, .job = &r->job->data.csv, .table = &d->table, .contents = &d->contents};
     bool learns = !r->schema && (!r->given || r->given->extends);
     enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
     if (err)
@@ -600,8 +614,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
 }
 
-enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                  struct errmsg *e)
+enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     struct pool *pool = NULL;
     uint32_t threads = r->look                  ? 1
@@ -627,7 +640,7 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     if (!err)
         table_begin(&d->table);
     if (!err)
-        err = load(d, r, pool, digest, e);
+        err = load(d, r, pool, e);
     pool_free(pool);
     return err;
 }

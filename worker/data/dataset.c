@@ -53,37 +53,32 @@ enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *f
     return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
 }
 
-static enum err read_format(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                            struct errmsg *e)
+static enum err read_format(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     if (!r->patterns && r->job->data.format != DATA_SYNTHETIC)
         return err_set(e, ERR_INPUT, "no file is named");
     switch (r->job->data.format) {
     case DATA_IDX:
-        return idx_load(d, r, digest, e);
+        return idx_load(d, r, e);
     case DATA_NPY:
-        return npy_load(d, r, digest, e);
+        return npy_load(d, r, e);
     case DATA_CIFAR10:
-        return cifar10_load(d, r, digest, e);
+        return cifar10_load(d, r, e);
     case DATA_SYNTHETIC:
-        return job_reads_csv(r->job) ? csv_load(d, r, digest, e) : synthetic_load(d, r, digest, e);
+        return job_reads_csv(r->job) ? csv_load(d, r, e) : synthetic_load(d, r, e);
     case DATA_CSV:
     case DATA_LIBSVM:
-        return csv_load(d, r, digest, e);
+        return csv_load(d, r, e);
     }
     return err_set(e, ERR_INPUT, "unknown format %d", (int)r->job->data.format);
 }
 
 static enum err read_and_digest(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
-    struct sha256 *digest = sha256_new();
-    if (!digest)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    enum err err = read_format(d, r, digest, e);
-    if (!err && sha256_final(digest, d->fingerprint))
-        err = err_set(e, ERR_NOMEM, "out of memory");
-    sha256_free(digest);
-    return err;
+    enum err err = contents_begin(&d->contents, e);
+    if (!err)
+        err = read_format(d, r, e);
+    return err ? err : contents_finish(&d->contents, e);
 }
 
 static uint8_t largest(const uint8_t *labels, uint64_t rows)
@@ -257,6 +252,7 @@ void dataset_close(struct dataset *d)
     mem_free(d->x_float);
     mem_free(d->y_float);
     table_close(&d->table);
+    contents_close(&d->contents);
     *d = (struct dataset){0};
 }
 

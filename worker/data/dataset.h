@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/process/contents.h"
 #include "common/job/job.h"
 #include "common/rows/lookups.h"
 #include "worker/data/core/key_growth.h"
@@ -26,7 +27,7 @@ struct dataset {
     uint8_t label_max;
     float scale;
     struct table table;         /* csv: it has the rows, and x and labels are NULL */
-    uint8_t fingerprint[32];    /* SHA-256 of the decompressed contents; the paths do not count */
+    struct contents contents;   /* of the files; a look has none */
     struct job_augment augment; /* for the training part */
 };
 

@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-#include "common/base/sha256.h"
 #include "worker/data/dataset.h"
 
 /* The data to read. */
@@ -26,18 +25,13 @@ struct reading {
     struct spill *spill; /* of the training part, as schema */
 };
 
-/* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add the contents to `digest`.
+/* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.
  * On error the caller closes *d. */
-enum err idx_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                  struct errmsg *e) MUST_CHECK;
-enum err npy_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                  struct errmsg *e) MUST_CHECK;
-enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                      struct errmsg *e) MUST_CHECK;
-enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                  struct errmsg *e) MUST_CHECK;
-enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                        struct errmsg *e) MUST_CHECK;
+enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
 
 /* Set the number and the shape of rows. `from`: the source of the shape, for messages. Errors: ERR_INPUT: the
  * model's input has another shape. */

@@ -261,8 +261,7 @@ static uint8_t draw(const struct brushes *b, uint64_t key, uint8_t *out)
     return (uint8_t)digit;
 }
 
-enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
-                        struct errmsg *e)
+enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const uint32_t shape[] = {SIDE, SIDE};
     uint32_t rows = r->eval ? r->job->data.synthetic_eval_rows : r->job->data.synthetic_train_rows;
@@ -277,7 +276,9 @@ enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha25
     for (uint64_t row = 0; row < rows; row++)
         d->labels[row] = draw(&brushes, rng_key(0, RNG_SYNTHETIC, (uint64_t)r->eval, row),
                               d->x + row * d->features);
-    sha256_add(digest, d->x, (size_t)rows * d->features);
-    sha256_add(digest, d->labels, rows);
+    contents_file(&d->contents, "data.synthetic");
+    contents_add(&d->contents, d->x, (size_t)rows * d->features);
+    contents_add(&d->contents, d->labels, rows);
+    contents_count(&d->contents, (uint64_t)rows * (d->features + 1));
     return ERR_OK;
 }

@@ -246,8 +246,10 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
 static void say_hello(struct driver *d)
 {
     Gradwire__Hello m;
+    Gradwire__Contents contents;
     struct session_hello room;
     hello_make(&m, d->config.job, d->config.cluster, 0);
+    hello_add_contents(&m, &contents, d->config.contents);
     session_hello_chief(d->session, &room, &m);
     m.turned_away = d->turned_away;
     control_send(d->control, FRAME_HELLO, &m.base);

@@ -260,10 +260,13 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
     for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
         (void)json_object_del(options, elsewhere[k]);
     put(all, "rows", count(m->data->rows - m->data->bad_rows), ok);
-    put(all, "fingerprint", hex(m->data->fingerprint, sizeof m->data->fingerprint), ok);
+    put(all, "fingerprint",
+        hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
     put(all, "eval_rows", m->eval ? count(m->eval->rows - m->eval->bad_rows) : json_null(), ok);
     put(all, "eval_fingerprint",
-        m->eval ? hex(m->eval->fingerprint, sizeof m->eval->fingerprint) : json_null(), ok);
+        m->eval ? hex(m->eval->contents.fingerprint, sizeof m->eval->contents.fingerprint)
+                : json_null(),
+        ok);
     put(all, "options", options, ok);
     return all;
 }

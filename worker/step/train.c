@@ -174,6 +174,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     const struct driver_config driver = {.job = job,
                                          .cluster = c->cluster,
                                          .layout = layout,
+                                         .contents = &c->data->contents,
                                          .batches_per_epoch = order_batches(c->order),
                                          .threads = pool_threads(is->pool),
                                          .delays = fault_delays(&c->fault),

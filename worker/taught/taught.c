@@ -159,7 +159,7 @@ static void take_from_chief(struct taught *t, const struct job *job, const struc
 
 /* Check that the chief's cut belongs to our job and our data. */
 static enum err check_chiefs(const struct job *job, const struct manifest *m,
-                             const uint8_t data_fingerprint[32], struct errmsg *e)
+                             const struct contents *contents, struct errmsg *e)
 {
     struct errmsg other;
     bool begins = warm_start_is_due(job, m);
@@ -167,7 +167,7 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
         return err_set(e, ERR_INPUT,
                        "the chief's checkpoint %" PRIu64 " belongs to another job: %.300s", m->cut,
                        other.text);
-    if (!begins && memcmp(m->data_fingerprint, data_fingerprint, sizeof m->data_fingerprint) != 0)
+    if (!begins && !contents_same(contents, m->data_fingerprint, sizeof m->data_fingerprint))
         return err_set(e, ERR_INPUT,
                        "the chief trains on other data than this worker has read: data.train must "
                        "name the same data everywhere");
@@ -175,11 +175,12 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
 }
 
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
-                    const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
+                    const char *chief, uint64_t cut, const struct contents *contents,
                     int64_t over_ms, struct errmsg *e)
 {
     const struct cut_reader reader = {.job = job,
                                       .cluster = cluster,
+                                      .contents = contents,
                                       .chief = chief,
                                       .cut = cut,
                                       .silent_ms = CUT_READER_SILENT_MS,
@@ -190,7 +191,7 @@ enum err taught_ask(struct taught *t, const struct job *job, const struct cluste
     enum err err = cut_reader_fetch(&reader, &m, &text, e);
     if (err)
         return err;
-    err = check_chiefs(job, &m, data_fingerprint, e);
+    err = check_chiefs(job, &m, contents, e);
     if (err)
         mem_free(text);
     else

@@ -12,6 +12,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
+#include "common/process/contents.h"
 #include "worker/data/dataset.h"
 #include "worker/data/encoding_given.h"
 
@@ -28,11 +29,11 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
                      const char *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
 /* Fetch the encoding of cut `cut` from the chief, and replace the one in *t; *t is unchanged on error. chief:
- * "host:port"; NULL: ask ps 0 for it. CUT_READER_ANY: the chief's last cut. data_fingerprint: of the training part that
+ * "host:port"; NULL: ask ps 0 for it. CUT_READER_ANY: the chief's last cut. contents: the training part that
  * this process has read. over_ms: as in struct cut_reader. Errors: of cut_reader_fetch; ERR_INPUT: the cut
  * belongs to another job, or to other data. */
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
-                    const char *chief, uint64_t cut, const uint8_t data_fingerprint[32],
+                    const char *chief, uint64_t cut, const struct contents *contents,
                     int64_t over_ms, struct errmsg *e) MUST_CHECK;
 /* NULL: the training part teaches the encoding. */
 const struct encoding_given *taught_given(const struct taught *t);

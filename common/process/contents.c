@@ -1,0 +1,263 @@
+#include "common/process/contents.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
+
+struct contents_digests {
+    struct sha256 *all;
+    XXH3_state_t *file; /* of the last file */
+    bool failed;
+};
+
+/* ---- while it is read ---- */
+
+static void digests_free(struct contents_digests *d)
+{
+    if (!d)
+        return;
+    sha256_free(d->all);
+    (void)XXH3_freeState(d->file);
+    mem_free(d);
+}
+
+enum err contents_begin(struct contents *c, struct errmsg *e)
+{
+    struct contents_digests *d = mem_zalloc(1, sizeof *d);
+    assert(!c->open && c->files == 0);
+    if (!d)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    d->all = sha256_new();
+    d->file = XXH3_createState();
+    if (!d->all || !d->file) {
+        digests_free(d);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    c->open = d;
+    return ERR_OK;
+}
+
+static void end_file(struct contents *c)
+{
+    if (c->files)
+        c->file[c->files - 1].digest = XXH3_64bits_digest(c->open->file);
+}
+
+static bool grow(struct contents *c)
+{
+    size_t room = c->room ? 2 * c->room : 8;
+    struct contents_file *file =
+        c->files < c->room ? c->file : mem_resize(c->file, room, sizeof *file);
+    if (!file)
+        return false;
+    c->room = c->files < c->room ? c->room : room;
+    c->file = file;
+    return true;
+}
+
+void contents_file(struct contents *c, const char *name)
+{
+    end_file(c);
+    char *copy = grow(c) ? mem_strdup(name) : NULL;
+    c->open->failed |= !copy || XXH3_64bits_reset(c->open->file) != XXH_OK;
+    if (copy)
+        c->file[c->files++] = (struct contents_file){.name = copy};
+}
+
+void contents_add(struct contents *c, const void *data, size_t bytes)
+{
+    sha256_add(c->open->all, data, bytes);
+    c->open->failed |= XXH3_64bits_update(c->open->file, data, bytes) != XXH_OK;
+}
+
+void contents_count(struct contents *c, uint64_t bytes)
+{
+    if (c->files)
+        c->file[c->files - 1].bytes += bytes;
+}
+
+/* ---- as it travels ---- */
+
+static size_t group_of(uint64_t files)
+{
+    return (size_t)(files / CONTENTS_ENTRIES_MAX + (files % CONTENTS_ENTRIES_MAX != 0));
+}
+
+/* An entry for one file has the file's own digest. */
+static uint64_t join(uint64_t all, uint64_t digest, bool first)
+{
+    const uint64_t both[] = {all, digest};
+    return first ? digest : XXH3_64bits(both, sizeof both);
+}
+
+static bool make_print(struct contents *c)
+{
+    struct contents_print *p = &c->print;
+    size_t group = group_of(c->files);
+    p->files = c->files;
+    p->entries = group ? (c->files + group - 1) / group : 0;
+    p->digest = mem_zalloc(p->entries + 1, sizeof *p->digest);
+    p->bytes = mem_zalloc(p->entries + 1, sizeof *p->bytes);
+    if (!p->digest || !p->bytes)
+        return false;
+    for (size_t i = 0; i < c->files; i++) {
+        size_t at = i / group;
+        p->digest[at] = join(p->digest[at], c->file[i].digest, i % group == 0);
+        p->bytes[at] += c->file[i].bytes;
+    }
+    return true;
+}
+
+enum err contents_finish(struct contents *c, struct errmsg *e)
+{
+    end_file(c);
+    bool done = !c->open->failed && !sha256_final(c->open->all, c->fingerprint) && make_print(c);
+    digests_free(c->open);
+    c->open = NULL;
+    return done ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+void contents_close(struct contents *c)
+{
+    digests_free(c->open);
+    for (size_t i = 0; i < c->files; i++)
+        mem_free(c->file[i].name);
+    mem_free(c->file);
+    mem_free(c->print.digest);
+    mem_free(c->print.bytes);
+    *c = (struct contents){.files = 0};
+}
+
+/* ---- comparison ---- */
+
+bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes)
+{
+    return fingerprint_bytes == sizeof c->fingerprint &&
+           memcmp(fingerprint, c->fingerprint, fingerprint_bytes) == 0;
+}
+
+struct text {
+    char *out;
+    size_t bytes, at;
+};
+
+static void put(struct text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void put(struct text *t, const char *fmt, ...)
+{
+    va_list args;
+    if (t->at >= t->bytes)
+        return;
+    va_start(args, fmt);
+    int n = vsnprintf(t->out + t->at, t->bytes - t->at, fmt, args);
+    va_end(args);
+    t->at += n > 0 ? (size_t)n : 0;
+}
+
+/* The end of a long path tells more than its beginning. */
+static const char *shown(const char *name)
+{
+    enum { SHOWN_MAX = 100 };
+    size_t n = strlen(name);
+    return n > SHOWN_MAX ? name + n - SHOWN_MAX : name;
+}
+
+static void put_name(struct text *t, const struct contents *c, size_t entry)
+{
+    size_t group = group_of(c->files), first = entry * group;
+    size_t last = first + group < c->files ? first + group - 1 : c->files - 1;
+    put(t, "%s", shown(c->file[first].name));
+    if (last > first)
+        put(t, " or a file up to %s", shown(c->file[last].name));
+}
+
+static bool has(const uint64_t *digest, size_t n, uint64_t wanted)
+{
+    for (size_t i = 0; i < n; i++)
+        if (digest[i] == wanted)
+            return true;
+    return false;
+}
+
+enum { NAMED_MAX = 3 };
+
+/* "and 4 more", if more than NAMED_MAX were found. */
+static void put_rest(struct text *t, size_t found)
+{
+    if (found > NAMED_MAX)
+        put(t, ", and %zu more", found - NAMED_MAX);
+}
+
+/* Files of ours that the other has not read, wherever they are in its order. Returns how many there are. */
+static size_t put_lacking(struct text *t, const struct contents *c,
+                          const struct contents_print *other)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < c->print.entries; i++) {
+        if (has(other->digest, other->entries, c->print.digest[i]) || found++ >= NAMED_MAX)
+            continue;
+        put(t, found == 1 ? ", and not " : ", ");
+        put_name(t, c, i);
+    }
+    put_rest(t, found);
+    return found;
+}
+
+static void put_sizes(struct text *t, uint64_t theirs, uint64_t ours, const char *own)
+{
+    if (theirs == ours)
+        put(t, " differs (%" PRIu64 " bytes, as at %s, but other ones)", theirs, own);
+    else
+        put(t, " differs (%" PRIu64 " bytes, %" PRIu64 " at %s)", theirs, ours, own);
+}
+
+static void put_different(struct text *t, const struct contents *c,
+                          const struct contents_print *other, const char *own)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < c->print.entries; i++) {
+        if (other->digest[i] == c->print.digest[i] || found++ >= NAMED_MAX)
+            continue;
+        put(t, found == 1 ? "" : ", ");
+        put_name(t, c, i);
+        put_sizes(t, other->bytes[i], c->print.bytes[i], own);
+    }
+    put_rest(t, found);
+    if (!found)
+        put(t, "its contents differ");
+}
+
+/* They have the same number of entries. */
+static bool reordered(const struct contents_print *a, const struct contents_print *b)
+{
+    bool moved = false;
+    for (size_t i = 0; i < a->entries; i++)
+        if (!has(b->digest, b->entries, a->digest[i]) || !has(a->digest, a->entries, b->digest[i]))
+            return false;
+        else
+            moved |= a->digest[i] != b->digest[i];
+    return moved;
+}
+
+void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,
+                     char *out, size_t bytes)
+{
+    struct text t = {out, bytes, 0};
+    const struct contents_print *p = &c->print;
+    if (bytes)
+        out[0] = '\0';
+    if (other->files != p->files || other->entries != p->entries) {
+        put(&t, "it has read %" PRIu64 " files, %s %" PRIu64, other->files, own, p->files);
+        if (group_of(other->files) <= 1 && group_of(p->files) == 1)
+            (void)put_lacking(&t, c, other);
+    } else if (reordered(p, other)) {
+        put(&t, "it has read the same files in another order");
+    } else {
+        put_different(&t, c, other, own);
+    }
+}

@@ -1,0 +1,58 @@
+/* The contents of one part of the data, as a process has read it, so that two processes, or two starts, can compare theirs:
+ * a digest of all of it, and a weak one of each file, which names the files that differ. Neither depends on
+ * paths or on compression. Pure. */
+#ifndef GRADWIRE_COMMON_PROCESS_CONTENTS_H
+#define GRADWIRE_COMMON_PROCESS_CONTENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+/* the most entries in a hello, whose head is bounded; more files share entries, in groups of consecutive ones */
+enum { CONTENTS_ENTRIES_MAX = 2048 };
+
+struct contents_file {
+    char *name;
+    uint64_t bytes, digest; /* bytes: decompressed; digest: XXH3 */
+};
+
+/* The digests as they travel. `digest` and `bytes` (entries): of `group` files each, the last one of the rest. */
+struct contents_print {
+    uint64_t files;
+    size_t entries;
+    uint64_t *digest, *bytes;
+};
+
+struct contents_digests;
+struct contents {
+    uint8_t fingerprint
+        [32]; /* SHA-256 of all contents, in order; it and `print` are set by contents_finish */
+    struct contents_print print;
+    size_t files, room;
+    struct contents_file *file;
+    struct contents_digests *open; /* until contents_finish */
+};
+
+/* *c: zeros. Errors: ERR_NOMEM. */
+enum err contents_begin(struct contents *c, struct errmsg *e) MUST_CHECK;
+/* The next file begins; what is added from now on belongs to it. Copies the name. A failure is remembered, and
+ * contents_finish returns it. */
+void contents_file(struct contents *c, const char *name);
+/* Add to the digests. */
+void contents_add(struct contents *c, const void *data, size_t bytes);
+/* Add to the size of the file. */
+void contents_count(struct contents *c, uint64_t bytes);
+/* Errors: ERR_NOMEM. */
+enum err contents_finish(struct contents *c, struct errmsg *e) MUST_CHECK;
+void contents_close(struct contents *c); /* zeros are allowed */
+
+/* Whether another process has read the same. fingerprint_bytes: any number, from a peer. */
+bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes);
+/* Writes how they differ, with this process's names of files: "b.csv differs (4 bytes, 5 at the chief)". `own`: the name
+ * of this process. *other is a peer's, and needs no valid values. */
+void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,
+                     char *out, size_t bytes);
+
+#endif

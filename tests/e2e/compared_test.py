@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# runs with others
+"""Processes of a job compare what they have when one of them connects (docs/reference/comparisons.md)."""
+import gzip
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cluster import PS, TSAN, WORKER  # noqa: E402
+from hand_test import HandCase  # noqa: E402
+
+JOB = """name: points
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 8, activation: relu}}, {dense: {units: 1, activation: sigmoid}}]
+  loss: binary_crossentropy
+data: {format: csv, train: a.csv, columns: [number: x, category: town, label: {name: y}]}
+optimizer: {sgd: {learning_rate: 0.1}}
+training: {batch_size: 32, epochs: 2, microbatches: 4}
+"""
+LONG = {"training.epochs": 1000}
+
+
+def points(n=800):
+    return [f"{i % 7 / 7:.3f},{['Oslo', 'Rome', 'Bern'][i % 3]},{i % 2}" for i in range(n)]
+
+
+class Hand(HandCase):
+    """A ps, a chief (worker 0) and worker 1, each started by hand, so that one of them can be another."""
+
+    KEYS = {"timeouts.worker_rejoin_s": 2}
+
+    def setUp(self):
+        super().setUp()
+        self.JOB = self.tmp / "job.yaml"
+        self.JOB.write_text(JOB)
+        self.write("a.csv", points())
+        ps, chief, worker = self.addresses(3)
+        self.hosts = [f"--ps_hosts={ps}", f"--worker_hosts={chief},{worker}"]
+
+    def write(self, name, lines):
+        (self.tmp / name).write_text("\n".join(lines) + "\n")
+        return self.tmp / name
+
+    def ps(self, **options):
+        return self.start(PS, "ps", "--job_name=ps", "--task_index=0", *self.hosts, **options)
+
+    def worker(self, i, *flags, **options):
+        return self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *self.hosts, *flags, **options)
+
+    def chief(self, *flags, **options):
+        """Of a job that lasts: each of its computations takes 50 ms."""
+        return self.worker(0, "--fault=sleep:0.05", *flags, **options)
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class DataTest(Hand):
+    def other(self, name, lines):
+        """Keys of a worker with these lines, which ends soon."""
+        return {**LONG, "data.train": self.write(name, lines), "timeouts.start_s": 1}
+
+    def is_refused(self, chief, keys, text):
+        text = f"worker 1 has other training data than the chief: {self.tmp}/a.csv differs ({text})"
+        self.assertIn(f"{text}; all processes must read the same data.train", self.worker(1, keys=keys).wait(2).last_line())
+        self.assertIn(f" is refused: {text}", chief.log())
+
+    def test_a_worker_of_other_data_is_refused_at_the_start_and_when_it_comes_back(self):
+        lines = points()
+        ps, chief = self.ps(keys=LONG), self.chief(keys=LONG)
+        chief.until_said("generation 1:")
+        self.is_refused(chief, self.other("order.csv", lines[::-1]), "10400 bytes, as at the chief, but other ones")
+        flipped = [line[:-1] + str(i // 2 % 2) for i, line in enumerate(lines)]
+        self.is_refused(chief, self.other("flipped.csv", flipped), "10400 bytes, as at the chief, but other ones")
+        worker = self.worker(1, keys=LONG)
+        worker.until_said("generation 1:")
+        worker.stop()
+        self.is_refused(chief, self.other("less.csv", lines[:-1]), "10387 bytes, 10400 at the chief")
+        self.assertIsNone(chief.process.poll(), chief.log())
+        chief.stop()
+        ps.stop()
+
+    def test_a_job_that_is_done_without_a_worker_of_other_data_is_right_and_the_worker_ends_with_2(self):
+        ps, worker = self.ps(), self.worker(1, keys={"data.train": self.write("order.csv", points()[::-1])})
+        chief = self.worker(0)
+        self.assertIn("worker 1 has other training data than the chief: ", worker.wait(2).last_line())
+        self.assertEqual(self.all_done(chief, ps)["digest"], self.undisturbed())
+
+    def test_the_same_data_on_another_path_are_the_same(self):
+        with gzip.open(self.tmp / "copy.csv.gz", "wt") as f:
+            f.write((self.tmp / "a.csv").read_text())
+        ps, worker = self.ps(), self.worker(1, keys={"data.train": self.tmp / "copy.csv.gz"})
+        self.all_done(self.worker(0), worker, ps)
+
+    def test_a_chief_that_takes_over_with_other_data_does_not_train(self):
+        ps, chief, worker = self.ps(keys=LONG), self.chief(keys=LONG), self.worker(1, keys=LONG)
+        self.until("a checkpoint", lambda: list(self.out.glob("checkpoints/cut-*/manifest.gw")))
+        worker.until_said("generation 1:")
+        chief.stop()
+        less = {**LONG, "data.train": self.write("less.csv", points()[:-1]), "timeouts.start_s": 1}
+        self.assertIn("the data differ from those of its checkpoint", self.worker(0, keys=less).wait(2).last_line())
+        # one that sees no checkpoint would train what the ps holds further
+        chief = self.worker(0, keys=less, out=self.tmp / "elsewhere").wait(2)
+        text = "the chief has other training data than the run that this ps holds"
+        self.assertIn(text, chief.last_line())
+        self.assertIn(f" is refused: {text}", ps.log())
+        worker.stop()
+        ps.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -98,7 +98,7 @@ static enum err begin(struct process *p, struct errmsg *e)
     if (!err)
         err = tls_check_cluster(tls_own(), cluster, e);
     if (!err)
-        err = http_place_check(&p->flags.http, p->flags.listen_fd < 0 ? cluster->bind : NULL, e);
+        err = http_place_check(&p->flags.http, cluster->bind, p->flags.listen_fd < 0, e);
     if (err)
         return err;
     char who[32];
@@ -115,7 +115,7 @@ static enum err open_ports(struct process *p, struct errmsg *e)
                        : listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
     if (!err)
         err = auth_check_listener(p->flags.auth, p->listen_fd, e);
-    return err ? err : http_bind(&p->http_fd, &p->flags.http, e);
+    return err ? err : http_bind(&p->http_fd, &p->flags.http, p->cluster.bind, e);
 }
 
 /* The job file can have changed for the next chief, for example to more epochs. */

@@ -62,7 +62,7 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     if (err)
         return err;
     bool serves = p->cluster.is_chief && !p->cluster.alone && p->flags.listen_fd < 0;
-    return http_place_check(&p->flags.http, serves ? p->cluster.bind : NULL, e);
+    return http_place_check(&p->flags.http, p->cluster.bind, serves, e);
 }
 
 static void say_lock_waits(const char *dir, pid_t holder)
@@ -303,7 +303,7 @@ static enum err listen_first(struct process *p, struct errmsg *e)
     if (!err && p->cluster.role != ROLE_EVALUATOR)
         err = open_port(p, e);
     if (!err)
-        err = http_bind(&p->http_fd, &p->flags.http, e);
+        err = http_bind(&p->http_fd, &p->flags.http, p->cluster.bind, e);
     p->listens = err == ERR_OK;
     return err ? err : process_begin_interim(p, state, e);
 }

@@ -234,8 +234,8 @@ const struct flag flags_table[] = {
     ROW("http_port", FLAG_NUMBER, FLAGS_PROCESS, "PORT",
         "answer HTTP requests on this port (default 0: none)", .preset = "0", .most = 65535),
     ROW("http_address", FLAG_TEXT, FLAGS_PROCESS, "HOST",
-        "answer HTTP requests only on this address\n"
-        "(default: on all addresses)",
+        "answer HTTP requests on this address; *: on all\n"
+        "(default: that of the role, or loopback)",
         .wants = "http_port"),
 
     HEADING(FLAGS_PROCESS, "Process:"),

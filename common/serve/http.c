@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/serve/http_events.h"
+#include "common/serve/http_hosts.h"
 #include "common/serve/vitals.h"
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
@@ -32,6 +33,7 @@ struct http {
     void *ctx;
     struct evhttp *evhttp;
     struct evconnlistener *listener; /* owned by evhttp */
+    struct http_hosts hosts;
     struct http_events events;
     struct loop_timer tick; /* runs while a connection is open or accepting is paused */
     struct http_client client[HTTP_OPEN_MAX];
@@ -41,21 +43,25 @@ struct http {
     uint64_t answered[STATUS_KINDS]; /* indexed by the status's first digit: [2] counts 2xx */
 };
 
-enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e)
+enum err http_bind(int *fd, const struct http_place *place, const char *own, struct errmsg *e)
 {
-    char at[300];
+    char at[ADDRESS_TEXT_MAX];
     *fd = -1;
+    http_place_names(place, own);
     if (place->fd >= 0) {
         *fd = place->fd;
         return listen_adopt(place->fd, e);
     }
     if (place->port == 0)
         return ERR_OK;
-    bool bare_v6 = strchr(place->address, ':') && place->address[0] != '[';
-    (void)snprintf(at, sizeof at, "%s%.250s%s:%d", bare_v6 ? "[" : "", place->address,
-                   bare_v6 ? "]" : "", place->port);
+    http_place_at(place, own, at);
     enum err err = listen_bind(fd, at, LISTEN_TAKEN_MS, e);
-    return err ? err_wrap(e, err, "--http_port: ") : ERR_OK;
+    if (!err)
+        return ERR_OK;
+    return err_wrap(e, err,
+                    place->address[0]
+                        ? "--http_port: "
+                        : "--http_port, for which --http_address can give another address: ");
 }
 
 /* ---- connections ---- */
@@ -334,9 +340,8 @@ static void say_events(struct http *h, struct evhttp_request *req)
     }
 }
 
-static void on_request(struct evhttp_request *req, void *arg)
+static void say_path(struct http *h, struct evhttp_request *req)
 {
-    struct http *h = arg;
     enum evhttp_cmd_type method = evhttp_request_get_command(req);
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
@@ -366,12 +371,28 @@ static void on_request(struct evhttp_request *req, void *arg)
     }
 }
 
+/* A browser always sends Host; a probe by HTTP/1.0 need not. */
+static void on_request(struct evhttp_request *req, void *arg)
+{
+    struct http *h = arg;
+    const char *host = evhttp_find_header(evhttp_request_get_input_headers(req), "Host");
+    if (!host || !*host || http_hosts_accept(&h->hosts, host))
+        say_path(h, req);
+    else
+        answer_text(h, req, 403,
+                    h->hosts.loopback
+                        ? "the Host of this request is not this server: use localhost or 127.0.0.1"
+                        : "the Host of this request is not this server: use its IP address, or its "
+                          "host's name; --http_address can give another name");
+}
+
 /* ---- life ---- */
 
 static bool listen_on(struct http *h, struct loop *loop, int take_fd)
 {
     (void)evutil_make_socket_nonblocking(take_fd);
     (void)evutil_make_socket_closeonexec(take_fd);
+    http_hosts_init(&h->hosts, take_fd);
     h->listener = evconnlistener_new(loop->base, NULL, NULL,
                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, take_fd);
     if (!h->listener) {

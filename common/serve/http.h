@@ -2,7 +2,7 @@
  * on the process's control loop or on a loop of its own (worker/control/http_thread.h), never on a loop that
  * computes.
  * Sequence: http_bind, http_open; each connection sends one GET or HEAD, gets its answer and is closed.
- * Failures: another method gets 405, another path 404, headers beyond HTTP_HEAD_BYTES 400, a body beyond
+ * Failures: a Host that is not this server (http_hosts.h) gets 403, another method 405, another path 404, headers beyond HTTP_HEAD_BYTES 400, a body beyond
  * HTTP_BODY_BYTES 413, invalid HTTP 400, an unknown method 501; then the connection is closed.
  * Limits: a connection is closed after HTTP_CONNECTION_MS, whatever it is doing. If HTTP_OPEN_MAX are open and
  * another one comes, the oldest is closed. At most HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the
@@ -43,9 +43,10 @@ struct http_ops {
     const struct http_file *files;
 };
 
-/* Binds the listening socket. The caller owns *fd; -1: HTTP is off. Errors: as listen_bind and listen_adopt,
- * naming the flag. Thread: start-up's. */
-enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e) MUST_CHECK;
+/* Binds the listening socket. The caller owns *fd; -1: HTTP is off. `own`: as for http_place_at. Errors: as listen_bind and
+ * listen_adopt, naming the flag. Thread: start-up's. */
+enum err http_bind(int *fd, const struct http_place *place, const char *own,
+                   struct errmsg *e) MUST_CHECK;
 
 struct http;
 

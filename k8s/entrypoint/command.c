@@ -43,6 +43,9 @@ static void add_defaults(struct command *c)
         c->words[c->n++] = "--tls_key=" TLS_DIR "/tls.key";
         c->words[c->n++] = "--tls_ca=" TLS_DIR "/ca.crt";
     }
+    if (form_alone() && flags_given("http_port") && !flags_given("http_address"))
+        c->words[c->n++] =
+            "--http_address=*"; /* it has no address, and probes come from outside of the pod */
     if (access(TERMINATION_FILE, W_OK) == 0)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }

@@ -37,6 +37,10 @@ void args_add_handed(struct args *a, const struct handed *fds)
         args_add(a, "--listen_fd=%d", fds->listen);
     if (fds->http >= 0)
         args_add(a, "--http_fd=%d", fds->http);
+    if (fds->http >= 0 && fds->http_name) {
+        args_add(a, "--http_port=%u", fds->http_port);
+        args_add(a, "--http_address=%s", fds->http_name);
+    }
     if (fds->progress >= 0)
         args_add(a, "--progress_fd=%d", fds->progress);
 }

@@ -23,6 +23,8 @@ void argv_free(char **argv); /* takes NULL, too */
 /* Descriptors that a process inherits; -1: none. */
 struct handed {
     int listen, http, progress;
+    uint16_t http_port;    /* of `http` */
+    const char *http_name; /* the user's name for the address of `http`; NULL: none */
 };
 /* Add the flags that tell the process the numbers of its descriptors. */
 void args_add_handed(struct args *a, const struct handed *fds);

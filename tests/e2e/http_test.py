@@ -203,6 +203,28 @@ class HttpTest(TrainCase):
                          {("worker 1", "time", "level", "process", "message")})
         self.assertEqual((self.tmp / "words").read_text(), lines[-1]["message"])
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_http_is_where_the_role_is_and_a_web_site_with_this_address_reads_nothing(self):
+        ports = free_ports(5)
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", f"--job={self.JOB}",
+                 f"--output={self.out}", *self.sets({})]
+        ps = Process(self, [PS, "--job_name=ps", "--task_index=0", *hosts, f"--http_port={ports[2]}"], "ps")
+        wide = Process(self, [WORKER, "--job_name=worker", "--task_index=0", *hosts, f"--http_port={ports[3]}",
+                              "--http_address=*", "--set=training.epochs=1000"], "worker")
+        self.until("both answer", lambda: all(get(f"127.0.0.1:{port}", "/readyz") for port in ports[2:4]))
+        with self.assertRaises(ConnectionRefusedError):
+            dial(f"127.0.0.2:{ports[2]}")
+        dial(f"127.0.0.2:{ports[3]}").close()
+        for port in ports[2:4]:
+            for host, status in (("evil.example.com", 403), (f"evil.example.com:{port}", 403), ("localhost:1", 200)):
+                with dial(f"127.0.0.1:{port}") as s:
+                    s.sendall(f"GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                    answer = s.makefile("rb").read().decode()
+                self.assertEqual((answer.split()[1], '"process"' in answer or '"role"' in answer), (str(status), status == 200), answer)
+        for p in wide, ps:
+            p.process.terminate()
+            p.wait(143)
+
     def test_a_process_is_found_while_it_reads_its_data(self):
         for role in "chief", "worker":
             for rows in 200000, 300000, 400000:  # a second or more, in which a loaded machine may not let us look

@@ -231,7 +231,7 @@ class JobTest(TrainCase):
         try:
             with dial(at) as waits:
                 waits.settimeout(DEADLINE_S)
-                waits.sendall(b"GET /healthz HTTP/1.1\r\nHost: page\r\nConnection: close\r\n\r\n")
+                waits.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 job.until("the launcher says why it does not accept", lambda: "new connections wait" in job.stderr())
                 resource.prlimit(launcher, resource.RLIMIT_NOFILE, before)
                 self.assertIn(b"200", waits.recv(100))

@@ -214,6 +214,11 @@ class EntrypointTest(unittest.TestCase):
         self.refused("--http_port: '65535' is not allowed; allowed: 1 to 65534 (the worker has the next)", *hosts,
                      "--http_port=65535")
 
+    def test_a_pod_without_a_cluster_answers_http_on_all_its_addresses(self):
+        self.assertIn("--http_address=* ", self.run_entrypoint("--http_port=8080", "--print").stdout)
+        for given in (["--http_port=8080", "--http_address=127.0.0.1"], [], ["--http_port=8080", "--ps_hosts=a:1", "--worker_hosts=b:1"]):
+            self.assertNotIn("--http_address=*", self.run_entrypoint(*given, "--print").stdout)
+
     def test_hosts_that_do_not_fit_are_refused(self):
         ips, port = "--worker_ips=10.0.0.1,10.0.0.2", "--port=7000"
         self.refused("--current_ip=10.0.0.3 is not in --worker_ips=10.0.0.1,10.0.0.2", ips, port, "--current_ip=10.0.0.3")

@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/serve/http.h"
 #include "common/serve/http_events.h"
+#include "common/serve/http_hosts.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
 
@@ -454,18 +455,115 @@ static void a_place_is_not_where_the_job_is_served(void **state)
 {
     (void)state;
     struct errmsg e = {""};
-    const struct http_place all = {2222, "", -1}, one = {2222, "127.0.0.1", -1},
+    const struct http_place all = {2222, "*", -1}, one = {2222, "127.0.0.1", -1},
                             given = {2222, "", 5}, none = {0, "", -1};
-    assert_int_equal(http_place_check(&all, "10.0.0.1:2222", &e), ERR_INPUT);
+    assert_int_equal(http_place_check(&all, "10.0.0.1:2222", true, &e), ERR_INPUT);
     assert_string_equal(e.text, "--http_port=2222 is also the port on which this process serves "
                                 "its job (10.0.0.1:2222): give HTTP another port");
-    assert_int_equal(http_place_check(&one, ":2222", &e), ERR_INPUT);
-    assert_int_equal(http_place_check(&one, "127.0.0.1:2222", &e), ERR_INPUT);
-    assert_int_equal(http_place_check(&one, "10.0.0.1:2222", &e), ERR_OK);
-    assert_int_equal(http_place_check(&all, "10.0.0.1:2223", &e), ERR_OK);
-    assert_int_equal(http_place_check(&given, ":2222", &e), ERR_OK);
-    assert_int_equal(http_place_check(&none, ":2222", &e), ERR_OK);
-    assert_int_equal(http_place_check(&all, NULL, &e), ERR_OK);
+    assert_int_equal(http_place_check(&one, ":2222", true, &e), ERR_INPUT);
+    assert_int_equal(http_place_check(&one, "127.0.0.1:2222", true, &e), ERR_INPUT);
+    assert_int_equal(http_place_check(&one, "10.0.0.1:2222", true, &e), ERR_OK);
+    assert_int_equal(http_place_check(&all, "10.0.0.1:2223", true, &e), ERR_OK);
+    assert_int_equal(http_place_check(&given, ":2222", true, &e), ERR_OK);
+    assert_int_equal(http_place_check(&none, ":2222", true, &e), ERR_OK);
+    assert_int_equal(http_place_check(&all, NULL, true, &e), ERR_OK);
+    assert_int_equal(http_place_check(&all, "10.0.0.1:2222", false, &e), ERR_OK); /* another ps */
+}
+
+static void expect_place(const char *given, const char *own, const char *at)
+{
+    char out[ADDRESS_TEXT_MAX];
+    http_place_at(&(struct http_place){80, given, -1}, own, out);
+    assert_string_equal(out, at);
+}
+
+static void http_is_where_the_role_is_and_wider_only_if_told(void **state)
+{
+    (void)state;
+    expect_place("", "10.0.0.1:2222", "10.0.0.1:80");
+    expect_place("", "[fd00::1]:2222", "[fd00::1]:80");
+    expect_place("", "node7:2222", "node7:80");
+    expect_place("", ":2222", ":80"); /* a pod, which TF_CONFIG gives a name */
+    expect_place("", NULL, "127.0.0.1:80");
+    expect_place("*", NULL, ":80");
+    expect_place("*", "127.0.0.1:2222", ":80");
+    expect_place("::1", "10.0.0.1:2222", "[::1]:80");
+    expect_place("[::1]", NULL, "[::1]:80");
+    expect_place("10.0.0.2", "10.0.0.1:2222", "10.0.0.2:80");
+}
+
+static void expect_hosts(const struct http_hosts *h, bool known, const char *const *hosts)
+{
+    for (; *hosts; hosts++)
+        if (http_hosts_accept(h, *hosts) != known)
+            fail_msg("Host: %s: %s", *hosts, known ? "refused" : "accepted");
+}
+
+static void a_host_names_the_server_or_is_refused(void **state)
+{
+    static const char *const of_loopback[] = {"localhost",
+                                              "LocalHost:80",
+                                              "localhost.:80",
+                                              "page.localhost",
+                                              "127.0.0.1",
+                                              "127.0.0.1:1",
+                                              "127.8.9.10:8080",
+                                              "[::1]",
+                                              "[::1]:80",
+                                              "[::ffff:127.0.0.1]:80",
+                                              "box",
+                                              NULL},
+                             *const of_network[] = {"10.1.2.3:80",
+                                                    "[fd00::1]:8080",
+                                                    "mnist-chief",
+                                                    "mnist-chief:8080",
+                                                    "mnist-chief.ads.svc:8080",
+                                                    "mnist-chief.ads.svc.cluster.local:8080",
+                                                    "node7.example.org",
+                                                    "a.b.example.org.:80",
+                                                    NULL},
+                             *const of_others[] = {"evil.com",
+                                                   "evil.com:80",
+                                                   "localhost.evil.com",
+                                                   "127.0.0.1.evil.com",
+                                                   "svc.evil.com",
+                                                   "notexample.org",
+                                                   "xlocalhost.com",
+                                                   "::1",
+                                                   "",
+                                                   ":80",
+                                                   ".",
+                                                   "[::1",
+                                                   "[::1]x",
+                                                   "localhost:80x",
+                                                   "evil.com.",
+                                                   NULL};
+    struct http_hosts loopback = {.loopback = true, .names = {"box"}, .n_names = 1},
+                      network = {.domains = {"example.org", "", "."}, .n_domains = 3};
+    (void)state;
+    expect_hosts(&loopback, true, of_loopback);
+    expect_hosts(&loopback, false, of_network);
+    expect_hosts(&loopback, false, of_others);
+    expect_hosts(&network, true, of_loopback);
+    expect_hosts(&network, true, of_network);
+    expect_hosts(&network, false, of_others);
+}
+
+static void a_request_that_names_another_host_gets_403_and_nothing_else(void **state)
+{
+    struct site s;
+    (void)state;
+    open_site(&s);
+    for (int i = 0; i < 2; i++) {
+        struct client c;
+        ask(&s, &c,
+            i ? "GET /status HTTP/1.1\r\nHost: evil.com\r\n\r\n"
+              : "GET /events HTTP/1.1\r\nHost: evil.com:80\r\n\r\n");
+        assert_non_null(strstr(c.text, "HTTP/1.1 403 "));
+        assert_non_null(strstr(c.text, "use localhost or 127.0.0.1"));
+        assert_null(strstr(c.text, "ps 0"));
+    }
+    close_site(&s);
 }
 
 static void a_place_is_bound_adopted_or_none(void **state)
@@ -473,26 +571,29 @@ static void a_place_is_bound_adopted_or_none(void **state)
     (void)state;
     struct errmsg e = {""};
     int fd = 7, again;
-    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", -1}, &e), ERR_OK);
+    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", -1}, NULL, &e), ERR_OK);
     assert_int_equal(fd, -1);
     assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
-    assert_int_equal(http_bind(&again, &(struct http_place){0, "", fd}, &e), ERR_OK);
+    assert_int_equal(http_bind(&again, &(struct http_place){0, "", fd}, NULL, &e), ERR_OK);
     assert_int_equal(again, fd);
     uint16_t port = socket_port(fd);
     (void)close(fd);
-    assert_int_equal(http_bind(&fd, &(struct http_place){port, "127.0.0.1", -1}, &e), ERR_OK);
+    assert_int_equal(http_bind(&fd, &(struct http_place){port, "127.0.0.1", -1}, NULL, &e), ERR_OK);
     assert_int_equal(socket_port(fd), port);
     (void)close(fd);
-    assert_int_equal(http_bind(&fd, &(struct http_place){port, "192.0.2.1", -1}, &e), ERR_IO);
+    assert_int_equal(http_bind(&fd, &(struct http_place){port, "192.0.2.1", -1}, NULL, &e), ERR_IO);
     assert_non_null(strstr(e.text, "--http_port"));
     int plain = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", plain}, &e), ERR_INPUT);
+    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", plain}, NULL, &e), ERR_INPUT);
     (void)close(plain);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(http_is_where_the_role_is_and_wider_only_if_told),
+        cmocka_unit_test(a_host_names_the_server_or_is_refused),
+        cmocka_unit_test(a_request_that_names_another_host_gets_403_and_nothing_else),
         cmocka_unit_test(every_path_has_its_answer),
         cmocka_unit_test(nothing_but_get_and_head_is_allowed),
         cmocka_unit_test(a_second_request_on_a_connection_is_not_answered),

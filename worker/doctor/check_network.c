@@ -121,15 +121,14 @@ void check_port(struct check *p, struct finding *f)
     if (!p->has_cluster)
         return;
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
-    const char *bind = listens && flags->listen_fd < 0 ? c->bind : NULL;
-    if (bind)
-        try_bind(f, bind, flags->auth);
+    listens = listens && flags->listen_fd < 0 && c->bind;
+    if (listens)
+        try_bind(f, c->bind, flags->auth);
     struct errmsg e = {""};
     const struct http_place *place = &flags->http;
-    if (!finding_error(f, http_place_check(place, bind, &e), &e) && place->port && place->fd < 0) {
-        bool v6 = strchr(place->address, ':') != NULL;
-        (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", place->address,
-                       place->port);
+    if (!finding_error(f, http_place_check(place, c->bind, listens, &e), &e) && place->port &&
+        place->fd < 0) {
+        http_place_at(place, c->bind, http);
         try_bind(f, http, NULL);
     }
     if (f->verdict == VERDICT_NONE && !c->alone)

@@ -1,0 +1,115 @@
+#include "common/serve/http_hosts.h"
+
+#include <netinet/in.h>
+#include <resolv.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static struct http_hosts given; /* names only */
+
+static void add(char (*list)[ADDRESS_HOST_MAX], size_t *n, size_t most, const char *name)
+{
+    size_t bytes = strlen(name);
+    if (*n == most || bytes == 0 || bytes >= ADDRESS_HOST_MAX)
+        return;
+    memcpy(list[(*n)++], name, bytes + 1);
+}
+
+void http_hosts_add(const char *name)
+{
+    struct address ignored;
+    if (!address_numeric(name, 0, &ignored))
+        add(given.names, &given.n_names, HTTP_HOSTS_NAMES - 1, name);
+}
+
+static bool is_loopback(const struct address *a)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->addr;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->addr;
+    if (a->addr.ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return a->addr.ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET));
+}
+
+/* The domains of /etc/resolv.conf, or that of the host's name. */
+static void add_domains(struct http_hosts *h)
+{
+    struct __res_state resolver;
+    memset(&resolver, 0, sizeof resolver);
+    if (res_ninit(&resolver))
+        return;
+    for (size_t i = 0; i < MAXDNSRCH && resolver.dnsrch[i]; i++)
+        add(h->domains, &h->n_domains, HTTP_HOSTS_DOMAINS, resolver.dnsrch[i]);
+    res_nclose(&resolver);
+}
+
+void http_hosts_init(struct http_hosts *h, int fd)
+{
+    struct address at = {.bytes = sizeof at.addr};
+    char name[ADDRESS_HOST_MAX] = "";
+    *h = given;
+    h->loopback = getsockname(fd, (struct sockaddr *)&at.addr, &at.bytes) == 0 && is_loopback(&at);
+    if (h->loopback)
+        return;
+    if (gethostname(name, sizeof name - 1) == 0)
+        add(h->names, &h->n_names, HTTP_HOSTS_NAMES, name);
+    add_domains(h);
+}
+
+/* Copies the host without its port, brackets and last dot. Returns false if there is no host. */
+static bool split(const char *text, char host[ADDRESS_HOST_MAX])
+{
+    bool v6 = text[0] == '[';
+    const char *end = v6 ? strchr(text, ']') : text + strcspn(text, ":");
+    if (!end)
+        return false;
+    const char *port = end + v6;
+    size_t bytes = (size_t)(end - text) - v6;
+    if (bytes >= ADDRESS_HOST_MAX || (*port && *port != ':') ||
+        (*port && port[1 + strspn(port + 1, "0123456789")]))
+        return false;
+    memcpy(host, text + v6, bytes);
+    if (bytes > 0 && host[bytes - 1] == '.')
+        bytes--;
+    host[bytes] = 0;
+    return bytes > 0;
+}
+
+static bool ends_with(const char *host, const char *domain)
+{
+    size_t all = strlen(host), bytes = strlen(domain);
+    if (bytes > 0 && domain[bytes - 1] == '.')
+        bytes--;
+    return bytes > 0 && all > bytes + 1 && host[all - bytes - 1] == '.' &&
+           strncasecmp(host + all - bytes, domain, bytes) == 0;
+}
+
+static bool is_of_this_network(const struct http_hosts *h, const char *host)
+{
+    static const char *const own[] = {"local", "internal", "svc"};
+    bool is = !strchr(host, '.');
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        is = is || ends_with(host, own[i]);
+    for (size_t i = 0; i < h->n_domains; i++)
+        is = is || ends_with(host, h->domains[i]);
+    return is;
+}
+
+bool http_hosts_accept(const struct http_hosts *h, const char *text)
+{
+    char host[ADDRESS_HOST_MAX];
+    struct address at;
+    if (!split(text, host))
+        return false;
+    if (address_numeric(host, 0, &at))
+        return !h->loopback || is_loopback(&at);
+    for (size_t i = 0; i < h->n_names; i++)
+        if (strcasecmp(host, h->names[i]) == 0)
+            return true;
+    return strcasecmp(host, "localhost") == 0 || ends_with(host, "localhost") ||
+           (!h->loopback && is_of_this_network(h, host));
+}

@@ -1,0 +1,31 @@
+/* The names by which clients may ask this process for something. A web site can give its own name the address of this process
+ * (DNS rebinding): a browser then sends requests of the site's scripts here, and lets them read the answers. The header Host of
+ * such a request has the site's name. */
+#ifndef GRADWIRE_COMMON_SERVE_HTTP_HOSTS_H
+#define GRADWIRE_COMMON_SERVE_HTTP_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/cluster/address.h"
+
+enum { HTTP_HOSTS_NAMES = 4, HTTP_HOSTS_DOMAINS = 8 };
+
+struct http_hosts {
+    bool loopback; /* the socket listens on loopback */
+    /* names of this process or host; domains in which this host looks up short names */
+    char names[HTTP_HOSTS_NAMES][ADDRESS_HOST_MAX], domains[HTTP_HOSTS_DOMAINS][ADDRESS_HOST_MAX];
+    size_t n_names, n_domains;
+};
+
+/* Also accept a name that the user gave to this process, such as --http_address. For all servers that are opened later.
+ * Addresses and further names than HTTP_HOSTS_NAMES - 1 are ignored. Thread: start-up's. */
+void http_hosts_add(const char *name);
+/* Fills *h for a listening socket, from the given names, the host's name and /etc/resolv.conf. Does not ask a resolver. */
+void http_hosts_init(struct http_hosts *h, int fd);
+/* Does the value of a header Host name this server, with any port? On loopback: localhost, a name that ends with .localhost, or a
+ * loopback address. Elsewhere also: any address; a name without a dot; a name that ends with .local, .internal, .svc or one of
+ * `domains`. Nobody can have these names outside of this network. */
+bool http_hosts_accept(const struct http_hosts *h, const char *host);
+
+#endif

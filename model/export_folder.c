@@ -134,15 +134,13 @@ static void remove_all(const char *path)
 
 enum err export_folder_write(const char *path, const struct folder *f, struct errmsg *e)
 {
-    char temporary[PATH_BYTES];
+    char temporary[FILES_PATH_MAX];
     if (access(path, F_OK) == 0)
         return err_set(e, ERR_INPUT, "%s exists: name a new directory with --output", path);
-    int n = snprintf(temporary, sizeof temporary, "%s" FILES_TEMPORARY "XXXXXX", path);
-    if (n < 0 || (size_t)n >= sizeof temporary)
-        return err_set(e, ERR_INPUT, "%s: the path is too long", path);
-    if (!mkdtemp(temporary) || chmod(temporary, 0755) != 0)
-        return io_error(path, e);
-    enum err err = fill(temporary, f, e);
+    enum err err = files_begin_folder(path, temporary, e);
+    if (err)
+        return err;
+    err = fill(temporary, f, e);
     if (!err && rename(temporary, path) != 0)
         err = io_error(path, e);
     if (err)

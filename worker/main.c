@@ -464,8 +464,10 @@ static int work(struct process *p)
 {
     struct errmsg e = {""};
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
-    if (!err)
+    if (!err) {
+        token_warn_readable(p->flags.token_file);
         err = tls_load(&p->flags.tls, &e);
+    }
     if (!err)
         err = auth_check(p->flags.auth, &e);
     if (!err)

@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/base/sha256.h"
 
 static struct {
     size_t bytes; /* 0: no token */
+    mode_t mode;  /* of the file; 0: from a descriptor */
     uint8_t text[TOKEN_BYTES_MAX + 1];
 } own;
 
@@ -67,11 +70,22 @@ enum err token_load(int fd, const char *file, struct errmsg *e)
         fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_set(e, ERR_INPUT, "%s: %s", name, strerror(errno));
+    struct stat file_stat = {.st_mode = 0};
+    if (*file && fstat(fd, &file_stat) == 0)
+        own.mode = file_stat.st_mode;
     enum err err = token_read(fd, name, e);
     if (err)
         token_forget();
     (void)close(fd);
     return err;
+}
+
+void token_warn_readable(const char *file)
+{
+    if (own.bytes > 0 && own.mode & (S_IROTH | S_IWOTH))
+        log_warn("--token_file=%.250s: every user of this host can %s the token; set its mode to "
+                 "0600 or 0440",
+                 file, own.mode & S_IWOTH ? "change" : "read");
 }
 
 static bool random_bytes(uint8_t *out, size_t bytes)

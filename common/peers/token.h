@@ -24,6 +24,9 @@ enum {
  * the end is ignored. With neither, this process has no token. Errors: ERR_INPUT both are given, or the token is
  * too short, too long or unreadable. Thread: start-up's; blocks. */
 enum err token_load(int fd, const char *file, struct errmsg *e) MUST_CHECK;
+/* Logs a warning if every user of this host can read or change the file that was loaded. For a process that uses the token: a
+ * launcher only checks it, and the processes that it starts will warn. */
+void token_warn_readable(const char *file);
 void token_forget(void);
 bool token_held(void);
 

@@ -113,26 +113,34 @@ enum err files_sync_folder(const char *folder, struct errmsg *e)
 }
 
 /* Chooses a random name, so that no other writer of the same path has it, on this host or another. */
-static enum err name_temporary(struct files_writer *w, const char *path, struct errmsg *e)
+static enum err name_temporary(char temporary[FILES_PATH_MAX], const char *path, struct errmsg *e)
 {
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce) != 0)
         return files_write_error(path, e);
-    int n = snprintf(w->path, sizeof w->path, "%s", path);
-    int m = snprintf(w->temporary, sizeof w->temporary, "%s" FILES_TEMPORARY "%016llx", path,
+    int n = snprintf(temporary, FILES_PATH_MAX, "%s" FILES_TEMPORARY "%016llx", path,
                      (unsigned long long)nonce);
-    if (n < 0 || m < 0 || (size_t)m >= sizeof w->temporary)
+    if (n < 0 || n >= FILES_PATH_MAX)
         return err_set(e, ERR_IO, "%.64s...: the path is too long", path);
     return ERR_OK;
+}
+
+enum err files_begin_folder(const char *path, char temporary[FILES_PATH_MAX], struct errmsg *e)
+{
+    enum err err = name_temporary(temporary, path, e);
+    if (!err && mkdir(temporary, 0777) != 0)
+        err = files_write_error(path, e);
+    return err;
 }
 
 enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
 {
     w->fd = -1;
     w->bytes = 0;
-    enum err err = name_temporary(w, path, e);
+    enum err err = name_temporary(w->temporary, path, e);
     if (err)
         return err;
+    (void)snprintf(w->path, sizeof w->path, "%s", path); /* it is shorter than w->temporary */
     if (fail_point_hit(&fail) ||
         (w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         return files_write_error(path, e);

@@ -71,6 +71,10 @@ enum err files_read_error(const char *path, struct errmsg *e) MUST_CHECK;
  * Errors: ERR_IO; ERR_NOMEM if the process or the host has no memory or no free descriptors: that is no fault of the
  * file. */
 enum err files_write_error(const char *path, struct errmsg *e) MUST_CHECK;
+/* Makes a directory with a temporary name for `path`, to be renamed to it when it is complete. Its mode is as the umask says,
+ * which mkdtemp's is not. Errors: ERR_IO the path is too long, or as files_write_error. */
+enum err files_begin_folder(const char *path, char temporary[FILES_PATH_MAX],
+                            struct errmsg *e) MUST_CHECK;
 /* As mkdir -p. Each directory that it creates survives a power cut. Errors: ERR_IO. */
 enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;
 /* fsync of a directory: names created, renamed or removed in it before the call survive a power cut. Errors:

@@ -32,7 +32,7 @@ static bool is_torn(int fd)
 
 enum err line_file_append(const char *path, const char *lines, size_t bytes, struct errmsg *e)
 {
-    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return io_error(e, path);
     enum err err = is_torn(fd) ? write_all(fd, "\n", 1) : ERR_OK;

@@ -183,17 +183,14 @@ static enum err io_error(const char *path, struct errmsg *e)
  * of one. */
 static enum err write_new(const char *path, const void *data, size_t bytes, struct errmsg *e)
 {
-    char parent[FILES_PATH_MAX], temporary[FILES_PATH_MAX + 32];
+    char parent[FILES_PATH_MAX], temporary[FILES_PATH_MAX];
     parent_of(path, parent);
     enum err err = files_mkdirs(parent, e);
+    if (!err)
+        err = files_begin_folder(path, temporary, e);
     if (err)
         return err;
-    (void)snprintf(temporary, sizeof temporary, "%s" FILES_TEMPORARY "XXXXXX", path);
-    if (!mkdtemp(temporary))
-        return io_error(path, e);
-    err = chmod(temporary, 0755) == 0 ? ERR_OK : io_error(temporary, e);
-    if (!err)
-        err = write_in(temporary, data, bytes, e);
+    err = write_in(temporary, data, bytes, e);
     if (!err && rename(temporary, path) != 0)
         err = io_error(path, e);
     if (err) {

@@ -89,6 +89,18 @@ class AuthTest(AuthCase):
         got = self.start(ENTRYPOINT, "ps", "--job_name=ps", *self.of, env={"GRADWIRE_POD": "1"}).wait(2)
         self.assertIn(MEND, got.last_line())
 
+    def test_a_token_file_that_everybody_can_read_is_a_warning(self):
+        secret = self.tmp / "secret"
+        secret.write_text(SECRET)
+        for mode, says in ((0o644, "can read the token"), (0o642, "can change the token"), (0o640, None), (0o600, None)):
+            secret.chmod(mode)
+            for program, role in ((PS, "ps"), (WORKER, "worker")):
+                got = self.start(program, role, f"--job_name={role}", f"--token_file={secret}", "--set=data.train=/nowhere",
+                                 "--set=no.such.key=1", *self.of).wait(2)
+                warned = " warn " in got.log()
+                self.assertEqual(warned, bool(says), got.log())
+                self.assertIn(f"every user of this host {says}; set its mode to 0600 or 0440" if says else "", got.log())
+
     def test_required_without_a_token_ends_every_role_at_once(self):
         for program, role in ((PS, "ps"), (WORKER, "worker"), (WORKER, "evaluator"), (WORKER, None)):
             flags = [f"--job_name={role}", *self.of] if role else []

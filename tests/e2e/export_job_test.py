@@ -32,6 +32,20 @@ class ExportJobTest(TrainCase):
         self.assertIn(f"exported {self.out}/export/model.onnx", job.stderr())
         self.assertEqual(self.summary()["status"], "done")
 
+    def test_what_a_job_writes_has_the_modes_that_the_umask_leaves(self):
+        before = os.umask(0)
+        self.addCleanup(os.umask, before)
+        for mask in 0o000, 0o027, 0o077:
+            os.umask(mask)
+            out = self.tmp / f"out-{mask:o}"
+            self.train(keys={"export": "[onnx, safetensors, savedmodel, keras]"}, out=out)
+            modes = {str(path.relative_to(out)): (path.is_dir(), path.stat().st_mode & 0o777) for path in out.rglob("*")
+                     if path.is_dir() or path.is_file()}
+            self.assertGreater(len(modes), 20)
+            wrong = {name: oct(mode) for name, (folder, mode) in modes.items()
+                     if mode != (0o777 if folder else 0o666) & ~mask}
+            self.assertEqual(wrong, {}, oct(mask))
+
     def test_without_the_key_nothing_is_exported(self):
         self.train()
         self.assertIsNone(self.summary()["export"])

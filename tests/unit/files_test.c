@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
+#include "common/process/line_file.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
 
@@ -60,6 +61,28 @@ static void files_read_gives_what_files_write_wrote(void **state)
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0400, 0400);
+}
+
+static void a_temporary_folder_and_lines_have_the_modes_that_the_umask_leaves(void **state)
+{
+    static const mode_t masks[] = {0, 0027, 0077};
+    mode_t before = umask(0);
+    (void)state;
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        char made[FILES_PATH_MAX], lines[32];
+        struct errmsg e;
+        struct stat st;
+        (void)umask(masks[i]);
+        assert_int_equal(files_begin_folder(in_folder("f"), made, &e), ERR_OK);
+        assert_int_equal(stat(made, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0777 & ~masks[i]);
+        assert_int_equal(rmdir(made), 0);
+        (void)snprintf(lines, sizeof lines, "lines-%zu", i);
+        assert_int_equal(line_file_append(in_folder(lines), "x\n", 2, &e), ERR_OK);
+        assert_int_equal(stat(in_folder(lines), &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0666 & ~masks[i]);
+    }
+    (void)umask(before);
 }
 
 static void a_file_system_that_is_read_only_is_named_with_the_way_out(void **state)
@@ -243,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(files_read_gives_what_files_write_wrote),
+        TEST(a_temporary_folder_and_lines_have_the_modes_that_the_umask_leaves),
         TEST(a_file_system_that_is_read_only_is_named_with_the_way_out),
         TEST(files_written_in_pieces_appear_at_commit_only),
         TEST(an_aborted_file_leaves_nothing),

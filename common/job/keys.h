@@ -53,7 +53,10 @@ struct job_key {
     const char *path; /* "training.epochs"; for a layer "model.layers[].dense.units" */
     enum job_key_type type;
     size_t offset; /* in struct job, or for keys of elements in the element */
-    bool identity; /* a resumed job must have the same value */
+    bool identity; /* a resumed job must have the same value, and so must all processes */
+    /* each process uses the value of its own job file; of a key that is neither this nor identity, the chief's value holds for
+     * all: it is in the settings or the plan, or only the chief reads it (tests/lint/keys.py) */
+    bool per_process;
     bool required;
     bool or_auto; /* `auto` is allowed: rank 0 of KEY_SHAPE, UINT32_MAX of KEY_U32 (above `max`) */
     bool or_null; /* for KEY_U32: `null` is allowed and means 0 */

@@ -351,7 +351,13 @@ static const char head[] =
     "files\n"
     "do not.\n"
     "\n"
-    "**Run-time keys** define how a job is run. They can change each time the job resumes.\n";
+    "**Run-time keys** define how a job is run. They can change each time the job resumes.\n"
+    "\n"
+    "All processes of a job must have the same `name` and the same identity keys. Of run-time "
+    "keys, the\n"
+    "chief's values hold for all processes, with these exceptions. Each process uses the values of "
+    "its\n"
+    "own job file for:\n";
 
 /* ---- which keys are in which section ---- */
 
@@ -729,9 +735,26 @@ static void write_contents(FILE *out)
     fputs("\n- [Not supported yet](#not-supported-yet)\n", out);
 }
 
+/* The keys whose values do not come from the chief, in lines of the page's width. */
+static void write_own(FILE *out)
+{
+    size_t column = 0;
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        size_t n = strlen(key->path) + strlen(" ``,");
+        if (!key->per_process)
+            continue;
+        if (column)
+            fputs(column + n > CONTENTS_COLUMNS ? ",\n" : ", ", out);
+        column = column + n > CONTENTS_COLUMNS ? n : column + n;
+        fprintf(out, "`%s`", key->path);
+    }
+    fputs(".\n", out);
+}
+
 void job_reference_write(FILE *out)
 {
     fputs(head, out);
+    write_own(out);
     write_contents(out);
     for (size_t i = 0; i < SECTIONS; i++) {
         const struct section *s = &sections[i];

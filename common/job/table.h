@@ -32,6 +32,7 @@ extern const struct job_word job_regularizer_words[];
 #define RANGE(least, most) .min = least, .max = most
 #define EXAMPLE(value) .example = value
 #define HEEDED(where, otherwise) .heeded = where, .unheeded = otherwise
+#define PER_PROCESS .per_process = true
 #define POSITIVE .low = 0, .high = FLT_MAX, .low_open = true
 #define NOT_NEGATIVE .low = 0, .high = FLT_MAX
 #define NOT_POSITIVE .low = -FLT_MAX, .high = 0

@@ -168,15 +168,16 @@ static bool is_of_clicks(const struct job *job)
 
 static const struct job_key keys[] = {
     JOB_KEY("data.format", WORD, data.format,
-            "The format of the files. Each file is plain, gzip or zstd.", EXAMPLE("csv"),
-            .required = true, .words = format_words),
+            "The format of the files. Each file is plain, gzip or zstd.", PER_PROCESS,
+            EXAMPLE("csv"), .required = true, .words = format_words),
     JOB_KEY("data.train", PATHS, data.train,
             "The files to train on. A relative path is relative to the job file's directory or, "
             "with `--set`, to the current directory. One pattern can match images and labels "
             "together. `set.npz:x` is the array x of an archive.",
-            EXAMPLE("train-*.csv.gz"), .fallback_doc = "required, except with `format: synthetic`"),
-    JOB_KEY("data.eval", PATHS, data.eval, "The files to evaluate on.", EXAMPLE("eval.csv.gz"),
-            .fallback_doc = "no evaluation"),
+            PER_PROCESS, EXAMPLE("train-*.csv.gz"),
+            .fallback_doc = "required, except with `format: synthetic`"),
+    JOB_KEY("data.eval", PATHS, data.eval, "The files to evaluate on.", PER_PROCESS,
+            EXAMPLE("eval.csv.gz"), .fallback_doc = "no evaluation"),
     JOB_KEY("data.scale", REAL, data.scale, "Divide all inputs by this number.", EXAMPLE("255"),
             POSITIVE, .identity = true, .fallback = "1"),
     JOB_KEY("data.synthetic", WORD, data.synthetic,
@@ -301,11 +302,11 @@ static const struct job_key keys[] = {
     JOB_KEY("data.bad_rows", WORD, data.csv.bad_rows,
             "`csv`, `libsvm`: the effect of a row that cannot be read. `stop`: it ends the job. "
             "`skip`: the row keeps its index but has weight 0.",
-            EXAMPLE("skip"), .words = bad_rows_words, .fallback = "stop", OF_COLUMNS),
+            PER_PROCESS, EXAMPLE("skip"), .words = bad_rows_words, .fallback = "stop", OF_COLUMNS),
     JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
             "`csv`, `libsvm`, with `bad_rows: skip`: the job ends if the training files or the "
             "evaluation files have more bad rows than this.",
-            EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
+            PER_PROCESS, EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
     JOB_KEY(
         "data.encoding", WORD, data.csv.encoding,
         "`csv`, `libsvm`: the words, scales and buckets to use when [checkpoint.run](#checkpoint) "
@@ -313,18 +314,18 @@ static const struct job_key keys[] = {
         "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
         "last checkpoint; new words are unknown. `learn`: only those of the new data. "
         "[next-run-data.md](next-run-data.md) says when each is right.",
-        EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
+        PER_PROCESS, EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
     JOB_KEY(
         "data.memory_mb", U32, data.memory_mb,
         "`csv`, `libsvm`: how many MiB of training and evaluation rows a process keeps in memory. "
         "The other rows are in a file in `data.spill`. 0: a quarter of the memory of the host or "
         "the cgroup. All processes that the launcher starts on one host share this quarter.",
-        EXAMPLE("4096"), RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
+        PER_PROCESS, EXAMPLE("4096"), RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
     JOB_KEY("data.spill", FOLDER, data.spill,
             "`csv`, `libsvm`: the directory of the file for rows beyond `data.memory_mb`. The file "
             "has no name and disappears with its process. A relative path is relative to the job "
             "file's directory or, with `--set`, to the current directory.",
-            EXAMPLE("/var/tmp"), .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),
+            PER_PROCESS, EXAMPLE("/var/tmp"), .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),
     JOB_KEY("data.augment.flip", WORD, data.augment.flip,
             "Mirror half of the training images, left to right.", EXAMPLE("horizontal"),
             .identity = true, .words = flip_words, .fallback = "none"),

@@ -145,21 +145,21 @@ static const struct job_key keys[] = {
             "The name of this run, such as a date. If the job in the output directory is done and "
             "had another run name, a new run begins with the weights of its final checkpoint. If "
             "that job is not done, it resumes.",
-            EXAMPLE("2026-01-31"), .fallback_doc = "none"),
+            PER_PROCESS, EXAMPLE("2026-01-31"), .fallback_doc = "none"),
 
     JOB_KEY("timeouts.start_s", U32, timeouts.start_s,
             "The job fails if the processes have not found each other after this many seconds.",
-            EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
+            PER_PROCESS, EXAMPLE("600"), RANGE(1, 604800), .fallback = "300"),
     JOB_KEY("timeouts.worker_rejoin_s", U32, timeouts.worker_rejoin_s,
             "If a lost worker has not returned after this many seconds, the other workers take "
             "over its work.",
             EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
     JOB_KEY("timeouts.ps_rejoin_s", U32, timeouts.ps_rejoin_s,
-            "The job fails if a lost ps has not returned after this many seconds.", EXAMPLE("1200"),
-            RANGE(1, 604800), .fallback = "600"),
+            "The job fails if a lost ps has not returned after this many seconds.", PER_PROCESS,
+            EXAMPLE("1200"), RANGE(1, 604800), .fallback = "600"),
     JOB_KEY("timeouts.grace_s", U32, timeouts.grace_s,
             "The number of seconds that a job can take for a last checkpoint after SIGTERM.",
-            EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
+            PER_PROCESS, EXAMPLE("60"), RANGE(1, 604800), .fallback = "30"),
     JOB_KEY("timeouts.evaluator_s", U32, timeouts.evaluator_s,
             "If the evaluator has not evaluated the final checkpoint after this many seconds, the "
             "job ends without that evaluation.",
@@ -183,7 +183,7 @@ static const struct job_key keys[] = {
     JOB_KEY("ps.threads", U32, ps.threads,
             "The number of threads of a ps. Each keeps one shard: a part of the parameters. 0: one "
             "thread for each core that the ps can use.",
-            EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
+            PER_PROCESS, EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
     NOT_YET("ps.replicas", "0", "copies of each shard on another ps"),
     JOB_KEY("ps.memory", U32, ps.memory,
             "A limit in MiB for the rows of tables on each ps, including their index and the "
@@ -203,7 +203,7 @@ static const struct job_key keys[] = {
     JOB_KEY("worker.threads", U32, worker.threads,
             "The number of compute threads of a worker. 0: one thread for each core that the "
             "worker can use.",
-            EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
+            PER_PROCESS, EXAMPLE("4"), RANGE(0, 1024), .fallback = "0"),
 
     NOT_YET("recovery", NULL, "restoring only a lost shard (partial)"),
 };

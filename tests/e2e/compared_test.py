@@ -109,5 +109,28 @@ class DataTest(Hand):
         ps.stop()
 
 
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class KeysTest(Hand):
+    """Run-time keys of a worker that has another job file (tests/lint/keys.py: no process reads them)."""
+
+    OTHERS = {"training.learning_rate": 1e30, "training.warmup_steps": 7, "training.clip_norm": 1e-3, "training.nan_guard": "skip",
+              "training.max_rejected": 1,
+              "compression.push": "int8", "compression.reply": "fp16", "checkpoint.every_steps": 1, "checkpoint.keep": 1,
+              "checkpoint.store": "chief", "timeouts.worker_rejoin_s": 1, "logs.tensorboard": "false",
+              "training.learning_rate_schedule": "{exponential_decay: {decay_steps: 1, decay_rate: 0.1}}"}
+
+    def test_the_chiefs_values_hold_in_sync(self):
+        ps, worker = self.ps(keys=self.OTHERS), self.worker(1, keys=self.OTHERS)
+        self.assertEqual(self.all_done(self.worker(0), worker, ps)["digest"], self.undisturbed())
+
+    def test_in_geo_a_worker_trains_at_the_chiefs_rate(self):
+        geo = {"training.update": "geo", "training.epochs": 4}
+        others = {**geo, "training.learning_rate": 1e30, "training.geo_every": 3}
+        ps, worker = self.ps(keys=geo), self.worker(1, keys=others)
+        s = self.all_done(self.worker(0, "--fault=sleep:0.01", keys=geo), worker, ps)
+        self.assertGreater(next(w["tasks"] for w in s["per_worker"] if w["worker"] == 1), 0)
+        self.assertLess(s["train"]["loss"], 1)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -823,7 +823,7 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
             unreached_begin(&k->unreached, terms->plan.shards, sim_ms(sim)))
             sim_fail(sim, "worker %u: no memory", k->proc.index);
         if (k->local)
-            local_reset(k->local);
+            local_reset(k->local, &k->local->optimizer);
         k->finishing = false;
         memset(k->link_up, 0, sizeof k->link_up);
         for (uint32_t i = 0; i < shards; i++)

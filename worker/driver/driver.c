@@ -166,7 +166,20 @@ void driver_finish(struct driver *d)
 
 /* ---- letters ---- */
 
-static enum err adopt_welcome(struct driver *d, struct errmsg *e)
+/* The chief's learning rate holds, not that of this worker's job file. */
+static enum err adopt_optimizer(struct local *l, const Gradwire__Settings *m, struct errmsg *e)
+{
+    struct optimizer o = l->optimizer;
+    enum err err = msg_optimizer_get(m, &o, e);
+    if (!err &&
+        (o.kind != l->optimizer.kind || optimizer_slots(&o) != optimizer_slots(&l->optimizer)))
+        err = err_set(e, ERR_PROTO, "the chief's optimizer is another one than this worker's");
+    if (!err)
+        local_reset(l, &o);
+    return err;
+}
+
+static enum err adopt_welcome(struct driver *d, const Gradwire__Settings *m, struct errmsg *e)
 {
     const struct session_terms *s = d->terms;
     const struct driver_config *config = &d->config;
@@ -183,8 +196,9 @@ static enum err adopt_welcome(struct driver *d, struct errmsg *e)
              s->generation.number, s->plan.shards, config->cluster->n_ps, s->leaves,
              config->threads);
     meter_welcome(&d->meter, s->generation.number, s->incarnation);
-    if (d->local)
-        local_reset(d->local);
+    enum err err = d->local ? adopt_optimizer(d->local, m, e) : ERR_OK;
+    if (err)
+        return err;
     if (d->chief)
         d->chief->welcomed(d->chief_ctx);
     return links_restart(d->links, e);
@@ -198,7 +212,7 @@ static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
     d->turned_away = false;
     unreached_welcomed(&d->unreached);
     if (!err && anew)
-        err = adopt_welcome(d, &e);
+        err = adopt_welcome(d, m->settings, &e);
     if (err)
         driver_stop(d, err_exit_code(err), e.text);
     else

@@ -11,7 +11,6 @@ enum err local_new(struct local **out, const struct layout *layout, const struct
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for local training");
     l->layout = layout;
-    l->optimizer = *o;
     l->old = mem_floats(layout->elems);
     l->server = mem_floats(layout->elems);
     l->round.value = mem_floats(layout->elems);
@@ -25,7 +24,7 @@ enum err local_new(struct local **out, const struct layout *layout, const struct
         return err_set(e, ERR_NOMEM, "no memory for local training: %u blocks of parameters",
                        3 + optimizer_slots(o));
     }
-    local_reset(l);
+    local_reset(l, o);
     *out = l;
     return ERR_OK;
 }
@@ -42,8 +41,9 @@ void local_free(struct local *l)
     mem_free(l);
 }
 
-void local_reset(struct local *l)
+void local_reset(struct local *l, const struct optimizer *o)
 {
+    l->optimizer = *o;
     l->t = 0;
     l->updates = 0;
     l->epochs = 0;

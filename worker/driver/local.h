@@ -29,8 +29,9 @@ enum err local_new(struct local **l, const struct layout *layout, const struct o
                    struct errmsg *e) MUST_CHECK;
 void local_free(struct local *l);
 
-/* A new generation: slots are reset, and moves that were not pushed are dropped. */
-void local_reset(struct local *l);
+/* A new generation, with the chief's optimizer, which has the same slots: slots are reset, and moves that were not pushed
+ * are dropped. *o is copied. */
+void local_reset(struct local *l, const struct optimizer *o);
 
 /* w = the optimizer's update of w by the node's gradient, for batch `id` of `epoch`. The rate is that of update id +
  * 1. */

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PS, TSAN, WORKER  # noqa: E402
+from cluster import PS, ROOT, TSAN, WORKER  # noqa: E402
 from hand_test import HandCase  # noqa: E402
 
 JOB = """name: points
@@ -130,6 +130,28 @@ class KeysTest(Hand):
         s = self.all_done(self.worker(0, "--fault=sleep:0.01", keys=geo), worker, ps)
         self.assertGreater(next(w["tasks"] for w in s["per_worker"] if w["worker"] == 1), 0)
         self.assertLess(s["train"]["loss"], 1)
+
+
+class PageTest(unittest.TestCase):
+    """Each row of the page has a test with real processes, and each of these tests is there."""
+
+    TESTS = {"release": "versions_test test_a_chief_refuses_a_worker_of_another_release",
+             "name and identity keys of the job": "hand_test test_another_jobs_ps_is_refused_naming_both",
+             "lists of ps and workers": "hand_test test_a_worker_whose_list_of_ps_differs_is_named_by_the_chief_and_does_not_end_with_0",
+             "token": "doctor_test test_a_ps_with_a_token_refuses_who_has_none_or_another",
+             "certificate": "tls_test test_who_is_not_who_it_says_to_be_is_refused_and_both_say_so",
+             "training data": "compared_test test_a_worker_of_other_data_is_refused_at_the_start_and_when_it_comes_back",
+             "encoding of the rows": "encoding_test test_a_worker_whose_rows_have_fewer_words_than_the_model_features_asks_the_chief",
+             "run-time keys": "compared_test test_the_chiefs_values_hold_in_sync",
+             "clock": "doctor_test test_a_peer_whose_clock_is_another"}
+
+    def test_each_row_has_a_test_and_each_test_a_row(self):
+        page = (ROOT / "docs/reference/comparisons.md").read_text()
+        rows = page.split("<!-- compared -->")[1].split("<!-- /compared -->")[0].strip().splitlines()[2:]
+        self.assertEqual([row.split("|")[1].strip() for row in rows], list(self.TESTS))
+        for name, test in self.TESTS.items():
+            file, method = test.split()
+            self.assertIn(f"    def {method}(self", (ROOT / "tests/e2e" / f"{file}.py").read_text(), name)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,33 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
     return ERR_OK;
 }
 
+/* The history's last line, if its evaluation was the best and best/ lacks it: the last chief was killed in between. */
+static const struct epoch_line *unkept_line(const struct process *p)
+{
+    const struct epoch_line *last = p->log.n ? &p->log.line[p->log.n - 1] : NULL;
+    bool ours = p->has_base && strcmp(p->log.uuid, p->base.uuid) == 0;
+    bool lacks = last && last->has_eval && ours && p->job.training.update == UPDATE_SYNC &&
+                 best_lacks(&p->best, last->epoch, &last->eval);
+    return lacks && !p->finished ? last : NULL;
+}
+
+/* With tables, the cut of that evaluation may be published. */
+static void adopt_best(struct process *p)
+{
+    const struct epoch_line *line = unkept_line(p);
+    struct errmsg e;
+    if (!line || !model_layout(p->model)->rows)
+        return;
+    struct evaluation eval = line->eval;
+    eval.step = line->step;
+    if (best_adopt(&p->best, line->epoch, &eval, p->log.uuid, &e))
+        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", line->epoch, e.text);
+    else if (!best_lacks(&p->best, line->epoch, &line->eval))
+        log_info("epoch %" PRIu64 " is the best: its rows are in checkpoint %" PRIu64
+                 ", step %" PRIu64,
+                 line->epoch, p->best.cut, p->best.cut_step);
+}
+
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
@@ -193,6 +220,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
         return err;
     p->finished =
         p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
+    adopt_best(p);
     return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }
 
@@ -346,7 +374,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .seconds_before = p->learned.seconds_before,
                                       .log = &p->log,
                                       .finished = p->finished,
-                                      .learned_epochs = epochs_learned(p->base.epoch)};
+                                      .learned_epochs = epochs_learned(p->base.epoch),
+                                      .unkept_step = config->unkept_step};
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
                                             .train = driver_mailbox(driver),
@@ -420,6 +449,7 @@ static void describe(const struct process *p)
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e)
 {
     struct curves curves = {.events = NULL};
+    const struct epoch_line *unkept = unkept_line(p);
     const struct epoch_end_config config = {.job = &p->job,
                                             .model = p->model,
                                             .data = &p->data,
@@ -429,6 +459,7 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
                                             .curves = &curves,
                                             .log = &p->log,
                                             .finished = p->finished,
+                                            .unkept_step = unkept ? unkept->step : 0,
                                             .output = p->output,
                                             .progress_fd = p->flags.progress_fd};
     struct epoch_end *end = NULL;

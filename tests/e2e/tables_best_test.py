@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """The best epoch of a job with tables: best/ and model/ have the state of that epoch, rows and all, whoever is killed; in
-async, too, the job ends early and best/ has what its cut has."""
+async, too, the job ends early and best/ has what its cut has. The chief is killed between the end of an evaluation and the
+end of the writing of what it has found to be the best, with tables and without: GRADWIRE_KILLS=100 times each; without it
+a few times."""
+import os
 import pathlib
+import random
 import re
+import shutil
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -157,6 +163,84 @@ class TablesBestTest(TrainCase):
         (cut / "manifest.gw").unlink()
         job = self.train("--ps=1", "--workers=1", job=self.job, out=calm, keys={"training.epochs": 40})
         self.assertIn("its rows cannot be read", job.log("worker-0"))
+
+
+# Without tables: a rate at which the evaluation soon gets no better.
+DENSE = {"data.synthetic_train_rows": 1000, "data.synthetic_eval_rows": 400, "training.epochs": 60,
+         "training.learning_rate": 0.02, "training.monitor": "loss", "early_stopping.patience": 3,
+         "early_stopping.restore_best_weights": "true", "checkpoint.every_steps": 7, "checkpoint.every_seconds": 0,
+         "checkpoint.keep": 1}
+
+
+def best_epochs(job):
+    """Those that were said to be the best so far."""
+    return [int(epoch) for epoch in re.findall(r"epoch (\d+)/.* best so far", job.stderr())]
+
+
+@unittest.skipIf(SANITIZED, "aims at moments that take so long only there")
+class AimedTest(TrainCase):
+    IN_MEMORY = False  # there a cut takes no time
+    KEYS = {}
+    KILLS = int(os.environ.get("GRADWIRE_KILLS", 3))
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.tmp / "job.yaml"
+        self.job.write_text(JOB)
+
+    def cuts(self, file):
+        return {p.parent for p in (self.out / "checkpoints").glob(f"cut-*/{file}")}
+
+    def aim(self, job, moment, epoch):
+        """Waits for a moment after this epoch, of the best so far, is said to be that."""
+        job.until("a best epoch", lambda: epoch in best_epochs(job))
+        files, manifests = self.cuts("shard-*"), self.cuts("manifest.gw")
+        if moment == "files":  # of a cut that is being written
+            job.until("a cut is written", lambda: self.cuts("shard-*") - files)
+        elif moment == "manifest":
+            job.until("a cut is published", lambda: self.cuts("manifest.gw") - manifests)
+        else:
+            time.sleep(moment)
+
+    def sweep(self, **options):
+        undisturbed = self.train("--ps=1", "--workers=1", out=self.tmp / "calm", **options)
+        calm, best = undisturbed.summary(), best_epochs(undisturbed)
+        seed = int(os.environ.get("GRADWIRE_SEED", 27))
+        rng = random.Random(seed)
+        for i in range(self.KILLS):
+            # the moment itself is what is tried: up to 40 ms cover all of them on a quick disk
+            moment = rng.choice(["files", "manifest", rng.uniform(0, 0.04), rng.uniform(0, 0.04)])
+            epoch = rng.choice(best)
+            with self.subTest(seed=seed, kill=i, moment=moment, epoch=epoch):
+                shutil.rmtree(self.out, ignore_errors=True)
+                job = self.launch("--ps=2", "--workers=2", *slow(0.002), **options)  # else it ends before the kill
+                self.aim(job, moment, epoch)
+                job.kill("worker-0")
+                got = job.wait().summary()
+                self.assertEqual([got[k] for k in ("digest", "epochs", "eval", "exact")],
+                                 [calm[k] for k in ("digest", "epochs", "eval", "exact")], job.logs())
+                for k in ("epoch", "train", "eval"):
+                    self.assertEqual([line[k] for line in got["history"]], [line[k] for line in calm["history"]])
+
+    def test_with_tables_a_best_that_its_chief_did_not_keep_is_found_again(self):
+        self.sweep(job=self.job, keys={"checkpoint.every_steps": 7})
+
+    def test_without_tables_a_best_that_its_chief_did_not_keep_is_found_again(self):
+        self.sweep(keys=DENSE)
+
+    def test_a_published_checkpoint_of_the_best_epoch_is_taken_up(self):
+        calm = self.train("--ps=1", "--workers=1", job=self.job, out=self.tmp / "calm").summary()
+        job = self.launch("--ps=1", "--workers=1", *slow(0.05, 1), job=self.job)
+        job.until("the first epoch is the best", (self.out / "best/weights.safetensors").exists)
+        job.kill("launcher-0")
+        self.lock_is_free()
+        shutil.rmtree(self.out / "best")
+        again = self.train("--ps=2", "--workers=2", job=self.job)
+        said = again.log("worker-0")
+        taken_up = "epoch 1 is the best: its rows are in checkpoint 1, step 15"
+        self.assertEqual(said.count(taken_up), 2, said)
+        self.assertLess(said.rindex(taken_up), said.index("resuming from checkpoint"), said)
+        self.assertEqual(again.summary()["digest"], calm["digest"])
 
 
 if __name__ == "__main__":

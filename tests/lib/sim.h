@@ -72,8 +72,7 @@ struct sim_config {
     uint64_t elems;
     Gradwire__Settings settings; /* plain values */
     uint32_t every_steps, every_seconds;
-    bool
-        keeps; /* sync: a cut of each epoch's end is asked for, and training waits until it is copied */
+    bool keeps; /* sync: each epoch is the best so far: a cut of its end is asked for and kept */
     uint32_t worker_rejoin_s;
     enum sim_gradient gradient;
     uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
@@ -423,9 +422,14 @@ struct sim_worker {
     struct generation told_generation;
     uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
     struct generation averaged_generation;
-    uint64_t keep_asks, kept_step; /* the ask of the cut of kept_step, in kept_generation */
+    /* the ask of the cut of kept_step, the end of epoch kept_epoch, in kept_generation */
+    uint64_t keep_asks, kept_step, kept_epoch;
     struct generation kept_generation;
-    bool keeping;
+    bool keeping, keep_open; /* until it is copied; until it is kept */
+    bool noting;             /* the epoch's line is being written */
+    uint64_t unkept_step;    /* the best of its predecessor, which was not kept; 0: it was */
+    bool goes_back;          /* it has asked for a rollback, in back_generation */
+    struct generation back_generation;
     uint64_t epochs_told; /* async: by its chief, of the batches that are done */
     int64_t journal_us;   /* when the last entry is on disk */
     bool finishing;
@@ -472,6 +476,8 @@ struct sim_seen {
     uint64_t recomputed;        /* chunks: with delay compensation or a rate by staleness */
     uint64_t stale;             /* of these with others' updates since the worker's read */
     uint64_t kept;              /* cuts that were asked for and are published */
+    uint64_t adopted;           /* of these by a chief that did not ask for them */
+    uint64_t gone_back;         /* takeovers behind an epoch's end that was not kept */
     uint64_t skipped;           /* backup workers: steps rejected after a recovery */
     uint64_t raised;            /* async: shards whose t a cut raises */
     uint64_t flawed_cuts;       /* nan_guard: check: cuts that were not published */
@@ -662,6 +668,10 @@ struct sim {
     struct sim_file *files;
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
+    /* on disk, with sim_config.keeps: the end of the last epoch that has a line, and the best that is kept */
+    uint64_t noted_step, best_step, best_epoch;
+    bool
+        best_excused; /* an epoch may be missing: its cut could not be written, or worker 0 was parked */
     struct sim_history *history;
     uint32_t crc; /* of the next file */
     int64_t blocked_us[SIM_WORKERS_MAX]

@@ -139,11 +139,40 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     e->drop = free;
 }
 
-static void on_kept(struct sim *sim, struct sim_event *e)
+/* True for the ask that the session still waits for. */
+static bool is_open(const struct sim_worker *k, uint64_t ask)
+{
+    return k->keep_open && ask == k->keep_asks &&
+           generation_equal(k->kept_generation, k->terms->generation);
+}
+
+/* The epoch's weights are on disk as the best. */
+static void keep_best(struct sim *sim, uint64_t epoch, uint64_t step)
+{
+    if (epoch != sim->best_epoch + 1 && !sim->best_excused)
+        sim_fail(sim, "epoch %" PRIu64 " is kept behind epoch %" PRIu64 ": one is lost", epoch,
+                 sim->best_epoch);
+    sim->best_epoch = epoch;
+    sim->best_step = step;
+}
+
+static void on_copied(struct sim *sim, struct sim_event *e)
 {
     struct sim_worker *k = &sim->worker[0];
-    if (e->a == k->keep_asks)
+    if (is_open(k, e->a))
         k->keeping = false;
+    sim_worker_pump(sim, k);
+}
+
+static void on_settled(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    if (is_open(k, e->a)) {
+        sim->best_excused |= !e->b;
+        if (e->b)
+            keep_best(sim, k->kept_epoch, k->kept_step);
+        k->keeping = k->keep_open = false;
+    }
     sim_worker_pump(sim, k);
 }
 
@@ -163,8 +192,21 @@ static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut,
         sim_fail(sim, "a cut of step %" PRIu64 " was asked for, and it is of step %" PRIu64,
                  k->kept_step, step);
     sim_seen.kept += what == KEPT_PUBLISHED;
-    if (what != KEPT_PUBLISHED)
-        letter(k, DIALER, on_kept)->a = ask;
+    struct sim_event *e = letter(k, DIALER, what == KEPT_COPIED ? on_copied : on_settled);
+    e->a = ask;
+    e->b = what == KEPT_PUBLISHED;
+}
+
+/* The epochs after it are trained, and noted, again. */
+static void io_restored(void *ctx, const struct manifest *m)
+{
+    struct sim_worker *k = ctx;
+    struct sim *sim = sim_of(k);
+    uint64_t step = m ? m->step : 0;
+    if (sim->noted_step > step)
+        sim->noted_step = 0;
+    if (step > k->unkept_step)
+        k->unkept_step = 0;
 }
 
 static const struct chief_io io = {.epoch = io_epoch,
@@ -176,7 +218,7 @@ static const struct chief_io io = {.epoch = io_epoch,
                                    .finish = io_finish,
                                    .ended = io_ended,
                                    .say = io_say,
-                                   .restored = quiet_restored,
+                                   .restored = io_restored,
                                    .random = io_random,
                                    .journal = io_journal,
                                    .kept = io_kept};
@@ -294,8 +336,14 @@ void sim_chief_lost(struct sim *sim, struct sim_conn *c)
 
 static void on_evaluated(struct sim *sim, struct sim_event *e)
 {
+    const struct sim_worker *k = &sim->worker[0];
+    uint64_t epochs = session_place(k->session).epochs;
     (void)e;
     sim_trace(sim, "chief: evaluated");
+    if (sim->config.keeps && k->terms->sync && !k->terms->feedback && !sim->best_excused &&
+        sim->best_epoch != epochs)
+        sim_fail(sim, "the job ends with epoch %" PRIu64 ", and epoch %" PRIu64 " is the best",
+                 epochs, sim->best_epoch);
     chief_on_evaluated(sim->worker[0].chief, sim_ms(sim));
     sim_worker_pump(sim, &sim->worker[0]);
 }
@@ -314,25 +362,91 @@ static void on_keep(struct sim *sim, struct sim_event *e)
     sim_worker_pump(sim, &sim->worker[0]);
 }
 
-/* Sync, at an epoch's end. True: the cut that was asked for is not copied yet. */
+static void on_back(struct sim *sim, struct sim_event *e)
+{
+    chief_go_back(sim->worker[0].chief, e->a, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+/* As epoch_end.c. */
+static bool goes_back(struct sim *sim, struct sim_worker *k)
+{
+    struct generation g = k->terms->generation;
+    k->goes_back = k->goes_back && generation_equal(g, k->back_generation);
+    if (k->goes_back || !k->unkept_step)
+        return k->goes_back;
+    k->goes_back = session_step(k->session) > k->unkept_step;
+    k->back_generation = g;
+    if (!k->goes_back) {
+        k->unkept_step = 0;
+        return false;
+    }
+    sim_seen.gone_back++;
+    letter(k, ACCEPTOR, on_back)->a = k->unkept_step;
+    return true;
+}
+
+static void on_noted(struct sim *sim, struct sim_event *e)
+{
+    sim->noted_step = e->a;
+    sim->worker[0].noting = false;
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+/* The epoch is evaluated, and the best. */
+static void end_epoch(struct sim *sim, struct sim_worker *k)
+{
+    uint64_t step = session_step(k->session);
+    k->kept_step = step;
+    k->kept_epoch = session_place(k->session).epochs;
+    k->kept_generation = k->terms->generation;
+    k->noting = true;
+    sim->best_excused |= k->was_parked;
+    sim_after(sim, 1 + (int64_t)sim_below(sim, 3000), &k->proc, on_noted)->a = step;
+    if (step <= sim->best_step)
+        return;
+    k->keeping = k->keep_open = true;
+    struct sim_event *e = letter(k, ACCEPTOR, on_keep);
+    e->a = ++k->keep_asks;
+    e->b = step;
+}
+
+/* Sync. True: the next step must not begin. */
 static bool keeps(struct sim *sim, struct sim_worker *k)
 {
     const struct session *s = k->session;
-    struct generation g = k->terms->generation;
     uint64_t step = session_step(s);
     if (!sim->config.keeps || k->terms->feedback || session_phase(s) != SESSION_READY)
         return false;
-    if (step && session_place(s).steps == 0 &&
-        (step != k->kept_step || !generation_equal(g, k->kept_generation))) {
-        k->kept_step = step;
-        k->kept_generation = g;
-        k->keeping = true;
-        struct sim_event *e = letter(k, ACCEPTOR, on_keep);
-        e->a = ++k->keep_asks;
-        e->b = step;
+    if (goes_back(sim, k))
+        return true;
+    bool same = generation_equal(k->terms->generation, k->kept_generation);
+    k->keeping = k->keeping && same;
+    k->keep_open = k->keep_open && same;
+    if (step && session_place(s).steps == 0 && (step != k->kept_step || !same)) {
+        if (k->keep_open)
+            return true;
+        end_epoch(sim, k);
     }
-    k->keeping = k->keeping && generation_equal(g, k->kept_generation);
-    return k->keeping;
+    return k->noting || k->keeping;
+}
+
+/* As process_chief.c: the best epoch of a chief that was killed may be in a published cut. */
+static void look_for_best(struct sim *sim, struct sim_worker *k)
+{
+    k->noting = k->keeping = k->keep_open = k->goes_back = false;
+    k->kept_generation = (struct generation){0, 0};
+    k->unkept_step = 0;
+    if (sim->noted_step <= sim->best_step)
+        return;
+    for (const struct sim_manifest *m = sim->manifests; m; m = m->next) {
+        if (m->m.step == sim->noted_step) {
+            sim_seen.adopted++;
+            keep_best(sim, sim->best_epoch + 1, m->m.step);
+            return;
+        }
+    }
+    k->unkept_step = sim->noted_step;
 }
 
 static void tell_step(struct sim_worker *k)
@@ -412,7 +526,7 @@ void sim_chief_pump(struct sim *sim, struct sim_worker *k)
     check_epochs(sim, k);
     const struct session *s = k->session;
     bool averaged = sim->config.settings.use_ema;
-    if (!k->finishing ||
+    if (!k->finishing || k->keep_open ||
         !(k->terms->sync ? session_phase(s) == SESSION_READY && session_is_at_end(s)
                          : session_is_final(s)) ||
         (averaged && !averages_are_here(k)))
@@ -438,6 +552,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
     struct errmsg e = {""};
     if (sim->config.turns)
         sim->config.settings.clip_norm = sim->config.settings.clip_norm > 0 ? 0 : 1e30f;
+    look_for_best(sim, k);
     struct chief_config config = {.layout = &sim->layout,
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,
@@ -449,12 +564,13 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .timeouts.ps_rejoin_s = SIM_PS_REJOIN_S,
                                   .training.max_recoveries = 1000,
                                   .training.max_rejected = 1000,
-                                  .journal = &sim->journal};
+                                  .journal = &sim->journal,
+                                  .unkept_step = k->unkept_step};
     if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
         sim_fail(sim, "no chief: %s", e.text);
         return;
     }
-    k->finishing = k->keeping = false;
+    k->finishing = false;
     k->epochs_told = 0;
     k->told_generation = k->averaged_generation = (struct generation){0, 0};
     k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);

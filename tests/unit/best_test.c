@@ -184,6 +184,22 @@ static void a_full_disk_keeps_the_former_best(void **state)
     assert_true(see(&b, 3, 0.25, 0.5));
 }
 
+/* A chief was killed in between, or its disk was full. */
+static void a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    const struct evaluation better = {.step = 20, .loss = 0.25}, worse = {.step = 20, .loss = 0.75};
+    assert_true(best_lacks(&b, 1, &worse));
+    assert_true(see(&b, 2, 0.5, 0.5));
+    assert_true(best_lacks(&b, 3, &better));
+    assert_false(best_lacks(&b, 3, &worse));
+    assert_false(best_lacks(&b, 2, &better)); /* another evaluation of the epoch that is kept */
+    assert_false(best_lacks(&b, 1, &better));
+    job.training.monitor = MONITOR_NONE;
+    assert_false(best_lacks(&b, 3, &better));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +213,8 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(a_damaged_file_counts_as_none_and_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(a_full_disk_keeps_the_former_best, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -662,40 +662,17 @@ static void a_cut_of_a_later_step_than_was_asked_for_fails_the_ask(void **state)
     close_fixture(&f);
 }
 
-/* All hold for a cut that is asked for, and one of two shards has stopped. */
-static void ask_and_half_stop(struct fixture *f, uint64_t step)
-{
-    open_fixture(f, NULL);
-    cut_with_workers(f);
-    chief_keep(f->chief, 7, step, f->now_ms);
-    held(f, 0);
-    held(f, 1);
-    status(f, FRAME_CUT_STOPPED, 0, 2);
-}
-
-static void a_cut_whose_shards_do_not_stop_fails_the_ask(void **state)
-{
-    (void)state;
-    struct fixture f;
-    ask_and_half_stop(&f, 2);
-    f.now_ms += CHIEF_KEEP_MS - 1;
-    chief_tick(f.chief, f.now_ms);
-    assert_int_equal(f.said.kept[KEPT_FAILED], 0);
-    f.now_ms++;
-    chief_tick(f.chief, f.now_ms);
-    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
-    status(&f, FRAME_CUT_STOPPED, 1, 2);
-    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
-    assert_int_equal(f.said.cut_ats, PS);
-    close_fixture(&f);
-}
-
 /* Async, ssp and geo: no step waits for the asker, and HOLD may have taken long. */
 static void an_ask_that_is_of_no_step_waits_for_its_cut(void **state)
 {
     (void)state;
     struct fixture f;
-    ask_and_half_stop(&f, UINT64_MAX);
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    chief_keep(f.chief, 7, UINT64_MAX, f.now_ms);
+    held(&f, 0);
+    held(&f, 1);
+    status(&f, FRAME_CUT_STOPPED, 0, 2);
     f.now_ms += 2 * CHIEF_KEEP_MS;
     chief_tick(f.chief, f.now_ms);
     status(&f, FRAME_CUT_STOPPED, 1, 2);
@@ -1254,7 +1231,6 @@ int main(void)
         cmocka_unit_test(a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for),
         cmocka_unit_test(behind_one_that_is_copied_another_cut_is_taken),
         cmocka_unit_test(a_cut_of_a_later_step_than_was_asked_for_fails_the_ask),
-        cmocka_unit_test(a_cut_whose_shards_do_not_stop_fails_the_ask),
         cmocka_unit_test(an_ask_that_is_of_no_step_waits_for_its_cut),
         cmocka_unit_test(a_cut_that_was_asked_for_and_fails_is_told),
         cmocka_unit_test(a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks),

@@ -15,7 +15,7 @@ enum { SHARDS = 2, ELEMS = 16, GENERATION = 5, LEAVES = 2 };
 
 struct fixture {
     struct session *s;
-    int pulls[SHARDS], pushed_again[SHARDS], asked_again[SHARDS];
+    int pulls[SHARDS], pushed_again[SHARDS], asked_again[SHARDS], looked_again[SHARDS];
     int enters, idles;
     uint64_t clock, number; /* of the last pull */
     bool any;
@@ -42,8 +42,9 @@ static void io_push_again(void *ctx, uint32_t shard)
 
 static void io_ask_again(void *ctx, uint32_t shard, enum session_ask which)
 {
-    assert_int_equal(which, ASK_TASK);
-    ((struct fixture *)ctx)->asked_again[shard]++;
+    struct fixture *f = ctx;
+    int *again = which == ASK_TASK ? f->asked_again : f->looked_again;
+    again[shard]++;
 }
 
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
@@ -221,6 +222,55 @@ static void a_task_waits_for_its_rows_from_every_shard(void **state)
     assert_int_equal(session_task(f.s).kind, TASK_NONE);
     rows(&f, 1, number, 6, false); /* of another step: as if it were gone */
     assert_int_equal(session_phase(f.s), SESSION_PULLING);
+    session_free(f.s);
+}
+
+/* The evaluation's request to this shard; number 0: there is none. */
+static Gradwire__RowsAsk look_at(struct fixture *f, uint32_t shard)
+{
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    if (!session_ask_head(f->s, shard, ASK_LOOK, &m))
+        m.number = 0;
+    return m;
+}
+
+/* After a takeover one shard may have made the step behind the evaluated one, and another not. */
+static void in_sync_an_evaluation_reads_the_rows_of_its_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_session(&f, GRADWIRE__UPDATE__SYNC);
+    pulled(&f, 7);
+    session_ask_look(f.s);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        assert_true(!look_at(&f, i).any && look_at(&f, i).step == 7);
+        rows(&f, i, look_at(&f, i).number, 7, false);
+    }
+    assert_true(session_look_is_here(f.s));
+    session_free(f.s);
+    open_session(&f, GRADWIRE__UPDATE__ASYNC);
+    pulled(&f, 7);
+    session_ask_look(f.s);
+    assert_true(look_at(&f, 0).any);
+    session_free(f.s);
+}
+
+static void an_evaluation_whose_step_is_gone_reads_the_rows_that_are_there(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_session(&f, GRADWIRE__UPDATE__SYNC);
+    pulled(&f, 7);
+    session_ask_look(f.s);
+    uint64_t number = look_at(&f, 0).number;
+    rows(&f, 0, number, 9, true);
+    assert_false(session_look_is_here(f.s));
+    assert_int_equal(f.looked_again[0], 1);
+    assert_true(look_at(&f, 0).any && look_at(&f, 0).number == number);
+    rows(&f, 1, number, 7, false); /* an answer to the first request is taken, too */
+    rows(&f, 0, number, 9, false);
+    assert_true(session_look_is_here(f.s));
+    assert_int_equal(session_phase(f.s), SESSION_READY);
     session_free(f.s);
 }
 
@@ -476,6 +526,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_waits_for_its_rows_from_every_shard),
+        cmocka_unit_test(in_sync_an_evaluation_reads_the_rows_of_its_step),
+        cmocka_unit_test(an_evaluation_whose_step_is_gone_reads_the_rows_that_are_there),
         cmocka_unit_test(a_right_guess_needs_no_second_ask),
         cmocka_unit_test(a_push_names_the_ask_whose_rows_its_task_has),
         cmocka_unit_test(a_deal_that_changed_after_the_ask_is_asked_for_anew),

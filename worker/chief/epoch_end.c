@@ -1,5 +1,6 @@
 #include "worker/chief/epoch_end.h"
 
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -43,6 +44,9 @@ struct epoch_end {
     uint64_t enough_epoch, enough_step; /* the epoch and step of early stopping; epoch 0: none */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
     bool step_due;                      /* the control thread must still get this step */
+    uint64_t unkept_step;               /* of config, until this process is at it or before it */
+    bool goes_back;                     /* a rollback is asked for */
+    uint32_t lines_due;                 /* lines of the history that are being written */
     /* sync: do not judge the next epoch's end, because the others may already be beyond it */
     bool unjudged;
     struct best_cut best_cut; /* with tables */
@@ -82,6 +86,8 @@ static void restored(void *ctx, uint64_t step)
     struct epoch_end *end = ctx;
     if (epoch_log_restore(end->config.log, step))
         write_log(end);
+    if (step > end->unkept_step)
+        end->unkept_step = 0; /* its cut had failed, and training went on */
 }
 
 static void begin_log(struct epoch_end *end)
@@ -97,7 +103,7 @@ static void welcomed(void *ctx)
     struct epoch_end *end = ctx;
     begin_log(end);
     end->finish_asked = end->evaluate_asked = end->step_due = false;
-    end->final_seen = end->finished = false;
+    end->final_seen = end->finished = end->goes_back = false;
     best_cut_drop(&end->best_cut);
     end->evaluated_step = UINT64_MAX;
     if (end->enough_epoch && end->terms->settings.redo)
@@ -132,6 +138,13 @@ static void kept(void *ctx, struct train_kept *kept)
     best_cut_on(&end->best_cut, end->config.best, kept);
     if (end->terms->sync && held_up && !best_cut_is_made(&end->best_cut))
         driver_paused(end->parts->driver, clock_now_s() - end->asked_s);
+}
+
+static void noted(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    assert(end->lines_due > 0);
+    end->lines_due--;
 }
 
 /* ---- a step was made ---- */
@@ -267,8 +280,10 @@ static void note_epoch(struct epoch_end *end, const struct epoch_line *line)
     struct epoch_log *log = end->config.log;
     if (epoch_log_add(log, line))
         log_warn("epoch %" PRIu64 " is not in the history: out of memory", line->epoch);
-    else
+    else {
         post(end, CONTROL_EPOCH_LINE, epoch_log_text(log, end->config.job, log->n - 1));
+        end->lines_due++;
+    }
 }
 
 /* Report that a value is not finite; the chief then ends the job. */
@@ -514,11 +529,27 @@ static void tell_step(struct epoch_end *end)
     post(end, CONTROL_STEP, NULL);
 }
 
+/* True: the shards are beyond the step of an evaluation that was the best and is not kept. A rollback is asked for. */
+static bool goes_back(struct epoch_end *end)
+{
+    if (end->goes_back || !end->unkept_step)
+        return end->goes_back;
+    end->goes_back = session_step(end->session) > end->unkept_step;
+    if (end->goes_back)
+        control_post(driver_control(end->parts->driver), CONTROL_BACK, end->unkept_step, NULL,
+                     NULL);
+    else
+        end->unkept_step = 0;
+    return end->goes_back;
+}
+
 /* False: the next step must not begin. */
 static bool between_steps(struct epoch_end *end)
 {
     uint64_t step = session_step(end->session);
     struct session_place place = session_place(end->session);
+    if (goes_back(end))
+        return false;
     if (step && place.steps == 0 && end->evaluated_step != step) {
         if (best_cut_is_open(&end->best_cut))
             return false;
@@ -527,7 +558,7 @@ static bool between_steps(struct epoch_end *end)
         end->evaluated_step = step;
         end->step_due = true;
     }
-    if (best_cut_is_made(&end->best_cut))
+    if (end->lines_due || best_cut_is_made(&end->best_cut))
         return false;
     if (end->step_due)
         tell_step(end);
@@ -583,6 +614,7 @@ const struct driver_chief epoch_end_ops = {
     .finish = finish_asked,
     .published = published,
     .kept = kept,
+    .noted = noted,
 };
 
 /* ---- life ---- */
@@ -600,6 +632,7 @@ enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *co
                               .session = session,
                               .terms = session_terms(session),
                               .result = result,
+                              .unkept_step = config->unkept_step,
                               .evaluated_step = UINT64_MAX};
     progress_init(&end->progress, config->job, config->progress_fd, clock_now_s());
     end->progress.planted = config->planted;

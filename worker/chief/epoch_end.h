@@ -4,7 +4,9 @@
  * Happy path: the last step of an epoch is made -> its averages, if the job keeps any -> evaluation -> the next epoch
  * ... -> TRAIN_FINISH -> model/ is written -> CONTROL_FINISHED.
  * Failure modes: an evaluation or a write that fails ends the run; after a rollback to before an epoch's end, that
- * end is evaluated again. */
+ * end is evaluated again. In sync the next step begins when the epoch's line is in the history's file. So the next
+ * process of a chief that is killed knows from the line that an evaluation was the best; if best/ does not have it, no
+ * cut of its step is there, and the shards are beyond it, that process goes back to the last cut. */
 #ifndef GRADWIRE_WORKER_CHIEF_EPOCH_END_H
 #define GRADWIRE_WORKER_CHIEF_EPOCH_END_H
 
@@ -21,7 +23,10 @@ struct epoch_end_config {
     struct best *best;
     struct curves *curves;
     struct epoch_log *log;
-    bool finished;      /* the job was done before: no epoch is reported */
+    bool finished; /* the job was done before: no epoch is reported */
+    /* sync: the step at the end of the last epoch, if its evaluation was the best and `best` lacks it; otherwise 0. The
+     * same as in struct chief_config. */
+    uint64_t unkept_step;
     const char *output; /* DIR */
     int progress_fd;    /* -1: none */
 };

@@ -260,6 +260,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .journal = h->config.journal,
         .finished = h->config.finished,
         .learned_epochs = h->config.learned_epochs,
+        .unkept_step = h->config.unkept_step,
     };
     if (h->config.finished)
         config.timeouts.start_s = FINISHED_START_S;
@@ -334,6 +335,8 @@ static void host_on_letter(void *role, struct mail *m)
         h->has_eval = true;
     } else if (m->type == CONTROL_KEEP) {
         chief_keep(h->chief, m->number, *(const uint64_t *)m->data, now);
+    } else if (m->type == CONTROL_BACK) {
+        chief_go_back(h->chief, m->number, now);
     } else if (m->type == HOST_HELD) {
         if (h->kept_hold >= 0)
             checkpoint_release(h->kept_hold);

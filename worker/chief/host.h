@@ -32,6 +32,7 @@ struct host_config {
     /* the job was done before: only report that to the others, for a few seconds */
     bool finished;
     uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */
+    uint64_t unkept_step;    /* as in struct chief_config */
 };
 
 struct host;

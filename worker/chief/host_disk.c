@@ -170,6 +170,8 @@ static void write_lines(void *arg)
         complain_of_history(l->host, e.text);
     else if (!l->whole)
         l->host->epochs_unsynced = true;
+    if (!l->whole)
+        control_to_train(l->host->control, TRAIN_NOTED, 0);
     lines_free(l);
 }
 
@@ -197,6 +199,8 @@ bool host_epochs_on_letter(struct host *h, struct mail *m)
         log_warn(
             "an epoch will be missing from the history after a restart: no memory to write it");
         mem_free(l);
+        if (m->type == CONTROL_EPOCH_LINE)
+            control_to_train(h->control, TRAIN_NOTED, 0);
     }
     return true;
 }

@@ -22,6 +22,7 @@ enum train_letter {
     TRAIN_EPOCH,     /* not in sync: evaluate epoch `number`, which is over */
     TRAIN_FINISH,    /* all is learned: get the final parameters, and evaluate */
     TRAIN_KEPT,      /* data: struct train_kept */
+    TRAIN_NOTED,     /* the line of an epoch is in the history's file, or cannot be written */
     TRAIN_PUBLISHED, /* the final checkpoint, of step `number`, is published: write model/ */
     TRAIN_GO,        /* SIGTERM */
     TRAIN_STOP,      /* end immediately; number: exit code; data: the reason, a string */
@@ -43,11 +44,13 @@ enum control_letter {
     /* number: a request, not 0, for a cut of what is learned now; data: uint64_t, the latest step that the cut may
      * have. Answered by TRAIN_KEPT */
     CONTROL_KEEP,
+    CONTROL_BACK, /* sync: roll back to the last cut, to evaluate step `number` again */
     /* from a worker that is not the chief: a shard is in generation `number` */
     CONTROL_GENERATION,
     CONTROL_STEP_POINT,  /* data: struct history_point, after a step */
     CONTROL_EPOCH_POINT, /* the same, for an epoch */
-    CONTROL_EPOCH_LINE,  /* data: a line of the history (worker/chief/epoch_log.h), a string */
+    /* data: a line of the history (worker/chief/epoch_log.h), a string. Answered by TRAIN_NOTED */
+    CONTROL_EPOCH_LINE,
     CONTROL_EPOCH_LINES, /* data: all lines, which replace those in the file, a string */
     CONTROL_QUIT,        /* from control_close */
     CONTROL_ROLE,        /* the first of the role's own letters, for control_ops.on_letter */
@@ -122,7 +125,7 @@ enum err control_init(struct control *c, const struct control_config *config,
 void control_close(struct control *c);
 
 /* Post to the training thread; message and text are copied; kept->hold passes to the receiver. A letter that cannot be
- * posted is lost, which is logged. Thread: the control thread. */
+ * posted is lost, which is logged. Thread: the control thread; control_to_train: any. */
 void control_to_train(struct control *c, enum train_letter type, uint64_t number);
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_kept_to_train(struct control *c, const struct train_kept *kept);

@@ -61,7 +61,7 @@ enum session_phase {
 /* Tables: the purpose of a request for rows. */
 enum session_ask {
     ASK_TASK, /* for a task, the running one or the one that is guessed to be next */
-    ASK_LOOK, /* for an evaluation: the rows as they are now */
+    ASK_LOOK, /* for an evaluation: in sync the rows of the session's step, otherwise as they are now */
     SESSION_ASKS
 };
 
@@ -149,8 +149,8 @@ bool session_guess(const struct session *s, struct session_task *next);
 /* Begin a request for the rows of the task's leaves; it replaces an earlier request. The shell then sends each shard
  * its part (session_ask_head). */
 void session_ask_task(struct session *s, const struct session_task *task);
-/* Begin a request for rows as they are now, for an evaluation. In sync: between two steps, while READY or at the
- * end. */
+/* Begin a request for the rows of an evaluation. In sync: those of the session's step, between two steps, while READY or
+ * at the end; if the other workers have gone on without this session and they are gone, those that a shard has. */
 void session_ask_look(struct session *s);
 bool session_look_is_here(const struct session *s); /* every shard has answered that request */
 /* Fill in the head of the request to this shard; the caller sends it, and adds the lists. False: nothing to ask, or

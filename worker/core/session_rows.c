@@ -37,7 +37,7 @@ void session_ask_look(struct session *s)
 {
     session_check(s);
     assert(s->terms.tables);
-    ask(s, ASK_LOOK, true, 0);
+    ask(s, ASK_LOOK, !s->terms.sync, s->step);
     session_check(s);
 }
 
@@ -111,27 +111,36 @@ bool session_look_is_here(const struct session *s)
     return s->phase != SESSION_NEW && all_here(s, ASK_LOOK);
 }
 
-static bool answers_ask(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
-                        enum session_ask which)
+/* The request that this message answers; SESSION_ASKS: none. */
+static enum session_ask answered(const struct session *s, uint32_t shard, const Gradwire__Rows *m)
 {
-    const struct session_rows_ask *a = &s->rows.ask[which];
-    return a->there && m->number == a->number && !s->link[shard].rows[which];
+    enum session_ask which = SESSION_ASKS;
+    bool ours = generation_equal(msg_generation_get(m->generation), s->terms.generation);
+    for (enum session_ask i = 0; i < SESSION_ASKS && ours; i++) {
+        const struct session_rows_ask *a = &s->rows.ask[i];
+        if (a->there && m->number == a->number && !s->link[shard].rows[i])
+            which = i;
+    }
+    return which;
 }
 
 bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
                       enum session_ask *which)
 {
-    if (!generation_equal(msg_generation_get(m->generation), s->terms.generation) || m->gone)
-        return false;
-    for (*which = 0; *which < SESSION_ASKS; (*which)++)
-        if (answers_ask(s, shard, m, *which))
-            return s->rows.ask[*which].any || m->step == s->rows.ask[*which].step;
-    return false;
+    *which = answered(s, shard, m);
+    return *which < SESSION_ASKS && !m->gone &&
+           (s->rows.ask[*which].any || m->step == s->rows.ask[*which].step);
 }
 
-/* The step of the request is gone: the other workers made it and the next one without this worker. */
-static void step_is_gone(struct session *s)
+/* The step of the request is gone: the other workers made it and the next one without this worker. An evaluation then
+ * reads the rows as they are. */
+static void step_is_gone(struct session *s, uint32_t shard, enum session_ask which)
 {
+    if (which == ASK_LOOK) {
+        s->rows.ask[ASK_LOOK].any = true;
+        s->io->ask_again(s->ctx, shard, ASK_LOOK);
+        return;
+    }
     s->rows.ask[ASK_TASK].there = false;
     if (s->phase == SESSION_ROWS)
         s->mode->pull_newest(s);
@@ -141,11 +150,11 @@ void session_on_rows(struct session *s, uint32_t shard, const Gradwire__Rows *m)
 {
     enum session_ask which;
     session_check(s);
-    if (session_rows_fit(s, shard, m, &which))
+    bool fits = session_rows_fit(s, shard, m, &which);
+    if (fits)
         s->link[shard].rows[which] = true;
-    else if (generation_equal(msg_generation_get(m->generation), s->terms.generation) &&
-             answers_ask(s, shard, m, ASK_TASK))
-        step_is_gone(s);
+    else if (which < SESSION_ASKS)
+        step_is_gone(s, shard, which);
     session_check(s);
 }
 

@@ -302,6 +302,10 @@ static void on_letter(void *arg, struct mail *m)
         if (d->chief)
             d->chief->kept(d->chief_ctx, m->data);
         break;
+    case TRAIN_NOTED:
+        if (d->chief)
+            d->chief->noted(d->chief_ctx);
+        break;
     case TRAIN_GO:
         session_go(d->session);
         if (session_phase(d->session) == SESSION_NEW)

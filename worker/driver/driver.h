@@ -44,6 +44,7 @@ struct driver_chief {
     void (*published)(void *ctx, uint64_t step);
     /* TRAIN_KEPT; if it takes kept->hold, it leaves -1 there */
     void (*kept)(void *ctx, struct train_kept *kept);
+    void (*noted)(void *ctx); /* TRAIN_NOTED */
 };
 
 /* The result of a run. */

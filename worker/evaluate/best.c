@@ -1,5 +1,6 @@
 #include "worker/evaluate/best.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -227,6 +228,11 @@ bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluatio
            better(b, best_monitored(b->job, eval));
 }
 
+bool best_lacks(const struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    return (!b->has || epoch > b->epoch) && best_is_beaten(b, epoch, eval);
+}
+
 enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,
                   struct errmsg *e)
 {
@@ -277,6 +283,35 @@ enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *
         b->hold = take_hold;
     }
     manifest_close(&m);
+    return err;
+}
+
+static bool is_of(const struct best *b, uint64_t cut, uint64_t step, const char *uuid)
+{
+    struct manifest m;
+    struct errmsg e;
+    if (checkpoint_load(b->checkpoints, cut, &m, &e))
+        return false; /* the chief reports a damaged cut when it looks for the one to begin with */
+    bool is = m.step == step && strcmp(m.uuid, uuid) == 0;
+    manifest_close(&m);
+    return is;
+}
+
+enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eval, const char *uuid,
+                    struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0, i = 0;
+    int hold;
+    assert(has_tables(b));
+    enum err err = checkpoint_list(b->checkpoints, &cuts, &n, e);
+    while (!err && i < n && !is_of(b, cuts[i], eval->step, uuid))
+        i++;
+    if (!err && i < n)
+        err = checkpoint_hold(b->checkpoints, cuts[i], &hold, e);
+    if (!err && i < n)
+        err = best_keep_cut(b, epoch, eval, cuts[i], hold, e);
+    mem_free(cuts);
     return err;
 }
 

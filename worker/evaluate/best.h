@@ -34,6 +34,10 @@ void best_close(struct best *b); /* releases the cut; an all-zero struct needs n
 /* True if the evaluation is better than the best by more than min_delta; NaN never is. */
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval);
 
+/* True if this evaluation of the last epoch that was reported has beaten the best, but is not kept: the process that made
+ * it ended in between, or could not keep it. */
+bool best_lacks(const struct best *b, uint64_t epoch, const struct evaluation *eval);
+
 /* Keep the evaluation and the weights w of the end of `epoch` if best_is_beaten. Errors: ERR_IO, ERR_NOMEM: they could
  * not be kept, and the earlier best stays. */
 enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,
@@ -43,6 +47,11 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
  * `take_hold`: of checkpoint_hold. The dense weights in the file are the cut's. Errors: as best_see; ERR_CORRUPT. */
 enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *eval, uint64_t cut,
                        int take_hold, struct errmsg *e) MUST_CHECK;
+
+/* With tables, at the start: the same, if a published cut of this job is of the evaluated step (eval->step); otherwise
+ * nothing changes. Errors: as best_keep_cut. */
+enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eval, const char *uuid,
+                    struct errmsg *e) MUST_CHECK;
 
 /* The monitored quantity: its name ("loss" or a metric), and its value in an evaluation. Only with training.monitor. */
 const char *best_monitor_name(const struct job *job);

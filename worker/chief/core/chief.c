@@ -35,6 +35,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->slots = c->mode->has_slots ? optimizer_slots(&optimizer) : 0;
         c->lamb = optimizer_is_trusted(&optimizer);
         c->total = sync_wanted(config);
+        c->unkept = config->unkept_step;
         c->usable_below = c->published_cut = c->pace.judged = UINT64_MAX;
         c->named = msg_generation(c->generation);
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);
@@ -263,6 +264,8 @@ void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms)
     begin(c, now_ms);
     if (!c->mode->on_step || !c->entered)
         return;
+    if (step > c->unkept)
+        c->unkept = 0;
     c->mode->on_step(c, step);
     finish_check(c);
     check(c);
@@ -284,6 +287,7 @@ void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms)
     begin(c, now_ms);
     if (!c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
         return; /* the new generation that is beginning drops the request */
+    c->unkept = 0;
     c->keep_ask = ask;
     c->keep_step = step;
     c->keep_ms = now_ms;
@@ -291,9 +295,18 @@ void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms)
     check(c);
 }
 
+void chief_go_back(struct chief *c, uint64_t step, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (c->entered && c->phase < CHIEF_DONE)
+        cut_go_back(c, step);
+    check(c);
+}
+
 void chief_on_evaluated(struct chief *c, int64_t now_ms)
 {
     begin(c, now_ms);
+    c->unkept = 0;
     finish_evaluated(c);
     check(c);
 }

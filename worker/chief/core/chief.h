@@ -58,7 +58,8 @@ struct chief_io {
     /* A cut has ended without a manifest: its files can be removed. */
     void (*discard)(void *ctx, uint64_t cut);
     /* Reports the cut that chief_keep requested as `ask`. After KEPT_COPIED no later update gets into the cut; then
-     * it is published, or it fails. A new generation drops the request without a call. */
+     * it is published, or it fails. A new generation drops the request without a call; chief_keep says when one begins for
+     * it. */
     void (*kept)(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step);
     /* Not in sync: as many batches are done as the first `epoch` epochs have. Called once an epoch, but not for the
      * last one, and again after a rollback to before it. */
@@ -98,6 +99,9 @@ struct chief_config {
     /* the job was done before: processes that cannot be reached are not waited for */
     bool finished;
     uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */
+    /* sync: the step whose evaluation was the best, and died with the last chief before a checkpoint had it; 0: none.
+     * After a takeover no cut is taken before the own session is known not to be beyond it. */
+    uint64_t unkept_step;
 };
 
 struct chief; /* opaque: worker/chief/core/chief_state.h */
@@ -140,8 +144,12 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
 void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
 /* Request a cut of what is learned now, in addition to those that the job's keys ask for; io->kept reports it. A
  * later request replaces one whose cut has not stopped the shards. `ask`: not 0. `step`: the latest step that the
- * cut may have (a later one fails the request); UINT64_MAX: any. */
+ * cut may have; UINT64_MAX: any. If the shards are beyond it after a takeover, the chief goes back, as chief_go_back;
+ * otherwise the request fails. */
 void chief_keep(struct chief *c, uint64_t ask, uint64_t step, int64_t now_ms);
+/* Sync: roll back to the last cut. The evaluation of `step` was the best, and the chief that made it died before a
+ * checkpoint had that state: it is made again. No cut is taken before. Does nothing while a generation begins. */
+void chief_go_back(struct chief *c, uint64_t step, int64_t now_ms);
 /* One journal entry is on disk (`error` NULL), or could not be written (`error`: the reason). */
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 /* The final evaluation is done. */

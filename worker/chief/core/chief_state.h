@@ -364,6 +364,7 @@ struct chief {
     /* the request that no cut answers yet (0: none), and the latest step that its cut may have */
     uint64_t keep_ask, keep_step;
     int64_t keep_ms; /* when the request came */
+    uint64_t unkept; /* config.unkept_step, while no cut may begin; 0: one may */
     uint64_t next_cut, published_cut, published_step;
     struct chief_pace pace;
     int64_t last_cut_ms, retry_ms;
@@ -527,7 +528,8 @@ void pace_judged(struct chief *c, uint64_t cut, int64_t took_ms); /* the evaluat
 
 /* cut.c */
 /* Start a cut. While another one runs, this starts none: a new one follows if the running one does not serve (`again`).
- * Does nothing before a generation is entered, and after training has finished. */
+ * Does nothing before a generation is entered, after training has finished, while a rollback is due, and while an
+ * evaluation of the last chief may have to be made again (c->unkept). */
 void cut_start(struct chief *c, bool final);
 void cut_abort(struct chief *c); /* drop the present cut, and the request of chief_keep */
 /* Go on to the next stage if all that the present one waits for has come. */
@@ -535,6 +537,8 @@ void cut_progress(struct chief *c);
 void cut_tick(struct chief *c);
 /* A ps's message about a cut, or FENCED. */
 void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
+/* Roll back to the last cut, as soon as every ps is connected: the evaluation of `step` must be made again. */
+void cut_go_back(struct chief *c, uint64_t step);
 /* The ps, or the worker, is connected again: send it the message of the present stage. */
 void cut_resend(struct chief *c, uint32_t ps);
 void cut_resend_worker(struct chief *c, uint32_t worker);

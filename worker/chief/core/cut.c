@@ -71,8 +71,14 @@ static void take_ask(struct chief *c)
 {
     c->cut.keeps = c->keep_ask;
     c->keep_ask = 0;
-    if (c->cut.step > c->keep_step)
+    if (!c->cut.keeps || c->cut.step <= c->keep_step)
+        return;
+    if (c->begins != BEGINS_TAKEOVER) {
         tell_kept(c, KEPT_FAILED);
+        return;
+    }
+    c->cut.keeps = 0;
+    cut_go_back(c, c->keep_step);
 }
 
 /* In sync, before a takeover, leaves of this step from the requesting worker may have reached only some shards.
@@ -81,13 +87,11 @@ static void take_ask(struct chief *c)
 static void ask_tick(struct chief *c)
 {
     int64_t since_ms = c->keep_ms > c->cut.began_ms ? c->keep_ms : c->cut.began_ms;
-    bool of_a_step = c->keep_step != UINT64_MAX;
+    bool of_a_step = c->keep_step != UINT64_MAX && c->begins == BEGINS_TAKEOVER;
     bool stops = of_a_step &&
                  (c->cut.stage == STAGE_STOP || (c->cut.stage == STAGE_SAVE && !c->cut.resumed));
-    if (!stops || !c->keep_ask || c->now_ms - since_ms < CHIEF_KEEP_MS)
-        return;
-    c->io->kept(c->ctx, c->keep_ask, KEPT_FAILED, c->cut.number, c->cut.step);
-    c->keep_ask = 0;
+    if (stops && c->keep_ask && c->now_ms - since_ms >= CHIEF_KEEP_MS)
+        cut_go_back(c, c->keep_step);
 }
 
 static bool holding(const struct chief *c)
@@ -120,7 +124,8 @@ static void clear_shards(struct chief *c)
 
 void cut_start(struct chief *c, bool final)
 {
-    if (!c->entered || c->phase == CHIEF_GATHER || c->phase >= CHIEF_DONE)
+    if (!c->entered || c->phase == CHIEF_GATHER || c->phase >= CHIEF_DONE || c->rollback_due ||
+        c->unkept)
         return;
     /* a cut that is not copied yet serves the new request as well */
     if (c->cut.stage != STAGE_NONE) {
@@ -154,6 +159,17 @@ void cut_abort(struct chief *c)
     if (c->cut.stage != STAGE_PUBLISH)
         c->io->discard(c->ctx, c->cut.number);
     c->cut.stage = STAGE_NONE;
+}
+
+void cut_go_back(struct chief *c, uint64_t step)
+{
+    chief_say(c, 1,
+              "the evaluation after step %" PRIu64
+              " was the best, and the chief died before a checkpoint had that state: going back to "
+              "the last checkpoint, to evaluate it again",
+              step);
+    cut_abort(c);           /* it may be of a later step: the generation must not begin with it */
+    c->rollback_due = true; /* with the next tick */
 }
 
 static void cut_failed(struct chief *c, const char *why)
@@ -221,7 +237,8 @@ static void stopped_all(struct chief *c)
         return;
     c->cut.stage = STAGE_SAVE;
     take_ask(c);
-    send_cut_at(c, EVERY_PS);
+    if (c->cut.stage == STAGE_SAVE)
+        send_cut_at(c, EVERY_PS);
 }
 
 static void publish(struct chief *c)

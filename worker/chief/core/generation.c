@@ -213,6 +213,8 @@ static void entered_all(struct chief *c)
     shards_begin(c);
     c->mode->entered(c);
     wait_begin(c);
+    if (c->begins != BEGINS_TAKEOVER)
+        c->unkept = 0;
     if (c->begins == BEGINS_NEW && !c->going)
         cut_start(c, false); /* cut 0: the state after initialization */
     if (c->begins != BEGINS_TAKEOVER)

@@ -27,6 +27,7 @@
 #include "worker/doctor/doctor.h"
 #include "worker/evaluate/evaluator_role.h"
 #include "worker/control/chief_link.h"
+#include "worker/control/farewell.h"
 #include "worker/lr_finder.h"
 #include "worker/model/blas.h"
 #include "worker/process.h"
@@ -377,6 +378,8 @@ static enum err rest(struct process *p, bool *trains, struct errmsg *e)
     if (ending && p->flags.waits)
         p->rests = STATE_DONE;
     *trains = ending != ENDING_DONE;
+    if (ending && (!*trains || p->rests == STATE_DONE))
+        farewell_say(&p->job, &p->cluster);
     return p->rests == STATE_LOADING ? ERR_OK : await_call(p, trains, e);
 }
 

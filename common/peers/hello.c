@@ -110,14 +110,14 @@ static bool same_list(const struct cluster *own, const char *own_name, const Gra
                   listed(own->ps, own->n_ps, i), own->n_ps);
 }
 
-/* A doctor has read only the beginnings of its files, and sends nothing. */
+/* A doctor has read only the beginnings of its files, and a worker whose job is done none: they send nothing. */
 static bool same_contents(const struct hello_host *host, const Gradwire__Hello *m,
                           struct hello_refusal *why)
 {
     static const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
     const Gradwire__Contents *theirs = m->contents ? m->contents : &none;
     char how[280];
-    if (m->role == GRADWIRE__ROLE__DOCTOR ||
+    if (m->role == GRADWIRE__ROLE__DOCTOR || m->idle ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
     const struct contents_print print = {

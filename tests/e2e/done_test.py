@@ -7,9 +7,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -34,7 +36,7 @@ optimizer: adam
 """
 
 
-class DoneTest(TrainCase):
+class ByHand(TrainCase):
     def setUp(self):
         super().setUp()
         self.ports = free_ports(7)
@@ -52,6 +54,8 @@ class DoneTest(TrainCase):
         p.at = f"127.0.0.1:{http}"
         return p
 
+
+class DoneTest(ByHand):
     def until_state(self, p, state):
         def so():
             self.assertIsNone(p.process.poll(), p.log())
@@ -345,5 +349,43 @@ class ToldToGoTest(ToldToGoCase):
 
 
 del TrainCase
+@unittest.skipIf(SANITIZED, "aims at a moment that is long only there")
+class KilledAtTheEndTest(ByHand):
+    """Worker 1 is killed after its last step; its next process sees that the job is done. GRADWIRE_KILLS=40: so many kills."""
+
+    IN_MEMORY = False  # there the final checkpoint takes no time
+    REJOIN_S = 60
+    KILLS = int(os.environ.get("GRADWIRE_KILLS", 0))
+
+    def end_job(self, update, *more):
+        """Seconds from the start of worker 1's next process to the end of the chief."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.ports = free_ports(7)
+        job = self.tmp / "end.yaml"
+        job.write_text(JOB + f"timeouts: {{worker_rejoin_s: {self.REJOIN_S}}}\n")
+        keys = (f"--set=training.update={update}", "--set=data.synthetic_train_rows=2500")
+        ps = [self.start("ps", i, *keys, job=job) for i in range(2)]
+        chief, worker = (self.start("worker", i, *keys, job=job) for i in range(2))
+        chief.until_said("epoch 1/1")
+        worker.stop()
+        self.until("the job is done", lambda: len(list(self.out.glob("checkpoints/cut-*/manifest.gw"))) > 1)
+        began = time.monotonic()
+        again = self.start("worker", 1, *keys, *more, job=job)
+        chief.wait()
+        seconds = time.monotonic() - began
+        self.assertIn("worker 1 has found the job done", chief.log())
+        self.assertIn("the job is done", again.log())
+        for p in ps:
+            p.wait()
+        again.stop()
+        return seconds
+
+    def test_its_next_process_tells_the_chief_who_ends_in_time_in_every_mode(self):
+        modes = [(update, ()) for update in ("sync", "async", "ssp", "geo")] + [("sync", (WAIT,))]
+        for update, more in modes * max(1, self.KILLS // len(modes)):
+            with self.subTest(update=update, more=more):
+                self.assertLess(self.end_job(update, *more), 3)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1210,6 +1210,39 @@ static void a_shard_that_has_no_room_for_rows_ends_the_job(void **state)
     close_fixture(&f);
 }
 
+/* Its next process has read on disk that the job is done. */
+static void a_worker_that_found_the_job_done_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, 0);
+    assert_true(f.said.done > 0);
+    assert_int_equal(f.said.ps_done, 0);
+    chief_on_worker_idle(f.chief, 1,
+                         f.now_ms); /* another process has the number, and is connected */
+    assert_int_equal(f.said.ps_done, 0);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    assert_int_equal(f.said.ps_done, 0);
+    chief_on_worker_idle(f.chief, 1, f.now_ms);
+    assert_int_equal(f.said.ps_done, PS);
+    close_fixture(&f);
+}
+
+/* The final cut is on disk, and the evaluator still works. */
+static void a_worker_may_find_the_job_done_before_the_chief_says_so(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    chief_on_worker_idle(f.chief, 1, f.now_ms);
+    assert_int_equal(f.said.ps_done, 0);
+    chief_on_judged(f.chief, 4, 0, f.now_ms);
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ps_done, PS);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1252,6 +1285,8 @@ int main(void)
         cmocka_unit_test(of_two_processes_the_later_one_has_the_place),
         cmocka_unit_test(a_batch_that_was_dealt_again_is_not_its_former_owners_any_more),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
+        cmocka_unit_test(a_worker_that_found_the_job_done_is_not_waited_for),
+        cmocka_unit_test(a_worker_may_find_the_job_done_before_the_chief_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

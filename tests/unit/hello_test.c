@@ -194,6 +194,9 @@ static void other_training_data_are_refused_by_the_chief(void **state)
     takes(&ps, "", &m);
     m.role = GRADWIRE__ROLE__DOCTOR;
     takes(&chief, "", &m);
+    m.role = GRADWIRE__ROLE__WORKER;
+    m.idle = true; /* its job is done: it reads none, and trains nothing */
+    takes(&chief, "", &m);
 }
 
 static void a_chief_of_other_data_does_not_take_over_what_a_ps_holds(void **state)

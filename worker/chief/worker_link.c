@@ -44,6 +44,16 @@ static void worker_link_doctor(struct worker_link *g)
     conn_finish(g->conn, ERR_CLOSED, "the doctor's visit is over");
 }
 
+/* This process found at its start that the job is done, and ends, or rests until another generation. */
+static void worker_link_idle(struct worker_link *g, uint32_t worker)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    if (!worker_link_of(g->host, worker))
+        chief_on_worker_idle(g->host->chief, worker, clock_now_ms());
+    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    conn_finish(g->conn, ERR_CLOSED, "this worker takes no part");
+}
+
 /* A reader requests files, like a ps that does not share our storage. */
 static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
 {
@@ -116,6 +126,10 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         (void)snprintf(why, sizeof why, "another process has replaced this one as worker %u",
                        m->worker);
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
+        return;
+    }
+    if (m->idle) {
+        worker_link_idle(g, m->worker);
         return;
     }
     compare_workers(h, m);

@@ -34,6 +34,8 @@ enum {
     LOOK_MS = 2000,
     LOOK_BOUND_S = 10, /* storage may hang */
     LOOK_STOP_MS = 2000,
+    /* the job is done, but the chief may wait for our confirmation: time to connect to it again */
+    CONFIRM_MS = 2000,
 };
 
 enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: 1 if the final manifest exists */
@@ -66,6 +68,7 @@ struct chief_link {
     bool hangs;            /* its last search for the final manifest does not end */
     atomic_bool abandoned; /* the same: the answer is no longer needed */
     bool looking, looked;  /* for the final manifest, since the connection was lost */
+    bool seen;             /* the final manifest, since then */
     int64_t looked_ms;
     ProtobufCMessage *message;
     uint16_t type;
@@ -252,7 +255,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         return;                         /* the worker ends */
     if (l->up && code != ERR_REFUSED) { /* otherwise there was no connection to lose */
         l->lost_ms = clock_now_ms();
-        l->looked = false;
+        l->looked = l->seen = false;
         log_info("the connection to the chief is lost: %s", why);
     }
     l->up = false;
@@ -367,8 +370,11 @@ static void on_looked(struct chief_link *l, bool seen)
 {
     l->looking = false;
     l->looked = true;
-    if (!seen || l->up)
-        return;
+    l->seen = l->seen || (seen && !l->up);
+}
+
+static void leave_seen(struct chief_link *l)
+{
     if (l->welcomed || !l->unfit)
         log_info("the final checkpoint exists, so the job finished while the connection to the "
                  "chief was lost");
@@ -497,6 +503,8 @@ static void chief_link_on_tick(void *role, int64_t now)
     if (l->over_ms && (l->control->config.waits || l->control->going ||
                        now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {
         leave_done(l, NOBODY_TRAINS_ON);
+    } else if (l->seen && now - l->lost_ms >= CONFIRM_MS) {
+        leave_seen(l);
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "asked to stop, but no chief is connected");

@@ -226,6 +226,16 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms)
     check_worker(c, worker);
 }
 
+void chief_on_worker_idle(struct chief *c, uint32_t worker, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (worker >= c->workers || c->worker[worker].up)
+        return;
+    members_idle(c, worker);
+    finish_progress(c);
+    check_worker(c, worker);
+}
+
 static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
 {
     w->acked = true;

@@ -131,6 +131,9 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
  * then. */
 void chief_on_worker_silent(struct chief *c, uint32_t worker, int64_t silent_ms);
 void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
+/* The next process of a worker that is not connected has found that the job is done, and takes no part in it. It is no
+ * longer waited for. */
+void chief_on_worker_idle(struct chief *c, uint32_t worker, int64_t now_ms);
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);
 

@@ -549,6 +549,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error) MUST_CHECK;
 /* members.c */
 void members_entered(struct chief *c); /* welcome all workers that wait, and deal */
 void members_tick(struct chief *c);
+void members_idle(struct chief *c, uint32_t worker); /* it is away, and will not come back */
 void members_check_own(struct chief *c); /* fails the job if its own worker stays without a ps */
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
 

@@ -176,6 +176,17 @@ static void give_away(struct chief *c, uint32_t worker)
         c->mode->deal(c);
 }
 
+void members_idle(struct chief *c, uint32_t worker)
+{
+    if (!c->worker[worker].member)
+        return;
+    chief_say(c, 0, "worker %u has found the job done, and is not waited for", worker);
+    if (c->phase == CHIEF_RUN)
+        give_away(c, worker);
+    else
+        c->worker[worker].member = false; /* a generation that begins deals without it */
+}
+
 /* The worker closes its connection, and counts as away. The chief's own session has no connection to close. */
 static void park(struct chief *c, uint32_t worker)
 {

@@ -33,6 +33,9 @@ model:
   loss: {sparse_categorical_crossentropy: {from_logits: true}}
 training: {epochs: 1, batch_size: 250, microbatches: 4}
 optimizer: adam
+# Each thread keeps some memory of its own: the bounds below are for these, not for one for each core.
+ps: {threads: 2}
+worker: {threads: 2}
 """
 
 

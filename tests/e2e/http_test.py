@@ -19,6 +19,8 @@ LOOK = {"data.synthetic_train_rows": 4000, "data.synthetic_eval_rows": 2000}
 
 
 class HttpTest(TrainCase):
+    KEYS = {**TrainCase.KEYS, "ps.threads": 1}  # shard I is on ps I, on a host of any number of cores
+
     def everybody(self, job, n=4):
         return job.until("processes/http names all", lambda: len(p := places(self.out)) == n and p)
 

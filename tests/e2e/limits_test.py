@@ -33,7 +33,8 @@ def listens(port):
 
 
 class LimitsTest(TrainCase):
-    KEYS = {**TrainCase.KEYS, "timeouts.start_s": 200}
+    # Each thread of a ps has descriptors of its own: the limits below are for these, not for one for each core.
+    KEYS = {**TrainCase.KEYS, "timeouts.start_s": 200, "ps.threads": 2, "worker.threads": 2}
     want = None  # the digest of a job that nobody disturbs
     SLOW, TLS = SLOW, []
 

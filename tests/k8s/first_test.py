@@ -170,15 +170,14 @@ class FirstTest(unittest.TestCase):
 
     # ---- an overlay of one's own ----
 
-    def test_components_combine_in_the_order_that_the_readme_says(self):
+    def test_components_combine_as_the_readme_says(self):
         k8s = self.copy()
         place = k8s / "image-name/kustomization.yaml"
         place.write_text(place.read_text().replace("newName: localhost/gradwire", "newName: registry.example.com/gradwire"))
         text, = re.findall(r"```yaml\n(apiVersion: kustomize.*?)```", (K8S / "README.md").read_text(), re.S)
         (k8s / "tfjob/overlays/mine").mkdir()
-        for more in ("", "../../components/tls, ../../components/openshift, ../../components/no-ps, "):
-            (k8s / "tfjob/overlays/mine/kustomization.yaml").write_text(
-                text.replace("../../../image-name", more + "../../../image-name"))
+        for more in ("", ", ../../components/tls, ../../components/openshift, ../../components/no-ps"):
+            (k8s / "tfjob/overlays/mine/kustomization.yaml").write_text(text.replace("evaluator]", f"evaluator{more}]"))
             docs = kustomize(k8s / "tfjob/overlays/mine")
             self.assertEqual(rules.broken(docs), [])
             for pod in rules.pods(docs):
@@ -191,6 +190,14 @@ class FirstTest(unittest.TestCase):
                 self.assertEqual(("PersistentVolumeClaim", "gradwire-data") in set(rules.referenced(pod)), reads, pod.where)
                 self.assertEqual("runAsUser" in pod.spec["securityContext"], not more, pod.where)
 
+    def test_containers_that_components_add_have_the_image_of_the_base(self):
+        k8s = self.copy()
+        place = k8s / "image-name/kustomization.yaml"
+        place.write_text(place.read_text().replace("newName: localhost/gradwire", "newName: registry.example.com/gradwire"))
+        for name in ("evaluator", "local-data"):
+            images = [c["image"] for pod in rules.pods(kustomize(k8s / "tfjob/overlays" / name)) for c in pod.containers]
+            self.assertEqual({image.split(":")[0] for image in images}, {"registry.example.com/gradwire"})
+
     # ---- as earlier releases had it ----
 
     def test_an_overlay_of_ones_own_with_components_of_earlier_releases_renders(self):
@@ -201,6 +208,10 @@ class FirstTest(unittest.TestCase):
         (k8s / "mine/kustomization.yaml").write_text(
             "resources: [../tfjob/base]\ncomponents: [" + ", ".join(f"../tfjob/components/{name}" for name in names) + "]\n")
         self.assertIn("ResourceQuota", {doc["kind"] for doc in kustomize(k8s / "mine")})
+        for names in (("evaluator", "token", "gang"), ("local-data", "evaluator")):  # image-name had to be the last
+            (k8s / "mine/kustomization.yaml").write_text("resources: [../tfjob/base]\ncomponents: [" + ", ".join(
+                f"../tfjob/components/{name}" for name in names) + ", ../image-name]\n")
+            self.assertEqual(rules.broken(kustomize(k8s / "mine")), [])
 
     def test_what_is_kept_is_what_a_selector_leaves(self):
         for folder in overlays(*RENAMED):

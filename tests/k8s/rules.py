@@ -275,7 +275,7 @@ def selectors(docs):
 def budgets(docs):
     """These kinds have no scale subresource: maxUnavailable cannot be evaluated for their pods (kubernetes#129625)."""
     for doc in of_kind(docs, "PodDisruptionBudget"):
-        chosen = [p for p in pods(docs) if matches(doc["spec"]["selector"]["matchLabels"], p.labels)]
+        chosen = [p for p in pods(docs) if chooses(doc["spec"]["selector"], p.labels)]
         scaled = [p for p in chosen if p.owner["kind"] not in ("TFJob", "Job", "JobSet")]
         least, count = doc["spec"].get("minAvailable"), sum(p.count for p in chosen)
         if len(scaled) < len(chosen) and least != count:

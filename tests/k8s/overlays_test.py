@@ -99,6 +99,10 @@ class OverlaysTest(unittest.TestCase):
             self.assertEqual(said, [rules.pod_security(docs)])
         self.each(check)
 
+    def test_a_namespace_of_level_restricted_admits_each_but_those_in_the_hosts_network(self):
+        beyond = {label(folder) for folder in OVERLAYS if rules.pod_security(rendered(folder)) != "restricted"}
+        self.assertEqual(beyond, {"plain/hosts", *(f"plain/overlays/hosts{name}" for name in ("", "-monitored", "-tls"))})
+
     def test_where_a_secret_is_wanted_every_pod_wants_it(self):
         seen = 0
         for folder in OVERLAYS:

@@ -60,7 +60,8 @@ static enum err local_listen(const struct process *p, int *out, char address[PRO
 enum err local_settle(struct process *p, struct local_place *place, const struct guardian *guardian,
                       struct errmsg *e)
 {
-    *place = (struct local_place){.guardian = guardian, .handed = {-1, -1, -1}};
+    *place = (struct local_place){.guardian = guardian,
+                                  .handed = {.listen = -1, .http = -1, .progress = -1}};
     enum err err = local_listen(p, &place->handed.listen, p->address, e);
     if (!err)
         err = local_listen(p, &place->handed.http, p->http, e);

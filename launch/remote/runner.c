@@ -265,8 +265,10 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
 {
     struct ward *w = &r->ward[i];
     const char *token = json_string_value(json_object_get(m, "token"));
-    struct child c = {
-        .handed = {w->listen_fd, -1, -1}, .out_fd = -1, .token = token, .again = w->started};
+    struct child c = {.handed = {.listen = w->listen_fd, .http = -1, .progress = -1},
+                      .out_fd = -1,
+                      .token = token,
+                      .again = w->started};
     enum err err = outlet_open(&w->out, r, i, TALK_OUT, &c.out_fd);
     bool chief = json_is_true(json_object_get(m, "progress"));
     if (chief)

@@ -369,7 +369,7 @@ static void on_back(struct sim *sim, struct sim_event *e)
 }
 
 /* As epoch_end.c. */
-static bool goes_back(struct sim *sim, struct sim_worker *k)
+static bool goes_back(struct sim_worker *k)
 {
     struct generation g = k->terms->generation;
     k->goes_back = k->goes_back && generation_equal(g, k->back_generation);
@@ -418,7 +418,7 @@ static bool keeps(struct sim *sim, struct sim_worker *k)
     uint64_t step = session_step(s);
     if (!sim->config.keeps || k->terms->feedback || session_phase(s) != SESSION_READY)
         return false;
-    if (goes_back(sim, k))
+    if (goes_back(k))
         return true;
     bool same = generation_equal(k->terms->generation, k->kept_generation);
     k->keeping = k->keeping && same;

@@ -107,7 +107,7 @@ class BuildTest(unittest.TestCase):
         self.assertEqual({path.name for path in self.tmp.iterdir()}, {"buildah", "gradwire.tar"})
 
     def test_programs_without_those_of_arm64_are_refused_before_anything_is_made(self):
-        (self.tmp / "CMakeCache.txt").write_text("CMAKE_BUILD_TYPE:STRING=Release\n")
+        (self.tmp / "CMakeCache.txt").write_text(f"CMAKE_BUILD_TYPE:STRING=Release\nCMAKE_CACHEFILE_DIR:INTERNAL={self.tmp}\n")
         got = self.image("--platform=linux/amd64,linux/arm64", "--programs", self.tmp)
         self.assertEqual(got.returncode, 2)
         self.assertEqual(got.stderr.splitlines(), [

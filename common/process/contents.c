@@ -35,7 +35,7 @@ enum err contents_begin(struct contents *c, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "out of memory");
     d->all = sha256_new();
     d->file = XXH3_createState();
-    if (!d->all || !d->file) {
+    if (!d->all || !d->file || XXH3_64bits_reset(d->file) != XXH_OK) {
         digests_free(d);
         return err_set(e, ERR_NOMEM, "out of memory");
     }
@@ -65,7 +65,8 @@ void contents_file(struct contents *c, const char *name)
 {
     end_file(c);
     char *copy = grow(c) ? mem_strdup(name) : NULL;
-    c->open->failed |= !copy || XXH3_64bits_reset(c->open->file) != XXH_OK;
+    bool reset = XXH3_64bits_reset(c->open->file) == XXH_OK; /* also without a copy: bytes follow */
+    c->open->failed |= !copy || !reset;
     if (copy)
         c->file[c->files++] = (struct contents_file){.name = copy};
 }

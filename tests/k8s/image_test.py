@@ -197,7 +197,7 @@ class ImageTest(unittest.TestCase):
                 "data.synthetic_eval_rows": 50, "training.epochs": 1}
         pods.podman("run", "--rm", "--pull=never", "--network", "none", "--read-only", "--volume", f"{output}:/output",
                     "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", pods.IMAGE,
-                    *(f"--set={key}={value}" for key, value in keys.items()))
+                    "--job=/usr/share/gradwire/examples/mnist/mlp.yaml", *(f"--set={key}={value}" for key, value in keys.items()))
         exports = json.loads((output / "summary.json").read_text())["export"]
         self.assertEqual([(e["format"], e["error"]) for e in exports],
                          [(name, None) for name in ("onnx", "savedmodel", "keras", "safetensors")])

@@ -2,6 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
+#include "common/base/control.h"
 #include "common/base/mem.h"
 #include "formats/keras/archive.h"
 #include "formats/keras/config.h"
@@ -9,7 +12,11 @@
 #include "formats/tensors/tensors.h"
 #include "worker/data/bytes/zip_member.h"
 
-static const char config_name[] = "config.json", weights_name[] = "model.weights.h5";
+static const char config_name[] = "config.json", weights_name[] = "model.weights.h5",
+                  metadata_name[] = "metadata.json";
+
+/* Of metadata.json, which holds a release and a time. */
+enum { METADATA_BYTES_MAX = 1 << 16, RELEASE_BYTES = 32 };
 
 /* Keras stores the weights without compression. A member that grows more than this is made to fill a disk. */
 #define WEIGHTS_BYTES_MAX(archive_bytes) (((uint64_t)64 << 20) + 8 * (archive_bytes))
@@ -44,20 +51,49 @@ static enum err read_text(const char *path, struct zip_member *m, size_t most, c
     return ERR_OK;
 }
 
-static enum err read_config(const char *path, char **config, size_t *bytes, struct errmsg *e)
+static enum err read_json(const char *path, const char *name, size_t most, char **text,
+                          size_t *bytes, struct errmsg *e)
 {
     struct zip_member *m;
-    enum err err = zip_member_open(&m, path, config_name, e);
+    enum err err = zip_member_open(&m, path, name, e);
     if (err)
         return err;
     uint64_t bound = zip_member_bound_bytes(m);
-    if (bound > CONFIG_BYTES_MAX)
-        err = err_set(e, ERR_TOOBIG, "%s: %s is larger than %d MiB", path, config_name,
-                      CONFIG_BYTES_MAX >> 20);
+    if (bound > most)
+        err = err_set(e, ERR_TOOBIG, "%s: %s is larger than %zu KiB", path, name, most >> 10);
     else
-        err = read_text(path, m, (size_t)bound, config, bytes, e);
+        err = read_text(path, m, (size_t)bound, text, bytes, e);
     zip_member_close(m);
     return err;
+}
+
+/* The release that wrote the archive. "": metadata.json does not say it. Keras itself does not need that file. */
+static void read_release(const char *text, size_t bytes, char release[RELEASE_BYTES])
+{
+    json_t *root = json_loadb(text, bytes, 0, NULL);
+    const char *said = json_string_value(json_object_get(root, "keras_version"));
+    (void)snprintf(release, RELEASE_BYTES, "%s", said ? said : "");
+    for (char *c = release; *c; c++)
+        *c = control_shown(*c);
+    json_decref(root);
+}
+
+/* Keras 2 has such archives, too, in which the weights have other names. */
+static enum err check_release(const char *path, struct errmsg *e)
+{
+    char *text, release[RELEASE_BYTES];
+    size_t bytes;
+    enum err err = read_json(path, metadata_name, METADATA_BYTES_MAX, &text, &bytes, e);
+    if (err)
+        return err;
+    read_release(text, bytes, release);
+    mem_free(text);
+    if (release[0] == '2' && release[1] == '.')
+        return err_set(e, ERR_INPUT,
+                       "%s: it is from Keras %s (%s): load the model with Keras 3, and save it "
+                       "again",
+                       path, release, metadata_name);
+    return ERR_OK;
 }
 
 static enum err copy_member(const char *path, struct zip_member *m, uint64_t most, int to,
@@ -107,7 +143,7 @@ static enum err read_weights(const char *path, int *weights, struct errmsg *e)
 enum err archive_read(const char *path, char **config, size_t *bytes, int *weights,
                       struct errmsg *e)
 {
-    bool model = false, trained = false;
+    bool model = false, trained = false, dated = false;
     char *text = NULL;
     int fd = -1;
     enum err err = has(path, config_name, &model, e);
@@ -117,7 +153,11 @@ enum err archive_read(const char *path, char **config, size_t *bytes, int *weigh
     if (!err)
         err = has(path, weights_name, &trained, e);
     if (!err)
-        err = read_config(path, &text, bytes, e);
+        err = has(path, metadata_name, &dated, e);
+    if (!err && dated)
+        err = check_release(path, e);
+    if (!err)
+        err = read_json(path, config_name, CONFIG_BYTES_MAX, &text, bytes, e);
     if (!err && trained)
         err = read_weights(path, &fd, e);
     if (err) {

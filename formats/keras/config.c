@@ -458,6 +458,18 @@ static enum err not_a_model(const char *name, const char *why, struct errmsg *e)
     return err_set(e, ERR_INPUT, "%s: %s", name, why);
 }
 
+/* Every release of Keras 3 names the module of the model's class. Keras 2 wrote its release into the text instead. */
+static enum err not_keras_3(const struct reader *r, const char *name, struct errmsg *e)
+{
+    const json_t *release = json_object_get(r->root, "keras_version");
+    char shown[CONFIG_SHOWN_BYTES];
+    return err_set(e, ERR_INPUT,
+                   "%s: config.json is not from Keras 3: it has no \"module\"%s%s; load the model "
+                   "with Keras 3, and save it again",
+                   name, release ? ", and its keras_version is " : "",
+                   release ? config_show(release, shown) : "");
+}
+
 /* Find the layers. */
 static enum err look(struct reader *r, const char *name, struct errmsg *e)
 {
@@ -466,7 +478,7 @@ static enum err look(struct reader *r, const char *name, struct errmsg *e)
     if (!class || !json_is_array(r->layers))
         return not_a_model(name, "config.json describes no Sequential or Functional model", e);
     if (!json_object_get(r->root, "module"))
-        return not_a_model(name, "it is from Keras 2: load it with Keras 3, and save it again", e);
+        return not_keras_3(r, name, e);
     r->sequential = strcmp(class, "Sequential") == 0;
     r->n = json_array_size(r->layers);
     if (r->n > KERAS_LAYERS_MAX)

@@ -11,8 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zip.h>
+
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "formats/keras/archive.h"
 #include "formats/keras/config.h"
 #include "formats/keras/export.h"
 #include "formats/keras/import.h"
@@ -233,6 +236,63 @@ static void an_archive_of_keras_predicts_as_in_keras(void **state)
     imported_close(&k);
 }
 
+/* small.keras with other texts in it; NULL: its own. */
+static enum err import_changed(const char *metadata, const char *config)
+{
+    struct imported k;
+    char *refused, *own, path[] = "/tmp/gradwire-keras-test-XXXXXX";
+    size_t bytes;
+    int code, weights, fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    must(archive_read("tests/data/keras/small.keras", &own, &bytes, &weights, &e));
+    must(archive_write(path, config ? config : own, weights, &e));
+    zip_t *zip = zip_open(path, 0, &code);
+    assert_non_null(zip);
+    if (metadata)
+        assert_true(zip_file_add(zip, "metadata.json",
+                                 zip_source_buffer(zip, metadata, strlen(metadata), 0),
+                                 ZIP_FL_OVERWRITE) >= 0);
+    assert_int_equal(zip_close(zip), 0);
+    enum err err = keras_import(&k, path, &refused, &e);
+    if (!err)
+        imported_close(&k);
+    mem_free(refused);
+    mem_free(own);
+    (void)close(weights);
+    (void)remove(path);
+    return err;
+}
+
+static void refused_as(const char *metadata, const char *config, const char *why)
+{
+    assert_int_equal(import_changed(metadata, config), ERR_INPUT);
+    const char *said = strstr(e.text, ": ");
+    assert_non_null(said);
+    assert_string_equal(said + 2, why);
+}
+
+static void a_model_is_of_keras_2_only_if_the_file_says_so(void **state)
+{
+    (void)state;
+    static const char no_module[] =
+        "{\"class_name\": \"Sequential\", \"config\": {\"layers\": []}}";
+    must(import_changed("", NULL)); /* Keras does not need it either */
+    must(import_changed("{\"keras_version\": 2}", NULL));
+    refused_as(
+        "", no_module,
+        "config.json is not from Keras 3: it has no \"module\"; load the model with Keras 3, "
+        "and save it again");
+    refused_as("{\"keras_version\": \"2.13.1\"}", NULL,
+               "it is from Keras 2.13.1 (metadata.json): load the model with Keras 3, and save it "
+               "again");
+    refused_as(NULL,
+               "{\"class_name\": \"Sequential\", \"config\": {\"layers\": []}, "
+               "\"keras_version\": \"2.15.0\"}",
+               "config.json is not from Keras 3: it has no \"module\", and its keras_version is "
+               "\"2.15.0\"; load the model with Keras 3, and save it again");
+}
+
 static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
 {
     (void)state;
@@ -363,6 +423,7 @@ int main(void)
         cmocka_unit_test(names_have_no_points_and_stay_different),
         cmocka_unit_test(keras_own_text_becomes_a_job),
         cmocka_unit_test(an_archive_of_keras_predicts_as_in_keras),
+        cmocka_unit_test(a_model_is_of_keras_2_only_if_the_file_says_so),
         cmocka_unit_test(all_that_a_job_cannot_have_is_listed_at_once),
         cmocka_unit_test(a_loss_is_guessed_from_the_last_layer),
         cmocka_unit_test(wrong_options_are_refused_by_name),

@@ -133,6 +133,23 @@ class Hdf5Test(Case):
         print(ends, end=" ", flush=True)
         self.assertGreater(ends.get(2, 0) + ends.get(1, 0), MUTATIONS // 16)
 
+    def test_an_archive_that_unpacks_to_much_more_than_its_size_is_refused(self):
+        with zipfile.ZipFile(ROOT / "tests/data/keras/small.keras") as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        for name, mib, why in (("model.weights.h5", 72, "model.weights.h5 has more bytes than an archive of this size"),
+                               ("config.json", 65, "config.json is larger than 65536 KiB"),
+                               ("metadata.json", 1, "metadata.json is larger than 64 KiB")):
+            with self.subTest(name):
+                bad, out = self.tmp / "bomb.keras", self.tmp / "out"
+                with zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for member, data in members.items():
+                        archive.writestr(member, b" " * (mib << 20) if member == name else data)
+                self.assertLess(bad.stat().st_size, 1 << 20)
+                done = subprocess.run([MODEL, "import", bad, "--output", out], capture_output=True, text=True, timeout=LIMIT_S)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"bomb.keras: {why}", done.stderr)
+                self.assertFalse(out.exists())
+
 
 if __name__ == "__main__":
     unittest.main()

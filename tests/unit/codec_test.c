@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zstd.h>
+
 #include "common/codec/codec.h"
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
@@ -415,6 +417,34 @@ static void bytes_that_no_encoder_made_are_refused(void **state)
                       f->n); /* with any result, it writes only inside the range */
 }
 
+/* A few bytes of zstd that unpack to 16 MiB; said: the frame tells its size. */
+static void make_bomb(struct fixture *f, bool said)
+{
+    enum { BOMB_BYTES = 16 << 20 };
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    uint8_t *zeros = calloc(1, BOMB_BYTES);
+    assert_non_null(zeros);
+    assert_non_null(z);
+    assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, said)));
+    f->n = ZSTD_compress2(z, f->bytes, sizeof f->bytes, zeros, BOMB_BYTES);
+    assert_false(ZSTD_isError(f->n));
+    ZSTD_freeCCtx(z);
+    free(zeros);
+}
+
+static void a_frame_that_grows_beyond_the_plan_is_refused_and_writes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    for (int said = 0; said < 2; said++) {
+        make_bomb(f, said);
+        memset(f->back, 0x5a, sizeof f->back);
+        assert_int_equal(decode_run(f, CODEC_ZSTD, 0, CHUNKS, f->n), ERR_PROTO);
+        assert_int_equal(decode_run(f, CODEC_INT8_ZSTD, 0, CHUNKS, f->n), ERR_PROTO);
+        for (size_t i = 0; i < sizeof f->back; i++)
+            assert_int_equal(((const uint8_t *)f->back)[i], 0x5a);
+    }
+}
+
 static void an_encoder_without_memory_says_so(void **state)
 {
     struct fixture *f = *state;
@@ -458,6 +488,7 @@ int main(void)
         T(every_level_makes_the_same_bytes),
         T(the_key_decides_how_int8_rounds_and_nothing_else),
         T(bytes_that_no_encoder_made_are_refused),
+        T(a_frame_that_grows_beyond_the_plan_is_refused_and_writes_nothing),
         T(an_encoder_without_memory_says_so),
         T(what_may_travel_is_raw_and_what_is_configured),
     };

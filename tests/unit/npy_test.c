@@ -405,6 +405,27 @@ static void an_archive_whose_members_shrink_much_is_read_to_the_end(void **state
     dataset_close(&d);
 }
 
+/* 8 MB of zeros in 8 KB, behind headers that ask for less, and for more than any archive of that size can have. */
+static void an_archive_that_grows_is_refused_by_what_its_headers_ask_for(void **state)
+{
+    struct fixture *f = *state;
+    enum { BOMB_BYTES = 8 << 20 };
+    static const char few[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}";
+    static const char lots[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 500000000)}";
+    struct dataset d;
+    float *zeros = calloc(1, BOMB_BYTES);
+    assert_non_null(zeros);
+    for (int i = 0; i < 2; i++) {
+        const struct member m[] = {{"y.npy", LABELS, TWO, 2},
+                                   {"x.npy", i ? lots : few, zeros, BOMB_BYTES}};
+        archive(f, m, 2, true);
+        assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+        if (!strstr(f->e.text, i ? "truncated: its header asks for" : "bytes follow after"))
+            fail_msg("%s", f->e.text);
+    }
+    free(zeros);
+}
+
 static void a_member_is_found_in_a_file_whose_name_reads_as_a_glob(void **state)
 {
     struct fixture *f = *state;
@@ -507,6 +528,7 @@ int main(void)
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
         TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),
+        TEST(an_archive_that_grows_is_refused_by_what_its_headers_ask_for),
         TEST(a_member_is_found_in_a_file_whose_name_reads_as_a_glob),
         TEST(names_of_members_are_shown_without_control_characters),
         TEST(an_archive_that_was_damaged_is_refused_or_reads_the_same),

@@ -93,6 +93,16 @@ class OverlaysTest(unittest.TestCase):
             self.assertEqual(rules.broken(docs, wanted), [])
         self.each(check)
 
+    def test_images_are_pinned_by_digest_as_the_guide_shows(self):
+        guide = (facts.ROOT / "docs/guides/kubernetes.md").read_text()
+        digest = "sha256:" + "0123456789abcdef" * 4
+        images = re.search(r"^images:\n(?:  - .*\n)+", guide, re.M)[0].replace("sha256:...", digest)
+        for base in ("nightly", "tfjob/base", "plain/base"):
+            docs = render.kustomize(render.overlay_on(self, base, images))
+            found = [c["image"] for pod in rules.pods(docs + render.created(docs)) for c in pod.containers]
+            self.assertGreater(len(found), 1)
+            self.assertEqual([image for image in found if not image.endswith("@" + digest)], [], base)
+
     def test_each_says_which_level_of_pod_security_it_passes(self):
         def check(folder, docs):
             said = re.findall(r"^# Pod Security: (\w+)", (folder / "kustomization.yaml").read_text(), re.M)

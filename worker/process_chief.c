@@ -355,6 +355,32 @@ enum err process_summarize_failed(struct process *p, struct errmsg *e)
     return summarize_run(p, NULL, e);
 }
 
+/* In other modes than sync no job is exact, whatever multiplies. */
+static const char *blas_of(const struct process *p)
+{
+    return p->job.training.update == UPDATE_SYNC ? model_blas(p->model) : "";
+}
+
+/* Before the chief trains, the journal has its kernels, too. */
+static void note_blas(struct process *p)
+{
+    const char *blas = blas_of(p), *other = journal_blas_other(&p->journal, blas);
+    const struct journal_entry entry = journal_blas_entry("chief", blas);
+    struct errmsg e = {"no memory"};
+    if (!*blas)
+        return;
+    if (other)
+        log_warn("this job is not exact: the chief multiplies with OpenBLAS's kernels for %s, and "
+                 "the job did so earlier with others (%s); set the same OPENBLAS_CORETYPE in the "
+                 "environment of every process",
+                 blas, other);
+    if (journal_has_blas(&p->journal, &entry))
+        return;
+    if (journal_append(p->checkpoints, &entry, 1, &e) || journal_add(&p->journal, &entry))
+        log_warn("OpenBLAS's kernels are not noted, so a later chief cannot compare its own: %s",
+                 e.text);
+}
+
 static enum err run_host(struct process *p, const struct epoch_end_config *config,
                          struct train *train, struct epoch_end *end, struct errmsg *e)
 {
@@ -370,6 +396,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .listen_fd = p->listen_fd,
                                       .progress_fd = p->flags.progress_fd,
                                       .journal = &p->journal,
+                                      .blas = blas_of(p),
                                       .logs_disk = &p->logs_disk,
                                       .seconds_before = p->learned.seconds_before,
                                       .log = &p->log,
@@ -469,6 +496,7 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     disk_thread_init(&p->logs_disk);
     if (!p->finished) {
         describe(p);
+        note_blas(p);
         curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
                     p->data.rows, p->logs, &p->logs_disk);
     }

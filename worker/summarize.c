@@ -77,6 +77,11 @@ static bool had_room(const struct job *job, const struct chief_facts *f)
     return without == 0;
 }
 
+static bool had_one_blas(const struct summarize *what)
+{
+    return !what->journal || journal_blas_same(what->journal);
+}
+
 static bool has_backups(const struct summarize *what)
 {
     const struct cluster *c = what->cluster;
@@ -380,6 +385,15 @@ static json_t *exports(const struct exports_end *x, bool *ok)
     return all;
 }
 
+/* The kernels of OpenBLAS, by process, as far as they can matter; null: nothing is known, or they cannot. */
+static json_t *blas(const struct journal *j, bool *ok)
+{
+    json_t *all = j && journal_blas(j, 0) ? json_array() : json_null();
+    for (size_t i = 0; j && journal_blas(j, i); i++)
+        add(all, json_string(journal_blas(j, i)), ok);
+    return all;
+}
+
 /* Keys in the order in which people read them. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -389,7 +403,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct epoch_end_result *l = what->learned;
     struct evaluation room;
     bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && had_room(job, f) &&
-                 !has_backups(what);
+                 !has_backups(what) && had_one_blas(what);
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";
@@ -414,6 +428,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "restarts", count(0), ok);
     put(all, "batches", batches(f), ok);
     put(all, "exact", json_boolean(exact), ok);
+    put(all, "blas", blas(what->journal, ok), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);
     put(all, "history", history(what, f, ok), ok);
@@ -446,6 +461,9 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
 {
     const struct chief *chief = what->host ? host_chief(what->host) : NULL;
     const struct chief_facts f = facts(what);
+    struct summarize of = *what;
+    if (chief)
+        of.journal = chief_journal(chief);
     uint32_t workers = listed(what);
     if (chief && chief_workers(chief) > workers)
         workers = chief_workers(chief);
@@ -461,7 +479,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         w->dropped = chief_dropped(chief, i);
         w->stales = chief_staleness(chief, i, &w->stale);
     }
-    enum err err = summary_write(what, &f, worker, workers, e);
+    enum err err = summary_write(&of, &f, worker, workers, e);
     mem_free(worker);
     return err;
 }

@@ -17,7 +17,7 @@ struct summarize {
     const struct epoch_end_result *learned;
     const struct epoch_log *log;
     const struct manifest *base;   /* the cut that this run began with; NULL: none */
-    const struct journal *journal; /* of the earlier runs */
+    const struct journal *journal; /* of the earlier runs; summarize replaces it by the host's */
     bool finished;                 /* the job was done before this run began */
     uint64_t batches_per_epoch, rows;
     /* the evaluator's results; NULL: no evaluator, the chief evaluates */

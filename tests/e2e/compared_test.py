@@ -2,7 +2,10 @@
 # runs with others
 """Processes of a job compare what they have when one of them connects (docs/reference/comparisons.md)."""
 import gzip
+import os
 import pathlib
+import platform
+import signal
 import sys
 import unittest
 
@@ -132,6 +135,47 @@ class KeysTest(Hand):
         self.assertLess(s["train"]["loss"], 1)
 
 
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+@unittest.skipUnless(platform.machine() == "x86_64", "OpenBLAS has other kernels here")
+class ProcessorsTest(Hand):
+    """OpenBLAS chooses its kernels by the processor, or by OPENBLAS_CORETYPE."""
+
+    OLDER = dict(os.environ, OPENBLAS_CORETYPE="Nehalem")
+
+    def kernels(self, summary):
+        """Those of a summary, by process, without OpenBLAS's version."""
+        return [text.split(" (OpenBLAS ")[0] for text in summary["blas"]]
+
+    def test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact(self):
+        ps, worker = self.ps(), self.worker(1, env=self.OLDER)
+        chief = self.worker(0)
+        s = self.all_done(chief, worker, ps)
+        own, other = self.kernels(s)
+        self.assertEqual((s["exact"], other), (False, "worker 1: Nehalem"))
+        self.assertRegex(own, "chief: (?!Nehalem)")
+        said = [line for line in chief.log().splitlines() if "not exact" in line]
+        self.assertEqual(len(said), 1, chief.log())
+        self.assertIn("worker 1 multiplies with OpenBLAS's kernels for Nehalem (OpenBLAS ", said[0])
+        self.assertIn("set the same OPENBLAS_CORETYPE in the environment of every process", said[0])
+
+    def test_the_same_kernels_are_exact(self):
+        ps, worker = self.ps(), self.worker(1, env=self.OLDER)
+        s = self.all_done(self.worker(0, env=self.OLDER), worker, ps)
+        self.assertEqual((s["exact"], self.kernels(s)), (True, ["chief: Nehalem"]))
+
+    def test_a_job_that_resumes_on_another_processor_is_not_exact_and_says_so(self):
+        keys = {"training.epochs": 4}
+        alone = self.start(WORKER, "alone", "--fault=sleep:0.05", keys=keys, env=self.OLDER)
+        alone.until_said("generation 1:")
+        alone.process.send_signal(signal.SIGTERM)
+        alone.wait(143)
+        self.assertEqual((self.summary()["exact"], self.kernels(self.summary())), (True, ["chief: Nehalem"]))
+        again = self.start(WORKER, "again", keys=keys).wait(0)
+        self.assertEqual((self.summary()["exact"], self.kernels(self.summary())[0]), (False, "chief: Nehalem"))
+        self.assertIn("this job is not exact: the chief multiplies with OpenBLAS's kernels for ", again.log())
+        self.assertIn("earlier with others (chief: Nehalem (OpenBLAS ", again.log())
+
+
 class PageTest(unittest.TestCase):
     """Each row of the page has a test with real processes, and each of these tests is there."""
 
@@ -142,6 +186,7 @@ class PageTest(unittest.TestCase):
              "certificate": "tls_test test_who_is_not_who_it_says_to_be_is_refused_and_both_say_so",
              "training data": "compared_test test_a_worker_of_other_data_is_refused_at_the_start_and_when_it_comes_back",
              "encoding of the rows": "encoding_test test_a_worker_whose_rows_have_fewer_words_than_the_model_features_asks_the_chief",
+             "processors": "compared_test test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact",
              "run-time keys": "compared_test test_the_chiefs_values_hold_in_sync",
              "clock": "doctor_test test_a_peer_whose_clock_is_another"}
 

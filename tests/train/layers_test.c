@@ -83,6 +83,38 @@ static void leaky_relu_by_name_has_the_slope_of_the_function(void **state)
     model_free(m);
 }
 
+static void assert_blas(struct job *job, bool needs)
+{
+    struct model *m = NULL;
+    struct errmsg e;
+    assert_int_equal(model_new(&m, job, &e), ERR_OK);
+    if (!needs)
+        assert_string_equal(model_blas(m), "");
+    else
+        assert_true(
+            strncmp(model_blas(m), openblas_get_corename(), strlen(openblas_get_corename())) == 0 &&
+            strstr(model_blas(m), " (OpenBLAS 0."));
+    model_free(m);
+    models_close(job);
+}
+
+static void a_model_needs_openblas_for_dense_layers_and_most_convolutions(void **state)
+{
+    (void)state;
+    for (uint32_t channels = 15; channels <= 16; channels++) {
+        struct job job;
+        models_start(&job, 6, 6, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+        models_reshape(&job, 6, 6, 1);
+        (void)models_conv2d(&job, channels, 3, 3, ACT_RELU);
+        (void)models_pooling(&job, LAYER_GLOBAL_AVERAGE_POOLING2D, 0, 0);
+        assert_blas(&job, channels % 16 != 0);
+    }
+    struct job job;
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 1, ACT_LINEAR);
+    assert_blas(&job, true);
+}
+
 /* ---- normalization ---- */
 
 enum { ROWS = 4, COLS = 3 };
@@ -488,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations_are_those_of_keras),
         cmocka_unit_test(leaky_relu_by_name_has_the_slope_of_the_function),
+        cmocka_unit_test(a_model_needs_openblas_for_dense_layers_and_most_convolutions),
         cmocka_unit_test(batch_normalization_is_that_of_keras),
         cmocka_unit_test(moving_statistics_are_tensors_of_their_own_role),
         cmocka_unit_test(layer_normalization_is_that_of_keras),

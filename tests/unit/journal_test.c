@@ -49,6 +49,33 @@ static void batches_count_once_and_recoveries_by_their_cut(void **state)
     journal_close(&j);
 }
 
+static void lines_of_kernels_are_compared_and_are_no_batches(void **state)
+{
+    (void)state;
+    struct journal j = {0};
+    const struct journal_entry entry[] = {journal_blas_entry("chief", "Zen (OpenBLAS 0.3.21)"),
+                                          journal_blas_entry("worker 1", "Zen (OpenBLAS 0.3.21)"),
+                                          journal_blas_entry("worker 2", "Haswell\n(OpenBLAS 1)")};
+    assert_true(journal_blas_same(&j) && !journal_blas(&j, 0));
+    for (int i = 0; i < 3; i++) {
+        char line[JOURNAL_LINE_MAX];
+        assert_false(journal_has_blas(&j, &entry[i]));
+        assert_int_equal(journal_parse(&j, line, journal_line(&entry[i], line)), ERR_OK);
+        assert_true(journal_has_blas(&j, &entry[i]));
+        assert_int_equal(journal_blas_same(&j), i < 2);
+    }
+    assert_string_equal(journal_blas(&j, 1), "worker 1: Zen (OpenBLAS 0.3.21)");
+    assert_string_equal(journal_blas_other(&j, "Zen (OpenBLAS 0.3.21)"),
+                        "worker 2: Haswell?(OpenBLAS 1)");
+    assert_null(journal_blas(&j, 3));
+    add(&j, JOURNAL_REJECTED, 0, 1);
+    assert_int_equal(journal_rejected(&j), 1);
+    assert_int_equal(journal_row(&j, 1), 1);
+    j.n--;
+    assert_true(!journal_has(&j, 0) && journal_rejected(&j) == 0 && journal_row(&j, 1) == 0);
+    journal_close(&j);
+}
+
 static void a_line_reads_back(void **state)
 {
     (void)state;
@@ -128,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_count_once_and_recoveries_by_their_cut),
+        cmocka_unit_test(lines_of_kernels_are_compared_and_are_no_batches),
         cmocka_unit_test(a_line_reads_back),
         cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
         cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),

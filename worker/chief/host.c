@@ -258,6 +258,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .timeouts = job->timeouts,
         .store_token = h->store_token,
         .journal = h->config.journal,
+        .blas = h->config.blas,
         .finished = h->config.finished,
         .learned_epochs = h->config.learned_epochs,
         .unkept_step = h->config.unkept_step,

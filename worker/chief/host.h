@@ -25,6 +25,7 @@ struct host_config {
     int listen_fd;   /* the listening socket for workers */
     int progress_fd; /* -1: none */
     const struct journal *journal;
+    const char *blas; /* as in struct chief_config */
     struct disk_thread *logs_disk;
     double seconds_before; /* seconds of training in earlier runs */
     /* epochs of the earlier processes; read before the first letter */

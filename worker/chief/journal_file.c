@@ -12,13 +12,15 @@
 
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX])
 {
+    static const char *const kind[] = {[JOURNAL_REJECTED] = "rejected",
+                                       [JOURNAL_RECOVERED] = "recovered",
+                                       [JOURNAL_BLAS] = "blas"};
     char cut[24] = "none";
     if (entry->cut != UINT64_MAX)
         (void)snprintf(cut, sizeof cut, "%" PRIu64, entry->cut);
     int n =
         snprintf(out, JOURNAL_LINE_MAX, "%s batch %" PRIu64 " generation %" PRIu64 " cut %s: %s\n",
-                 entry->kind == JOURNAL_RECOVERED ? "recovered" : "rejected", entry->batch,
-                 entry->generation, cut, entry->what);
+                 kind[entry->kind], entry->batch, entry->generation, cut, entry->what);
     return (size_t)n;
 }
 
@@ -45,6 +47,8 @@ static bool read_line(struct journal_entry *to, const char *line)
         return false;
     if (strcmp(kind, "recovered") == 0)
         entry.kind = JOURNAL_RECOVERED;
+    else if (strcmp(kind, "blas") == 0)
+        entry.kind = JOURNAL_BLAS;
     else if (strcmp(kind, "rejected") != 0)
         return false;
     (void)snprintf(entry.what, sizeof entry.what, "%s", line + end);

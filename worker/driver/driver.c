@@ -264,6 +264,7 @@ static void say_hello(struct driver *d)
     struct session_hello room;
     hello_make(&m, d->config.job, d->config.cluster, 0);
     hello_add_contents(&m, &contents, d->config.contents);
+    m.blas = (char *)d->config.blas;
     session_hello_chief(d->session, &room, &m);
     m.turned_away = d->turned_away;
     control_send(d->control, FRAME_HELLO, &m.base);

@@ -21,6 +21,7 @@ struct driver_config {
     const struct cluster *cluster;
     const struct layout *layout;
     const struct contents *contents; /* the training data, for the hello */
+    const char *blas;                /* model_blas, for the hello */
     uint64_t batches_per_epoch;
     uint32_t threads; /* number of computing threads, for the log */
     bool delays;      /* no part of a task is sent before all of it is computed */

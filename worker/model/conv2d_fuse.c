@@ -61,6 +61,7 @@ void conv2d_fuse(struct model *m)
         bool wants_dx = r.trained[op->input[0]];
         op->direct = conv2d_may_be_direct(op, wants_dx);
         op->direct_dx = op->direct && wants_dx;
+        op->blas = !op->direct;
     }
     for (uint32_t i = 0; i < m->ops; i++) {
         survey(&r, m);

@@ -20,6 +20,7 @@ enum err dense_add(struct model *m, const struct job_layer *l, struct errmsg *e)
                     .outer = outer,
                     .in = m->shape.dim[last],
                     .out = units,
+                    .blas = true,
                     .activation = relu ? ACT_RELU : ACT_LINEAR,
                     .reads_x = true,
                     .reads_y = relu};

@@ -15,6 +15,7 @@
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/rows/lookups.h"
+#include "worker/model/model.h"
 #include "worker/model/window.h"
 
 struct shape { /* the shape of one row */
@@ -105,6 +106,7 @@ struct op {
     uint32_t channels;          /* of the output of conv2d and pooling */
     /* computed by conv2d_direct.c; direct_dx: with a gradient by the input */
     bool direct, direct_dx;
+    bool blas; /* computed by OpenBLAS in training */
     /* conv2d also takes the maximum of these windows; `out` counts the elements after that */
     bool pooled;
     struct window pool;
@@ -128,7 +130,8 @@ struct tap {
 };
 
 struct model {
-    struct layout layout; /* with the tables' rows */
+    char blas[MODEL_BLAS_BYTES]; /* "": it needs no OpenBLAS */
+    struct layout layout;        /* with the tables' rows */
     struct {
         float l1, l2;
     } row_penalty[ROW_TABLES_MAX]; /* of each table: the factors of its regularizer */

@@ -2,6 +2,7 @@
 #include "worker/model/model.h"
 
 #include <assert.h>
+#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -231,6 +232,20 @@ static enum err add_tables(struct model *m, const struct job *job, struct errmsg
     return ERR_OK;
 }
 
+static void name_blas(struct model *m)
+{
+    char version[32] = "";
+    bool needs = false;
+    for (uint32_t i = 0; i < m->ops; i++)
+        needs |= m->op[i].blas;
+    if (!needs)
+        return;
+    /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH .." */
+    (void)sscanf(openblas_get_config(), "OpenBLAS %31s", version);
+    (void)snprintf(m->blas, sizeof m->blas, "%.24s (OpenBLAS %s)", openblas_get_corename(),
+                   version);
+}
+
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);
@@ -245,6 +260,7 @@ static enum err build(struct model *m, const struct job *job, struct errmsg *e)
     if (code)
         return code;
     conv2d_fuse(m);
+    name_blas(m);
     flow_plan(m);
     return job_blame(job, PLACE_METRICS, metric_attach(m, job, e), e);
 }
@@ -278,6 +294,11 @@ void model_free(struct model *m)
 const struct layout *model_layout(const struct model *m)
 {
     return &m->layout;
+}
+
+const char *model_blas(const struct model *m)
+{
+    return m->blas;
 }
 
 uint32_t model_features(const struct model *m)

@@ -10,6 +10,7 @@
 #include "common/parameters/sums.h"
 #include "common/rows/lookups.h"
 
+enum { MODEL_BLAS_BYTES = 64 };
 struct model;
 struct model_run;
 struct packed;
@@ -36,6 +37,10 @@ const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
 uint32_t model_outputs(const struct model *m);  /* of one row */
+
+/* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend
+ * on both. "": this model trains without OpenBLAS. Valid as long as the model. */
+const char *model_blas(const struct model *m);
 
 /* The layers that look up rows of tables, in their order. */
 struct model_lookup {

@@ -175,6 +175,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
                                          .cluster = c->cluster,
                                          .layout = layout,
                                          .contents = &c->data->contents,
+                                         .blas = model_blas(c->model),
                                          .batches_per_epoch = order_batches(c->order),
                                          .threads = pool_threads(is->pool),
                                          .delays = fault_delays(&c->fault),

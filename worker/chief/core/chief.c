@@ -408,6 +408,8 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
         roll_back(c);
     else if (c->mode->journaled)
         c->mode->journaled(c);
+    if (c->entered && !c->unwritten && (c->phase == CHIEF_RUN || c->phase == CHIEF_FINISH))
+        members_entered(c); /* those that waited for their line */
     check(c);
 }
 

@@ -96,6 +96,8 @@ struct chief_config {
     struct job_timeouts timeouts;  /* evaluator_s 0: the job has no evaluator */
     const char *store_token;       /* owned by the caller; "": none */
     const struct journal *journal; /* of the earlier runs; copied. NULL: none */
+    /* Hello.blas of the own session, with which others are compared; owned by the caller. "" or NULL: nothing is */
+    const char *blas;
     /* the job was done before: processes that cannot be reached are not waited for */
     bool finished;
     uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */
@@ -214,6 +216,8 @@ uint64_t chief_dropped(const struct chief *c, uint32_t worker);
 /* Async: the staleness of one worker's pushes, summed over the shards' last reports; since the last start or
  * rollback. False: none was counted for this worker. */
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);
+/* The journal, with the entries of the earlier runs; valid until the next event. */
+const struct journal *chief_journal(const struct chief *c);
 /* The process that training waits for now. */
 struct chief_wait chief_wait(const struct chief *c, int64_t now_ms);
 /* The same as text; if training waits for none, the chief's state. */

@@ -1,9 +1,11 @@
 /* The inside of the chief, for the files of this folder alone. A file calls only files above it in this list; the
  * update modes are called through their table, struct chief_mode.
  *
- *   tell                   messages to every ps, log lines, the end of the job
+ *   journal                the list of its lines
+ *   tell                   messages to every ps, log lines, lines of the journal, the end of the job
  *   workers                the list of workers, and their parts of the tree
- *   journal guard          the NaN guard
+ *   guard                  the NaN guard
+ *   blas                   OpenBLAS's kernels, which the bits depend on
  *   feedback               parts of gradients that workers withhold
  *   shards                 the shards' state as they reported it last
  *   accept commit          layers of sync: backup workers, the commit of a step
@@ -110,6 +112,7 @@ struct chief_worker {
     bool joined;     /* it was welcomed at least once */
     bool given;      /* a process was given `incarnation` in this generation, so it may push */
     bool hello_used; /* the leases in its hello were taken over */
+    bool other_blas; /* it was logged that its kernels are others than the chief's */
     int64_t fence_ms;
     uint64_t incarnation; /* the largest that was given, or that is refused with all below it */
     uint64_t process;     /* the first incarnation of the process that has this number */
@@ -384,6 +387,8 @@ void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3
 uint32_t chief_ps_away(const struct chief *c);
 void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
 void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t incarnation);
+/* Completes the entry, adds it, and has it written: until chief_on_journaled, c->unwritten counts it. */
+void chief_note(struct chief *c, struct journal_entry *entry);
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
@@ -418,6 +423,11 @@ void guard_fail(struct chief *c, uint64_t batch, const char *what);
 /* Every shard has saved its part of the cut. False: a value in it is not finite, so the cut is not published, and
  * the job has failed. */
 bool guard_takes_cut(struct chief *c) MUST_CHECK;
+
+/* blas.c */
+/* Compares the worker's kernels with the chief's. False: they differ, and the journal's line is being written, so it
+ * must not be welcomed yet. */
+bool blas_is_noted(struct chief *c, uint32_t worker) MUST_CHECK;
 
 /* shards.c */
 bool shards_all(const struct chief *c, size_t flag); /* flag: an offset in struct chief_shard */

@@ -57,6 +57,11 @@ struct chief_facts chief_facts(const struct chief *c)
     return f;
 }
 
+const struct journal *chief_journal(const struct chief *c)
+{
+    return &c->journal;
+}
+
 uint32_t chief_workers(const struct chief *c)
 {
     return c->workers;

@@ -9,15 +9,10 @@
 
 static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const char *what)
 {
-    struct journal_entry entry = {
-        .kind = kind, .batch = batch, .generation = c->generation.number, .cut = c->published_cut};
+    struct journal_entry entry = {.kind = kind, .batch = batch};
     (void)snprintf(entry.what, sizeof entry.what, "%s", what);
-    if (journal_add(&c->journal, &entry))
-        chief_say(c, 1, "no memory to note in the journal that batch %" PRIu64 " is rejected",
-                  batch);
     assert(kind == JOURNAL_RECOVERED || !c->rollback_due);
-    c->unwritten++;
-    c->io->journal(c->ctx, &entry);
+    chief_note(c, &entry);
 }
 
 static void recover(struct chief *c, uint64_t batch, const char *what)

@@ -1,5 +1,8 @@
 #include "worker/chief/core/journal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/mem.h"
 
 void journal_close(struct journal *j)
@@ -35,7 +38,7 @@ enum err journal_join(struct journal *to, const struct journal *from)
 static bool has_before(const struct journal *j, uint64_t batch, size_t end)
 {
     for (size_t i = 0; i < end; i++)
-        if (j->entry[i].batch == batch)
+        if (j->entry[i].kind != JOURNAL_BLAS && j->entry[i].batch == batch)
             return true;
     return false;
 }
@@ -57,7 +60,7 @@ uint64_t journal_rejected(const struct journal *j)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < j->n; i++)
-        n += !has_before(j, j->entry[i].batch, i);
+        n += j->entry[i].kind != JOURNAL_BLAS && !has_before(j, j->entry[i].batch, i);
     return n;
 }
 
@@ -83,4 +86,55 @@ uint32_t journal_row(const struct journal *j, uint64_t batch)
     while (n < batch && journal_has(j, batch - 1 - n))
         n++;
     return n;
+}
+
+/* ---- OpenBLAS's kernels ---- */
+
+enum { BLAS_CHARACTERS = 63 };
+
+struct journal_entry journal_blas_entry(const char *process, const char *blas)
+{
+    struct journal_entry entry = {.kind = JOURNAL_BLAS, .cut = UINT64_MAX};
+    (void)snprintf(entry.what, sizeof entry.what, "%s: %.*s", process, BLAS_CHARACTERS, blas);
+    for (char *p = entry.what; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?'; /* a line stays a line */
+    return entry;
+}
+
+bool journal_has_blas(const struct journal *j, const struct journal_entry *entry)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->entry[i].kind == JOURNAL_BLAS && strcmp(j->entry[i].what, entry->what) == 0)
+            return true;
+    return false;
+}
+
+const char *journal_blas(const struct journal *j, size_t i)
+{
+    for (size_t k = 0; k < j->n; k++)
+        if (j->entry[k].kind == JOURNAL_BLAS && i-- == 0)
+            return j->entry[k].what;
+    return NULL;
+}
+
+static const char *kernels_of(const char *what)
+{
+    const char *end = strstr(what, ": ");
+    return end ? end + 2 : what;
+}
+
+const char *journal_blas_other(const struct journal *j, const char *blas)
+{
+    const char *what;
+    for (size_t i = 0; (what = journal_blas(j, i)); i++)
+        if (strcmp(kernels_of(what), blas) != 0)
+            return what;
+    return NULL;
+}
+
+bool journal_blas_same(const struct journal *j)
+{
+    const char *first = journal_blas(j, 0);
+    return !first || !journal_blas_other(j, kernels_of(first));
 }

@@ -1,5 +1,5 @@
-/* The journal of the NaN guard's actions, kept next to the manifests. It is no part of a cut, because it must
- * survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
+/* The journal of the NaN guard's actions, and of OpenBLAS's kernels that took part in the job, kept next to the manifests. It
+ * is no part of a cut, because it must survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
 #ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 #define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 
@@ -15,6 +15,7 @@ enum journal_kind {
     JOURNAL_REJECTED, /* no update was made of this batch */
     /* the job went back to a cut because of this batch, and skips it from then on */
     JOURNAL_RECOVERED,
+    JOURNAL_BLAS, /* what: a process and its kernels, "worker 1: Haswell (OpenBLAS 0.3.21)"; no batch */
 };
 
 struct journal_entry {
@@ -34,7 +35,17 @@ enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_
 /* Add all entries of `from`. Without memory some of them are added. */
 enum err journal_join(struct journal *to, const struct journal *from) MUST_CHECK;
 
-/* journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
+/* Returns an entry that this process multiplies with these kernels (Hello.blas, from a peer). */
+struct journal_entry journal_blas_entry(const char *process, const char *blas);
+bool journal_has_blas(const struct journal *j, const struct journal_entry *entry);
+/* The text of the i-th such entry; NULL: there are no more. */
+const char *journal_blas(const struct journal *j, size_t i);
+/* The text of an entry whose kernels are others than these; NULL: none. */
+const char *journal_blas_other(const struct journal *j, const char *blas);
+/* True if the entries name the same kernels. */
+bool journal_blas_same(const struct journal *j);
+
+/* The counts of batches leave JOURNAL_BLAS out. journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
 bool journal_has(const struct journal *j, uint64_t batch);
 bool journal_skips(const struct journal *j, uint64_t batch);
 /* The number of batches with entries; a batch that replays have named more than once counts once. */

@@ -95,7 +95,8 @@ void members_entered(struct chief *c)
 {
     bool changed = false;
     for (uint32_t i = 0; i < c->workers; i++) {
-        if (c->worker[i].up && !c->worker[i].welcomed && c->worker[i].hello) {
+        if (c->worker[i].up && !c->worker[i].welcomed && c->worker[i].hello &&
+            blas_is_noted(c, i)) {
             welcome(c, i);
             changed = true;
         }

@@ -1,4 +1,4 @@
-/* Messages to every ps, log lines, and the end of the job. */
+/* Messages to every ps, log lines, lines of the journal, and the end of the job. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -41,6 +41,16 @@ void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t in
     m.worker = worker;
     m.incarnation = incarnation;
     chief_to_ps(c, ps, FRAME_FENCE, &m.base);
+}
+
+void chief_note(struct chief *c, struct journal_entry *entry)
+{
+    entry->generation = c->generation.number;
+    entry->cut = c->published_cut;
+    if (journal_add(&c->journal, entry))
+        chief_say(c, 1, "no memory to note in the journal: %s", entry->what);
+    c->unwritten++;
+    c->io->journal(c->ctx, entry);
 }
 
 void chief_end(struct chief *c, int exit_code, const char *text)

@@ -109,6 +109,13 @@ void *mem_map_grow(void *from, size_t from_bytes, size_t bytes)
     return NULL;
 }
 
+void mem_map_shrink(void *p, size_t from_bytes, size_t bytes)
+{
+    size_t kept = whole_pages(bytes);
+    if (kept < whole_pages(from_bytes))
+        (void)munmap((char *)p + kept, whole_pages(from_bytes) - kept);
+}
+
 void mem_map_huge(void *p, size_t bytes)
 {
     /* without huge pages, small ones are used */

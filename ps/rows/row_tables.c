@@ -434,8 +434,10 @@ void row_tables_sweep(struct row_tables *t, uint64_t clock)
         clock = t->cut.moment.clock;
     if (t->cut.on && t->cut.moment.floor < floor)
         floor = t->cut.moment.floor;
-    for (uint32_t i = 0; i < t->layout->tables; i++)
+    for (uint32_t i = 0; i < t->layout->tables; i++) {
         row_evict_sweep(&t->evict[i], t->table[i], clock, floor);
+        row_index_tend(&t->table[i]->index);
+    }
 }
 
 void row_tables_count(struct row_tables *t, uint64_t clock)

@@ -429,6 +429,7 @@ static void no_memory_to_begin_is_an_error_and_none_to_keep_a_row_fails_the_cut_
         row_cut_end(&w->cut);
     }
     copy_all(w);
+    int failed = 0;
     for (long at = 0; at < 12; at++) {
         assert_int_equal(row_cut_begin(&w->cut, w->table, w->admit, TABLES, w->buckets,
                                        (struct row_moment){.clock = w->clock}, MANY),
@@ -438,10 +439,12 @@ static void no_memory_to_begin_is_an_error_and_none_to_keep_a_row_fails_the_cut_
         struct row_cut_rows g;
         for (int i = 0; i < 2000 && !w->cut.failed && !row_cut_is_out(&w->cut); i++)
             row_cut_copy(&w->cut, &g);
-        assert_int_equal(mem_fail_fired(), w->cut.failed);
+        assert_true(mem_fail_fired() || !w->cut.failed); /* an index goes on without more places */
+        failed += w->cut.failed;
         mem_fail_at(-1);
         row_cut_end(&w->cut);
     }
+    assert_in_range(failed, 6, 12);
     world_free(w);
 }
 

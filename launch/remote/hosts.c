@@ -102,6 +102,18 @@ static enum err take_setting(struct host_line *h, char *word, const struct at *a
     return err == ERR_INPUT ? ERR_OK : err;
 }
 
+/* "node:4" as MPI's lists have it. Returns whether the name is that, and has been refused. */
+static bool refuse_count(const char *name, const struct at *at)
+{
+    const char *colon = strchr(name, ':');
+    uint32_t slots;
+    if (!colon || colon == name || !digits_read(colon + 1, 1, HOSTS_SLOTS_MAX, &slots))
+        return false;
+    problems_add(at->problems, "%s:%u: '%.*s': for %u processes on that host, write: %.*s slots=%u",
+                 at->file, at->line, SHOWN_BYTES, name, slots, (int)(colon - name), name, slots);
+    return true;
+}
+
 /* NULL: `name` can be used as a host by the remote shell and in addresses. Otherwise the reason. */
 static const char *name_problem(const char *name)
 {
@@ -114,6 +126,8 @@ static const char *name_problem(const char *name)
         return "write it as user@host";
     if (strchr(name, '='))
         return "a line must begin with the host; settings follow it";
+    if (strchr(name, ',') || (address[0] != '[' && strchr(address, '[')))
+        return "a line names one host: write a line for each, such as node1, then node2";
     (void)snprintf(dialed, sizeof dialed, "%.300s:1", address);
     const char *problem = *address ? cluster_address_problem(dialed) : "the host is missing";
     if (problem && address[0] != '[' && strchr(address, ':'))
@@ -124,6 +138,8 @@ static const char *name_problem(const char *name)
 static enum err take_name(struct host_line *h, const char *name, const struct at *at)
 {
     const char *problem = name_problem(name), *sign = strrchr(name, '@');
+    if (problem && refuse_count(name, at))
+        return ERR_OK;
     if (problem) {
         problems_add(at->problems, "%s:%u: '%.*s': %s", at->file, at->line, SHOWN_BYTES, name,
                      problem);
@@ -189,6 +205,8 @@ static void check_twins(const struct hosts *h, struct problems *p)
 
 enum err hosts_parse(struct hosts *h, char *text, const char *file, struct problems *p)
 {
+    static const char mark[] = "\xEF\xBB\xBF"; /* some editors begin a UTF-8 file with it */
+    text += strncmp(text, mark, sizeof mark - 1) == 0 ? sizeof mark - 1 : 0;
     struct at at = {.file = file, .problems = p};
     *h = (struct hosts){.file = mem_strdup(file)};
     enum err err = h->file ? ERR_OK : ERR_NOMEM;

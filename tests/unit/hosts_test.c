@@ -92,7 +92,11 @@ static void each_wrong_line_has_a_message_of_its_own(void **state)
         {"a nonsense", "'nonsense': allowed: slots=N"},
         {"slots=2", "'slots=2': a line must begin with the host"},
         {"-oProxyCommand=x", "must not begin with '-'"},
-        {"a:22", "'a:22': give ports as ports=LO-HI"},
+        {"a:22-30", "'a:22-30': give ports as ports=LO-HI"},
+        {"a:4", "'a:4': for 4 processes on that host, write: a slots=4"},
+        {"me@a:4 role=ps", "'me@a:4': for 4 processes on that host, write: me@a slots=4"},
+        {"node[1-2]", "'node[1-2]': a line names one host: write a line for each"},
+        {"a,b", "'a,b': a line names one host"},
         {"a/b", "'a/b': its host is neither a name nor an IP address"},
         {"@a", "'@a': write it as user@host"},
         {"me@", "'me@': the host is missing"},
@@ -104,6 +108,16 @@ static void each_wrong_line_has_a_message_of_its_own(void **state)
         assert_problem(0, wrong[i].said);
         assert_problem(0, "hosts:1: ");
     }
+}
+
+static void a_mark_at_the_beginning_is_no_part_of_the_first_host(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("\xEF\xBB\xBF"
+                           "a\nb\n"),
+                     ERR_OK);
+    assert_int_equal(hosts.n, 2);
+    assert_string_equal(hosts.host[0].name, "a");
 }
 
 static void all_wrong_lines_are_told_at_once(void **state)
@@ -217,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_line_says_host_slots_role_ports_and_workdir, teardown),
         cmocka_unit_test_teardown(each_wrong_line_has_a_message_of_its_own, teardown),
+        cmocka_unit_test_teardown(a_mark_at_the_beginning_is_no_part_of_the_first_host, teardown),
         cmocka_unit_test_teardown(all_wrong_lines_are_told_at_once, teardown),
         cmocka_unit_test_teardown(a_file_without_hosts_is_refused, teardown),
         cmocka_unit_test_teardown(processes_go_to_the_host_with_the_fewest, teardown),

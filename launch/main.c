@@ -1,5 +1,6 @@
 /* The program behind `./gradwire train|rank|status|stop|logs|old`. It is also the runner that `train --hosts` starts on other
  * hosts, and, under another name, the guardian. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static int main_unknown(const char *name)
 
 int main(int argc, char **argv)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with EFBIG, which is said */
     if (argc == 2 && strcmp(argv[0], GUARDIAN_NAME) == 0) {
         (void)prctl(PR_SET_NAME, GUARDIAN_NAME);
         return guardian_main((int)strtol(argv[1], NULL, 10));

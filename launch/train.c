@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,6 +77,33 @@ static enum err train_place(struct train *t, struct errmsg *e)
     return err == ERR_NOMEM ? err_set(e, err, "out of memory") : err;
 }
 
+/* The least number of descriptors with which each process of a job on this host begins to train. The launcher has two for each
+ * process. The chief has one for each ps, shard and worker; a ps has no more than the chief. The rest was counted in running
+ * processes, with some room for files that are open for a moment. */
+static uint32_t train_descriptors(const struct train *t)
+{
+    enum { LAUNCHER = 20, CHIEF = 28 };
+    uint32_t shards = t->options.ps * (t->job.ps.threads ? t->job.ps.threads : 1);
+    uint32_t launcher = LAUNCHER + 2 * options_processes(&t->options);
+    uint32_t chief = CHIEF + t->options.ps + shards + options_trainers(&t->options);
+    return launcher > chief ? launcher : chief;
+}
+
+static enum err train_check_limits(const struct train *t, struct errmsg *e)
+{
+    struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY}, bytes = files;
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    (void)getrlimit(RLIMIT_FSIZE, &bytes);
+    if (bytes.rlim_cur == 0)
+        return err_set(e, ERR_INPUT, "no file can be written: ulimit -f is 0; raise it");
+    if (!t->options.hosts && files.rlim_cur < train_descriptors(t))
+        return err_set(e, ERR_INPUT,
+                       "this job needs at least %u file descriptors in a process, and ulimit -n is "
+                       "%llu; raise it",
+                       train_descriptors(t), (unsigned long long)files.rlim_cur);
+    return ERR_OK;
+}
+
 static enum err train_check(struct train *t, struct errmsg *e)
 {
     enum err err = site_init(&t->here, &t->options, e);
@@ -85,6 +113,8 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
     if (!err && t->options.evaluator)
         err = job_check_evaluator(&t->job, e);
+    if (!err)
+        err = train_check_limits(t, e);
     if (!err && !t->options.hosts) /* with --hosts each host checks its own files */
         err = tls_try(&t->options.tls, "127.0.0.1:0", e);
     if (!err)

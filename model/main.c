@@ -1,5 +1,6 @@
 /* The program behind `./gradwire evaluate|predict|encode|export|import|compare`: commands about trained models. */
 #include <cblas.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static void (*const before_libraries)(int argc, char **argv, char **envp)
 
 int main(int argc, char **argv)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with EFBIG, which is said */
     mem_init();
     log_init("model", LOG_WARN);
     openblas_set_num_threads(1);

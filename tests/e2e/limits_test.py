@@ -9,12 +9,13 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import certificates as certs  # noqa: E402
-from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import metrics  # noqa: E402
 
 HEADER = struct.Struct("<4sHHIIQ")
@@ -134,6 +135,20 @@ class LimitsTest(TrainCase):
 
 
 @unittest.skipIf(SANITIZED, "their shadow is address space, too")
+class LauncherTest(TrainCase):
+    def test_train_says_which_limit_is_too_low_before_it_makes_anything(self):
+        for limit, said in (("--nofile=24", "this job needs at least 34 file descriptors in a process, and ulimit -n is 24; raise it"),
+                            ("--fsize=0", "no file can be written: ulimit -f is 0; raise it")):
+            got = subprocess.run(["prlimit", limit, LAUNCH, "train", self.JOB, f"--output={self.out}", "--set=ps.threads=1"],
+                                 capture_output=True, text=True, timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, got.stdout, got.stderr), (2, "", f"gradwire: {said}\n"))
+            self.assertFalse(self.out.exists())
+
+    def test_a_job_trains_with_as_many_descriptors_as_train_asks_for(self):
+        self.train("--ps=2", "--workers=2", "--set=ps.threads=1", before=("prlimit", "--nofile=34"))
+        self.assertEqual(self.summary()["restarts"], 0)
+
+
 class MemoryTest(TrainCase):
     def test_a_ps_without_memory_for_its_job_file_asks_to_be_started_again(self):
         codes = set()

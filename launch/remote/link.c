@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/control.h"
 #include "common/base/mem.h"
 #include "common/process/signals.h"
 
@@ -16,17 +17,15 @@ enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_S
 
 /* ---- the shell's stderr ---- */
 
+/* A prompt has no line end, so an incomplete line counts as the last one. */
 static void link_on_error_byte(struct link *l, char c)
 {
-    if (c != '\n' && c != '\r') {
-        if (l->line_n < sizeof l->line - 1)
-            l->line[l->line_n++] = c;
-        return;
+    if (c == '\n' || c == '\r') {
+        l->line_n = 0;
+    } else if (l->line_n < sizeof l->words - 1) {
+        l->words[l->line_n++] = control_shown(c);
+        l->words[l->line_n] = 0;
     }
-    l->line[l->line_n] = 0;
-    if (l->line_n > 0)
-        memcpy(l->words, l->line, l->line_n + 1);
-    l->line_n = 0;
 }
 
 /* Read everything that is available now; fd -1: does nothing. */
@@ -74,14 +73,17 @@ void link_drop(struct link *l)
     link_kill(l);
 }
 
+/* The reason, with the last output of a shell that waits for a password, or says why it ends. */
 static void link_lose(struct link *l, const char *why)
 {
-    char text[LINK_WORDS_BYTES + 128];
+    char text[LINK_WORDS_BYTES + TALK_GREETING_BYTES + 128];
     if (l->state == LINK_DOWN)
         return;
     on_errors(l->errors_fd, EV_READ, l);
-    (void)snprintf(text, sizeof text, "%s%s%s%s", why, l->words[0] ? " (" : "", l->words,
-                   l->words[0] ? ")" : "");
+    const char *greeting = l->talk.greeted ? "" : l->talk.greeting;
+    bool both = *greeting && l->words[0], any = *greeting || l->words[0];
+    (void)snprintf(text, sizeof text, "%s%s%s%s%s%s", why, any ? " (" : "", greeting,
+                   both ? "; " : "", l->words, any ? ")" : "");
     link_drop(l);
     l->ops->down(l->arg, text);
 }

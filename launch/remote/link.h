@@ -47,9 +47,8 @@ struct link {
     struct event *errors, *tick;
     int64_t opened_ms, pinged_ms, ticked_ms; /* clock_now_ms */
     bool busy; /* a request takes the runner long; the owner has its own deadline */
-    char words[LINK_WORDS_BYTES]; /* the last line of the shell's stderr */
-    char line[LINK_WORDS_BYTES];
-    size_t line_n;
+    char words[LINK_WORDS_BYTES]; /* the last line of the shell's stderr, which can be incomplete */
+    size_t line_n;                /* bytes of that line; 0: the next byte begins another */
 };
 
 /* Initialize; the link is down. Errors: ERR_NOMEM. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/control.h"
 
 /* ---- receiving ---- */
 
@@ -20,16 +21,29 @@ static bool talk_fail(struct talk *t, const char *why)
     return false;
 }
 
+static void talk_keep_greeting(struct talk *t, const char *line, size_t bytes)
+{
+    size_t n = bytes < sizeof t->greeting ? bytes : sizeof t->greeting - 1;
+    for (size_t i = 0; i < n; i++)
+        t->greeting[i] = control_shown(line[i]);
+    if (n > 0)
+        t->greeting[n] = 0;
+}
+
 /* Skip lines until the hello. False: it has not arrived yet. */
 static bool talk_greet(struct talk *t, struct evbuffer *in)
 {
-    char *line;
+    char *line, rest[TALK_GREETING_BYTES];
     size_t bytes;
     while (!t->greeted && (line = evbuffer_readln(in, &bytes, EVBUFFER_EOL_CRLF))) {
         t->greeted = strcmp(line, TALK_HELLO) == 0;
         t->greetings += bytes;
+        talk_keep_greeting(t, line, bytes);
         free(line);
     }
+    ev_ssize_t n = t->greeted ? 0 : evbuffer_copyout(in, rest, sizeof rest);
+    if (n > 0) /* a prompt */
+        talk_keep_greeting(t, rest, (size_t)n);
     if (!t->greeted && t->greetings + evbuffer_get_length(in) > TALK_GREETINGS_MAX)
         return talk_fail(t, "it sends much text, and none of it comes from the runner: check what "
                             "a shell prints there");

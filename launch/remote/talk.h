@@ -19,6 +19,7 @@ enum {
     TALK_HEADER_WORDS = 3,
     TALK_PAYLOAD_MAX = 4 << 20,
     TALK_GREETINGS_MAX = 64 << 10,
+    TALK_GREETING_BYTES = 256,
     TALK_PING_MS = 2000,
     TALK_SILENCE_MS = 10000
 };
@@ -60,7 +61,9 @@ struct talk {
     struct bufferevent *in, *out;
     int in_fd, out_fd;
     size_t greetings; /* bytes received before the hello */
-    bool greeted;     /* the other side's hello was seen, or is not expected */
+    char greeting
+        [TALK_GREETING_BYTES]; /* their last line, which can be incomplete; as control_shown */
+    bool greeted;              /* the other side's hello was seen, or is not expected */
     int64_t heard_ms; /* clock_now_ms when bytes last arrived; the owner checks the silence */
     const struct talk_ops *ops;
     void *arg;

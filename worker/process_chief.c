@@ -320,6 +320,21 @@ static enum err end_model(const struct process *p, const struct epoch_end_config
     return err;
 }
 
+/* For write_rest. */
+struct rest {
+    struct process *p;
+    const struct epoch_end_config *config;
+};
+
+/* All that can fail is written before ps and workers hear that the job is done. The manifest waits for the evaluator's
+ * result, if the job has an evaluator. */
+static enum err write_rest(void *arg, struct errmsg *e)
+{
+    const struct rest *r = arg;
+    enum err err = export_final_tables(r->p, e);
+    return err || r->p->cluster.has_evaluator ? err : end_model(r->p, r->config, e);
+}
+
 static enum err summarize_run(struct process *p, const struct host *host, struct errmsg *e)
 {
     struct eval_log log = {.n = 0};
@@ -427,6 +442,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         train_run(train, &control, &epoch_end_ops, end, &p->result);
         /* a launcher that learned of the end from another process sends SIGTERM now */
         signals_hold();
+        control_post(&control, CONTROL_LEAVES, (uint64_t)p->result.exit_code,
+                     mem_strdup(p->result.error), mem_free);
         control_close(&control);
         /* the exports, and the wait for the evaluator, can take longer than a probe waits */
         if (p->result.exit_code == 0 && process_begin_interim(p, STATE_DONE, e))
@@ -438,10 +455,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
             p->result.exit_code = exit_code;
             if (p->cluster.has_evaluator)
                 await_evaluator(p);
-        } else {
-            err = export_final_tables(p, e);
         }
-        if (!err && (!p->finished || p->cluster.has_evaluator))
+        if (p->cluster.has_evaluator)
             err = end_model(p, config, e);
         if (!err && p->result.exit_code == 0 && p->learned.digest[0])
             exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
@@ -477,6 +492,7 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
 {
     struct curves curves = {.events = NULL};
     const struct epoch_line *unkept = unkept_line(p);
+    struct rest rest = {.p = p};
     const struct epoch_end_config config = {.job = &p->job,
                                             .model = p->model,
                                             .data = &p->data,
@@ -488,8 +504,11 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
                                             .finished = p->finished,
                                             .unkept_step = unkept ? unkept->step : 0,
                                             .output = p->output,
-                                            .progress_fd = p->flags.progress_fd};
+                                            .progress_fd = p->flags.progress_fd,
+                                            .write_rest = write_rest,
+                                            .rest = &rest};
     struct epoch_end *end = NULL;
+    rest.config = &config;
     enum err err = epoch_end_new(&end, &config, train_parts(train), &p->learned, e);
     if (err)
         return err;

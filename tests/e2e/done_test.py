@@ -353,6 +353,25 @@ class ToldToGoTest(ToldToGoCase):
 
 del TrainCase
 @unittest.skipIf(SANITIZED, "aims at a moment that is long only there")
+class ChiefThatFailsTest(ByHand):
+    """The processes that wait for a chief that fails hear why, and end with it: none waits for the next one."""
+
+    SMALL = ("--set=data.synthetic_train_rows=1000",)
+
+    def end_with(self, reason, code, chief, others):
+        chief.wait(code)
+        self.assertIn(reason, chief.log())
+        for p in others:
+            p.wait(code)
+            self.assertIn(reason, p.log())
+
+    def test_model_that_cannot_be_written_is_said_to_all_before_the_job_is_done(self):
+        self.out.mkdir()
+        (self.out / "model").write_text("no directory")
+        others = [self.start("ps", 0, *self.SMALL), self.start("ps", 1, *self.SMALL), self.start("worker", 1, *self.SMALL)]
+        self.end_with("/model: ", 1, self.start("worker", 0, *self.SMALL), others)
+
+
 class KilledAtTheEndTest(ByHand):
     """Worker 1 is killed after its last step; its next process sees that the job is done. GRADWIRE_KILLS=40: so many kills."""
 

@@ -415,6 +415,7 @@ struct sim_worker {
     struct sim_node node[SIM_NODES_MAX];
 
     struct chief *chief; /* worker 0 */
+    bool model_written;  /* by this process */
     struct sim_conn *control[SIM_PS_MAX], *members[SIM_WORKERS_MAX];
     uint64_t control_token[SIM_PS_MAX];
     bool was_parked; /* worker 0, in its life */

@@ -15,10 +15,18 @@ static struct sim *sim_of(const struct sim_worker *k)
 
 /* ---- chief_io ---- */
 
+/* Processes that hear it leave with 0, and nobody is left to hear that a write has failed. */
+static void check_done(struct sim_worker *k, enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type == FRAME_DONE && ((const Gradwire__Done *)m)->exit_code == 0 && !k->model_written)
+        sim_fail(sim_of(k), "DONE is sent before model/ is written");
+}
+
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct sim_worker *k = ctx;
     sim_trace(sim_of(k), "chief -> ps %u: %s", ps, frame_type_str((uint16_t)type));
+    check_done(k, type, m);
     if (sim_open(k->control[ps], DIALER))
         sim_send(sim_of(k), k->control[ps], ACCEPTOR, type, m);
 }
@@ -29,6 +37,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
     struct sim_worker *k = ctx;
     struct sim_conn *c = worker < SIM_WORKERS_MAX ? k->members[worker] : NULL;
     sim_trace(sim_of(k), "chief -> worker %u: %s", worker, frame_type_str((uint16_t)type));
+    check_done(k, type, m);
     if (sim_open(c, ACCEPTOR))
         sim_send(sim_of(k), c, DIALER, type, m);
 }
@@ -76,6 +85,31 @@ static void io_finish(void *ctx)
     struct sim_worker *k = ctx;
     sim_trace(sim_of(k), "chief: all is learned");
     (void)letter(k, DIALER, on_finish);
+}
+
+static void on_model_written(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    (void)e;
+    k->model_written = true;
+    chief_on_written(k->chief, NULL, sim_ms(sim));
+    sim_worker_pump(sim, k);
+}
+
+/* The session's thread writes it, for a while. */
+static void on_model_wanted(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    (void)e;
+    sim_after(sim, 300 + (int64_t)sim_below(sim, sim_chance(sim, 10) ? 3000000 : 5000), &k->proc,
+              on_model_written);
+}
+
+static void io_final(void *ctx)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "chief: the final cut is published");
+    (void)letter(k, DIALER, on_model_wanted);
 }
 
 static void io_epoch(void *ctx, uint64_t epoch)
@@ -216,6 +250,7 @@ static const struct chief_io io = {.epoch = io_epoch,
                                    .publish = io_publish,
                                    .discard = io_discard,
                                    .finish = io_finish,
+                                   .final = io_final,
                                    .ended = io_ended,
                                    .say = io_say,
                                    .restored = io_restored,
@@ -572,6 +607,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
     }
     k->finishing = false;
     k->epochs_told = 0;
+    k->model_written = false;
     k->told_generation = k->averaged_generation = (struct generation){0, 0};
     k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);
     k->chief_up_due = true;

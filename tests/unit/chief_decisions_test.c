@@ -27,7 +27,10 @@ struct said {
     int journaled, finishes;
     int awaited; /* the evaluator */
     uint64_t awaited_cut;
+    int finals;         /* requests to write model/ */
     int done, ps_done;  /* DONE to a worker, to a ps */
+    int done_code;      /* of the last DONE, */
+    char done_why[512]; /* and its reason */
     int gone[PS];       /* GONE to this ps */
     char momentum[200]; /* the last line about momentum */
     int momenta;        /* and how many there were */
@@ -49,6 +52,12 @@ struct fixture {
     int64_t now_ms;
 };
 
+static void note_done(struct said *said, const Gradwire__Done *m)
+{
+    said->done_code = m->exit_code;
+    (void)snprintf(said->done_why, sizeof said->done_why, "%s", m->text);
+}
+
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct said *said = &((struct fixture *)ctx)->said;
@@ -67,6 +76,8 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     }
     said->cut_ats += type == FRAME_CUT_AT;
     said->ps_done += type == FRAME_DONE;
+    if (type == FRAME_DONE)
+        note_done(said, (const Gradwire__Done *)m);
 }
 
 static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
@@ -74,6 +85,8 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 {
     struct said *said = &((struct fixture *)ctx)->said;
     said->done += type == FRAME_DONE;
+    if (type == FRAME_DONE)
+        note_done(said, (const Gradwire__Done *)m);
     said->welcomes += type == FRAME_WELCOME;
     said->holds += type == FRAME_HOLD;
     said->resumes += type == FRAME_RESUME;
@@ -131,6 +144,11 @@ static void io_finish(void *ctx)
     ((struct fixture *)ctx)->said.finishes++;
 }
 
+static void io_final(void *ctx)
+{
+    ((struct fixture *)ctx)->said.finals++;
+}
+
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
@@ -174,6 +192,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .discard = io_discard,
                                    .kept = io_kept,
                                    .finish = io_finish,
+                                   .final = io_final,
                                    .ended = io_ended,
                                    .say = io_say,
                                    .restored = quiet_restored,
@@ -343,12 +362,21 @@ static void cut_with_workers(struct fixture *f)
 /* ---- the evaluator's last word ---- */
 
 /* All is learned, the final cut is published, and it is evaluated no more by the chief. */
-static void all_is_learned(struct fixture *f, const struct manifest *base, uint32_t evaluator_s)
+static void all_is_learned_but_not_written(struct fixture *f, const struct manifest *base,
+                                           uint32_t evaluator_s)
 {
     open_with(f, base, evaluator_s);
     start(f);
     assert_int_equal(f->said.finishes, 1);
     chief_on_evaluated(f->chief, f->now_ms);
+    assert_int_equal(f->said.finals, 1);
+}
+
+/* And model/ is written. */
+static void all_is_learned(struct fixture *f, const struct manifest *base, uint32_t evaluator_s)
+{
+    all_is_learned_but_not_written(f, base, evaluator_s);
+    chief_on_written(f->chief, NULL, f->now_ms);
 }
 
 static const struct manifest final_cut = {
@@ -383,6 +411,81 @@ static void the_job_is_done_without_the_evaluator_behind_its_bound(void **state)
     assert_int_equal(f.said.awaited, 0);
     assert_int_equal(f.said.done, 1);
     close_fixture(&f);
+}
+
+static void nobody_hears_that_the_job_is_done_before_model_is_written(void **state)
+{
+    (void)state;
+    for (int judged_first = 0; judged_first < 3; judged_first++) {
+        struct fixture f;
+        all_is_learned_but_not_written(&f, &final_cut, judged_first < 2 ? EVALUATOR_S : 0);
+        if (judged_first == 1)
+            chief_on_judged(f.chief, 4, 0, f.now_ms);
+        f.now_ms += 1000L * (EVALUATOR_S - 1); /* it lasts */
+        chief_tick(f.chief, f.now_ms);
+        assert_int_equal(f.said.done + f.said.ps_done, 0);
+        assert_int_equal(f.said.cuts, 0); /* no second final one */
+        chief_on_written(f.chief, NULL, f.now_ms);
+        if (judged_first == 0)
+            chief_on_judged(f.chief, 4, 0, f.now_ms);
+        assert_int_equal(f.said.done, 1);
+        assert_int_equal(f.said.done_code, 0);
+        close_fixture(&f);
+    }
+}
+
+static void where_model_cannot_be_written_all_end_with_the_reason(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_but_not_written(&f, &final_cut, 0);
+    f.said.may_fail = true;
+    chief_on_written(f.chief, "model/weights.safetensors: disk full", f.now_ms);
+    assert_int_equal(f.said.ended, 1);
+    assert_true(f.said.done == 1 && f.said.ps_done == PS);
+    assert_int_equal(f.said.done_code, 1);
+    assert_string_equal(f.said.done_why, "model/weights.safetensors: disk full");
+    close_fixture(&f);
+}
+
+/* A writing that a rollback has overtaken says nothing about the generation that follows. */
+static void a_writing_of_an_earlier_generation_does_not_end_the_next_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned_but_not_written(&f, &final_cut, 0);
+    chief_on_ps_down(f.chief, 0, f.now_ms);
+    ps_up(&f, 0);
+    entered(&f, 0);
+    entered(&f, 1);
+    assert_int_equal(f.said.finishes, 2);
+    chief_on_written(f.chief, NULL, f.now_ms);
+    assert_int_equal(f.said.done, 0);
+    chief_on_evaluated(f.chief, f.now_ms);
+    assert_int_equal(f.said.finals, 2);
+    chief_on_written(f.chief, NULL, f.now_ms);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+}
+
+/* Where another process of the chief may follow, they wait for it. */
+static void a_chief_that_leaves_for_good_says_why(void **state)
+{
+    (void)state;
+    const int codes[] = {0, 1, 2, 138, 143};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct fixture f;
+        open_with(&f, NULL, 0);
+        start(&f);
+        f.said.may_fail = true;
+        bool for_good = codes[i] == 1 || codes[i] == 2;
+        chief_leaves(f.chief, codes[i], "the data ended", f.now_ms);
+        assert_int_equal(f.said.ps_done, for_good ? PS : 0);
+        assert_int_equal(f.said.done_code, for_good ? codes[i] : 0);
+        chief_leaves(f.chief, 1, "again", f.now_ms); /* only the first reason is said */
+        assert_string_equal(f.said.done_why, for_good ? "the data ended" : "again");
+        close_fixture(&f);
+    }
 }
 
 static void a_ps_that_stays_does_not_hold_the_end(void **state)
@@ -801,6 +904,7 @@ static void a_job_is_done_when_a_later_attempt_at_its_final_cut_succeeds(void **
     chief_tick(f.chief, f.now_ms);
     copy_cut(&f, 100);
     save_cut(&f);
+    chief_on_written(f.chief, NULL, f.now_ms);
     assert_int_equal(f.said.done, 1);
     close_fixture(&f);
 }
@@ -856,6 +960,7 @@ static void the_last_cut_of_a_job_that_is_done_is_the_final_one(void **state)
     assert_int_equal(f.said.done, 0);
     copy_cut(&f, 100);
     save_cut(&f);
+    chief_on_written(f.chief, NULL, f.now_ms);
     assert_int_equal(f.said.done, 1);
     close_fixture(&f);
 }
@@ -1249,6 +1354,10 @@ int main(void)
         cmocka_unit_test(chief_says_once_what_momentum_async_and_ssp_add),
         cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
         cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),
+        cmocka_unit_test(nobody_hears_that_the_job_is_done_before_model_is_written),
+        cmocka_unit_test(where_model_cannot_be_written_all_end_with_the_reason),
+        cmocka_unit_test(a_writing_of_an_earlier_generation_does_not_end_the_next_one),
+        cmocka_unit_test(a_chief_that_leaves_for_good_says_why),
         cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
         cmocka_unit_test(a_member_that_was_away_at_the_end_comes_back_and_is_told),
         cmocka_unit_test(a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_place),

@@ -514,9 +514,18 @@ static void published(void *ctx, uint64_t step)
 {
     struct epoch_end *end = ctx;
     struct errmsg e = {""};
-    if (end->finished && !end->config.finished &&
-        epoch_end_export(&end->config, learned(end), step, end->result->digest, &e))
+    enum err err = ERR_OK;
+    if (end->finished && !end->config.finished) {
+        err = epoch_end_export(&end->config, learned(end), step, end->result->digest, &e);
+        if (!err)
+            err = end->config.write_rest(end->config.rest, &e);
+    }
+    char *why = err ? mem_strdup(e.text) : NULL;
+    if (err && !why) /* the others hear it as this process ends */
         stop(end, 1, e.text);
+    else
+        control_post(driver_control(end->parts->driver), CONTROL_WRITTEN, 0, why,
+                     why ? mem_free : NULL);
 }
 
 /* ---- between two tasks ---- */

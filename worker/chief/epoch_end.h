@@ -2,7 +2,7 @@
  * weights, early stopping) and at the end of the job (the final evaluation, model/).
  *
  * Happy path: the last step of an epoch is made -> its averages, if the job keeps any -> evaluation -> the next epoch
- * ... -> TRAIN_FINISH -> model/ is written -> CONTROL_FINISHED.
+ * ... -> TRAIN_FINISH -> CONTROL_FINISHED -> TRAIN_PUBLISHED -> model/ is written -> CONTROL_WRITTEN.
  * Failure modes: an evaluation or a write that fails ends the run; after a rollback to before an epoch's end, that
  * end is evaluated again. In sync the next step begins when the epoch's line is in the history's file. So the next
  * process of a chief that is killed knows from the line that an evaluation was the best; if best/ does not have it, no
@@ -29,6 +29,9 @@ struct epoch_end_config {
     uint64_t unkept_step;
     const char *output; /* DIR */
     int progress_fd;    /* -1: none */
+    /* Writes what model/ and best/ have apart from these weights, at the end of the job. */
+    enum err (*write_rest)(void *rest, struct errmsg *e);
+    void *rest;
 };
 
 /* The results. */

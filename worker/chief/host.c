@@ -353,6 +353,10 @@ static void host_on_letter(void *role, struct mail *m)
         chief_on_diverged(h->chief, m->number, m->data, now);
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
+    } else if (m->type == CONTROL_WRITTEN) {
+        chief_on_written(h->chief, m->data, now);
+    } else if (m->type == CONTROL_LEAVES) {
+        chief_leaves(h->chief, (int)m->number, m->data ? m->data : "", now);
     } else if (m->type == HOST_PUBLISHED) {
         h->published += m->data == NULL;
         h->not_published += m->data != NULL;

@@ -19,13 +19,14 @@ enum train_letter {
     TRAIN_HELLO, /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
     /* the generation of the next WELCOME begins with a cut's state; number: the cut's step */
     TRAIN_RESTORED,
-    TRAIN_EPOCH,     /* not in sync: evaluate epoch `number`, which is over */
-    TRAIN_FINISH,    /* all is learned: get the final parameters, and evaluate */
-    TRAIN_KEPT,      /* data: struct train_kept */
-    TRAIN_NOTED,     /* the line of an epoch is in the history's file, or cannot be written */
-    TRAIN_PUBLISHED, /* the final checkpoint, of step `number`, is published: write model/ */
-    TRAIN_GO,        /* SIGTERM */
-    TRAIN_STOP,      /* end immediately; number: exit code; data: the reason, a string */
+    TRAIN_EPOCH,  /* not in sync: evaluate epoch `number`, which is over */
+    TRAIN_FINISH, /* all is learned: get the final parameters, and evaluate */
+    TRAIN_KEPT,   /* data: struct train_kept */
+    TRAIN_NOTED,  /* the line of an epoch is in the history's file, or cannot be written */
+    /* the final checkpoint, of step `number`, is published: write model/. Answered by CONTROL_WRITTEN */
+    TRAIN_PUBLISHED,
+    TRAIN_GO,   /* SIGTERM */
+    TRAIN_STOP, /* end immediately; number: exit code; data: the reason, a string */
 };
 
 /* Letters to the control thread. */
@@ -34,6 +35,8 @@ enum control_letter {
     CONTROL_STEP,      /* sync: the parameters of step `number` have arrived */
     CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
     CONTROL_FINISHED,  /* number: step; the final evaluation is done */
+    CONTROL_WRITTEN,   /* model/ is written; data: why it cannot be, a string, or NULL */
+    CONTROL_LEAVES, /* the run has ended; number: exit code; data: its reason, a string, or NULL */
     /* number: step; data: the value that an evaluation found not finite, a string */
     CONTROL_DIVERGED,
     /* data: uint64_t, the generation. Stop learning; in sync: after step `number` */

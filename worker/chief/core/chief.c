@@ -329,6 +329,20 @@ void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t
     check(c);
 }
 
+void chief_on_written(struct chief *c, const char *error, int64_t now_ms)
+{
+    begin(c, now_ms);
+    finish_written(c, error);
+    check(c);
+}
+
+void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (exit_code > 0 && exit_code < CHIEF_EXIT_RESTART)
+        chief_fail_with(c, exit_code, text);
+}
+
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms)
 {
     begin(c, now_ms);

@@ -3,7 +3,7 @@
  * time, and acts through chief_io. None of its state is unique: a new chief asks all ps and reads the manifest.
  *
  * Happy path: every ps says hello -> ENTER -> every shard has ENTERED -> cut 0 -> deal -> ... periodic cuts ... ->
- * all is learned -> final evaluation -> final cut -> published -> DONE to workers, then to ps.
+ * all is learned -> final evaluation -> final cut -> published -> model/ is written -> DONE to workers, then to ps.
  * Failure modes: a ps that comes back empty (a new generation from the last cut), a worker that stays away (its
  * leaves and leases are dealt again), a cut that fails (tried again; the final one ends the job), a ps that stays
  * away (the job fails with the ps's name). */
@@ -66,7 +66,8 @@ struct chief_io {
     void (*epoch)(void *ctx, uint64_t epoch);
     /* All is learned: get the final parameters, evaluate them, then call chief_on_evaluated. */
     void (*finish)(void *ctx);
-    /* The final cut is published: model/ can be written. NULL: not needed. */
+    /* The final cut is published: write model/, then call chief_on_written. Before that nobody hears that the job is
+     * done. NULL: there is nothing to write. */
     void (*final)(void *ctx);
     /* The job is over for this process: 0 done, 1 failed, 143 stopped on request. `text`: the reason of a failure. */
     void (*ended)(void *ctx, int exit_code, const char *text);
@@ -162,6 +163,11 @@ void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* An evaluation found a value that is not finite: the job fails. `what` describes the value. `step`: as in
  * chief_on_step. */
 void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
+/* model/ is written, or (error not NULL) cannot be: then the job fails, and every process hears why. */
+void chief_on_written(struct chief *c, const char *error, int64_t now_ms);
+/* The process ends for a reason that this chief does not know. If a restart does not help (1 <= exit_code < 128), every
+ * connected process hears it, unless it knows how the job has ended. */
+void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_ms);
 /* The evaluator has a result for this cut, after `took_ms` of work. For the final cut it is the final result. */
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms); /* SIGTERM */

@@ -40,6 +40,8 @@ enum {
     CHIEF_DONE_MS = 10000,       /* a worker that is not a member must confirm DONE within this */
     CHIEF_DONE_PS_MS = 3000,     /* ps must close within this */
     CHIEF_SAY_WAIT_MS = 10000,
+    CHIEF_EXIT_RESTART =
+        128, /* an exit code from here on: another process of this chief may follow */
     /* after this long without progress the chief asks the shards whose parts they wait for */
     CHIEF_STALL_MS = 3000,
     CHIEF_ANSWER_MS = 2000, /* the shards must answer within this, and are asked again */
@@ -53,7 +55,7 @@ enum chief_phase {
     CHIEF_GATHER, /* a generation begins when every ps is connected */
     CHIEF_ENTER,  /* ENTER is sent */
     CHIEF_RUN,
-    CHIEF_FINISH,  /* all is learned: final evaluation, then the final cut */
+    CHIEF_FINISH,  /* all is learned: final evaluation, final cut, model/ */
     CHIEF_DONE,    /* DONE is sent to workers */
     CHIEF_DONE_PS, /* DONE is sent to ps */
     CHIEF_ENDED,
@@ -372,6 +374,8 @@ struct chief {
     struct chief_pace pace;
     int64_t last_cut_ms, retry_ms;
     bool published_final, going, evaluated;
+    bool final_there;  /* the final cut is published, in this generation */
+    uint32_t writings; /* of model/ that have not ended */
     /* the final cut is published, but the evaluator has no result for it yet */
     bool awaits_evaluator;
     int64_t final_ms; /* since when; 0: never */
@@ -391,6 +395,7 @@ void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t in
 void chief_note(struct chief *c, struct journal_entry *entry);
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void chief_fail_with(struct chief *c, int exit_code, const char *text);
 void chief_end(struct chief *c, int exit_code, const char *text);
 bool chief_is_ours(const struct chief *c, const Gradwire__Generation *g);
 
@@ -575,6 +580,7 @@ void finish_check(struct chief *c); /* checks whether all is learned */
 void finish_evaluated(struct chief *c);
 void finish_published(struct chief *c); /* c->cut was published */
 void finish_judged(struct chief *c, uint64_t cut);
+void finish_written(struct chief *c, const char *error); /* as chief_on_written */
 /* the set of workers that have confirmed DONE has changed */
 void finish_progress(struct chief *c);
 void finish_tick(struct chief *c);

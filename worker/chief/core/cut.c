@@ -124,8 +124,8 @@ static void clear_shards(struct chief *c)
 
 void cut_start(struct chief *c, bool final)
 {
-    if (!c->entered || c->phase == CHIEF_GATHER || c->phase >= CHIEF_DONE || c->rollback_due ||
-        c->unkept)
+    bool ends = c->phase >= CHIEF_DONE || (c->final_there && !c->awaits_evaluator);
+    if (!c->entered || c->phase == CHIEF_GATHER || ends || c->rollback_due || c->unkept)
         return;
     /* a cut that is not copied yet serves the new request as well */
     if (c->cut.stage != STAGE_NONE) {

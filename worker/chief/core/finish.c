@@ -5,10 +5,12 @@
 
 #include "worker/chief/core/chief_state.h"
 
-/* Everything is on disk: workers confirm first, and ps serve until then. */
+/* Once everything is on disk: workers confirm first, and ps serve until then. They leave with 0, so nothing that can
+ * make the job fail comes after this. */
 static void done(struct chief *c)
 {
-    c->awaits_evaluator = false;
+    if (!c->final_there || c->writings || c->awaits_evaluator)
+        return;
     c->phase = CHIEF_DONE;
     c->done_ms = c->now_ms;
     chief_send_done(c, 0, "", false);
@@ -17,21 +19,41 @@ static void done(struct chief *c)
 /* If the job has an evaluator, wait for its result, within its bound. */
 static void final(struct chief *c)
 {
-    if (c->io->final)
+    if (c->phase != CHIEF_FINISH)
+        return;
+    c->final_there = true;
+    if (c->io->final) {
+        c->writings++;
         c->io->final(c->ctx);
-    if (c->config.timeouts.evaluator_s == 0) {
-        done(c);
-    } else if (c->phase == CHIEF_FINISH) {
+    }
+    if (c->config.timeouts.evaluator_s) {
         c->awaits_evaluator = true;
         c->final_ms = c->final_ms ? c->final_ms : c->now_ms;
         c->io->await_evaluator(c->ctx, c->published_cut);
     }
+    done(c);
+}
+
+void finish_written(struct chief *c, const char *error)
+{
+    assert(c->writings);
+    c->writings--;
+    if (error)
+        chief_fail(c, "%s", error);
+    else if (c->phase == CHIEF_FINISH)
+        done(c);
+}
+
+static void judged(struct chief *c)
+{
+    c->awaits_evaluator = false;
+    done(c);
 }
 
 void finish_judged(struct chief *c, uint64_t cut)
 {
     if (c->awaits_evaluator && c->phase == CHIEF_FINISH && cut == c->published_cut)
-        done(c);
+        judged(c);
 }
 
 static void evaluator_tick(struct chief *c)
@@ -47,7 +69,7 @@ static void evaluator_tick(struct chief *c)
                   "the evaluator has no result for the final checkpoint, %" PRIu64
                   ", after %u s (timeouts.evaluator_s): the job ends without it",
                   c->published_cut, c->config.timeouts.evaluator_s);
-        done(c);
+        judged(c);
     } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         chief_say(c, 0,
                   "waiting %" PRId64
@@ -70,7 +92,7 @@ void finish_tick(struct chief *c)
         return;
     if (c->awaits_evaluator)
         evaluator_tick(c);
-    else
+    else if (!c->final_there)
         final_cut_tick(c);
 }
 

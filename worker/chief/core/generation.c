@@ -207,7 +207,7 @@ static void entered_all(struct chief *c)
     tell_momentum(c);
     c->entered = true;
     c->phase = CHIEF_RUN;
-    c->evaluated = c->rollback_due = c->awaits_evaluator = false;
+    c->evaluated = c->rollback_due = c->awaits_evaluator = c->final_there = false;
     c->last_cut_ms = c->now_ms;
     pace_begin(c);
     shards_begin(c);

@@ -90,17 +90,24 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     }
 }
 
-void chief_fail(struct chief *c, const char *fmt, ...)
+void chief_fail_with(struct chief *c, int exit_code, const char *text)
 {
     if (c->phase == CHIEF_ENDED)
         return;
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
-    va_end(args);
+    (void)snprintf(c->failed, sizeof c->failed, "%s", text);
     /* connected processes must learn that the job is done */
-    int told = c->config.finished ? 0 : 1;
+    int told = c->config.finished ? 0 : exit_code;
     chief_send_done(c, told, c->failed, false);
     chief_send_done(c, told, c->failed, true);
-    chief_end(c, 1, c->failed);
+    chief_end(c, exit_code, c->failed);
+}
+
+void chief_fail(struct chief *c, const char *fmt, ...)
+{
+    char text[sizeof c->failed];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    chief_fail_with(c, 1, text);
 }

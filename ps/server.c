@@ -476,12 +476,21 @@ static enum err on_frame(struct conn *c, void *owner)
     return ERR_OK;
 }
 
+/* The chief that this process waits for in vain may be a peer that could not even send a hello, as one with TLS. */
+static void keep_stranger(struct server *s, const char *peer, enum err code, const char *why)
+{
+    if (!s->chief && !s->refused[0] && (code == ERR_PROTO || code == ERR_TLS))
+        (void)snprintf(s->refused, sizeof s->refused, "%s: %s", peer, why);
+}
+
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     struct client *client = owner;
     struct server *s = client->server;
     bool pending = client->pending.of; /* conn.c has logged it from time to time */
-    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
+    if (pending)
+        keep_stranger(s, conn_peer(c), code, why);
+    else if (code == ERR_PROTO || code == ERR_TOOBIG)
         log_warn("%s: connection closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;

@@ -63,13 +63,18 @@ static void count_locked_out(struct dialer *d, bool so)
         d->locked_out_ms = d->last_locked_out_ms;
 }
 
+static void keep_why(struct dialer *d, const char *why)
+{
+    snprintf(d->why, sizeof(d->why), "%s", why);
+}
+
 /* Logs each new reason once. A peer that is not up yet is normal during a start, so it is logged as info; a
  * refusal by either side is a warning. */
 static void say_why(struct dialer *d, enum err code, const char *why)
 {
     bool refused = code == ERR_TLS || code == ERR_REFUSED;
     count_locked_out(d, refused);
-    snprintf(d->why, sizeof(d->why), "%s", why);
+    keep_why(d, why);
     if (strcmp(d->why, d->said) == 0)
         return;
     memcpy(d->said, d->why, sizeof(d->said));
@@ -293,10 +298,12 @@ void dial_start(struct dialer *d)
 
 void dial_lost(struct dialer *d, enum err code, const char *why)
 {
-    if (code == ERR_TLS)
+    if (code == ERR_TLS) {
         say_why(d, code, why);
-    else if (code != ERR_REFUSED)
+    } else if (code != ERR_REFUSED) { /* the owner has the text of a refusal */
         count_locked_out(d, false);
+        keep_why(d, why);
+    }
 }
 
 void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)

@@ -34,7 +34,8 @@ void dial_start(struct dialer *d);
 /* Sends the hello on a connection from on_open, with a proof of the token if this process has it and the peer
  * requested it. An error closes the connection. */
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
-/* Call when a connection from on_open is lost: logs TLS errors as it does for a failed attempt. */
+/* Call when a connection from on_open is lost: dial_why then has the reason, unless the peer refused (ERR_REFUSED).
+ * TLS errors are logged as for a failed attempt; the connection has logged any other fault of the peer. */
 void dial_lost(struct dialer *d, enum err code, const char *why);
 /* Call when the peer refused the hello. Refusals about the token, the certificate, the job, the data or the release count
  * as a lockout: the reason does not change while both processes live. */
@@ -45,8 +46,8 @@ bool dial_hopeless(const struct dialer *d);
 /* Stops connecting. A connection that on_open got is not affected. */
 void dial_stop(struct dialer *d);
 bool dial_trying(const struct dialer *d); /* it connects, or waits for the next attempt */
-/* Returns why the last attempt failed ("Connection refused"), or "" before any. For log lines about the missing
- * peer. */
+/* Returns why the last attempt failed ("Connection refused"), or the last connection was lost; "" before any. For log
+ * lines about the missing peer. */
 const char *dial_why(const struct dialer *d);
 void dial_free(struct dialer *d); /* also stops it; NULL is ignored */
 

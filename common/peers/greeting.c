@@ -81,6 +81,14 @@ void greeting_refuse(struct conn *c, const Gradwire__Refuse *m)
     conn_finish(c, ERR_REFUSED, m->text);
 }
 
+/* `m` is sent; the host keeps its text. */
+static void refuse(struct conn *c, const struct hello_host *host, const Gradwire__Refuse *m)
+{
+    if (host->refused)
+        (void)snprintf(host->refused, HELLO_WHY_BYTES, "%s", m->text);
+    greeting_refuse(c, m);
+}
+
 static void turn_away(struct conn *c, const struct hello_host *host,
                       const struct hello_refusal *why)
 {
@@ -92,10 +100,8 @@ static void turn_away(struct conn *c, const struct hello_host *host,
         log_warn("%u more peers were refused", left_out);
     if (say)
         log_warn("%s is refused: %s", conn_peer(c), why->text);
-    if (host->refused)
-        memcpy(host->refused, why->text, sizeof why->text);
     hello_refuse(&m, host, why);
-    greeting_refuse(c, &m);
+    refuse(c, host, &m);
 }
 
 void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
@@ -106,7 +112,7 @@ void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire_
     turn_away(c, host, &why);
 }
 
-static bool proved(const struct greeting *g, struct conn *c)
+static bool proved(const struct greeting *g, struct conn *c, const struct hello_host *host)
 {
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
     if (!g->asked || token_equal(g->expected, g->got))
@@ -116,24 +122,24 @@ static bool proved(const struct greeting *g, struct conn *c)
     m.text = (char *)(g->proves ? "another token than the job's: give all processes of the job the "
                                   "same token file"
                                 : "the job's token is required: --token_file=FILE or --token_fd=N");
-    greeting_refuse(c, &m);
+    refuse(c, host, &m);
     return false;
 }
 
-static bool named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m)
+static bool named(struct conn *c, const struct hello_host *host, const Gradwire__Hello *m)
 {
     char why[600];
-    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
+    Gradwire__Refuse refusal = GRADWIRE__REFUSE__INIT;
     const struct tls_link *link = conn_tls(c);
     uint32_t worker = m->role == GRADWIRE__ROLE__CHIEF ? 0 : m->worker;
     /* the doctor changes nothing, so any certificate of our CA is enough */
     bool doctor = m->role == GRADWIRE__ROLE__DOCTOR;
-    if (!link || doctor || tls_link_may_be(link, tls_own(), cluster, worker, why, sizeof why))
+    if (!link || doctor || tls_link_may_be(link, tls_own(), host->cluster, worker, why, sizeof why))
         return true;
     tls_refused(TLS_NAME, conn_peer(c), why);
-    refuse.reason = GRADWIRE__REASON__OTHER_NAME;
-    refuse.text = why;
-    greeting_refuse(c, &refuse);
+    refusal.reason = GRADWIRE__REASON__OTHER_NAME;
+    refusal.text = why;
+    refuse(c, host, &refusal);
     return false;
 }
 
@@ -141,7 +147,7 @@ bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello
                     const Gradwire__Hello *m)
 {
     struct hello_refusal why;
-    if (!proved(g, c) || !named(c, host->cluster, m))
+    if (!proved(g, c, host) || !named(c, host, m))
         return false;
     if (hello_judge(host, m, &why))
         return true;

@@ -174,11 +174,19 @@ class EvaluatorTest(TrainCase):
         again.wait(2)
         self.assertIn("the evaluator's task index is 1; allowed: 0", again.log())
 
+    def lone(self, keys):
+        """The last line of an evaluator whose ps is not there."""
+        return Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", f"--job={self.JOB}",
+                              f"--output={self.out}", *self.sets({**KEYS, **keys})], "lone").wait(1).last_line()
+
     def test_one_that_sees_no_checkpoint_says_what_it_wants(self):
-        lone = Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", f"--job={self.JOB}",
-                              f"--output={self.out}", *self.sets({**KEYS, "timeouts.start_s": 1})], "lone")
-        lone.wait(1)
-        self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator needs the chief's output directory", lone.log())
+        self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator needs the chief's output directory",
+                      self.lone({"timeouts.start_s": 1}))
+
+    def test_one_whose_ps_stays_away_says_why(self):
+        self.train(keys={**KEYS, "training.epochs": 1})
+        self.assertIn("ps 0 at 127.0.0.1:1 was not available for 1 s (timeouts.ps_rejoin_s): Connection refused; the last "
+                      "checkpoint is not the final one", self.lone({"timeouts.ps_rejoin_s": 1}))
 
 
 class EventsTest(TrainCase):

@@ -2,6 +2,7 @@
 # runs with others
 """ps and worker started by hand, without a launcher: by flags, by TF_CONFIG, alone; on ports that are taken, wrong, or
 full of garbage."""
+import contextlib
 import json
 import os
 import pathlib
@@ -186,6 +187,45 @@ class HandTest(HandCase):
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
 
+    # A server on the address of ps 0 -> the reason in the last lines of the chief and of a worker.
+    STRANGERS = {"http": (lambda s: (s.recv(100000), s.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")),
+                          "magic 0x50545448, not a gradwire peer"),
+                 "ssh": (lambda s: (s.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), s.recv(1)),
+                         "magic 0x2d485353, not a gradwire peer"),
+                 "garbage": (lambda s: (s.sendall(b"\xff" * 4096), s.recv(100000)), "magic 0xffffffff, not a gradwire peer"),
+                 "tls": (lambda s: (s.recv(100000), s.sendall(b"\x15\x03\x03\0\2\2\x46")), "it uses TLS, but this process was started without --tls_cert"),
+                 "hangs up": (lambda s: s.recv(100000), "the peer closed the connection"),
+                 "silent": (lambda s: s.makefile("rb").read(), "is connected, but ")}
+
+    def stranger(self, says):
+        """The address of a server that does this with each connection."""
+        def serve():
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return  # it is closed
+                threading.Thread(target=one, args=(connection,), daemon=True).start()
+
+        def one(connection):
+            with connection, contextlib.suppress(OSError):
+                says(connection)
+
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        self.addCleanup(server.shutdown, socket.SHUT_RD)
+        threading.Thread(target=serve, daemon=True).start()
+        return "127.0.0.1:%d" % server.getsockname()[1]
+
+    def test_what_is_no_ps_on_the_address_of_a_ps_stands_in_the_last_line(self):
+        ended = []
+        for name, (says, why) in self.STRANGERS.items():
+            of = [f"--ps_hosts={self.stranger(says)}", f"--worker_hosts={','.join(self.addresses(2))}", "--job_name=worker"]
+            ended += [(why, self.start(WORKER, f"{name}-{i}", *of, f"--task_index={i}", keys={"timeouts.start_s": 2},
+                                       out=self.tmp / name)) for i in (0, 1)]
+        for why, process in ended:
+            self.assertRegex(process.wait(1).last_line(), rf"was not available for \d s \(timeouts.start_s\): .*{re.escape(why)}")
+
     def test_a_ps_that_never_comes_back_ends_all_with_the_reason(self):
         ps, workers, _, _ = self.cluster(2, 2, keys={"training.epochs": 100000, "timeouts.ps_rejoin_s": 2})
         for worker in workers:
@@ -222,6 +262,30 @@ class HandTest(HandCase):
         ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={a}", f"--worker_hosts={b}",
                         keys={"timeouts.start_s": 1}).wait(1)
         self.assertRegex(ps.last_line(), r"no chief for \d s \(timeouts.start_s\)")
+
+    def says(self, address, data):
+        """Sends it to what listens there, as soon as something does."""
+        def sent():
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(address.split(":")) as s:
+                s.sendall(data)
+                return True
+        self.until(f"{address} listens", sent)
+
+    def test_a_ps_without_a_chief_says_whom_it_has_refused(self):
+        keys = {"timeouts.start_s": 2}
+        for name, secret in (("secret", "0123456789abcdef" * 2), ("other", "f" * 32)):
+            (self.tmp / name).write_text(secret + "\n")
+        of = [[f"--ps_hosts={ps}", f"--worker_hosts={chief}", "--task_index=0"] for ps, chief in [self.addresses(2) for _ in range(3)]]
+        ps = [self.start(PS, f"ps-{i}", "--job_name=ps", *of[i], *flags, keys=keys, out=self.tmp / f"out-{i}")
+              for i, flags in enumerate(([f"--token_file={self.tmp}/secret"], [], []))]
+        chief = self.start(WORKER, "chief", "--job_name=worker", f"--token_file={self.tmp}/other", *of[0], keys=keys)
+        self.says(of[1][0].split("=")[1], b"\x16\x03\x01\2\0\1" + b"\0" * 32)
+        self.says(of[2][0].split("=")[1], b"x" * 64)
+        for p, why in zip(ps, ("another token than the job's: ", "it uses TLS, but this process was started without --tls_cert",
+                               "magic 0x78787878, not a gradwire peer")):
+            self.assertRegex(p.wait(1).last_line(),
+                             rf"no chief for \d s \(timeouts.start_s\); the last process that was refused: .*{re.escape(why)}")
+        self.assertIn("ps 0 refused: another token than the job's", chief.wait(1).last_line())
 
     def test_another_jobs_ps_is_refused_naming_both(self):
         ps, chief = self.addresses(2)

@@ -185,9 +185,13 @@ enum err ps_links_start(struct host *h, struct errmsg *e)
 
 const char *ps_links_why_away(const struct host *h)
 {
-    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
-        if (!h->ps[i].up)
-            return h->ps[i].refusal[0] ? h->ps[i].refusal : dial_why(h->ps[i].dialer);
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++) {
+        const struct ps_link *p = &h->ps[i];
+        if (!p->up && p->refusal[0])
+            return p->refusal;
+        if (!p->up)
+            return p->conn ? "it is connected, but does not answer" : dial_why(p->dialer);
+    }
     return "";
 }
 

@@ -259,7 +259,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         log_info("the connection to the chief is lost: %s", why);
     }
     l->up = false;
-    if (l->to_chief ? l->chief : l->ps)
+    if (code != ERR_OK && (l->to_chief ? l->chief : l->ps))
         dial_lost(l->to_chief ? l->chief : l->ps, code, why);
     if (l->parked)
         l->to_chief = false;
@@ -427,11 +427,13 @@ static const char *who_is_away(const struct chief_link *l)
     return l->to_chief || l->conn ? "the chief" : "ps 0";
 }
 
-/* The reason why there is no connection: a refusal, or the failure of the connection. */
+/* The reason: a refusal, the failure of the connection, or that the connected ps 0 does not name the chief. */
 static const char *why_away(const struct chief_link *l)
 {
-    if (l->refusal[0] || l->conn)
+    if (l->refusal[0])
         return l->refusal;
+    if (l->conn)
+        return l->to_chief ? "" : "ps 0 is connected, but has not named the chief";
     if (l->to_chief)
         return l->chief ? dial_why(l->chief) : "";
     return dial_why(l->ps);

@@ -185,7 +185,7 @@ static void end_without_ps(struct fetch *f)
                        bound_s, f->refusal));
     else
         end(f, err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s%s%s", ps,
-                       f->conn ? "has known no chief" : "has not answered", bound_s,
+                       f->conn ? "has named no chief" : "has not answered", bound_s,
                        why[0] ? ": " : "", why));
 }
 

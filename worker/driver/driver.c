@@ -535,11 +535,13 @@ static void say_unreached(struct driver *d, const struct unreached_seen *seen)
 /* If the chief's own worker cannot reach a ps, the chief itself ends the job. */
 static void give_up(struct driver *d, const struct unreached_seen *seen)
 {
-    char text[160];
+    char text[400];
+    const char *why = links_why_away(d->links, seen->ps);
     if (d->chief)
         return;
-    (void)snprintf(text, sizeof text, "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)",
-                   seen->ps, d->config.job->timeouts.ps_rejoin_s);
+    (void)snprintf(text, sizeof text,
+                   "ps %u could not be reached for %u s (timeouts.ps_rejoin_s)%s%.300s", seen->ps,
+                   d->config.job->timeouts.ps_rejoin_s, why[0] ? ": " : "", why);
     driver_stop(d, 138, text);
 }
 

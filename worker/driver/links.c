@@ -708,6 +708,14 @@ void links_send(struct links *l, uint32_t shard, enum frame_type type, const Pro
         msg_send(l->link[shard].conn, type, m, NULL, 0);
 }
 
+const char *links_why_away(const struct links *l, uint32_t ps)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->terms->plan.shard[i].ps == ps && !l->link[i].conn)
+            return dial_why(l->link[i].dialer);
+    return "";
+}
+
 void links_count(const struct links *l, struct worker_account *a)
 {
     a->bytes_out = l->out_bytes;

@@ -71,6 +71,8 @@ void links_send(struct links *l, uint32_t shard, enum frame_type type, const Pro
 void links_count(const struct links *l, struct worker_account *a);
 /* Error feedback: true if something is withheld. */
 bool links_withhold(const struct links *l);
+/* Why a shard of this ps is not connected (dial_why); "": it is not known. */
+const char *links_why_away(const struct links *l, uint32_t ps);
 /* The codec of the pushes to this shard. */
 enum codec links_codec(const struct links *l, uint32_t shard);
 /* Gradient blocks are about to be rewritten: copy the parts that a slow shard has not taken. */

@@ -52,6 +52,7 @@ struct watch {
     bool any_passed;
     bool seen;       /* a checkpoint has been found */
     bool final_seen; /* the newest is a final one, and evaluated */
+    struct reach ps; /* the last look at ps 0 */
     bool other_encoding;
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
 };
@@ -72,10 +73,10 @@ static void on_signal(int number)
 /* ---- is the job alive? ---- */
 
 /* A ps serves until its job is over, so while it listens, more checkpoints may come. */
-static bool ps_is_there(const char *address)
+static bool ps_is_there(struct reach *r, const char *address)
 {
-    struct reach r = {.address = address};
-    return reach_all(&r, 1, ALIVE_CONNECT_MS) == ERR_OK && r.is == REACH_OPEN;
+    *r = (struct reach){.address = address};
+    return reach_all(r, 1, ALIVE_CONNECT_MS) == ERR_OK && r->is == REACH_OPEN;
 }
 
 static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
@@ -83,7 +84,7 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
     const struct evaluator_role *r = v->role;
     const char *ps = r->cluster->ps[0];
     if (now - v->called_ms >= ALIVE_EVERY_MS) {
-        if (ps_is_there(ps))
+        if (ps_is_there(&v->ps, ps))
             v->alive_ms = clock_now_ms();
         v->called_ms = now = clock_now_ms();
     }
@@ -94,9 +95,9 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
                        r->checkpoints, r->job->timeouts.start_s);
     if (v->seen && now - v->alive_ms > (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
         return err_set(e, ERR_TIMEOUT,
-                       "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s), and the last "
+                       "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s)%s%s; the last "
                        "checkpoint is not the final one",
-                       ps, r->job->timeouts.ps_rejoin_s);
+                       ps, r->job->timeouts.ps_rejoin_s, v->ps.why[0] ? ": " : "", v->ps.why);
     return ERR_OK;
 }
 

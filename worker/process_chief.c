@@ -241,9 +241,9 @@ static enum err export_final_tables(struct process *p, struct errmsg *e)
     struct manifest final;
     if (!model_layout(p->model)->rows || p->result.exit_code != 0)
         return ERR_OK;
-    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &final, e);
+    enum err err = host_find_final(p->checkpoints, &final, e);
     if (err)
-        return err;
+        return err_wrap(e, err, "the final checkpoint, whose rows go to model/: ");
     err = export_tables(p, &final, e);
     manifest_close(&final);
     return err;

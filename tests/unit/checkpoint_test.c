@@ -596,6 +596,32 @@ static void of_many_damaged_cuts_the_five_newest_are_named_in_a_line(void **stat
     blocks_free(&b);
 }
 
+/* Rows of an older cut with the final weights are a model that no job has learned. */
+static void no_older_cut_takes_the_place_of_the_final_one(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    struct manifest m, later = {.cut = 3};
+    struct errmsg refused = {""};
+    char path[128];
+    assert_int_equal(host_find_final(dir, &m, &refused), ERR_NOTFOUND);
+    for (uint64_t cut = 1; cut <= 2; cut++)
+        assert_ok(write_cut(&b, cut, 1, &e)); /* each says that it is final */
+    assert_int_equal(mkdir(path_of(3, NULL), 0777), 0);
+    assert_ok(checkpoint_publish(dir, &later, &e)); /* it is not */
+    assert_ok(host_find_final(dir, &m, &e));
+    assert_int_equal(m.cut, 2);
+    manifest_close(&m);
+    (void)snprintf(path, sizeof path, "%s/cut-0000000002/shard-0.gw", dir);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(host_find_final(dir, &m, &refused), ERR_CORRUPT);
+    assert_non_null(strstr(refused.text, "cut-0000000002/shard-0.gw"));
+    set_format(2, "manifest.gw", '0');
+    assert_int_equal(host_find_final(dir, &m, &refused), ERR_CORRUPT);
+    assert_non_null(strstr(refused.text, "cut-0000000002/manifest.gw"));
+    blocks_free(&b);
+}
+
 static void a_cut_without_a_manifest_is_known_as_not_finished(void **state)
 {
     (void)state;
@@ -1306,6 +1332,7 @@ int main(void)
         TEST(a_newer_format_is_refused_naming_both),
         TEST(of_many_damaged_cuts_the_five_newest_are_named_in_a_line),
         TEST(a_newer_cut_is_not_passed_over_for_an_older_one),
+        TEST(no_older_cut_takes_the_place_of_the_final_one),
         TEST(a_cut_without_a_manifest_is_known_as_not_finished),
         TEST(no_memory_is_no_reason_to_go_back_to_an_older_cut),
         TEST(fields_that_an_earlier_release_did_not_know_have_their_defaults),

@@ -94,6 +94,32 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
                    all.named > COMPLAINTS_MAX ? "; the others are in the log" : "");
 }
 
+static enum err is_final(const char *checkpoints, uint64_t cut, bool *final, struct errmsg *e)
+{
+    struct manifest m;
+    enum err err = checkpoint_load_manifest(checkpoints, cut, &m, e);
+    if (err)
+        return err;
+    *final = m.final;
+    manifest_close(&m);
+    return ERR_OK;
+}
+
+enum err host_find_final(const char *checkpoints, struct manifest *m, struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0, i = 0;
+    bool final = false;
+    enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
+    while (!err && !final && i < n)
+        err = is_final(checkpoints, cuts[i++], &final, e);
+    if (!err)
+        err = final ? load_whole(checkpoints, cuts[i - 1], m, e)
+                    : err_set(e, ERR_NOTFOUND, "%s: no checkpoint is the final one", checkpoints);
+    mem_free(cuts);
+    return err;
+}
+
 /* ---- manifests ---- */
 
 /* A manifest that is being written. */

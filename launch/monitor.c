@@ -29,8 +29,10 @@ void monitor_save(struct monitor *m)
                      m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
                      m->any_progress ? m->last_line : "null");
     struct errmsg e;
-    if (n > 0 && (size_t)n < sizeof text &&
-        rundir_put(m->plan->dir, "processes/progress.json", text, (size_t)n, &e))
+    enum err err = ERR_OK;
+    if (n > 0 && (size_t)n < sizeof text)
+        err = rundir_put(m->plan->dir, "processes/progress.json", text, (size_t)n, &e);
+    if (err && err != ERR_STATE) /* the supervisor reports that DIR is lost */
         say_warn("%s", e.text);
     m->saved_ms = clock_now_ms();
 }

@@ -418,8 +418,11 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     else
         (void)snprintf(token, sizeof token, "--token_file=%s/" RANK_TOKEN, r->folder);
     r->crew.token_flag = token;
-    struct handed fds = {
-        .listen = r->listen_fd, .http = -1, .progress = -1, .http_name = r->http_address};
+    struct handed fds = {.listen = r->listen_fd,
+                         .http = -1,
+                         .progress = -1,
+                         .lock = -1,
+                         .http_name = r->http_address};
     enum err err = r->rank == r->options.ps ? rank_open_page(r, &fds.http, e) : ERR_OK;
     fds.http_port = fds.http >= 0 ? socket_port(fds.http) : 0;
     if (!err)

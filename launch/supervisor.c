@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/process/dirguard.h"
 #include "launch/remote/fleet.h"
 #include "launch/log_watch.h"
 #include "launch/monitor.h"
@@ -31,6 +32,7 @@ enum {
     EVENT_WIDTH,
     EVENT_PROGRESS,
     EVENT_KILL,
+    EVENT_GUARD,
     EVENTS
 };
 
@@ -80,7 +82,9 @@ static void supervisor_write_pids(const struct supervisor *s)
         if (p->pid > 0)
             (void)fprintf(out, "%s %u %ld%s%s\n", role_str(p->role), p->index, (long)p->pid,
                           p->host ? " " : "", p->host ? p->host : "");
-    if (fclose(out) == 0 && rundir_put(s->plan->dir, "processes/pids", text, bytes, &e))
+    enum err err =
+        fclose(out) == 0 ? rundir_put(s->plan->dir, "processes/pids", text, bytes, &e) : ERR_OK;
+    if (err && err != ERR_STATE) /* on_guard reports that DIR is lost */
         say_warn("%s", e.text);
     free(text);
 }
@@ -211,6 +215,31 @@ static void supervisor_fail(struct supervisor *s, int exit_code, const char *nam
     (void)snprintf(s->result->error, sizeof s->result->error, "%s: %s", name, text);
 }
 
+/* True: DIR was removed, so the job ends. Another job may use DIR now. */
+static bool supervisor_lost_dir(struct supervisor *s)
+{
+    struct errmsg e;
+    if (!dirguard_check(&e))
+        return false;
+    if (s->policy.ending || s->policy.chief_done)
+        return true;
+    log_watch_hush(&s->watch);
+    say_status("");
+    say_error("%s", e.text);
+    s->result->exit_code = 1;
+    (void)snprintf(s->result->error, sizeof s->result->error, "%s", e.text);
+    supervisor_end(s);
+    return true;
+}
+
+static void on_guard(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct supervisor *s = arg;
+    if (supervisor_lost_dir(s))
+        (void)event_del(s->event[EVENT_GUARD]);
+}
+
 static void on_restart(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
@@ -218,6 +247,8 @@ static void on_restart(evutil_socket_t fd, short what, void *arg)
     struct supervisor *s = r->owner;
     struct errmsg e;
     r->waiting = false;
+    if (supervisor_lost_dir(s))
+        return;
     if (r->process->ops->start(r->process, &e)) {
         say_error("%s", e.text);
         supervisor_fail(s, 1, r->process->name, e.text);
@@ -479,8 +510,11 @@ static enum err supervisor_make_events(struct supervisor *s)
     s->event[EVENT_PROGRESS] =
         event_new(s->plan->base, s->plan->progress_fd, EV_READ | EV_PERSIST, on_progress, s);
     s->event[EVENT_KILL] = evtimer_new(s->plan->base, on_kill, s);
-    if (!s->event[EVENT_PROGRESS] || !s->event[EVENT_KILL] ||
-        event_add(s->event[EVENT_PROGRESS], NULL) != 0)
+    struct timeval every = clock_timeval(DIRGUARD_EVERY_MS);
+    s->event[EVENT_GUARD] = event_new(s->plan->base, -1, EV_PERSIST, on_guard, s);
+    if (!s->event[EVENT_PROGRESS] || !s->event[EVENT_KILL] || !s->event[EVENT_GUARD] ||
+        event_add(s->event[EVENT_PROGRESS], NULL) != 0 ||
+        event_add(s->event[EVENT_GUARD], &every) != 0)
         return ERR_NOMEM;
     for (uint32_t i = 0; i < s->plan->crew->n; i++) {
         struct restart *r = &s->restart[i];

@@ -8,6 +8,7 @@
  *   second Ctrl-C SIGKILL follows immediately.
  * - Processes still run SUPERVISOR_LINGER_S after the chief is done: they are ended in the same way.
  * - The guardian dies: another one is started.
+ * - DIR is removed, or another directory is moved to its place: the job ends with 1, and writes nothing more there.
  * The loop ends when no process runs and none waits for its start. */
 #ifndef GRADWIRE_LAUNCH_SUPERVISOR_H
 #define GRADWIRE_LAUNCH_SUPERVISOR_H

@@ -27,6 +27,7 @@
 #include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
+#include "common/process/dirguard.h"
 #include "common/peers/token.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"
@@ -55,7 +56,8 @@ struct train {
     int progress[2]; /* the chief's pipe */
     int front_fd; /* --detach: the process in the foreground waits for a byte on it; -1: no --detach */
     double start_s;
-    bool refused; /* before the first step: the summary of the finished job stays */
+    /* the job was refused before its first step, and the summary of the finished job stays; or DIR was removed */
+    bool no_summary;
 };
 
 /* ---- checks, before anything is changed ---- */
@@ -220,11 +222,16 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
     enum err err = supervisor_run(result, &plan, e);
     if (err)
         return err;
+    err = dirguard_check(e);
+    if (err) {
+        t->no_summary = true;
+        return result->exit_code ? ERR_OK : err; /* otherwise the reason was printed */
+    }
     train_remove_lists(t);
-    t->refused = result->exit_code == EXIT_INPUT && isnan(result->first_step_s) &&
-                 summary_restore(t->dir.path);
-    return t->refused ? ERR_OK
-                      : summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
+    t->no_summary = result->exit_code == EXIT_INPUT && isnan(result->first_step_s) &&
+                    summary_restore(t->dir.path);
+    return t->no_summary ? ERR_OK
+                         : summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
 }
 
 /* Connect to the other hosts, check them and bind their ports, before anything is changed. */
@@ -260,9 +267,9 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
     /* Non-blocking on both ends: if the launcher is stopped (Ctrl-Z) it misses lines, and the job continues. */
     if (pipe2(t->progress, O_CLOEXEC | O_NONBLOCK) != 0)
         return err_set(e, ERR_IO, "pipe: %s", strerror(errno));
-    enum err err =
-        t->fleet ? fleet_check_shared(t->fleet, &t->problems, e)
-                 : crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
+    enum err err = t->fleet ? fleet_check_shared(t->fleet, &t->problems, e)
+                            : crew_settle_here(&t->crew, &t->options, &t->job, &t->here,
+                                               t->progress[1], t->dir.lock_fd, e);
     if (!err && t->fleet)
         train_serve_page(t);
     if (!err) {
@@ -285,9 +292,9 @@ static enum err train_run_in_dir(struct train *t, struct supervisor_result *resu
     if (err)
         return err;
     err = train_locked(t, result, e);
-    if (err)
+    if (err && !dirguard_check(NULL))
         (void)summary_restore(t->dir.path);
-    else if (!t->refused) {
+    else if (!err && !t->no_summary) {
         summary_print(stdout, t->dir.path);
         (void)fflush(stdout);
     }

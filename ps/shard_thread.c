@@ -10,6 +10,7 @@
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
+#include "common/process/dirguard.h"
 #include "common/process/fault.h"
 #include "common/net/disk_thread.h"
 #include "common/math/kernels.h"
@@ -36,7 +37,7 @@ struct take {
 
 struct shard_thread {
     uint32_t thread;
-    char checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
+    char output[FILES_PATH_MAX], checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
     bool remote; /* this host does not see the chief's storage: `store` transfers files */
     struct store *store;
     const struct fault *fault;
@@ -555,6 +556,14 @@ static void take_connection(struct shard_thread *t, struct take *take)
 
 /* ---- letters ---- */
 
+/* The files of later cuts must not get into the directory of another job, if DIR is removed. */
+static void guard_output(const struct shard_thread *t)
+{
+    struct errmsg e;
+    if (dirguard_begin(t->output, -1, &e))
+        log_warn("%s", e.text);
+}
+
 /* Find out if DIR/checkpoints on this host is the chief's directory. */
 static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
 {
@@ -566,6 +575,8 @@ static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
     if (t->remote && !was && t->thread == 0)
         log_info("the chief writes the checkpoints: %s is not on its storage%s", t->checkpoints,
                  m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
+    if (!t->remote && t->thread == 0)
+        guard_output(t);
 }
 
 /* Report size and duration of a snapshot to the server, which estimates the next one (grace.h). */
@@ -706,6 +717,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->store = store;
     t->fault = fault;
     disk_thread_init(&t->writer);
+    (void)snprintf(t->output, sizeof t->output, "%s", output);
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
     (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);

@@ -11,6 +11,7 @@
 #include "common/peers/auth.h"
 #include "common/cluster/signs.h"
 #include "common/process/cgroup.h"
+#include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
@@ -71,13 +72,15 @@ static void say_lock_waits(const char *dir, pid_t holder)
     log_info("%s is in use by pid %d: waiting", dir, (int)holder);
 }
 
-/* A chief that no launcher started locks DIR itself, until it ends; a launcher has its own lock. */
 enum err process_lock_output(const struct process *p, struct errmsg *e)
 {
-    int fd; /* stays open until the process ends */
-    if (!p->cluster.is_chief || p->flags.progress_fd >= 0)
+    int fd = p->flags.lock_fd; /* stays open until the process ends */
+    enum err err = ERR_OK;
+    if (!p->cluster.is_chief)
         return ERR_OK;
-    return dirlock_take(p->output, &fd, say_lock_waits, e);
+    if (fd < 0 && p->flags.progress_fd < 0)
+        err = dirlock_take(p->output, &fd, say_lock_waits, e);
+    return err ? err : dirguard_begin(p->output, fd, e);
 }
 
 enum err process_load_job(struct process *p, struct errmsg *e)

@@ -62,7 +62,7 @@ struct process {
 };
 
 /* ---- main.c ---- */
-/* A chief that no launcher started locks DIR itself, until it ends; a launcher has its own lock. */
+/* The chief: lock DIR until the process ends, unless whoever started it has the lock, and guard it (dirguard.h). */
 enum err process_lock_output(const struct process *p, struct errmsg *e) MUST_CHECK;
 /* Read the job file, and apply --set. */
 enum err process_load_job(struct process *p, struct errmsg *e) MUST_CHECK;

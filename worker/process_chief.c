@@ -14,6 +14,7 @@
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/dirguard.h"
 #include "common/process/files.h"
 #include "common/process/signals.h"
 #include "worker/chief/ended.h"
@@ -335,6 +336,19 @@ static enum err write_rest(void *arg, struct errmsg *e)
     return err || r->p->cluster.has_evaluator ? err : end_model(r->p, r->config, e);
 }
 
+/* True: DIR is no longer this job's, so nothing can be written there. */
+static bool lost_output(struct process *p)
+{
+    struct errmsg e;
+    if (!dirguard_check(&e))
+        return false;
+    if (p->result.exit_code == 0) {
+        p->result.exit_code = 1;
+        (void)snprintf(p->result.error, sizeof p->result.error, "%s", e.text);
+    }
+    return true;
+}
+
 static enum err summarize_run(struct process *p, const struct host *host, struct errmsg *e)
 {
     struct eval_log log = {.n = 0};
@@ -394,6 +408,16 @@ static void note_blas(struct process *p)
     if (journal_append(p->checkpoints, &entry, 1, &e) || journal_add(&p->journal, &entry))
         log_warn("OpenBLAS's kernels are not noted, so a later chief cannot compare its own: %s",
                  e.text);
+}
+
+/* Write what DIR has of a run that has ended. */
+static enum err write_end(struct process *p, const struct epoch_end_config *config,
+                          const struct host *host, struct errmsg *e)
+{
+    enum err err = p->cluster.has_evaluator ? end_model(p, config, e) : ERR_OK;
+    if (!err && p->result.exit_code == 0 && p->learned.digest[0])
+        exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
+    return err ? err : summarize_run(p, host, e);
 }
 
 static enum err run_host(struct process *p, const struct epoch_end_config *config,
@@ -456,12 +480,8 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
             if (p->cluster.has_evaluator)
                 await_evaluator(p);
         }
-        if (p->cluster.has_evaluator)
-            err = end_model(p, config, e);
-        if (!err && p->result.exit_code == 0 && p->learned.digest[0])
-            exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
-        if (!err)
-            err = summarize_run(p, host, e);
+        if (!lost_output(p))
+            err = write_end(p, config, host, e);
     }
     host_free(host);
     return err;

@@ -25,6 +25,7 @@ void flags_process(struct flags *f)
         .logs = flags_text("logs"),
         .listen_fd = (int)flags_number("listen_fd"),
         .progress_fd = (int)flags_number("progress_fd"),
+        .lock_fd = (int)flags_number("lock_fd"),
         .find_learning_rate = flags_on("find_learning_rate"),
         .doctor = flags_on("doctor"),
         .doctor_json = flags_on("json"),

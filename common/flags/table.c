@@ -267,6 +267,8 @@ const struct flag flags_table[] = {
         "listen for HTTP on the socket with this descriptor"),
     ROW("progress_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
         "write progress to this descriptor, as lines of JSON"),
+    ROW("lock_fd", FLAG_NUMBER, FLAGS_WORKER, "N",
+        "the lock of the output directory is this descriptor"),
     ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", /* see common/process/fault.h */
         "for tests: misbehave, such as nan:7"),
     ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),

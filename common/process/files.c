@@ -23,6 +23,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/dirguard.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER, fail_read = FAIL_POINT_NEVER;
 static volatile sig_atomic_t interrupted;
@@ -127,7 +128,9 @@ static enum err name_temporary(char temporary[FILES_PATH_MAX], const char *path,
 
 enum err files_begin_folder(const char *path, char temporary[FILES_PATH_MAX], struct errmsg *e)
 {
-    enum err err = name_temporary(temporary, path, e);
+    enum err err = dirguard_check(e);
+    if (!err)
+        err = name_temporary(temporary, path, e);
     if (!err && mkdir(temporary, 0777) != 0)
         err = files_write_error(path, e);
     return err;
@@ -137,7 +140,9 @@ enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
 {
     w->fd = -1;
     w->bytes = 0;
-    enum err err = name_temporary(w->temporary, path, e);
+    enum err err = dirguard_check(e);
+    if (!err)
+        err = name_temporary(w->temporary, path, e);
     if (err)
         return err;
     (void)snprintf(w->path, sizeof w->path, "%s", path); /* it is shorter than w->temporary */
@@ -202,7 +207,12 @@ enum err files_commit(struct files_writer *w, struct errmsg *e)
         files_abort(w);
         return err_set(e, ERR_IO, "%s: interrupted", w->path);
     }
-    enum err err = put_in_place(w, &replaced, e);
+    enum err err = dirguard_check(e);
+    if (err) {
+        files_abort(w);
+        return err;
+    }
+    err = put_in_place(w, &replaced, e);
     if (err)
         return err;
     char folder[FILES_PATH_MAX];
@@ -405,6 +415,9 @@ enum err files_mkdirs(const char *path, struct errmsg *e)
 {
     char part[FILES_PATH_MAX];
     size_t n = strlen(path);
+    enum err guarded = dirguard_check(e);
+    if (guarded)
+        return guarded;
     if (n == 0 || n >= sizeof part)
         return err_set(e, ERR_IO, "%.64s: the path is %s", path, n ? "too long" : "empty");
     memcpy(part, path, n + 1);
@@ -425,10 +438,10 @@ enum err files_mkdirs(const char *path, struct errmsg *e)
 enum err files_remove_folder(const char *folder, struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
-    DIR *dir = opendir(folder);
+    enum err err = dirguard_check(e);
+    DIR *dir = err ? NULL : opendir(folder);
     if (!dir)
-        return errno == ENOENT ? ERR_OK : files_read_error(folder, e);
-    enum err err = ERR_OK;
+        return err || errno == ENOENT ? err : files_read_error(folder, e);
     for (struct dirent *one = readdir(dir); one && !err; one = readdir(dir)) {
         if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0)
             continue;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/process/dirguard.h"
 #include "common/process/files.h"
 
 static enum err io_error(struct errmsg *e, const char *path)
@@ -32,10 +33,13 @@ static bool is_torn(int fd)
 
 enum err line_file_append(const char *path, const char *lines, size_t bytes, struct errmsg *e)
 {
+    enum err err = dirguard_check(e);
+    if (err)
+        return err;
     int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return io_error(e, path);
-    enum err err = is_torn(fd) ? write_all(fd, "\n", 1) : ERR_OK;
+    err = is_torn(fd) ? write_all(fd, "\n", 1) : ERR_OK;
     if (!err)
         err = write_all(fd, lines, bytes);
     if (err)

@@ -9,7 +9,7 @@
 
 /* Appends lines, each with its line feed. If the file ends in an incomplete line, it first appends a line feed.
  * Creates the file if it is missing. Call line_file_sync to make the lines survive a power cut. Blocks. Errors:
- * ERR_IO; some of the bytes can then be in the file. */
+ * ERR_IO; some of the bytes can then be in the file. ERR_STATE, as in files.h. */
 enum err line_file_append(const char *path, const char *lines, size_t bytes,
                           struct errmsg *e) MUST_CHECK;
 /* fsync of the file and of its directory. Blocks. Errors: ERR_IO. */

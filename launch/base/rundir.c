@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "launch/base/say.h"
@@ -26,7 +27,9 @@ enum err rundir_put(const char *dir, const char *name, const void *data, size_t 
                     struct errmsg *e)
 {
     char path[PATH_MAX], partial[PATH_MAX + 1];
-    enum err err = rundir_file(dir, name, path, e);
+    enum err err = dirguard_check(e);
+    if (!err)
+        err = rundir_file(dir, name, path, e);
     if (err)
         return err;
     (void)snprintf(partial, sizeof partial, "%s~", path);
@@ -160,6 +163,8 @@ enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errm
     err = dirlock_take(r->path, &r->lock_fd, rundir_on_wait, e);
     if (!err && fresh && rundir_has_files(r->path))
         err = rundir_renew(r, e);
+    if (!err)
+        err = dirguard_begin(r->path, r->lock_fd, e);
     if (!err)
         err = rundir_prepare(r, e);
     if (err)

@@ -17,7 +17,7 @@ struct rundir {
     int lock_fd; /* -1: not locked */
 };
 
-/* Lock DIR (waiting like dirlock_take), make DIR/processes with RUNDIR_LAUNCHER, and rename the last run's summary.json
+/* Lock DIR (waiting like dirlock_take) and guard it (dirguard.h), make DIR/processes with RUNDIR_LAUNCHER, and rename the last run's summary.json
  * to RUNDIR_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
  * Close with rundir_close, which unlocks DIR. Errors, on which DIR is not locked: ERR_TIMEOUT another process holds the
  * lock (the text has the pid); ERR_IO. */
@@ -32,7 +32,7 @@ enum err rundir_file(const char *dir, const char *name, char out[PATH_MAX],
                      struct errmsg *e) MUST_CHECK;
 
 /* Replace DIR/name atomically (temporary name, rename). There is no fsync, because the file is useless after a crash of the
- * host. */
+ * host. Errors: ERR_IO; ERR_STATE this process no longer holds DIR. */
 enum err rundir_put(const char *dir, const char *name, const void *data, size_t bytes,
                     struct errmsg *e) MUST_CHECK;
 

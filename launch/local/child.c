@@ -43,6 +43,8 @@ void args_add_handed(struct args *a, const struct handed *fds)
     }
     if (fds->progress >= 0)
         args_add(a, "--progress_fd=%d", fds->progress);
+    if (fds->lock >= 0)
+        args_add(a, "--lock_fd=%d", fds->lock);
 }
 
 void argv_free(char **argv)
@@ -76,6 +78,7 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     child_keep_fd(c->handed.listen);
     child_keep_fd(c->handed.progress);
     child_keep_fd(c->handed.http);
+    child_keep_fd(c->handed.lock);
     signals_reset();
     if (c->again)
         (void)setenv(PROCESS_AGAIN, "1", 1);

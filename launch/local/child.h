@@ -24,6 +24,7 @@ void argv_free(char **argv); /* takes NULL, too */
 /* Descriptors that a process inherits; -1: none. */
 struct handed {
     int listen, http, progress;
+    int lock;              /* the open file DIR/lock, which this process has locked: the chief's */
     uint16_t http_port;    /* of `http` */
     const char *http_name; /* the user's name for the address of `http`; NULL: none */
 };

@@ -179,7 +179,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
 }
 
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
-                          const struct site *site, int progress_fd, struct errmsg *e)
+                          const struct site *site, int progress_fd, int lock_fd, struct errmsg *e)
 {
     enum err err = ERR_OK;
     c->local_place = mem_zalloc(c->n, sizeof *c->local_place);
@@ -193,6 +193,8 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
         struct handed *fds = &c->local_place[i].handed;
         if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
             fds->progress = progress_fd;
+        if (i == c->chief)
+            fds->lock = lock_fd;
         err = crew_make_argv(c, i, o, job, site, NULL, fds, e);
     }
     return err;

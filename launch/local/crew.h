@@ -40,10 +40,11 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir,
                    struct errmsg *e) MUST_CHECK;
 void crew_close(struct crew *c);
 
-/* For a crew on this host: bind all ports and make all command lines. Chief and evaluator inherit `progress_fd`. Job and
- * options outlive *c. Errors: ERR_IO, ERR_NOMEM. */
+/* For a crew on this host: bind all ports and make all command lines. Chief and evaluator inherit `progress_fd`, and the
+ * chief `lock_fd`. Job and options outlive *c. Errors: ERR_IO, ERR_NOMEM. */
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
-                          const struct site *site, int progress_fd, struct errmsg *e) MUST_CHECK;
+                          const struct site *site, int progress_fd, int lock_fd,
+                          struct errmsg *e) MUST_CHECK;
 
 /* Make the command line of process i; all processes must have an address. Process i runs on `site`, together with the
  * processes that have the same site_of[]; site_of NULL: all are on one site. Descriptors that are -1 are left out.

@@ -61,7 +61,7 @@ enum err local_settle(struct process *p, struct local_place *place, const struct
                       struct errmsg *e)
 {
     *place = (struct local_place){.guardian = guardian,
-                                  .handed = {.listen = -1, .http = -1, .progress = -1}};
+                                  .handed = {.listen = -1, .http = -1, .progress = -1, .lock = -1}};
     enum err err = local_listen(p, &place->handed.listen, p->address, e);
     if (!err)
         err = local_listen(p, &place->handed.http, p->http, e);

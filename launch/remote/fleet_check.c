@@ -231,8 +231,8 @@ static json_t *ask_reach(struct remote *c)
 static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 {
     const struct fleet_config *config = &f->config;
-    const struct handed none = {-1, -1, -1, 0,
-                                NULL}; /* the runner there adds its own descriptors */
+    /* the runner there adds its own descriptors */
+    const struct handed none = {.listen = -1, .http = -1, .progress = -1, .lock = -1};
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,

@@ -265,7 +265,7 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
 {
     struct ward *w = &r->ward[i];
     const char *token = json_string_value(json_object_get(m, "token"));
-    struct child c = {.handed = {.listen = w->listen_fd, .http = -1, .progress = -1},
+    struct child c = {.handed = {.listen = w->listen_fd, .http = -1, .progress = -1, .lock = -1},
                       .out_fd = -1,
                       .token = token,
                       .again = w->started};

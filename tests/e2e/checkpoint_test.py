@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import LONG_ROWS, SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
+from cluster import LAUNCH, LONG_ROWS, SANITIZED, SHORT, TSAN, Process, TrainCase, slow  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 4,
         "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
@@ -174,6 +174,37 @@ class CheckpointTest(TrainCase):
             self.cut(cut).rename(self.tmp / str(cut))
         job = self.launch(keys={"training.epochs": 1}).wait()
         self.assertIn("resuming from checkpoint 0 ", job.log("worker-0"))
+
+    def test_a_job_whose_folder_is_removed_ends_and_another_job_there_is_undisturbed(self):
+        want = self.undisturbed(keys={"training.seed": 2})
+        first = self.launch(*slow(0.02), keys={"training.epochs": 1000, "checkpoint.every_steps": 5, "checkpoint.every_seconds": 0})
+        first.until_cut(1)
+        pids = list(first.pids().values())
+        self.out.rename(self.tmp / "removed")  # as rm -r does, but at one moment
+        second = Process(self, [LAUNCH, "train", self.JOB, f"--output={self.out}", *slow(0.02), *self.sets({"training.seed": 2})],
+                         "second")
+        first.wait(1)
+        self.assertRegex(first.stderr(), rf"error .*{self.out} was removed or replaced: its lock is not the file that this job holds")
+        self.gone(pids)
+        second.wait(0)
+        self.assertEqual((self.summary()["digest"], self.summary()["status"]), (want, "done"))
+        self.assertNotIn("resuming", (self.out / "processes/worker-0.log").read_text())
+        self.assertNotIn("training.epochs: 1000", (self.out / "checkpoints/job.yaml").read_text())
+
+    def test_another_jobs_checkpoint_that_appears_in_mid_job_is_not_restored(self):
+        _, cuts = self.stopped()
+        other = shutil.copytree(self.cut(cuts[-1]), self.tmp / "other")
+        for keys, text in (({"training.seed": 2}, f"in {self.out}/checkpoints belongs to another job: training.seed"),
+                           ({}, "belongs to run ")):  # the same job, from scratch
+            with self.subTest(text):
+                shutil.rmtree(self.out)
+                job = self.launch(*slow(0.02), keys={**KEYS, "checkpoint.every_steps": 100000, **keys})
+                job.until_cut(0)
+                shutil.copytree(other, self.cut(10000 + cuts[-1]))
+                os.rename(self.cut(10000 + cuts[-1]), self.cut(cuts[-1]))
+                job.kill("ps-0")
+                job.wait(1)
+                self.assertRegex(job.stderr(), f"error .*checkpoint {cuts[-1]} {text}")
 
     def test_fresh_starts_anew(self):
         self.stopped()

@@ -105,6 +105,17 @@ class HandTest(HandCase):
         self.assertIn(b"OPENBLAS_NUM_THREADS=1", (proc / "environ").read_bytes().split(b"\0"))
         self.assertEqual((proc / "comm").read_text(), WORKER.name + "\n")
 
+    def test_a_chief_whose_folder_is_removed_ends_with_1_and_tells_the_others_and_writes_nothing_more(self):
+        ps, workers, _, _ = self.cluster(1, 2, keys={"training.epochs": 100000, "checkpoint.every_steps": 5})
+        workers[0].until_said("generation 1:")
+        self.until("a cut", lambda: list((self.out / "checkpoints").glob("cut-*/manifest.gw")))
+        self.out.rename(self.tmp / "removed")
+        text = f"{self.out} was removed or replaced: its lock is not the file that this job holds, so this job ends"
+        for p in workers + ps:
+            self.assertIn(text, p.wait(1).last_line())
+        self.assertFalse(self.out.exists())
+        self.assertFalse((self.tmp / "removed/summary.json").exists())
+
     def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
         worker = self.start(WORKER, "alone").wait(0)
         ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])

@@ -610,6 +610,58 @@ static void a_rollback_names_the_cut_that_a_shard_could_not_read(void **state)
     close_fixture(&f);
 }
 
+/* Back to the last cut, because shard 1 could not read the newest. The `base` and the error are what is on disk by then. */
+static void roll_back(struct fixture *f, const struct manifest *base, enum err no_base)
+{
+    static const struct manifest first = {
+        .cut = 7, .generation = 41, .uuid = "job", .total_elems = 4096};
+    open_fixture(f, &first);
+    ps_up(f, 0);
+    ps_up(f, 1);
+    f->said.may_fail = true;
+    f->said.mode = NO_MODE;
+    f->base = base;
+    f->no_base = no_base;
+    f->why_no_base = "checkpoint 9 belongs to another job";
+    entered_with(f, 1, "its checksum is wrong");
+}
+
+static void a_rollback_to_a_cut_of_another_run_ends_the_job(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct manifest own = {.cut = 6, .generation = 41, .uuid = "job", .total_elems = 4096};
+    struct manifest other = {.cut = 6, .generation = 41, .uuid = "other", .total_elems = 4096};
+    roll_back(&f, &own, ERR_OK);
+    assert_int_equal(f.said.mode, RESTORE);
+    close_fixture(&f);
+    roll_back(&f, &other, ERR_OK);
+    assert_int_equal(f.said.ended, 1);
+    assert_int_equal(f.said.mode, NO_MODE);
+    assert_string_equal(f.said.why, "checkpoint 6 belongs to run other, which has begun in this "
+                                    "job's directory; this is run job");
+    close_fixture(&f);
+    roll_back(&f, &other,
+              ERR_STATE); /* the shell has found another identity, or another directory */
+    assert_int_equal(f.said.ended, 1);
+    assert_int_equal(f.said.mode, NO_MODE);
+    assert_string_equal(f.said.why, "checkpoint 9 belongs to another job");
+    close_fixture(&f);
+}
+
+static void a_job_whose_directory_is_lost_ends_with_1_and_tells_the_reason(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    f.said.may_fail = true;
+    ps_up(&f, 0);
+    chief_on_dir_lost(f.chief, "out was removed", f.now_ms);
+    assert_int_equal(f.said.ended, 1);
+    assert_string_equal(f.said.why, "out was removed");
+    close_fixture(&f);
+}
+
 /* Others wait for the next chief process: nothing is wrong with what is on disk. */
 static void chief_without_memory_for_a_cut_begins_nothing(void **state)
 {
@@ -1366,6 +1418,8 @@ int main(void)
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),
         cmocka_unit_test(a_rollback_without_a_usable_cut_names_each_with_its_reason),
         cmocka_unit_test(a_rollback_names_the_cut_that_a_shard_could_not_read),
+        cmocka_unit_test(a_rollback_to_a_cut_of_another_run_ends_the_job),
+        cmocka_unit_test(a_job_whose_directory_is_lost_ends_with_1_and_tells_the_reason),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
         cmocka_unit_test(a_shard_that_has_no_room_for_rows_ends_the_job),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),

@@ -1,6 +1,7 @@
 #include "worker/chief/host.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -11,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/job/keys.h"
 #include "common/peers/msg_send.h"
+#include "common/process/dirguard.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/resume.h"
 #include "worker/model/metric.h"
@@ -78,18 +80,39 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
         msg_send(g->conn, type, m, NULL, 0);
 }
 
+/* process_look_back has checked the cut from which the job resumes. A later one can be another job's. */
+static enum err check_cut(const struct host *h, struct manifest *m, struct errmsg *e)
+{
+    const struct job *job = h->control->config.job;
+    struct errmsg what = {""};
+    if (job_identity_compare(m->identity_text, job->identity_text, &what) == ERR_OK &&
+        memcmp(m->data_fingerprint, h->config.contents->fingerprint, sizeof m->data_fingerprint) ==
+            0)
+        return ERR_OK;
+    enum err err =
+        err_set(e, ERR_STATE, "checkpoint %" PRIu64 " in %.200s belongs to another job: %.200s",
+                m->cut, h->checkpoints, what.text[0] ? what.text : "its training data differ");
+    manifest_close(m);
+    return err;
+}
+
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
 {
     struct host *h = ctx;
     /* Settle first: otherwise that thread might remove the cut that is found here, because it is older than its own. */
     disk_thread_settle(&h->checkpoints_disk);
-    return host_find_cut(h->checkpoints, below, m, e);
+    enum err err = dirguard_check(e);
+    if (err)
+        return err;
+    err = host_find_cut(h->checkpoints, below, m, e);
+    return err ? err : check_cut(h, m, e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)
 {
-    struct host *h = ctx;
-    checkpoint_discard(h->checkpoints, cut);
+    const struct host *h = ctx;
+    if (!dirguard_check(NULL))
+        checkpoint_discard(h->checkpoints, cut);
 }
 
 static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)
@@ -367,6 +390,10 @@ static void host_on_letter(void *role, struct mail *m)
         host_on_looked(h, m->number, m->data);
     } else if (m->type == HOST_JOURNALED) {
         chief_on_journaled(h->chief, m->data, now);
+    } else if (m->type == HOST_DIR) {
+        h->dir_checking = false;
+        if (m->data)
+            chief_on_dir_lost(h->chief, m->data, now);
     }
 }
 
@@ -380,6 +407,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     host_look(h, now);
+    host_check_dir(h, now);
     host_page_tick(h, now);
     pending_tick(&h->pending, now);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/process/dirguard.h"
 #include "common/process/files.h"
 #include "common/process/line_file.h"
 #include "common/base/log.h"
@@ -411,6 +412,23 @@ void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms)
     if (cut == h->awaited)
         h->awaiting = false;
     chief_on_judged(h->chief, cut, *took_ms, clock_now_ms());
+}
+
+/* ---- the lock ---- */
+
+static void check_dir(void *arg)
+{
+    struct host *h = arg;
+    struct errmsg e = {""};
+    post_word(h->control, HOST_DIR, 0, dirguard_check(&e) ? e.text : NULL);
+}
+
+void host_check_dir(struct host *h, int64_t now_ms)
+{
+    if (h->dir_checking || now_ms - h->dir_checked_ms < DIRGUARD_EVERY_MS)
+        return;
+    h->dir_checked_ms = now_ms;
+    h->dir_checking = disk_thread_post(h->config.logs_disk, check_dir, h) == ERR_OK;
 }
 
 /* ---- the storage's token ---- */

@@ -85,6 +85,8 @@ struct host {
     uint64_t awaited;
     uint64_t judged; /* the last cut for which a result was found; UINT64_MAX: none */
     int64_t looked_ms;
+    bool dir_checking; /* DIR is being checked */
+    int64_t dir_checked_ms;
     uint64_t cut_told; /* the last cut that was reported to the launcher */
     int64_t started_ms;
     struct chief_facts facts;
@@ -156,6 +158,8 @@ void host_journal(void *ctx, const struct journal_entry *entry); /* as in chief_
 void host_await_evaluator(void *ctx, uint64_t cut); /* as in chief_io */
 void host_look(struct host *h, int64_t now_ms);
 void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms); /* HOST_LOOKED */
+/* Check about once a second that DIR is still this job's (dirguard.h); HOST_DIR reports it. */
+void host_check_dir(struct host *h, int64_t now_ms);
 /* Write the file by which a ps finds out whether its DIR/checkpoints is ours (checkpoint.store: auto). `random`
  * gives its name. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;

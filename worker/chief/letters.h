@@ -11,6 +11,7 @@ enum host_letter {
     HOST_JOURNALED, /* one entry is written; data: an error text or NULL */
     /* number: a cut; data: the evaluator's time for it (ms, int64_t); NULL: no result */
     HOST_LOOKED,
+    HOST_DIR, /* DIR was checked; data: an error text if it is no longer this job's, or NULL */
 };
 
 #endif

@@ -12,6 +12,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/base/clock.h"
 #include "common/process/cores.h"
+#include "common/process/dirguard.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/disk_thread.h"
@@ -47,7 +48,9 @@ struct watch {
     bool begun; /* this process has written an event */
     float *w;
     struct eval_log log;
-    bool unsaved; /* eval.json lacks the last result */
+    char
+        guarded[37]; /* the job's UUID, since whose first checkpoint DIR is guarded; "": none yet */
+    bool unsaved;    /* eval.json lacks the last result */
     struct eval_passed passed;
     bool any_passed;
     bool seen;       /* a checkpoint has been found */
@@ -152,6 +155,15 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     return ERR_OK;
 }
 
+/* Results of this job must not get into the directory of another one, if DIR is removed. */
+static enum err guard_output(struct watch *v, const struct manifest *m, struct errmsg *e)
+{
+    if (strcmp(v->guarded, m->uuid) == 0)
+        return ERR_OK;
+    (void)snprintf(v->guarded, sizeof v->guarded, "%s", m->uuid);
+    return dirguard_begin(v->role->output, -1, e);
+}
+
 /* The cut is held until it is evaluated: rows of tables are read when their keys are known. */
 static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct sums *sums,
                              struct errmsg *e)
@@ -215,6 +227,8 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     double began_s = clock_now_s();
     struct sums sums;
     enum err err = check_manifest(v, m, e);
+    if (!err)
+        err = guard_output(v, m, e);
     if (!err)
         err = evaluate_cut(v, m, &sums, e);
     /* removed, or written again after a rollback */

@@ -343,6 +343,13 @@ void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_
         chief_fail_with(c, exit_code, text);
 }
 
+void chief_on_dir_lost(struct chief *c, const char *why, int64_t now_ms)
+{
+    begin(c, now_ms);
+    chief_fail(c, "%s", why);
+    check(c);
+}
+
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms)
 {
     begin(c, now_ms);

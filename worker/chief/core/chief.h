@@ -50,7 +50,8 @@ struct chief_io {
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
     void (*to_worker)(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
     /* Find the newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: no cut was ever there; ERR_CORRUPT,
-     * ERR_NEWER: cuts exist, but none can be used, and *e has the reason for each; ERR_NOMEM. *m is the caller's. */
+     * ERR_NEWER: cuts exist, but none can be used, and *e has the reason for each; ERR_STATE: the newest is another
+     * job's, or the directory is; ERR_NOMEM. *m is the caller's. */
     enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e);
     /* Write the manifest on another thread, then call chief_on_published. The core fills in what it knows; the shell
      * adds evaluation, seconds, identity and fingerprint. `m` is valid during the call. */
@@ -168,6 +169,8 @@ void chief_on_written(struct chief *c, const char *error, int64_t now_ms);
 /* The process ends for a reason that this chief does not know. If a restart does not help (1 <= exit_code < 128), every
  * connected process hears it, unless it knows how the job has ended. */
 void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_ms);
+/* The directory with the job's checkpoints is no longer this job's: the job fails. `why`: the reason. */
+void chief_on_dir_lost(struct chief *c, const char *why, int64_t now_ms);
 /* The evaluator has a result for this cut, after `took_ms` of work. For the final cut it is the final result. */
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t took_ms, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms); /* SIGTERM */

@@ -120,6 +120,17 @@ static void choose_mode(struct chief *c)
         chief_end(c, 138, "no memory to read the checkpoints");
         return;
     }
+    if (err == ERR_STATE) {
+        chief_fail(c, "%s", e.text);
+        return;
+    }
+    if (c->has_base && c->uuid[0] && strcmp(c->base.uuid, c->uuid) != 0) {
+        chief_fail(c,
+                   "checkpoint %" PRIu64 " belongs to run %.36s, which has begun in this job's "
+                   "directory; this is run %.36s",
+                   c->base.cut, c->base.uuid, c->uuid);
+        return;
+    }
     if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
         fail_without_cut(c, e.text);
         return;

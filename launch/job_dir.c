@@ -95,19 +95,6 @@ static bool is_others(const struct job_dir *d, const char *dir, long pid)
     return d->lives ? !runs_launcher(d->holder) : pid != 0 && pid_in(dir, RUNDIR_LAUNCHER) != 0;
 }
 
-/* Find the attempt's first worker. False: its file does not exist yet; *chief is unchanged. */
-static bool find_chief(const char *folder, struct rendezvous_rank *chief)
-{
-    struct rendezvous_rank r;
-    uint32_t end = rendezvous_end(folder);
-    for (uint32_t i = 0; i < end; i++)
-        if (rendezvous_read(folder, i, &r) && strcmp(r.role, "worker") == 0) {
-            *chief = r;
-            return true;
-        }
-    return false;
-}
-
 void job_dir_look(struct job_dir *d, const char *dir)
 {
     *d = (struct job_dir){.by = JOB_DIR_TRAIN};
@@ -115,7 +102,7 @@ void job_dir_look(struct job_dir *d, const char *dir)
     long pid = pid_in(dir, "lock");
     bool ranks = rendezvous_newest(dir, d->folder);
     d->locked_once = pid != 0;
-    d->began = ranks && find_chief(d->folder, &d->chief) && pid != 0 && d->chief.pid == pid;
+    d->began = ranks && rendezvous_chief(d->folder, &d->chief) && pid != 0 && d->chief.pid == pid;
     if (is_launcher(dir, pid))
         d->by = JOB_DIR_TRAIN;
     else if (d->began)

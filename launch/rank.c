@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/digits.h"
 #include "common/cluster/cluster_given.h"
+#include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/flags/flags.h"
 #include "common/job/job.h"
@@ -26,7 +27,13 @@
 #include "launch/base/rundir.h"
 #include "launch/rendezvous.h"
 
-enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999, RANKS_NAMED = 8 };
+enum {
+    RANK_LOOK_EVERY_MS = 50,
+    RANK_CHECK_EVERY_MS = 1000,
+    RANK_SAY_EVERY_MS = 10000,
+    RANKS_MAX = 999999,
+    RANKS_NAMED = 8
+};
 
 #define RANK_TOKEN "token" /* in the same directory as the ranks' files */
 
@@ -41,10 +48,10 @@ struct rank {
     struct site site;
     struct crew crew;
     char output[PATH_MAX - 256], attempt[RANK_ATTEMPT_BYTES];
-    char folder[PATH_MAX]; /* output/rendezvous/attempt */
-    int listen_fd;
-    uint8_t *look; /* [size], enum rank_verdict; NULL before rank_judge */
-    uint32_t bad;  /* the lowest rank whose host cannot run its part; `size`: none */
+    char folder[PATH_MAX];  /* output/rendezvous/attempt */
+    int listen_fd, lock_fd; /* lock_fd: DIR/lock, held by the chief-to-be; otherwise -1 */
+    uint8_t *look;          /* [size], enum rank_verdict; NULL before rank_judge */
+    uint32_t bad;           /* the lowest rank whose host cannot run its part; `size`: none */
     char bad_why[RENDEZVOUS_VERDICT_BYTES];
 };
 
@@ -187,6 +194,21 @@ static enum err rank_name_address(struct rank *r, char *out, size_t bytes, struc
 
 /* ---- the rendezvous ---- */
 
+/* Check that no other process has come as this rank. */
+static enum err rank_check_own(const struct rank *r, struct errmsg *e)
+{
+    struct rendezvous_rank there;
+    char here[RENDEZVOUS_HOST_BYTES];
+    rendezvous_host(here);
+    if (!rendezvous_read(r->folder, r->rank, &there) ||
+        (there.pid == (long)getpid() && strcmp(there.host, here) == 0))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "rank %u of the start %s has come already: pid %ld on %s; give each start an "
+                   "--attempt of its own",
+                   r->rank, r->attempt, there.pid, there.host);
+}
+
 static enum err rank_leave_address(const struct rank *r, const char *address, struct errmsg *e)
 {
     const struct process *p = &r->crew.process[r->rank];
@@ -257,15 +279,31 @@ static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
     return rank_list_end(&missing);
 }
 
+/* Check that this start can go on. */
+static enum err rank_check_start(const struct rank *r, struct errmsg *e)
+{
+    char why[RENDEZVOUS_VERDICT_BYTES];
+    if (rendezvous_refused(r->folder, why))
+        return err_set(e, ERR_TIMEOUT, "%s", why);
+    return rank_check_own(r, e);
+}
+
 /* Wait until `missing`, which lists the missing ranks and returns their number, returns 0. */
 static enum err rank_await(struct rank *r,
                            uint32_t (*missing)(struct rank *r, char *out, size_t bytes),
                            const char *did_not, struct errmsg *e)
 {
-    int64_t began_ms = clock_now_ms(), said_ms = began_ms;
+    int64_t began_ms = clock_now_ms(), said_ms = began_ms, checked_ms = 0;
     char names[160] = "";
     while (missing(r, names, sizeof names)) {
         int64_t now_ms = clock_now_ms();
+        enum err err = ERR_OK;
+        if (!checked_ms || now_ms - checked_ms >= RANK_CHECK_EVERY_MS) {
+            checked_ms = now_ms;
+            err = rank_check_start(r, e);
+        }
+        if (err)
+            return err;
         if (now_ms - began_ms > (int64_t)r->job.timeouts.start_s * 1000)
             return err_set(
                 e, ERR_TIMEOUT,
@@ -357,7 +395,49 @@ static uint32_t rank_unjudged(struct rank *r, char *out, size_t bytes)
     return rank_list_end(&unjudged);
 }
 
-/* Wait for the results of all hosts. If one host cannot run its part, all ranks end. */
+/* ---- DIR ---- */
+
+static void rank_on_lock_wait(const char *dir, pid_t holder)
+{
+    log_info("%s is locked by pid %ld; waiting up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
+}
+
+/* The process that holds DIR may be the chief of another start. */
+static void rank_name_holder(const struct rank *r, struct errmsg *why)
+{
+    char attempt[NAME_MAX + 1];
+    struct rendezvous_rank chief;
+    pid_t pid = dirlock_holder(r->output, NULL);
+    if (pid && rendezvous_of(r->output, pid, attempt, &chief))
+        err_set(why, ERR_TIMEOUT,
+                "%.200s is in use by the start %s (pid %ld on %s): wait until it has ended, or use "
+                "another --output",
+                r->output, attempt, (long)pid, chief.host);
+}
+
+/* The rank that becomes the chief locks DIR. If it cannot, all ranks of this start end. */
+static enum err rank_lock(struct rank *r, struct errmsg *e)
+{
+    enum err err = dirlock_take(r->output, &r->lock_fd, rank_on_lock_wait, e);
+    if (!err)
+        return rendezvous_begin(r->folder, e);
+    struct errmsg untold = {""};
+    if (err == ERR_TIMEOUT)
+        rank_name_holder(r, e);
+    if (rendezvous_refuse(r->folder, e->text, &untold))
+        log_warn("the other ranks of this start do not learn of this: %s", untold.text);
+    return err;
+}
+
+/* ---- the verdict ---- */
+
+static bool rank_is_chief(const struct rank *r, uint32_t i)
+{
+    return i == r->options.ps;
+}
+
+/* Wait for the results of all hosts, and until the chief-to-be has locked DIR. If one host cannot run its part, all ranks
+ * end. */
 static enum err rank_judge(struct rank *r, struct errmsg *e)
 {
     struct errmsg why = {""};
@@ -367,9 +447,11 @@ static enum err rank_judge(struct rank *r, struct errmsg *e)
     if (!r->look)
         return err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < r->size; i++)
-        r->look[i] = rank_is_first(r, i) ? RANK_LOOKS : RANK_LOOKS_NOT;
-    if (r->look[r->rank]) {
-        enum err found = rank_look(r, &why);
+        r->look[i] = rank_is_first(r, i) || rank_is_chief(r, i) ? RANK_LOOKS : RANK_LOOKS_NOT;
+    if (rank_is_chief(r, r->rank))
+        err = rank_lock(r, e);
+    if (!err && r->look[r->rank]) {
+        enum err found = rank_is_first(r, r->rank) ? rank_look(r, &why) : ERR_OK;
         err = rendezvous_leave_verdict(r->folder, r->rank, found ? why.text : "", e);
     }
     if (!err)
@@ -421,9 +503,9 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     struct handed fds = {.listen = r->listen_fd,
                          .http = -1,
                          .progress = -1,
-                         .lock = -1,
+                         .lock = r->lock_fd,
                          .http_name = r->http_address};
-    enum err err = r->rank == r->options.ps ? rank_open_page(r, &fds.http, e) : ERR_OK;
+    enum err err = rank_is_chief(r, r->rank) ? rank_open_page(r, &fds.http, e) : ERR_OK;
     fds.http_port = fds.http >= 0 ? socket_port(fds.http) : 0;
     if (!err)
         err = crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
@@ -451,6 +533,8 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     bool dialed = r->rank <= r->options.ps; /* other processes connect to a ps and to the chief */
     if (!err && (dialed || !*r->options.tls.names))
         err = tls_try(&r->options.tls, address, e);
+    if (!err)
+        err = rank_check_own(r, e);
     if (!err && r->rank == 0 && !r->token_file)
         err = rank_leave_token(r, e);
     if (!err)
@@ -460,7 +544,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     if (!err)
         err = rank_judge(r, e);
     if (!err && r->rank == 0)
-        rendezvous_forget_others(r->output, r->attempt);
+        rendezvous_forget_others(r->output, r->attempt, r->job.timeouts.start_s + DIRLOCK_WAIT_S);
     return err ? err : rank_become(r, e);
 }
 
@@ -469,6 +553,7 @@ int rank_main(int argc, char **argv)
     struct errmsg e = {""};
     flags_parse("rank", argc, argv);
     struct rank r = {.listen_fd = -1,
+                     .lock_fd = -1,
                      .address = flags_given("address"),
                      .token_file = flags_given("token_file"),
                      .http_address = flags_text("http_address"),

@@ -2,6 +2,8 @@
  * DIR/rendezvous/ATTEMPT has:
  * - for each rank a file RANK: "ADDRESS\nROLE INDEX PID HOST\n";
  * - "verdict-RANK" for the first rank of each host: the result of its checks;
+ * - "begun": the chief-to-be has locked DIR, so no rank of an earlier attempt waits any more;
+ * - "refused": why the start cannot use DIR, such as another job that holds its lock; all its ranks end;
  * - "page": the address of the job's page, "URL HOST\n";
  * - rank 0's token.
  * Files are renamed into place, so a reader never sees a part of one. All functions block on storage, which the ranks may
@@ -12,6 +14,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/base/err.h"
 #include "launch/local/process.h"
@@ -39,6 +42,13 @@ bool rendezvous_read(const char *folder, uint32_t rank, struct rendezvous_rank *
 
 /* One more than the highest rank that has a file. */
 uint32_t rendezvous_end(const char *folder);
+/* Read the file of the attempt's chief, its first worker. False: it does not exist yet; *chief is unchanged. */
+bool rendezvous_chief(const char *folder, struct rendezvous_rank *chief);
+
+/* Note that DIR is locked for this attempt. Errors: ERR_IO. */
+enum err rendezvous_begin(const char *folder, struct errmsg *e) MUST_CHECK;
+/* Tell all ranks of the attempt, also those that come later, to end. Errors: ERR_IO. */
+enum err rendezvous_refuse(const char *folder, const char *why, struct errmsg *e) MUST_CHECK;
 
 /* Write the result of a rank's checks of its host: "" no problem, otherwise why the job cannot run there. Errors: ERR_IO. */
 enum { RENDEZVOUS_VERDICT_BYTES = 1024 };
@@ -46,6 +56,9 @@ enum err rendezvous_leave_verdict(const char *folder, uint32_t rank, const char 
                                   struct errmsg *e) MUST_CHECK;
 /* Read the result. False: it does not exist yet. */
 bool rendezvous_verdict(const char *folder, uint32_t rank, char why[RENDEZVOUS_VERDICT_BYTES]);
+
+/* Read why the attempt was refused. False: it was not. */
+bool rendezvous_refused(const char *folder, char why[RENDEZVOUS_VERDICT_BYTES]);
 
 /* Write the address of the job's page. `bind`: the address on which the page listens; "[::]" and "0.0.0.0" mean all addresses
  * of this host. Errors: ERR_IO. */
@@ -55,9 +68,14 @@ enum err rendezvous_leave_page(const char *folder, const char *bind, uint16_t po
 bool rendezvous_page(const char *folder, char url[RENDEZVOUS_URL_BYTES],
                      char host[RENDEZVOUS_HOST_BYTES]);
 
-/* Find the directory of DIR's newest attempt, by modification time. False: DIR has none; *folder is unchanged. */
+/* Find the directory of DIR's newest attempt that was not refused, by modification time. False: DIR has none; *folder is
+ * unchanged. */
 bool rendezvous_newest(const char *dir, char folder[PATH_MAX]);
-/* Remove the files of all other attempts. Only after all ranks of `attempt` have arrived. */
-void rendezvous_forget_others(const char *dir, const char *attempt);
+/* Find the attempt whose chief has this pid: its name, and the chief. False: none. */
+bool rendezvous_of(const char *dir, pid_t chief_pid, char attempt[NAME_MAX + 1],
+                   struct rendezvous_rank *chief);
+/* Remove the files of other attempts: of those that have begun, and of those that are at least `older_s` older than this one.
+ * In others ranks may still wait. Only when DIR is locked for `attempt`. */
+void rendezvous_forget_others(const char *dir, const char *attempt, uint32_t older_s);
 
 #endif

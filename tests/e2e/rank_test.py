@@ -66,6 +66,7 @@ class RankTest(Certificates, TrainCase):
         old.mkdir(parents=True)
         for i in range(3):
             (old / str(i)).write_text("127.0.0.1:1\n")
+        os.utime(old, (0, 0))
         for job in (17, 18):  # the second resumes where the first ended
             ranks = self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job))
             for r in ranks:
@@ -97,6 +98,29 @@ class RankTest(Certificates, TrainCase):
         for line in said:
             self.assertIn("these of the 6 ranks did not arrive", line)
             self.assertTrue(line.endswith(f"within {bound} s (timeouts.start_s): 2, 3, 5"), line)
+
+    def test_of_two_starts_at_the_same_moment_one_trains_and_each_rank_of_the_other_says_who_uses_dir(self):
+        keys = {"training.epochs": 1000000, "timeouts.start_s": 40}
+        starts = {job: self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job), keys=keys) for job in (17, 18)}
+        ended = self.until("a start has ended", lambda: [job for job, ranks in starts.items()
+                                                         if all(r.process.poll() is not None for r in ranks)])
+        other, = set(starts) - set(ended)
+        chief = starts[other][1]
+        for r in starts[ended[0]]:
+            self.assertRegex(r.wait(1).last_line(), f"{self.out} is in use by the start slurm-{other}-0-0 "
+                                                    rf"\(pid {chief.process.pid} on \S+\): wait until it has ended, or use another --output")
+        chief.until_said("info worker 0: generation 1")
+        got = subprocess.run([LAUNCH, "status", self.out], stdout=subprocess.PIPE, text=True)
+        self.assertEqual((got.returncode, f"slurm-{other}-0-0" in got.stdout), (0, True), got.stdout)
+        self.assertFalse([r for r in starts[other] if r.process.poll() is not None])
+
+    def test_a_rank_that_has_come_twice_names_the_first(self):
+        first = self.rank("--address=127.0.0.1", env=slurm(0, 2))
+        self.until("the first has come", (self.out / "rendezvous/slurm-17-0-0/0").exists)
+        second = self.rank("--address=127.0.0.1", env=slurm(0, 2))
+        self.assertIn(f"rank 0 of the start slurm-17-0-0 has come already: pid {first.process.pid} on ", second.wait(2).last_line())
+        self.rank("--address=127.0.0.1", env=slurm(1, 2)).wait(0)
+        first.wait(0)
 
     def test_what_each_host_said_is_read_once_and_all_that_said_nothing_are_named(self):
         folder = self.out / "rendezvous/slurm-17-0-0"

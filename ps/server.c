@@ -31,6 +31,7 @@ enum {
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* after SIGTERM without a chief: nothing more can be saved */
     LEASES_MAX = 4096,
+    FAILED_CODES = 128, /* an exit code below this, not 0: no other process of the chief follows */
 };
 
 struct client {
@@ -91,6 +92,13 @@ struct server {
     struct server_http http;
     struct fence fence[WORKERS_MAX];
 
+    char failed_why[sizeof(struct errmsg)]; /* of the last chief; "": it has not failed */
+    /* It has ended the job with this code; 0: it has not. Ps 0 stays until failed_until_ms, for workers that have not
+     * heard it. */
+    int failed_code;
+    int64_t failed_until_ms;
+    bool heard[WORKERS_MAX]; /* these workers have heard it from this ps */
+
     int64_t told_ms; /* time of SIGTERM */
     int exit_code;
 };
@@ -131,9 +139,90 @@ static void tell_over(struct client *c)
     msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
 }
 
+/* ---- a chief that fails ---- */
+
+static void tell_failed(struct client *c)
+{
+    struct server *s = c->server;
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Done failed = GRADWIRE__DONE__INIT;
+    failed.exit_code = s->failed_code;
+    failed.text = s->failed_why;
+    failed.linger_s = s->failed_code ? 0 : s->config->job->timeouts.ps_rejoin_s;
+    m.failed = &failed;
+    if (s->failed_code && c->hello->worker < WORKERS_MAX)
+        s->heard[c->hello->worker] = true;
+    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+}
+
+/* True if it knows how many workers there are, and each has heard it. */
+static bool all_have_heard(const struct server *s)
+{
+    const struct cluster *cluster = s->config->cluster;
+    uint32_t workers = cluster->n_workers + cluster->separate_chief;
+    for (uint32_t i = 1; i < workers && i < WORKERS_MAX; i++)
+        if (!s->heard[i])
+            return false;
+    return cluster->n_workers > 0;
+}
+
+static void leave_failed(struct server *s)
+{
+    log_error("the chief ended the job: %s", s->failed_why);
+    end(s, s->failed_code);
+}
+
+/* code 0: another chief may come. Workers that are idle wait for the next job. */
+static void note_failed(struct server *s, int code, const char *why)
+{
+    s->failed_code = code;
+    (void)snprintf(s->failed_why, sizeof s->failed_why, "%s", why);
+    for (struct client *c = s->clients; c; c = c->next)
+        if (c->waits_for_chief && !c->waits_for_entry)
+            tell_failed(c);
+}
+
+static void on_failed(struct server *s, const Gradwire__Done *m)
+{
+    note_failed(s, m->exit_code, m->text);
+    if (s->config->cluster->index > 0 || !m->linger_s) {
+        leave_failed(s);
+        return;
+    }
+    s->failed_until_ms = clock_now_ms() + (int64_t)m->linger_s * 1000;
+    if (!all_have_heard(s)) /* otherwise it leaves with the next tick, behind the answers */
+        log_warn("the chief ended the job: %s; staying %u s (timeouts.worker_rejoin_s) for workers "
+                 "that do not know it",
+                 s->failed_why, m->linger_s);
+}
+
+/* Only the ps have the steps since the last checkpoint, and a chief that is started with other arguments can continue. */
+static void keep_for_another(struct server *s, const Gradwire__Done *m)
+{
+    note_failed(s, 0, m->text);
+    log_warn("the chief failed before it could train: %s; waiting for another one, for "
+             "timeouts.ps_rejoin_s (%u s) since the last one was connected",
+             s->failed_why, s->config->job->timeouts.ps_rejoin_s);
+}
+
+/* If a chief is connected, the one that has failed is another process, such as one that was started by mistake. */
+static void hello_of_failed_chief(struct client *c, const Gradwire__Done *m)
+{
+    struct server *s = c->server;
+    if (s->chief || m->exit_code <= 0 || m->exit_code >= FAILED_CODES)
+        log_warn("%s: another process of the chief has failed: %s", conn_peer(c->conn), m->text);
+    else if (life_is[s->life].entered)
+        keep_for_another(s, m);
+    else if (!s->failed_code)
+        on_failed(s, m);
+    conn_finish(c->conn, ERR_CLOSED, "a chief that failed has said so");
+}
+
 static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
+    s->failed_code = 0;
+    s->failed_why[0] = 0;
     if (s->chief) {
         conn_close(s->chief->conn, ERR_CLOSED, "another chief has come");
         store_chief_gone(&s->store);
@@ -168,7 +257,9 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
     if (m->shard < 0) {
         c->waits_for_chief = true;
         c->waits_for_entry = m->idle;
-        if (s->chief)
+        if (s->failed_why[0] && !m->idle)
+            tell_failed(c);
+        else if (s->chief)
             answer_waiting_workers(s);
         else if (life_is[s->life].done && s->config->over->epochs && !m->idle)
             tell_over(c);
@@ -338,21 +429,22 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
+    if (m->exit_code) {
+        on_failed(s, m);
+        return;
+    }
     *s->config->linger_s = s->config->cluster->index == 0 ? m->linger_s : 0;
-    bool rests = (s->config->waits || *s->config->linger_s) && !m->exit_code;
+    bool rests = s->config->waits || *s->config->linger_s;
     if (m->over)
         over_set(s->config->over, m->over->epochs, m->over->run);
-    if (m->exit_code)
-        log_error("the chief ended the job: %s", m->text);
-    else
-        log_info("the job is done");
+    log_info("the job is done");
     if (*s->config->linger_s)
         log_info("a worker does not know it yet: staying %u s to answer workers",
                  *s->config->linger_s);
     if (rests && !life_is[s->life].entered)
         s->life = life_next(s->life, LIFE_OVER); /* it holds no parameters */
     else
-        end(s, rests ? SERVER_RESTS : m->exit_code);
+        end(s, rests ? SERVER_RESTS : 0);
 }
 
 /* The training data of the run that this ps holds from now on are the chief's. */
@@ -469,6 +561,8 @@ static enum err on_frame(struct conn *c, void *owner)
     pending_conn_leave(&client->pending);
     if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
         hello_of_doctor(client);
+    else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->failed)
+        hello_of_failed_chief(client, client->hello->failed);
     else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
     else
@@ -593,6 +687,10 @@ static void on_signal(int number, void *arg)
         return;
     }
     s->told_ms = clock_now_ms();
+    if (s->failed_code) {
+        leave_failed(s);
+        return;
+    }
     if (!life_is[before].entered) {
         /* a job that stopped early can be continued, and needs this ps then */
         bool over = life_is[before].done && (s->config->waits || s->config->ending == ENDING_DONE);
@@ -674,7 +772,11 @@ static void on_tick(void *arg)
     struct server *s = arg;
     int64_t now = clock_now_ms();
     tell_vitals(s, now);
-    if (life_is[s->life].told)
+    if (s->failed_code && (all_have_heard(s) || now >= s->failed_until_ms))
+        leave_failed(s);
+    else if (s->failed_code)
+        return; /* it stays for workers that have not heard it */
+    else if (life_is[s->life].told)
         check_going(s, now);
     else if (!s->chief && life_is[s->life].entered)
         check_chief(s, now);

@@ -453,6 +453,10 @@ static int attend(struct process *p)
     if (!err && trains)
         err = live(p, &alone, &e);
     interim_end(&p->interim);
+    if (err)
+        process_tell_failed(p, err_exit_code(err), e.text);
+    else
+        process_tell_failed(p, p->result.exit_code, p->result.error);
     alone_stop(&alone);
     /* the summary could not be written; the reason of the job's end is logged last */
     if (err && p->result.exit_code)

@@ -38,6 +38,8 @@ struct process {
     struct order order;
     int listen_fd, http_fd;
     bool listens;
+    bool owns_output;       /* the chief's: it holds DIR */
+    bool introduced;        /* the chief's: it connects to the ps, or has done so */
     struct interim interim; /* serves HTTP while no loop of ours does */
     /* DONE, IDLE: it waits to be called before it trains (again); else LOADING. */
     enum process_state rests;
@@ -93,6 +95,9 @@ enum err process_read_anew(struct process *p, const struct control_encoding *ask
 enum err process_look_back(struct process *p, struct errmsg *e) MUST_CHECK;
 /* The job's training failed before this run: write that to summary.json. */
 enum err process_summarize_failed(struct process *p, struct errmsg *e) MUST_CHECK;
+/* The process ends with this code. If it is a chief that fails before it has connected, the processes that wait for it
+ * end with it, too; those of a launcher are ended by the launcher. */
+void process_tell_failed(const struct process *p, int exit_code, const char *why);
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -26,6 +26,7 @@
 #include "worker/chief/tables_end.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/control/cut_reader.h"
+#include "worker/control/failed_start.h"
 #include "worker/control/progress.h"
 #include "worker/model/growth.h"
 #include "worker/warm_start/first_weights.h"
@@ -460,6 +461,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         return err;
     interim_end(&p->interim);
     err = control_init(&control, &control_config, &host_ops, host, e);
+    p->introduced = err == ERR_OK;
     if (!err) {
         const struct driver_result before = p->result;
         const struct epoch_end_result learned = p->learned;
@@ -544,4 +546,15 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     disk_thread_close(&p->logs_disk);
     epoch_end_free(end);
     return err;
+}
+
+void process_tell_failed(const struct process *p, int exit_code, const char *why)
+{
+    Gradwire__Done what = GRADWIRE__DONE__INIT;
+    what.exit_code = exit_code;
+    what.text = (char *)why;
+    what.linger_s = p->job.timeouts.worker_rejoin_s;
+    bool waited_for = p->owns_output && !p->introduced && p->cluster.n_ps && !p->cluster.alone;
+    if (waited_for && p->flags.progress_fd < 0 && exit_code > 0 && exit_code < 128)
+        failed_start_tell(&p->job, &p->cluster, &what);
 }

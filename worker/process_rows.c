@@ -97,6 +97,7 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     enum err err = ERR_OK;
     if (p->cluster.is_chief) {
         err = process_lock_output(p, e);
+        p->owns_output = err == ERR_OK;
         if (!err)
             err = process_newest_cut(p, e);
         base = p->has_base ? &p->base : NULL;

@@ -154,7 +154,7 @@ static bool same_data(const struct hello_host *host, const Gradwire__Hello *m,
                       struct hello_refusal *why)
 {
     enum { BYTES = sizeof host->contents->fingerprint };
-    if (m->role != GRADWIRE__ROLE__CHIEF || !host->data ||
+    if (m->role != GRADWIRE__ROLE__CHIEF || !host->data || m->failed ||
         (m->contents && m->contents->fingerprint.len == BYTES &&
          memcmp(m->contents->fingerprint.data, host->data, BYTES) == 0))
         return true;

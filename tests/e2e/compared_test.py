@@ -103,6 +103,9 @@ class DataTest(Hand):
         chief.stop()
         less = {**LONG, "data.train": self.write("less.csv", points()[:-1]), "timeouts.start_s": 1}
         self.assertIn("the data differ from those of its checkpoint", self.worker(0, keys=less).wait(2).last_line())
+        # the ps has the steps since that checkpoint, and waits for a chief of the same data
+        ps.until_said("the chief failed before it could train")
+        worker.until_said("the last process of the chief has failed")
         # one that sees no checkpoint would train what the ps holds further
         chief = self.worker(0, keys=less, out=self.tmp / "elsewhere").wait(2)
         text = "the chief has other training data than the run that this ps holds"

@@ -356,8 +356,6 @@ del TrainCase
 class ChiefThatFailsTest(ByHand):
     """The processes that wait for a chief that fails hear why, and end with it: none waits for the next one."""
 
-    SMALL = ("--set=data.synthetic_train_rows=1000",)
-
     def end_with(self, reason, code, chief, others):
         chief.wait(code)
         self.assertIn(reason, chief.log())
@@ -365,11 +363,46 @@ class ChiefThatFailsTest(ByHand):
             p.wait(code)
             self.assertIn(reason, p.log())
 
+    def others(self, *more, job=None):
+        return [self.start(role, index, *more, job=job) for role, index in (("ps", 0), ("ps", 1), ("worker", 1))]
+
+    def test_a_chief_that_fails_before_it_has_connected_is_heard_by_all(self):
+        (self.tmp / "rows.csv").write_text("a,b,label\n" + "1,2,1\n3,4,0\n" * 8)
+        csv = self.tmp / "csv.yaml"
+        csv.write_text("name: rest\ndata: {format: csv, train: rows.csv, eval: none.csv, header: names, columns: [number: a, number: b, "
+                       "label: label]}\nmodel:\n  input: {shape: auto}\n  layers:\n    - dense: {units: 1}\n"
+                       "  loss: {binary_crossentropy: {from_logits: true}}\n"
+                       "training: {epochs: 1, batch_size: 4, microbatches: 4}\noptimizer: sgd\n")
+        self.end_with("none.csv", 2, self.start("worker", 0, job=csv), self.others(job=csv))
+
+        (self.out / "history.jsonl").mkdir(parents=True)  # the chief finds it when its rows are read
+        others = self.others()
+        self.end_with("history.jsonl", 1, self.start("worker", 0), others)
+
+    def test_a_worker_that_comes_after_a_failed_chief_hears_it_of_ps_0(self):
+        (self.out / "history.jsonl").mkdir(parents=True)
+        ps = [self.start("ps", 0), self.start("ps", 1)]
+        self.start("worker", 0).wait(1)
+        ps[0].until_said("staying 30 s")
+        self.end_with("history.jsonl", 1, ps[1], [self.start("worker", 1), ps[0]])
+
+    def test_a_chief_that_fails_beside_one_that_trains_ends_nothing(self):
+        rows = "--set=data.synthetic_train_rows=5000"
+        others, chief = self.others(rows), self.start("worker", 0, rows, SLOW)
+        for p in others:
+            p.until_said("generation 1")
+        (self.tmp / "else/history.jsonl").mkdir(parents=True)
+        self.ports[2:3] = free_ports(1)
+        self.start("worker", 0, rows, out=self.tmp / "else").wait(1)
+        others[0].until_said("another process of the chief has failed")
+        for p in [chief, *others]:
+            p.wait(0)
+
     def test_model_that_cannot_be_written_is_said_to_all_before_the_job_is_done(self):
         self.out.mkdir()
         (self.out / "model").write_text("no directory")
-        others = [self.start("ps", 0, *self.SMALL), self.start("ps", 1, *self.SMALL), self.start("worker", 1, *self.SMALL)]
-        self.end_with("/model: ", 1, self.start("worker", 0, *self.SMALL), others)
+        rows = "--set=data.synthetic_train_rows=1000"
+        self.end_with("/model: ", 1, self.start("worker", 0, rows), self.others(rows))
 
 
 class KilledAtTheEndTest(ByHand):

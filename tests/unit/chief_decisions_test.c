@@ -31,6 +31,7 @@ struct said {
     int done, ps_done;  /* DONE to a worker, to a ps */
     int done_code;      /* of the last DONE, */
     char done_why[512]; /* and its reason */
+    uint32_t linger_s;  /* of the last one to a ps */
     int gone[PS];       /* GONE to this ps */
     char momentum[200]; /* the last line about momentum */
     int momenta;        /* and how many there were */
@@ -76,6 +77,8 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     }
     said->cut_ats += type == FRAME_CUT_AT;
     said->ps_done += type == FRAME_DONE;
+    if (type == FRAME_DONE)
+        said->linger_s = ((const Gradwire__Done *)m)->linger_s;
     if (type == FRAME_DONE)
         note_done(said, (const Gradwire__Done *)m);
 }
@@ -484,6 +487,22 @@ static void a_chief_that_leaves_for_good_says_why(void **state)
         assert_int_equal(f.said.done_code, for_good ? codes[i] : 0);
         chief_leaves(f.chief, 1, "again", f.now_ms); /* only the first reason is said */
         assert_string_equal(f.said.done_why, for_good ? "the data ended" : "again");
+        close_fixture(&f);
+    }
+}
+
+static void ps_0_stays_for_a_worker_that_did_not_hear_why_the_chief_fails(void **state)
+{
+    (void)state;
+    for (int away = 0; away < 2; away++) {
+        struct fixture f;
+        open_with(&f, NULL, 0);
+        start(&f);
+        f.said.may_fail = true;
+        if (away)
+            chief_on_worker_down(f.chief, 1, f.now_ms);
+        chief_leaves(f.chief, 1, "the data ended", f.now_ms);
+        assert_int_equal(f.said.linger_s, away ? REJOIN_S : 0);
         close_fixture(&f);
     }
 }
@@ -1410,6 +1429,7 @@ int main(void)
         cmocka_unit_test(where_model_cannot_be_written_all_end_with_the_reason),
         cmocka_unit_test(a_writing_of_an_earlier_generation_does_not_end_the_next_one),
         cmocka_unit_test(a_chief_that_leaves_for_good_says_why),
+        cmocka_unit_test(ps_0_stays_for_a_worker_that_did_not_hear_why_the_chief_fails),
         cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
         cmocka_unit_test(a_member_that_was_away_at_the_end_comes_back_and_is_told),
         cmocka_unit_test(a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_place),

@@ -4,7 +4,8 @@
  * DONE.
  * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the chief refuses us, because
  * our rows have another meaning (the process reads them again by the cut that the chief names: cut_reader.h), or
- * because our data differ (exit 2, control_other_data); the job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief's host
+ * because our data differ (exit 2, control_other_data); the job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief
+ * has failed (ps 0 reports that: its exit code); the chief's host
  * is gone without closing the connection (shards of a later generation refuse us: ask ps 0 again). */
 #include "worker/control/chief_link.h"
 
@@ -150,6 +151,23 @@ static void on_over(struct chief_link *l, const Gradwire__Over *m)
     l->over_ms = clock_now_ms();
 }
 
+/* The chief has failed. If ps 0 still waits for another one, so do we. */
+static void on_failed(struct chief_link *l, const Gradwire__Done *m)
+{
+    char text[sizeof l->refusal];
+    if (!m->linger_s) {
+        control_stop_train(l->control, m->exit_code ? m->exit_code : 1,
+                           "the chief ended the job: %s", m->text);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "the last process of the chief has failed: %s", m->text);
+    if (strcmp(text, l->refusal) != 0)
+        log_warn("%s; waiting for another one", text);
+    memcpy(l->refusal, text, sizeof text);
+    l->by_ps = true;
+    l->unfit = false;
+}
+
 static bool is_own_fault(const Gradwire__Refuse *m)
 {
     return m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
@@ -224,6 +242,8 @@ static enum err on_frame(struct conn *c, void *owner)
         const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
         if (reply->over)
             on_over(l, reply->over);
+        else if (reply->failed)
+            on_failed(l, reply->failed);
         else
             on_answer(l, reply);
     } else if (l->to_chief && l->type == FRAME_PARK) {

@@ -252,7 +252,9 @@ static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
         on_over(f, m->over);
         return;
     }
-    if (!m->chief_address[0])
+    if (m->failed)
+        end(f, err_set(f->e, ERR_CLOSED, "the chief ended the job: %s", m->failed->text));
+    else if (!m->chief_address[0])
         end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not report the chief's address"));
     (void)snprintf(f->chief, sizeof f->chief, "%s", m->chief_address);
     conn_close(f->conn, ERR_OK, "answered");

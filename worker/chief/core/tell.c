@@ -61,12 +61,15 @@ void chief_end(struct chief *c, int exit_code, const char *text)
     c->io->ended(c->ctx, exit_code, text);
 }
 
-/* True if a member does not know of the end yet, and may never see the chief's files. */
-static bool someone_may_ask(const struct chief *c)
+/* True if a member does not know of the end yet, and may never see the chief's files. A failure is not confirmed: a member
+ * that is connected gets it, and one that never came may come now. */
+static bool someone_may_ask(const struct chief *c, bool fails)
 {
-    for (uint32_t i = 1; i < c->workers; i++)
-        if (c->worker[i].member && c->worker[i].incarnation && !c->worker[i].acked)
+    for (uint32_t i = 1; i < c->workers; i++) {
+        const struct chief_worker *w = &c->worker[i];
+        if (w->member && (fails ? !w->up : w->incarnation && !w->acked))
             return true;
+    }
     return false;
 }
 
@@ -80,7 +83,7 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
     over.run = c->config.checkpoint.run;
     m.linger_s =
-        to_ps && exit_code == 0 && someone_may_ask(c) ? c->config.timeouts.worker_rejoin_s : 0;
+        to_ps && someone_may_ask(c, exit_code != 0) ? c->config.timeouts.worker_rejoin_s : 0;
     if (to_ps)
         chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
     for (uint32_t i = 1; i < c->workers && !to_ps; i++) {

@@ -41,12 +41,10 @@ static uint32_t shards_of_ps(const struct shard *s)
 
 void shard_rows_take_budget(struct shard *s)
 {
-    struct row_budget *b = &s->rows.tables.budget;
     if (!s->rows.on)
         return;
-    b->bytes = s->settings.row_memory * s->rows.memory_unit / shards_of_ps(s);
-    b->full = (enum row_full)s->settings.row_full;
-    b->closed &= b->bytes > 0;
+    row_budget_set(&s->rows.tables, s->settings.row_memory * s->rows.memory_unit / shards_of_ps(s),
+                   (enum row_full)s->settings.row_full);
 }
 
 enum err shard_rows_check_budget(const struct shard *s, struct errmsg *e)
@@ -65,14 +63,17 @@ enum err shard_rows_check_budget(const struct shard *s, struct errmsg *e)
 enum err shard_rows_say_full(const struct shard *s, uint32_t table, struct errmsg *e)
 {
     const struct row_tables *t = &s->rows.tables;
+    const struct row_load *load = s->rows.load; /* rows that are being loaded are not counted yet */
+    uint64_t rows = load ? row_table_rows(t->table[table]) : row_tables_counts(t, table).rows;
+    uint64_t bytes = row_budget_fixed_bytes(t) + (load ? load->all : row_budget_bytes(t));
     return err_set(e, ERR_TOOBIG,
                    "table %s: no room for another row: shard %" PRIu32 " has %" PRIu64
                    " rows of it, and its tables take %" PRIu64 " bytes of the %" PRIu64
                    " that ps.memory (%" PRIu32
                    " MiB) allows it; raise ps.memory, take more ps, or set ps.when_full to "
                    "evict or refuse",
-                   t->layout->table[table].name, s->index, row_tables_counts(t, table).rows,
-                   row_tables_bytes(t), t->budget.bytes, s->settings.row_memory);
+                   t->layout->table[table].name, s->index, rows, bytes, t->budget.bytes,
+                   s->settings.row_memory);
 }
 
 enum err shard_rows_updated(struct shard *s, enum err err)

@@ -87,22 +87,83 @@ static void squeeze(struct row_tables *t, uint64_t clock)
     b->squeezed += gone;
 }
 
+/* ---- the room for new rows ---- */
+
+static void count_room(struct row_tables *t)
+{
+    uint64_t all = percent(t, 100), bytes = row_budget_bytes(t);
+    t->budget.room = all > bytes ? all - bytes : 0;
+    memset(t->budget.taken, 0, sizeof t->budget.taken);
+}
+
+void row_budget_set(struct row_tables *t, uint64_t bytes, enum row_full full)
+{
+    struct row_budget *b = &t->budget;
+    bool same = b->bytes == bytes && b->full == full;
+    b->bytes = bytes;
+    b->full = full;
+    b->closed &= bytes > 0 && full == ROW_FULL_REFUSE;
+    b->lacked &= same;
+    if (!same)
+        count_room(t);
+}
+
 void row_budget_step(struct row_tables *t, uint64_t clock)
 {
     struct row_budget *b = &t->budget;
     b->floor_before = b->floor;
-    if (b->bytes == 0 || b->full == ROW_FULL_STOP)
+    b->clock = clock;
+    if (b->bytes == 0)
         return;
     bool full = row_budget_bytes(t) > percent(t, ROW_BUDGET_PERCENT) || b->lacked;
     b->lacked = false;
     b->closed = full && b->full == ROW_FULL_REFUSE;
     if (full && b->full == ROW_FULL_EVICT)
         squeeze(t, clock);
+    count_room(t);
 }
 
-/* ---- the bound ---- */
+/* The part's share of the room, in whole rows of the table with the largest ones. The rows that are left over go to other
+ * parts at each step. */
+static uint64_t share(const struct row_tables *t, uint32_t part)
+{
+    uint64_t each = 1;
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        each = row_table_row_bytes(t->table[i]) > each ? row_table_row_bytes(t->table[i]) : each;
+    uint64_t rows = t->budget.room / each;
+    bool one_more = (part + t->budget.clock) % ROW_PARTS < rows % ROW_PARTS;
+    return (rows / ROW_PARTS + one_more) * each;
+}
 
-static uint64_t left(const struct row_tables *t)
+static uint64_t left_of_room(const struct row_tables *t, uint32_t part)
+{
+    const struct row_budget *b = &t->budget;
+    bool divided = b->full != ROW_FULL_STOP;
+    uint64_t taken = 0, room = divided ? share(t, part) : b->room;
+    for (uint32_t i = 0; i < ROW_PARTS; i++)
+        taken += divided && i != part ? 0 : b->taken[i];
+    return taken < room ? room - taken : 0;
+}
+
+bool row_budget_takes(struct row_tables *t, uint32_t part, uint32_t table)
+{
+    struct row_budget *b = &t->budget;
+    uint64_t bytes = row_table_row_bytes(t->table[table]);
+    if (b->bytes == 0)
+        return true;
+    if (b->closed || bytes > b->left) {
+        b->lacked |= b->full == ROW_FULL_EVICT;
+        return false;
+    }
+    b->left -= bytes;
+    b->taken[part] += bytes;
+    return true;
+}
+
+/* ---- memory ---- */
+
+/* Bytes of the budget that are not allocated. */
+static uint64_t unused(const struct row_tables *t)
 {
     uint64_t bytes = row_tables_bytes(t);
     for (uint32_t i = 0; i < t->layout->tables; i++)
@@ -128,12 +189,20 @@ static void reclaim_some(struct row_tables *t, uint32_t table)
     e->next = n == SCAN_ROWS ? mixed[n - 1] + 1 : 0;
 }
 
-void row_budget_begin(struct row_tables *t, const struct row_grads *g)
+/* The positions for all rows that there can be, if each table has an equal share. The index does not grow beyond them for
+ * keys that are close together. */
+static uint64_t most_places(const struct row_tables *t, const struct row_table *of)
+{
+    uint64_t most = 2 * percent(t, 100) / t->layout->tables / row_table_row_bytes(of);
+    return most > of->index.grown ? most : of->index.grown;
+}
+
+void row_budget_begin(struct row_tables *t, uint32_t part, const struct row_grads *g)
 {
     if (t->budget.bytes == 0)
         return;
-    uint64_t bytes = t->budget.left = left(t);
-    t->budget.of = UINT32_MAX;
+    uint64_t bytes = unused(t);
+    t->budget.left = left_of_room(t, part);
     for (uint32_t i = 0; i < t->layout->tables; i++) {
         const struct row_table *of = t->table[i];
         uint64_t rows = g->keys[t->layout->table[i].list];
@@ -142,34 +211,15 @@ void row_budget_begin(struct row_tables *t, const struct row_grads *g)
             reclaim_some(t, i);
         uint64_t taken = row_table_growth_bytes(of, rows);
         bytes -= taken < bytes ? taken : bytes;
-        t->table[i]->index.most_places =
-            of->index.grown + t->budget.left / (2 * sizeof(struct row_entry) * t->layout->tables);
+        t->table[i]->index.most_places = most_places(t, of);
     }
-}
-
-bool row_budget_takes(struct row_tables *t, uint32_t table)
-{
-    struct row_budget *b = &t->budget;
-    if (b->bytes == 0)
-        return true;
-    if (b->of != table || b->grown != t->table[table]->index.grown)
-        b->left = left(t);
-    b->of = table;
-    b->grown = t->table[table]->index.grown;
-    uint64_t bytes = row_table_growth_bytes(t->table[table], 1);
-    b->lacked |= bytes > b->left;
-    if (bytes > b->left)
-        return false;
-    b->left -= bytes;
-    return true;
 }
 
 /* ---- a checkpoint that is read ---- */
 
-void row_load_begin(struct row_load *l, struct row_tables *t)
+void row_load_begin(struct row_load *l, const struct row_tables *t)
 {
-    *l = (struct row_load){.width = 1};
-    t->budget.left = left(t);
+    *l = (struct row_load){.width = 1, .most = percent(t, 100)};
 }
 
 static void count_load(struct row_load *l, uint64_t stamp, uint64_t bytes)
@@ -188,11 +238,10 @@ enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table
     struct row_budget *b = &t->budget;
     if (b->bytes == 0)
         return ERR_OK;
-    uint64_t with = row_table_load_bytes(t->table[table]);
-    count_load(l, stamp, row_table_row_bytes(t->table[table]));
-    if (row_is_above(b->floor, stamp) && l->all - l->taken[table] + with <= b->left) {
-        l->all += with - l->taken[table];
-        l->taken[table] = with;
+    uint64_t bytes = row_table_row_bytes(t->table[table]);
+    count_load(l, stamp, bytes);
+    if (row_is_above(b->floor, stamp) && l->all + bytes <= l->most) {
+        l->all += bytes;
         return ERR_OK;
     }
     if (b->full != ROW_FULL_EVICT)

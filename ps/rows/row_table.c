@@ -236,11 +236,6 @@ uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows)
            row_index_growth_bytes(&t->index, rows);
 }
 
-uint64_t row_table_load_bytes(const struct row_table *t)
-{
-    return (row_table_rows(t) + 1) * row_bytes_of(t) + row_index_growth_bytes(&t->index, 1);
-}
-
 /* The index grows by a quarter at a load of 0.6, and then has 12 * 1.25 / 0.6 bytes per row. */
 uint64_t row_table_row_bytes(const struct row_table *t)
 {

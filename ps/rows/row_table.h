@@ -84,9 +84,6 @@ uint64_t row_table_payload_bytes(const struct row_table *t);
 uint64_t row_table_bytes(const struct row_table *t);
 /* Bytes by which row_table_bytes grows with `rows` more rows, which first use the memory of removed rows; exact for 1. */
 uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows);
-/* While the table is being loaded (row_table_load): bytes that it will use with one more row, minus those of an empty
- * table. */
-uint64_t row_table_load_bytes(const struct row_table *t);
 /* An upper bound for the bytes per row, including the row's share of the index. Not valid for the first few rows. */
 uint64_t row_table_row_bytes(const struct row_table *t);
 

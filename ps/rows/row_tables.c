@@ -184,6 +184,7 @@ uint64_t row_tables_read(struct row_tables *t, const struct row_keys *of, struct
 
 /* The touched rows of all tables, one table after the other. */
 struct touched {
+    uint32_t part;
     struct buffer *memory;
     uint32_t *row[ROW_TABLES_MAX];    /* of each table: (keys of its list) */
     uint32_t *before[ROW_TABLES_MAX]; /* the same before rows were created */
@@ -282,9 +283,9 @@ static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, u
 }
 
 /* True: the budget has room for the row. *err: the job must end because it has not. */
-static bool has_room(struct row_tables *t, uint32_t table, uint32_t old, enum err *err)
+static bool has_room(struct row_tables *t, uint32_t part, uint32_t table, enum err *err)
 {
-    if (!t->budget.closed && (old != ROW_NONE || row_budget_takes(t, table)))
+    if (row_budget_takes(t, part, table))
         return true;
     t->budget.full_table = table;
     *err = t->budget.full == ROW_FULL_STOP ? ERR_TOOBIG : ERR_OK;
@@ -302,7 +303,7 @@ static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixe
         t->counts[table].dropped++;
         return ERR_OK;
     }
-    bool made = has_room(t, table, old, &err);
+    bool made = has_room(t, of->part, table, &err);
     if (made)
         err = make_row(t, table, mixed, old, row);
     if (err) {
@@ -321,6 +322,7 @@ static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t
 {
     struct row_counts before[ROW_TABLES_MAX];
     uint32_t tables = t->layout->tables;
+    uint64_t taken = t->budget.taken[of->part];
     memcpy(before, t->counts, tables * sizeof *before);
     for (uint32_t i = 0; i < tables; i++) {
         uint32_t list = t->layout->table[i].list;
@@ -330,6 +332,7 @@ static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t
                                : ERR_OK;
             if (err) {
                 memcpy(t->counts, before, tables * sizeof *before);
+                t->budget.taken[of->part] = taken;
                 uncreate(t, g, of, (struct touched_end){i, k});
                 return err;
             }
@@ -391,9 +394,9 @@ static void update(struct row_tables *t, const struct row_grads *g, const struct
 enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row_grads *g,
                            const struct row_step *u)
 {
-    struct touched of;
+    struct touched of = {.part = part};
     assert(part < ROW_PARTS && u->t > 0);
-    row_budget_begin(t, g);
+    row_budget_begin(t, part, g);
     enum err err = find_touched(t, g, u->clock - 1, &of);
     if (err)
         return err;

@@ -108,9 +108,12 @@ struct sim_rows_state {
     struct sim_row row[SIM_TABLES][SIM_KEYS];
     uint64_t admitted[SIM_TABLES], dropped[SIM_TABLES], refused[SIM_TABLES]; /* so far */
     uint64_t squeezed;
-    /* ps.memory, of each shard: rows with a stamp up to the floor are gone; no row is made */
+    /* ps.memory, of each shard: rows with a stamp up to the floor are gone; no row is made; bytes for new rows, and what its
+     * parts have taken of it in the step that leads here */
     uint64_t floor[SIM_SHARDS_MAX];
     bool closed[SIM_SHARDS_MAX];
+    uint64_t room[SIM_SHARDS_MAX], taken[SIM_SHARDS_MAX][ROW_PARTS];
+    bool lacked[SIM_SHARDS_MAX]; /* some row of that step had no room */
 };
 struct sim_rows {
     uint64_t mixed[SIM_LISTS][SIM_KEYS]; /* the keys that there are, ascending */

@@ -50,6 +50,13 @@ static bool is_bounded(const struct sim *sim)
     return sim->config.settings.row_memory > 0;
 }
 
+/* Of the shard, for rows. */
+static uint64_t bound_of(const struct sim *sim, uint32_t shard)
+{
+    uint64_t shards = sim->config.threads[sim->rows.plan.shard[shard].ps];
+    return sim->config.settings.row_memory / shards - SIM_TABLES * 8192;
+}
+
 /* Half of the keys lie close together, so that some parts have many and some have none. */
 void sim_rows_init(struct sim *sim)
 {
@@ -65,6 +72,8 @@ void sim_rows_init(struct sim *sim)
     struct errmsg e;
     if (is_bounded(sim) && plan_init_tables(&sim->rows.plan, c->elems, c->threads, c->ps, &e))
         abort();
+    for (uint32_t i = 0; is_bounded(sim) && i < sim->rows.plan.shards; i++)
+        sim->rows.state[0].room[i] = bound_of(sim, i);
 }
 
 void sim_rows_close(struct sim *sim)
@@ -152,11 +161,26 @@ bool sim_row_gradient(const struct sim_config *c, struct sim_leaves of, struct t
 
 /* ---- the plain loop ---- */
 
+static uint32_t bucket_of(const struct sim *sim, uint32_t table, uint32_t key)
+{
+    return key_bucket(sim->rows.mixed[sim_row_layout.table[table].list][key]);
+}
+
 /* The shard that has the key's row in this table. */
 static uint32_t shard_of(const struct sim *sim, uint32_t table, uint32_t key)
 {
-    uint32_t bucket = key_bucket(sim->rows.mixed[sim_row_layout.table[table].list][key]), i = 0;
-    while (bucket >= bucket_shard(i, sim->rows.plan.shards).end)
+    uint32_t i = 0;
+    while (bucket_of(sim, table, key) >= bucket_shard(i, sim->rows.plan.shards).end)
+        i++;
+    return i;
+}
+
+/* The part of this shard that has it. */
+static uint32_t part_of(const struct sim *sim, uint32_t shard, uint32_t table, uint32_t key)
+{
+    uint32_t i = 0;
+    struct bucket_range of = bucket_shard(shard, sim->rows.plan.shards);
+    while (bucket_of(sim, table, key) >= bucket_part(of, i).end)
         i++;
     return i;
 }
@@ -274,14 +298,37 @@ long double sim_rows_squares(const struct sim *sim, uint64_t step)
     return squares;
 }
 
-/* A touch of a row that is not there after `step` steps. */
-static bool is_made(const struct sim *sim, uint32_t table, uint32_t key, uint64_t step,
-                    struct sim_rows_state *s)
+/* Bytes of a row: values, stamp and count, and 25 of the index. */
+static uint64_t row_bytes(const struct sim *sim, const struct optimizer *o, uint32_t table)
 {
-    bool closed = is_bounded(sim) && s->closed[shard_of(sim, table, key)];
+    const struct optimizer of = optimizer_at(sim, table, o, 1);
+    uint32_t dim = sim_row_layout.table[table].dim;
+    return (dim + optimizer_row_slots(&of, dim)) * sizeof(float) + 12 + 25;
+}
+
+/* Is there room for the row? The parts of a shard share the room after `step` steps evenly, in rows of the widest table. */
+static bool has_room(const struct sim *sim, const struct optimizer *o, uint32_t table, uint32_t key,
+                     uint64_t step, struct sim_rows_state *s)
+{
+    uint32_t shard = shard_of(sim, table, key), part = part_of(sim, shard, table, key);
+    uint64_t widest = 0, bytes = row_bytes(sim, o, table);
+    for (uint32_t t = 0; t < SIM_TABLES; t++)
+        widest = row_bytes(sim, o, t) > widest ? row_bytes(sim, o, t) : widest;
+    uint64_t rows = s->room[shard] / widest, mine = rows / ROW_PARTS;
+    mine += (part + step) % ROW_PARTS < rows % ROW_PARTS;
+    bool has = !s->closed[shard] && s->taken[shard][part] + bytes <= mine * widest;
+    s->lacked[shard] |= !has;
+    s->taken[shard][part] += has ? bytes : 0;
+    return has;
+}
+
+/* A touch of a row that is not there after `step` steps. */
+static bool is_made(const struct sim *sim, const struct optimizer *o, uint32_t table, uint32_t key,
+                    uint64_t step, struct sim_rows_state *s)
+{
     if (!is_admitted(sim, table, key, step + 1, s))
         return false;
-    if (!closed)
+    if (!is_bounded(sim) || has_room(sim, o, table, key, step, s))
         return true;
     s->admitted[table]--;
     s->refused[table]++;
@@ -289,43 +336,38 @@ static bool is_made(const struct sim *sim, uint32_t table, uint32_t key, uint64_
     return false;
 }
 
-/* Bytes of the shard's rows after so many steps: values, stamp and count, and 25 of the index. Only those with a stamp up
- * to this one. */
+/* Bytes of the shard's rows after so many steps, of those with a stamp up to this one. */
 static uint64_t bytes_of(const struct sim *sim, const struct optimizer *o, uint32_t shard,
                          uint64_t step, uint64_t stamp, uint64_t *rows)
 {
     uint64_t bytes = 0;
     *rows = 0;
     for (uint32_t t = 0; t < SIM_TABLES; t++) {
-        const struct optimizer of = optimizer_at(sim, t, o, 1);
-        uint32_t dim = sim_row_layout.table[t].dim;
         for (uint32_t key = 0; key < SIM_KEYS; key++) {
             const struct sim_row *r = &sim->rows.state[step].row[t][key];
             if (shard_of(sim, t, key) != shard || !is_there(sim, t, key, r, step) ||
                 r->stamp > stamp)
                 continue;
             ++*rows;
-            bytes += (dim + optimizer_row_slots(&of, dim)) * sizeof(float) + 12 + 25;
+            bytes += row_bytes(sim, o, t);
         }
     }
     return bytes;
 }
 
 /* The shard's treatment of its rows after step `step`: it evicts none up to 95 % of the bound. */
-static void hold_to_bound(const struct sim *sim, const struct optimizer *o, uint32_t shard,
-                          uint64_t step)
+static void evict_or_close(const struct sim *sim, const struct optimizer *o, uint32_t shard,
+                           uint64_t step)
 {
     struct sim_rows_state *s = &sim->rows.state[step];
-    const struct plan *p = &sim->rows.plan;
-    uint64_t rows, shards = sim->config.threads[p->shard[shard].ps];
-    uint64_t bound = sim->config.settings.row_memory / shards - SIM_TABLES * 8192;
+    uint64_t rows, bound = bound_of(sim, shard);
     uint64_t bytes = bytes_of(sim, o, shard, step, UINT64_MAX, &rows), fits = bound * 95 / 100;
     uint64_t wanted = bound * 5 / 100;
-    bool full = bytes > fits;
+    bool full = bytes > fits, evicts = sim->config.settings.row_full == ROW_FULL_EVICT;
     if (bytes > fits + wanted)
         wanted = bytes - fits;
-    s->closed[shard] = full && sim->config.settings.row_full == ROW_FULL_REFUSE;
-    if (!full || sim->config.settings.row_full != ROW_FULL_EVICT)
+    s->closed[shard] = full && !evicts;
+    if (!evicts || !(full || s->lacked[shard]))
         return;
     uint64_t floor = s->floor[shard] + 1;
     while (floor < step - 1 && bytes_of(sim, o, shard, step, floor, &rows) < wanted)
@@ -336,6 +378,20 @@ static void hold_to_bound(const struct sim *sim, const struct optimizer *o, uint
     s->floor[shard] = floor;
     s->squeezed += rows;
     sim_rows_seen.squeezed += rows;
+}
+
+static void hold_to_bound(const struct sim *sim, const struct optimizer *o, uint32_t shard,
+                          uint64_t step)
+{
+    struct sim_rows_state *s = &sim->rows.state[step];
+    uint64_t rows, bound = bound_of(sim, shard);
+    evict_or_close(sim, o, shard, step);
+    uint64_t bytes = bytes_of(sim, o, shard, step, UINT64_MAX, &rows);
+    if (bytes > bound)
+        abort();
+    s->room[shard] = bound - bytes;
+    memset(s->taken[shard], 0, sizeof s->taken[shard]);
+    s->lacked[shard] = false;
 }
 
 void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t step,
@@ -354,7 +410,7 @@ void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t ste
                 sim_rows_seen.evicted++;
             }
             if (sim_row_gradient(c, leaves_of_step(sim, step), root_of(c), t, key, w, g) &&
-                (r->there || is_made(sim, t, key, step, &sim->rows.state[step + 1])))
+                (r->there || is_made(sim, o, t, key, step, &sim->rows.state[step + 1])))
                 update_row(sim, o, sim->oracle.t[step + 1], t, key, g, f, step + 1, r);
         }
     }

@@ -27,14 +27,14 @@ static struct buffer_pool pool;
 struct rows {
     struct row_tables tables;
     uint64_t clock;
+    struct row_counts before; /* of the first table, before the last part */
 };
 
 static struct rows *rows_new(const struct row_layout *l, enum row_full full)
 {
     struct rows *r = calloc(1, sizeof *r);
     assert_int_equal(row_tables_init(&r->tables, l, all, &sgd, 1, &pool), ERR_OK);
-    r->tables.budget.bytes = BOUND;
-    r->tables.budget.full = full;
+    row_budget_set(&r->tables, BOUND, full);
     return r;
 }
 
@@ -51,32 +51,59 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A step touches keys first, first + 1, .. */
-static enum err step(struct rows *r, uint64_t first, uint32_t keys)
+/* Memory that no row of another table uses: one table's memory is its own next rows'. */
+static uint64_t of_removed_rows(const struct row_tables *t)
 {
-    static uint64_t mixed[4 * STEP_KEYS];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < t->layout->tables && t->layout->tables > 1; i++)
+        bytes += (t->table[i]->used - row_evict_rows(&t->evict[i], t->table[i])) *
+                 row_table_row_bytes(t->table[i]);
+    return bytes;
+}
+
+/* A step touches these keys, part by part from `part` on. */
+static enum err touch(struct rows *r, uint64_t *mixed, uint32_t keys, uint32_t part)
+{
     static float ones[4 * STEP_KEYS * DIM];
-    assert_true(keys <= 4 * STEP_KEYS);
-    for (uint32_t i = 0; i < keys; i++)
-        mixed[i] = key_mix(first + i);
-    qsort(mixed, keys, sizeof *mixed, ascending);
-    const struct row_grads g = {.keys = {keys}, .mixed = {mixed}, .g = {ones, ones}};
     const struct row_step u = {.t = r->clock + 1, .inv_n = 1, .scale = 1, .clock = r->clock + 1};
+    enum err err = ERR_OK;
+    assert_true(keys <= 4 * STEP_KEYS);
+    qsort(mixed, keys, sizeof *mixed, ascending);
     row_tables_sweep(&r->tables, r->clock);
-    enum err err = row_tables_update(&r->tables, 0, &g, &u);
-    assert_true(row_tables_bytes(&r->tables) <= BOUND);
+    for (uint32_t i = 0; i < ROW_PARTS && !err; i++) {
+        struct bucket_range of = bucket_part(all, (part + i) % ROW_PARTS);
+        size_t begin = key_below(mixed, keys, of.first), end = key_below(mixed, keys, of.end);
+        const struct row_grads g = {
+            .keys = {(uint32_t)(end - begin)}, .mixed = {mixed + begin}, .g = {ones, ones}};
+        r->before = row_tables_counts(&r->tables, 0);
+        err = row_tables_update(&r->tables, (part + i) % ROW_PARTS, &g, &u);
+    }
+    assert_true(row_tables_bytes(&r->tables) <= BOUND + of_removed_rows(&r->tables));
     if (!err)
         row_tables_advance(&r->tables, ++r->clock);
     return err;
 }
 
-/* Is the key's row there, as of now? */
-static bool has(struct rows *r, uint64_t key)
+/* A step touches keys first, first + 1, .. */
+static enum err step(struct rows *r, uint64_t first, uint32_t keys)
 {
-    uint64_t mixed = key_mix(key);
+    static uint64_t mixed[4 * STEP_KEYS];
+    for (uint32_t i = 0; i < keys; i++)
+        mixed[i] = key_mix(first + i);
+    return touch(r, mixed, keys, 0);
+}
+
+/* Is the row of this mixed key there, as of now? */
+static bool has_mixed(struct rows *r, uint64_t mixed)
+{
     uint32_t row;
     return row_table_find(r->tables.table[0], &mixed, 1, &row) &&
            row_is_above(r->tables.budget.floor, row_stamp(r->tables.table[0], row));
+}
+
+static bool has(struct rows *r, uint64_t key)
+{
+    return has_mixed(r, key_mix(key));
 }
 
 static uint64_t fits(const struct rows *r)
@@ -179,13 +206,14 @@ static void rows_that_were_just_touched_stay(void **state)
 static void rows_go_by_age_and_for_want_of_room(void **state)
 {
     (void)state;
+    enum { KEYS = STEP_KEYS / 2 };
     struct rows *r = rows_new(&aging, ROW_FULL_EVICT);
-    for (uint64_t i = 0; i < 200; i++) {
-        assert_int_equal(step(r, i * STEP_KEYS, STEP_KEYS), ERR_OK);
+    for (uint64_t i = 0; i < 400; i++) {
+        assert_int_equal(step(r, i * KEYS, KEYS), ERR_OK);
         uint64_t floor = r->tables.budget.floor, aged = r->clock > 30 ? r->clock - 30 : 0;
         uint64_t gone = floor > aged ? floor : aged;
-        assert_int_equal(row_tables_counts(&r->tables, 0).rows, (r->clock - floor) * STEP_KEYS);
-        assert_int_equal(row_tables_counts(&r->tables, 1).rows, (r->clock - gone) * STEP_KEYS);
+        assert_int_equal(row_tables_counts(&r->tables, 0).rows, (r->clock - floor) * KEYS);
+        assert_int_equal(row_tables_counts(&r->tables, 1).rows, (r->clock - gone) * KEYS);
         assert_true(row_budget_bytes(&r->tables) <=
                     (BOUND - row_budget_fixed_bytes(&r->tables)) * ROW_BUDGET_PERCENT / 100);
     }
@@ -198,17 +226,13 @@ static void a_full_budget_ends_the_job_and_changes_nothing(void **state)
     (void)state;
     struct rows *r = rows_new(&aging, ROW_FULL_STOP);
     enum err err = ERR_OK;
-    struct row_counts before = {.rows = 0};
     uint64_t i = 0;
-    for (; !err; i++) {
-        before = row_tables_counts(&r->tables, 0);
+    for (; !err; i++)
         err = step(r, i * STEP_KEYS, STEP_KEYS);
-    }
     struct row_counts is = row_tables_counts(&r->tables, 0);
     assert_int_equal(err, ERR_TOOBIG);
-    assert_memory_equal(&is, &before, sizeof is);
+    assert_memory_equal(&is, &r->before, sizeof is);
     assert_int_equal(is.rows, row_table_rows(r->tables.table[0]));
-    assert_false(has(r, (i - 1) * STEP_KEYS));
     assert_int_equal(step(r, 0, STEP_KEYS), ERR_OK); /* rows that are there are updated */
     rows_free(r);
 }
@@ -236,6 +260,108 @@ static void a_cut_has_rows_that_went_for_want_of_room_while_it_was_copied(void *
     assert_false(r->tables.cut.failed);
     assert_int_equal(seen, rows);
     rows_free(r);
+}
+
+/* ---- what the decisions depend on ---- */
+
+/* Step `i` of a job that makes more rows than there is room for: some keys come back, most are new. */
+static void crowded_step(struct rows *r, uint64_t i, uint32_t part)
+{
+    enum { KEYS = 4 * STEP_KEYS, NEW = 1 << 20 };
+    static uint64_t mixed[KEYS];
+    uint32_t keys = (uint32_t)(i * 577 % KEYS);
+    for (uint64_t k = 0; k < keys; k++)
+        mixed[k] = key_mix(k % 3 ? NEW + i * KEYS + k : k + i % 50 * KEYS);
+    assert_int_equal(touch(r, mixed, keys, part), ERR_OK);
+}
+
+/* These rows, written to a checkpoint and read again. */
+static struct rows *restored(struct rows *from, const struct row_layout *l)
+{
+    static struct row_load load;
+    struct rows *r = rows_new(l, from->tables.budget.full);
+    row_load_begin(&load, &r->tables);
+    for (uint32_t t = 0; t < l->tables; t++) {
+        struct row_table *of = from->tables.table[t], *to = r->tables.table[t];
+        uint64_t first = 0, mixed;
+        for (uint32_t row, at; row_table_scan(of, first, UINT64_MAX, &mixed, &row, 1);
+             first = mixed + 1) {
+            uint64_t stamp = row_stamp(of, row);
+            if (!row_is_above(from->tables.budget.floor, stamp) ||
+                !row_is_there(l->table[t].unseen_steps, stamp, from->clock))
+                continue;
+            assert_int_equal(row_load_takes(&load, &r->tables, t, stamp), ERR_OK);
+            assert_int_equal(row_table_load(to, mixed, &at), ERR_OK);
+            row_set_stamp(to, at, stamp);
+        }
+        assert_int_equal(row_table_loaded(to), ERR_OK);
+        r->tables.counts[t] = from->tables.counts[t];
+    }
+    r->tables.budget.squeezed = from->tables.budget.squeezed;
+    assert_false(load.full);
+    r->clock = from->clock;
+    row_tables_count(&r->tables, r->clock);
+    return r;
+}
+
+/* Both have the same counts, and the first table has the same rows. */
+static void assert_same(struct rows *a, struct rows *b)
+{
+    for (uint32_t t = 0; t < a->tables.layout->tables; t++) {
+        struct row_counts x = row_tables_counts(&a->tables, t),
+                          y = row_tables_counts(&b->tables, t);
+        assert_memory_equal(&x, &y, sizeof x);
+    }
+    assert_int_equal(a->tables.budget.squeezed, b->tables.budget.squeezed);
+    uint64_t first = 0, mixed;
+    for (uint32_t row; row_table_scan(a->tables.table[0], first, UINT64_MAX, &mixed, &row, 1);
+         first = mixed + 1)
+        assert_int_equal(has_mixed(a, mixed), has_mixed(b, mixed));
+}
+
+/* The job that ran on still has the memory of rows that it removed, and an index for more rows than there are. */
+static void a_restored_job_evicts_and_refuses_as_the_one_that_ran_on(void **state)
+{
+    (void)state;
+    static const enum row_full full[] = {ROW_FULL_EVICT, ROW_FULL_REFUSE};
+    uint64_t refused = 0; /* by jobs that evict */
+    for (uint64_t i = 0; i < 2 * 60; i++) {
+        const struct row_layout *l = i % 2 ? &aging : &plain;
+        struct rows *r = rows_new(l, full[i / 60]);
+        uint64_t steps = 20 + i % 60;
+        for (uint64_t k = 0; k < steps; k++)
+            crowded_step(r, k, 0);
+        struct rows *again = restored(r, l);
+        uint64_t before = row_tables_counts(&r->tables, 0).refused;
+        for (uint64_t k = steps; k < steps + 15; k++) {
+            crowded_step(r, k, 0);
+            crowded_step(again, k, 0);
+        }
+        assert_same(r, again);
+        refused += i < 60 ? row_tables_counts(&r->tables, 0).refused - before : 0;
+        row_tables_close(&again->tables);
+        free(again);
+        rows_free(r);
+    }
+    assert_true(refused > 1000);
+}
+
+static void the_order_of_parts_does_not_change_which_rows_are_refused(void **state)
+{
+    (void)state;
+    static const enum row_full full[] = {ROW_FULL_EVICT, ROW_FULL_REFUSE};
+    for (int i = 0; i < 2; i++) {
+        struct rows *a = rows_new(&aging, full[i]), *b = rows_new(&aging, full[i]);
+        for (uint64_t k = 0; k < 80; k++) {
+            crowded_step(a, k, 0);
+            crowded_step(b, k, 1 + (uint32_t)k % (ROW_PARTS - 1));
+        }
+        assert_true(row_tables_counts(&a->tables, 0).refused > 0);
+        assert_same(a, b);
+        row_tables_close(&b->tables);
+        free(b);
+        rows_free(a);
+    }
 }
 
 /* ---- a checkpoint's rows ---- */
@@ -354,12 +480,12 @@ static void without_a_bound_rows_take_what_they_take(void **state)
     (void)state;
     static struct row_load l;
     struct rows *r = rows_new(&plain, ROW_FULL_EVICT);
-    struct row_budget *b = &r->tables.budget;
-    b->bytes = 0;
+    const struct row_budget *b = &r->tables.budget;
+    row_budget_set(&r->tables, 0, ROW_FULL_EVICT);
     row_load_begin(&l, &r->tables);
     assert_int_equal(row_load_takes(&l, &r->tables, 0, 1), ERR_OK);
     row_budget_step(&r->tables, 1000);
-    assert_true(row_budget_takes(&r->tables, 0) && !b->closed && b->floor == 0 && !l.full);
+    assert_true(row_budget_takes(&r->tables, 0, 0) && !b->closed && b->floor == 0 && !l.full);
     rows_free(r);
 }
 
@@ -374,6 +500,8 @@ int main(void)
         cmocka_unit_test(rows_go_by_age_and_for_want_of_room),
         cmocka_unit_test(a_full_budget_ends_the_job_and_changes_nothing),
         cmocka_unit_test(a_cut_has_rows_that_went_for_want_of_room_while_it_was_copied),
+        cmocka_unit_test(a_restored_job_evicts_and_refuses_as_the_one_that_ran_on),
+        cmocka_unit_test(the_order_of_parts_does_not_change_which_rows_are_refused),
         cmocka_unit_test(of_a_checkpoint_that_is_too_large_the_newest_rows_are_taken),
         cmocka_unit_test(of_rows_with_one_stamp_some_are_taken),
         cmocka_unit_test(a_checkpoint_that_is_too_large_is_refused_where_no_row_may_go),

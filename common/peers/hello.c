@@ -63,14 +63,6 @@ static bool same_identity(const struct job *job, const Gradwire__Hello *m)
            memcmp(m->identity.data, job->identity, sizeof job->identity) == 0;
 }
 
-/* A process that reads no rows sends no encoding. */
-static bool same_encoding(const struct job *job, const Gradwire__Hello *m)
-{
-    return !job->encoded || m->encoding.len == 0 ||
-           (m->encoding.len == sizeof job->encoding &&
-            memcmp(m->encoding.data, job->encoding, sizeof job->encoding) == 0);
-}
-
 static const char *role_word(Gradwire__Role role)
 {
     return role == GRADWIRE__ROLE__CHIEF    ? "chief"
@@ -128,6 +120,35 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
     contents_differ(host->contents, &print, "the chief", how, sizeof how);
     return refuse(why, GRADWIRE__REASON__OTHER_DATA,
                   "worker %u has other training data than the chief: %s", m->worker, how);
+}
+
+/* The beginning of a digest. */
+static void name_digest(char out[12], const uint8_t *digest, size_t bytes)
+{
+    if (bytes < 4)
+        (void)snprintf(out, 12, "none");
+    else
+        (void)snprintf(out, 12, "%02x%02x%02x%02x", digest[0], digest[1], digest[2], digest[3]);
+}
+
+/* A process that reads no rows sends no encoding. */
+static bool same_encoding(const struct hello_host *host, const Gradwire__Hello *m,
+                          struct hello_refusal *why)
+{
+    const struct job *job = host->job;
+    char theirs[12], ours[12];
+    if (!job->encoded || m->encoding.len == 0 ||
+        (m->encoding.len == sizeof job->encoding &&
+         memcmp(m->encoding.data, job->encoding, sizeof job->encoding) == 0))
+        return true;
+    name_digest(theirs, m->encoding.data, m->encoding.len);
+    name_digest(ours, job->encoding, sizeof job->encoding);
+    (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                 "the encodings of the rows differ (words, scales or buckets): worker %u has %s, "
+                 "the chief %s; give all processes the same data, data.encoding and checkpoints",
+                 m->worker, theirs, ours);
+    why->encoding = true;
+    return false;
 }
 
 static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
@@ -218,14 +239,7 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
                       WORKERS_MAX - 1);
     if (!same_contents(host, m, why))
         return false;
-    if (!same_encoding(job, m)) {
-        (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                     "its rows are encoded in another way than the chief's (vocabularies, scales "
-                     "or buckets): give it the same data and data.encoding");
-        why->encoding = true;
-        return false;
-    }
-    return true;
+    return same_encoding(host, m, why);
 }
 
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct hello_refusal *why)

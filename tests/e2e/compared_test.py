@@ -5,6 +5,7 @@ import gzip
 import os
 import pathlib
 import platform
+import re
 import signal
 import sys
 import unittest
@@ -136,6 +137,22 @@ class KeysTest(Hand):
         s = self.all_done(self.worker(0, "--fault=sleep:0.01", keys=geo), worker, ps)
         self.assertGreater(next(w["tasks"] for w in s["per_worker"] if w["worker"] == 1), 0)
         self.assertLess(s["train"]["loss"], 1)
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class EncodingTest(Hand):
+    def test_a_worker_whose_rows_are_encoded_in_another_way_is_told_both_encodings(self):
+        """Its DIR has an earlier run, whose words were in another order. The chief has no checkpoint: it waits for ps 1."""
+        old = self.tmp / "old"
+        self.start(WORKER, "old", keys={"data.train": self.write("b.csv", points()[1:]), "checkpoint.run": "old"}, out=old).wait(0)
+        self.hosts[0] += "," + self.addresses(1)[0]
+        self.ps(keys={"checkpoint.run": "new"})
+        chief = self.chief(keys={"checkpoint.run": "new"})
+        worker = self.worker(1, keys={"checkpoint.run": "new", "timeouts.start_s": 2}, out=old).wait(1)
+        differ = r"the encodings of the rows differ \(words, scales or buckets\): worker 1 has (\w{8}), the chief (\w{8});"
+        self.assertRegex(worker.last_line(), rf"the chief was not available for \d s \(timeouts.start_s\): the chief refused: {differ}")
+        self.assertNotEqual(*re.search(differ, worker.last_line()).groups())
+        self.assertRegex(chief.log(), rf" is refused: {differ}")
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")

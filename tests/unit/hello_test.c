@@ -128,7 +128,8 @@ static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
     Gradwire__Hello silent = hello(&worker);
     assert_int_equal(silent.encoding.len, 0);
     job.encoded = true;
-    job.encoding[31] = 7;
+    job.encoding[2] = 0xab;
+    job.encoding[3] = 0xcd;
     Gradwire__Hello m = hello(&worker);
     uint8_t other[sizeof job.encoding] = {0};
     assert_memory_equal(m.encoding.data, job.encoding, sizeof job.encoding);
@@ -136,10 +137,10 @@ static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
     takes(&chief, "", &silent); /* it has read no rows */
     m.encoding.data = other;
     takes(&ps, "", &m);
-    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
-            "its rows are encoded in another way than the chief's (vocabularies, scales or "
-            "buckets): give it the "
-            "same data and data.encoding");
+    refuses(
+        &chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
+        "the encodings of the rows differ (words, scales or buckets): worker 3 has 00000000, the "
+        "chief 0000abcd; give all processes the same data, data.encoding and checkpoints");
     job.encoded = false;
 }
 

@@ -444,6 +444,8 @@ static const char *who_is_away(const struct chief_link *l)
 {
     if (l->parked)
         return "a connection to every ps";
+    if (l->refusal[0])
+        return l->by_ps ? "ps 0" : "the chief";
     return l->to_chief || l->conn ? "the chief" : "ps 0";
 }
 

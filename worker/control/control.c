@@ -91,10 +91,11 @@ void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes)
 {
     struct errmsg e = {""};
-    if (m->reason == GRADWIRE__REASON__OTHER_JOB && m->identity_text[0] &&
+    bool job = m->reason == GRADWIRE__REASON__OTHER_JOB && !m->encoding.len;
+    if (job && m->identity_text[0] &&
         job_identity_compare(m->identity_text, config->job->identity_text, &e))
         (void)snprintf(out, bytes, "%s belongs to another job: %s (%s)", who, m->text, e.text);
-    else if (m->reason == GRADWIRE__REASON__OTHER_JOB)
+    else if (job)
         (void)snprintf(out, bytes, "%s belongs to another job: %s", who, m->text);
     else if (m->reason == GRADWIRE__REASON__OTHER_DATA)
         (void)snprintf(out, bytes, "%s; all processes must read the same data.train", m->text);

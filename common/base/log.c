@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/control.h"
+
 enum { LOG_LINE_BYTES = 2048, LOG_WORDS_BYTES = 1024 };
 
 static char log_who[64] = "gradwire";
@@ -147,7 +149,7 @@ static size_t json_text(char *out, size_t room, const char *text)
     return n;
 }
 
-/* Formats the line without the line feed; returns its bytes. */
+/* Both format the line without the line feed, and return its bytes. */
 static size_t format_json(char line[LOG_LINE_BYTES], const char *time, enum log_level level,
                           const char *text)
 {
@@ -165,6 +167,8 @@ static size_t format_text(char line[LOG_LINE_BYTES], const char *time, enum log_
 {
     size_t n = (size_t)snprintf(line, LOG_LINE_BYTES - 1, "%s %s %s: %s", time, log_names[level],
                                 log_who, text);
+    for (char *c = line; *c; c++)
+        *c = control_shown(*c);
     return n < LOG_LINE_BYTES - 2 ? n : LOG_LINE_BYTES - 2;
 }
 

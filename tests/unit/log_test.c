@@ -78,6 +78,19 @@ static void a_line_has_time_level_and_who(void **state)
     assert_string_equal(line + 2040, "xxxxxx\n");
 }
 
+static void a_line_is_one_line_whatever_is_said(void **state)
+{
+    (void)state;
+    char line[4096];
+    said("of job 'x\n2026-01-01T00:00:00.000Z info chief: done\x1b[2J\r|\t|\x7f'", line,
+         sizeof line);
+    assert_string_equal(
+        line + 24,
+        " warn worker 1: of job 'x?2026-01-01T00:00:00.000Z info chief: done?[2J?|?|?'\n");
+    said("gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82", line, sizeof line);
+    assert_string_equal(line + 24, " warn worker 1: gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82\n");
+}
+
 static void assert_message(const char *text, const char *wanted)
 {
     char line[4096];
@@ -166,6 +179,7 @@ int main(void)
         cmocka_unit_test(the_last_warnings_are_kept_oldest_first),
         cmocka_unit_test(what_others_cause_is_told_now_and_then_with_its_number),
         cmocka_unit_test(a_line_has_time_level_and_who),
+        cmocka_unit_test(a_line_is_one_line_whatever_is_said),
         cmocka_unit_test(a_json_line_is_json_whatever_is_said),
         cmocka_unit_test(the_last_words_depend_on_the_exit_code),
     };

@@ -11,7 +11,7 @@ import time
 
 MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 WHY_NOT = f"{' and '.join(MISSING)} (Debian packages chromium, chromium-driver) not there" if MISSING else ""
-ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"]
+ARGUMENTS = ["--headless=new", *(["--no-sandbox"] if os.geteuid() == 0 else []), "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"]
 
 
 class Browser:

@@ -6,14 +6,19 @@ Random messages come from a seed that is printed; HOSTILE_SEED replays one."""
 import os
 import pathlib
 import random
+import re
+import signal
 import socket
+import ssl
 import struct
 import sys
 import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
+from certificates import Certificates  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, PS, SANITIZED, TSAN, WORKER, Case, Process, TrainCase, free_ports, slow  # noqa: E402
+from watch import places  # noqa: E402
 
 SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
 ROUNDS = 150 if SANITIZED else 400
@@ -270,13 +275,14 @@ class Bytes(PsCase):
         self.still_serves()
 
     def test_hellos_of_others_are_refused(self):
-        for fields in ({1: "9.9"}, {2: "another"}, {3: b""}, {3: b"x" * 32}, {3: b"x" * 4000}, {10: 7}, {11: []},
+        for fields in ({1: "9.9"}, {2: "another\n2026-01-01T00:00:00.000Z info ps 0: false"}, {3: b""}, {3: b"x" * 32}, {3: b"x" * 4000}, {10: 7}, {11: []},
                        {11: [b"x" * 300] * 100}, {9: 4096}, {9: 2**62}, {5: 0, 6: 2}, {1: b"\xff\xfe%n" * 300, 2: b"%s" * 900}):
             with Peer(self.port) as peer:
                 peer.send(frame(HELLO, {**self.a_hello(shard=0), **fields}))
                 self.assertEqual(peer.hear()[0], REFUSE, fields)
                 peer.until_closed()
         self.still_serves()
+        self.assertIn("of job another?2026", self.ps.log())
 
 
 class Chief(PsCase):
@@ -433,6 +439,197 @@ class Guests(TrainCase):
             stop.set()
             thread.join()
         self.assertEqual(job.summary()["digest"], undisturbed)
+
+
+def client_hello():
+    """The first record of a TLS handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(received, sent).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return sent.read()
+
+
+CLIENT_HELLO = client_hello()
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+GARBAGE = {
+    "random bytes": bytes(random.Random(SEED).randbytes(5000)),
+    "zeros": bytes(70000),
+    "a record of no length": b"\x16\x03\x01\x00\x00" * 50,
+    "a record that is too long": b"\x16\x03\x01\xff\xff" + bytes(70000),
+    "a record that is longer than it says": CLIENT_HELLO[:3] + b"\x00\x04" + CLIENT_HELLO[5:],
+    "a handshake that is longer than its record": CLIENT_HELLO[:6] + b"\xff\xff\xff" + CLIENT_HELLO[9:] * 30,
+    "data before the handshake": b"\x17\x03\x03\x00\x05hello",
+    "alerts": b"\x15\x03\x01\x00\x02\x01\x00" * 100,
+    "two hellos": CLIENT_HELLO * 2,
+    "SSL 2": b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10" + bytes(37),
+    "a request": GET + b"\r\n",
+    "a frame": frame(HELLO, {1: "0.1", 2: "mnist-mlp", 3: b"x" * 32}),
+    "a frame of any length": HEADER.pack(MAGIC, 1, HELLO, 2**32 - 1, 0, 2**64 - 1) + bytes(70000),
+    "a request without an end": GET + b"A: " + b"a" * 70000,
+    "headers without an end": GET + b"".join(b"H%d: x\r\n" % i for i in range(9000)),
+    "a body of any length": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % 2**63 + bytes(70000),
+    "a negative body": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+    "chunks of any length": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n" + bytes(70000),
+    "a path of any length": b"GET /" + b"%2e/" * 20000 + b" HTTP/1.1\r\n\r\n",
+}
+HALF = {"nothing": b"", "half a handshake": CLIENT_HELLO[:len(CLIENT_HELLO) // 2], "a handshake that does not go on": CLIENT_HELLO,
+        "half a request": GET, "half a frame": HEADER.pack(MAGIC, 1, HELLO, 100, 0, 0)[:13]}
+
+
+class Strangers:
+    """Send garbage to ports until they are told to stop; hold connections open, `idle` of them at each port."""
+
+    def __init__(self, test, ports, idle):
+        self.idle, self.held, self.done, self.over = idle, [], set(), threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=(port,)) for port in ports]
+        for thread in self.threads:
+            thread.start()
+        test.addCleanup(self.stop)
+
+    def say(self, port, data):
+        try:
+            with Peer(port) as peer:
+                peer.s.settimeout(10)
+                peer.send(data)
+                peer.s.shutdown(socket.SHUT_WR)
+                peer.until_closed()
+        except OSError:
+            pass  # it was closed before, or is no longer there
+
+    def hold(self, port, data):
+        try:
+            peer = Peer(port)
+            self.held.append(peer)
+            peer.s.setblocking(False)
+            peer.s.send(data)
+        except OSError:
+            pass
+
+    def run(self, port):
+        for i in range(self.idle):
+            self.hold(port, [*HALF.values()][i % len(HALF)])
+        while not self.over.is_set():
+            for data in GARBAGE.values():
+                if self.over.is_set():
+                    return
+                self.say(port, data)
+            self.done.add(port)
+
+    def all_have_been(self):
+        return len(self.done) == len(self.threads)
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        for peer in self.held:
+            peer.s.close()
+
+
+@unittest.skipIf(TSAN, "its threads are tried above")
+class Ports(Certificates, TrainCase):
+    """Garbage at each port of a job: TLS or not, HTTP or not. The job ends as it would have, within its memory and descriptors,
+    and its logs stay short."""
+    DESCRIPTORS, IDLE = 160, 60
+    LIMITED = "prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"
+
+    def setUp(self):
+        super().setUp()
+        print(f"HOSTILE_SEED={SEED}", end=" ", flush=True)
+
+    def memory(self, pid):
+        """The most that it has had, in MB."""
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) >> 10
+
+    def flood(self, ports, pids, stopped):
+        """Sends all to all ports, while a worker stands still, so that the job lasts."""
+        os.kill(stopped, signal.SIGSTOP)
+        before = {pid: self.memory(pid) for pid in pids}
+        strangers = Strangers(self, ports, self.IDLE)
+        self.until("each garbage has been at each port", strangers.all_have_been)
+        for pid in pids:
+            self.assertLess(len(os.listdir(f"/proc/{pid}/fd")), self.DESCRIPTORS)
+            self.assertLess(self.memory(pid) - before[pid], 256 if SANITIZED else 32)
+        return strangers
+
+    def logs_are_short(self, texts):
+        """Every line is one of ours; of what strangers cause, some are written now and then."""
+        for name, text in texts.items():
+            lines = text.splitlines()
+            for line in lines:
+                self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\S+Z (info|warn|error) [a-z]+( \d+)?: ", name)
+            caused = [line for line in lines if "127.0.0.1:" in line or " more " in line]
+            spans = {line[:18] for line in caused}  # of 10 s
+            self.assertLess(len(caused), 3 * 20 * (2 + len(spans)), name)  # LOG_BURST of each kind
+
+    def job_with_strangers(self, *flags):
+        """A job on this host. Its ps and its chief accept connections; all its processes but worker 1, which stands still,
+        answer HTTP."""
+        job = self.launch("--ps=2", "--workers=2", "--evaluator", *flags, *slow(0.03), before=self.LIMITED)
+        job.until("all are there, and have pages", lambda: len(places(self.out)) == 5 and len(self.pids()) >= 5)
+        job.until_said("worker-0", "generation 1")
+        ports = [int(p) for p in re.findall(r"launcher: (?:ps \d|worker 0): pid \d+ on 127\.0\.0\.1:(\d+)", job.stderr())]
+        ports += [int(at.rsplit(":", 1)[1]) for name, at in places(self.out).items() if name != "worker-1"]
+        self.assertEqual(len(ports), 7)
+        pids = {name: pid for name, pid in self.pids().items() if "launcher" not in name}
+        strangers = self.flood(ports, pids.values(), pids["worker-1"])
+        job.kill("worker-1")  # the next one comes through the crowd
+        job.wait(0)
+        strangers.stop()
+        self.logs_are_short({name: job.log(name) for name in pids})
+        return job.summary()["digest"]
+
+    def test_garbage_at_each_port_of_a_job_changes_nothing(self):
+        self.assertEqual(self.job_with_strangers(), self.undisturbed())
+
+    def test_garbage_at_each_port_of_a_job_with_tls_changes_nothing(self):
+        self.make_ca("ca")
+        self.make("all", "IP:127.0.0.1,DNS:localhost")
+        self.assertEqual(self.job_with_strangers(*self.tls("all")), self.undisturbed())
+
+    def test_garbage_at_the_launchers_page_of_a_job_on_hosts_changes_nothing(self):
+        rsh = self.tmp / "rsh"
+        rsh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+        rsh.chmod(0o755)
+        (self.tmp / "hosts").write_text("127.0.0.1\n")
+        job = self.launch(f"--hosts={self.tmp}/hosts", f"--rsh={rsh}", "--workers=2", "--ps=1", *slow(0.03), before=self.LIMITED)
+        job.until("the page is there", lambda: places(self.out).get("worker-0"))
+        job.until_said("worker-0", "generation 1")
+        port = int(places(self.out)["worker-0"].rsplit(":", 1)[1])
+        strangers = self.flood([port], [job.process.pid], self.pids()["worker-1"])
+        job.kill("worker-1")
+        job.wait(0)
+        strangers.stop()
+        self.assertEqual(job.summary()["digest"], self.undisturbed())
+
+    def test_garbage_at_a_rank_that_waits_for_the_others_changes_nothing(self):
+        keys = {"training.epochs": 40}  # time to stop a worker
+        command = [*self.LIMITED, LAUNCH, "rank", self.JOB, f"--output={self.out}", "--address=127.0.0.1", "--ps=1",
+                   *self.sets(keys)]
+
+        def rank(i):
+            return Process(self, command, f"rank{i}", {**os.environ, "SLURM_PROCID": str(i), "SLURM_NTASKS": "3", "SLURM_JOB_ID": "5"})
+        first, port = rank(0), lambda i: (file := self.out / f"rendezvous/slurm-5-0-0/{i}").exists() and int(
+            file.read_text().splitlines()[0].rsplit(":", 1)[1])
+        early = Strangers(self, [self.until("rank 0 has a port", lambda: port(0))], self.IDLE)
+        self.until("they wait there", lambda: len(early.held) == self.IDLE)
+        others = [rank(i) for i in (1, 2)]
+        others[0].until_said("generation 1")
+        chief = self.until("rank 1 has a port", lambda: port(1))
+        strangers = self.flood([chief], [first.process.pid, others[0].process.pid], others[1].process.pid)
+        self.until("each has been at the ps, too", early.all_have_been)
+        others[1].process.send_signal(signal.SIGCONT)
+        for process in (first, *others):
+            process.wait(0)
+        strangers.stop()
+        early.stop()
+        self.assertEqual(self.summary()["digest"], self.undisturbed(keys=keys))
+        self.logs_are_short({process.log_path.name: process.log() for process in (first, *others)})
 
 
 if __name__ == "__main__":

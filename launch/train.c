@@ -23,9 +23,11 @@
 #include <event2/event.h>
 
 #include "common/base/clock.h"
+#include "common/cluster/descriptors.h"
 #include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "common/base/mem.h"
+#include "common/net/loop.h"
 #include "common/net/tls.h"
 #include "common/process/dirguard.h"
 #include "common/peers/token.h"
@@ -80,15 +82,19 @@ static enum err train_place(struct train *t, struct errmsg *e)
 }
 
 /* The least number of descriptors with which each process of a job on this host begins to train. The launcher has two for each
- * process. The chief has one for each ps, shard and worker; a ps has no more than the chief. The rest was counted in running
- * processes, with some room for files that are open for a moment. */
+ * process, and some that were counted in running ones. It hands down two sockets, a pipe and the token. */
 static uint32_t train_descriptors(const struct train *t)
 {
-    enum { LAUNCHER = 20, CHIEF = 28 };
-    uint32_t shards = t->options.ps * (t->job.ps.threads ? t->job.ps.threads : 1);
+    enum { LAUNCHER = 20, HANDED = 4 };
+    uint32_t share = t->here.cores > t->options.ps ? t->here.cores / t->options.ps : 1;
+    uint32_t threads = t->job.ps.threads ? t->job.ps.threads : share;
+    uint32_t trainers = options_trainers(&t->options), shards = t->options.ps * threads;
     uint32_t launcher = LAUNCHER + 2 * options_processes(&t->options);
-    uint32_t chief = CHIEF + t->options.ps + shards + options_trainers(&t->options);
-    return launcher > chief ? launcher : chief;
+    uint32_t ps = STDERR_FILENO + 1 + HANDED + descriptors_of_ps(threads, trainers);
+    uint32_t chief =
+        STDERR_FILENO + 1 + HANDED + descriptors_of_chief(t->options.ps, shards, trainers);
+    uint32_t most = chief > ps ? chief : ps;
+    return launcher > most ? launcher : most;
 }
 
 static enum err train_check_limits(const struct train *t, struct errmsg *e)
@@ -305,9 +311,9 @@ static int train_run(struct train *t)
 {
     struct errmsg e = {""};
     struct supervisor_result result = {0};
-    t->base = event_base_new();
-    enum err err = t->base ? crew_init(&t->crew, &t->options, t->output, &e)
-                           : err_set(&e, ERR_NOMEM, "out of memory");
+    enum err err = loop_base_new(&t->base, &e);
+    if (!err)
+        err = crew_init(&t->crew, &t->options, t->output, &e);
     if (!err)
         err = train_open_fleet(t, &e);
     if (!err)

@@ -1,11 +1,15 @@
 /* The program `ps`: it checks flags and job file, opens its ports, and runs the server (ps/server.h), again after each job
  * if it stays for the next chief. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/peers/auth.h"
+#include "common/cluster/descriptors.h"
 #include "common/process/cgroup.h"
+#include "common/process/cores.h"
 #include "common/flags/flags.h"
 #include "common/serve/http.h"
 #include "common/net/listen.h"
@@ -13,6 +17,7 @@
 #include "common/base/mem.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
+#include "common/process/ulimits.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "ps/server.h"
@@ -67,10 +72,17 @@ static int live(struct process *p, enum ending ending)
                                          .ending = ending,
                                          .over = &p->over,
                                          .linger_s = &p->linger_s};
+    struct errmsg e = {""};
     if (config.listen_fd >= 0)
         return server_run(&config);
-    log_error("no free descriptor for a listening socket");
-    return 138;
+    return wrong(err_set(&e, err_of_errno(errno), "the listening socket: %s", strerror(errno)), &e);
+}
+
+static enum err check_descriptors(const struct process *p, struct errmsg *e)
+{
+    uint32_t threads = p->job.ps.threads ? p->job.ps.threads : cores_usable();
+    uint32_t trainers = p->cluster.n_workers + p->cluster.separate_chief;
+    return ulimits_check_descriptors(descriptors_of_ps(threads, trainers), e);
 }
 
 /* Check flags and job file: everything that can be wrong is found before the process changes anything. */
@@ -106,7 +118,8 @@ static enum err begin(struct process *p, struct errmsg *e)
     char who[32];
     (void)snprintf(who, sizeof who, "ps %u", cluster->index);
     log_init(who, log_level_of(p->flags.log_level));
-    return load_job(p, e);
+    err = load_job(p, e);
+    return err ? err : check_descriptors(p, e);
 }
 
 static enum err open_ports(struct process *p, struct errmsg *e)
@@ -152,6 +165,7 @@ int main(int argc, char **argv)
 {
     static struct process process;
     mem_init();
+    ulimits_init();
     signals_init();
     flags_parse("ps", argc, argv);
     flags_process(&process.flags);

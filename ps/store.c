@@ -170,7 +170,7 @@ static enum err begin_put(struct store_request *r, const char *path, struct conn
     struct stat st;
     r->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0 || fstat(r->fd, &st))
-        return err_set(r->e, ERR_IO, "%s: %s", path, strerror(errno));
+        return err_set(r->e, err_of_errno(errno), "%s: %s", path, strerror(errno));
     r->total = (uint64_t)st.st_size;
     return send_piece(r, chief);
 }

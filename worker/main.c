@@ -10,7 +10,9 @@
 
 #include "common/peers/auth.h"
 #include "common/cluster/signs.h"
+#include "common/cluster/descriptors.h"
 #include "common/process/cgroup.h"
+#include "common/process/cores.h"
 #include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/checkpoint/ending.h"
@@ -22,6 +24,7 @@
 #include "common/wire/msg.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
+#include "common/process/ulimits.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "worker/alone.h"
@@ -295,6 +298,23 @@ static enum err check_workers(const struct process *p, struct errmsg *e)
     return job_check_workers(&p->job, workers ? workers : 1, e);
 }
 
+/* A ps without ps.threads has a thread for each of its cores, which only it can count. */
+static enum err check_descriptors(const struct process *p, struct errmsg *e)
+{
+    const struct cluster *c = &p->cluster;
+    bool starts_ps = c->n_ps == 0; /* on this host, and with the same limit */
+    uint32_t ps = starts_ps ? 1 : c->n_ps, threads = p->job.ps.threads;
+    if (threads == 0)
+        threads = starts_ps ? cores_usable() : 1;
+    uint32_t least = c->role == ROLE_EVALUATOR ? descriptors_of_worker(0, 0)
+                     : c->is_chief
+                         ? descriptors_of_chief(ps, ps * threads, c->n_workers + c->separate_chief)
+                         : descriptors_of_worker(ps, ps * threads);
+    uint32_t of_ps =
+        starts_ps ? 1 + descriptors_of_ps(threads, 1) : 0; /* 1: it inherits a socket */
+    return ulimits_check_descriptors(least > of_ps ? least : of_ps, e);
+}
+
 /* From here on peers and probes can connect, however long reading the data takes. */
 static enum err listen_first(struct process *p, struct errmsg *e)
 {
@@ -303,7 +323,9 @@ static enum err listen_first(struct process *p, struct errmsg *e)
         return ERR_OK;
     if (p->listens)
         return process_begin_interim(p, state, e);
-    enum err err = p->cluster.role == ROLE_EVALUATOR ? ERR_OK : check_workers(p, e);
+    enum err err = check_descriptors(p, e);
+    if (!err && p->cluster.role != ROLE_EVALUATOR)
+        err = check_workers(p, e);
     if (!err && p->cluster.role != ROLE_EVALUATOR)
         err = open_port(p, e);
     if (!err)
@@ -510,6 +532,7 @@ int main(int argc, char **argv)
     static struct process process = {.http_fd = -1, .rests = STATE_LOADING};
     struct process *p = &process;
     mem_init();
+    ulimits_init();
     signals_init();
     const char *first = argc > 1 ? argv[1] : "";
     flags_parse(strcmp(first, "--doctor") == 0               ? "doctor"

@@ -30,7 +30,7 @@ enum err process_newest_cut(struct process *p, struct errmsg *e)
     p->has_base = err == ERR_OK;
     if (err == ERR_OK || err == ERR_NOTFOUND)
         return ERR_OK;
-    if (err == ERR_NOMEM)
+    if (err == ERR_NOMEM || err == ERR_FILES)
         return err;
     if (err == ERR_NEWER) {
         const struct errmsg what = *e;
@@ -219,7 +219,7 @@ static enum err ask_chief(struct process *p, const struct control_encoding *aske
     enum err err = taught_ask(&p->taught, &p->job, &p->cluster, asked->chief, asked->cut,
                               &p->data.contents, 0, e);
     *had = err == ERR_OK;
-    if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM)
+    if (err == ERR_OK || err == ERR_INPUT || err == ERR_NOMEM || err == ERR_FILES)
         return err;
     if (++p->encoding_tries >= ENCODING_TRIES)
         return err_wrap(e, err, "the encoding of the chief's rows cannot be fetched: ");

@@ -1,8 +1,11 @@
 #include "common/base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+static struct err_limits limits;
 
 const char *err_str(enum err code)
 {
@@ -16,11 +19,32 @@ const char *err_str(enum err code)
     return "unknown error";
 }
 
+void err_limits_set(const struct err_limits *l)
+{
+    limits = *l;
+}
+
 int err_exit_code(enum err code)
 {
-    if (code == ERR_NOMEM || code == ERR_DISK)
+    if (code == ERR_NOMEM || code == ERR_FILES || code == ERR_DISK)
         return 138;
     return code == ERR_OK ? 0 : code == ERR_INPUT ? 2 : 1;
+}
+
+enum err err_of_errno(int error)
+{
+    if (error == EMFILE || error == ENFILE)
+        return ERR_FILES;
+    return error == ENOMEM ? ERR_NOMEM : ERR_IO;
+}
+
+/* A text that is made of another one names the limit already. */
+static void name_limit(struct errmsg *e, enum err code)
+{
+    const char *limit = code == ERR_NOMEM ? limits.memory : code == ERR_FILES ? limits.files : "";
+    size_t n = strlen(e->text);
+    if (limit[0] && !strstr(e->text, limit))
+        (void)snprintf(e->text + n, sizeof e->text - n, "; %s", limit);
 }
 
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...)
@@ -30,6 +54,7 @@ enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...)
         va_start(args, fmt);
         (void)vsnprintf(e->text, sizeof e->text, fmt, args);
         va_end(args);
+        name_limit(e, code);
     }
     return code;
 }

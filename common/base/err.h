@@ -5,6 +5,7 @@
 #define ERR_MAP(X)                                                                                 \
     X(OK, "ok")                                                                                    \
     X(NOMEM, "out of memory")                                                                      \
+    X(FILES, "too few file descriptors")                                                           \
     X(INPUT, "wrong input")        /* flags, job file, data: the user must fix it; exit 2 */       \
     X(PROTO, "protocol violation") /* a peer's bytes violate proto/README.md */                    \
     X(TOOBIG, "over the limit")                                                                    \
@@ -37,8 +38,18 @@ struct errmsg {
 const char *err_str(enum err code);
 
 /* Returns the exit code of a process that ends with this error (docs/explanation/design.md): 0 for ERR_OK, 2 for
- * ERR_INPUT, 138 for ERR_NOMEM and ERR_DISK, otherwise 1. */
+ * ERR_INPUT, 138 for ERR_NOMEM, ERR_FILES and ERR_DISK, otherwise 1. */
 int err_exit_code(enum err code);
+
+/* Returns the kind of an errno value of a call that opens a file or a socket: ERR_NOMEM, ERR_FILES, otherwise ERR_IO. */
+enum err err_of_errno(int error) MUST_CHECK;
+
+/* The limits of this process, in words such as "ulimit -v is 65536 KiB"; "": none. The texts of ERR_NOMEM and ERR_FILES
+ * end with them. Thread: main's, before others start. */
+struct err_limits {
+    char memory[80], files[40];
+};
+void err_limits_set(const struct err_limits *limits);
 
 /* Writes the message and returns `code`: `return err_set(e, ERR_INPUT, "...")`. `e` can be NULL. */
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);

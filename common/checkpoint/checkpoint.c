@@ -273,14 +273,14 @@ void checkpoint_release(int hold)
     (void)close(hold);
 }
 
-/* Locks a manifest for removal. Returns the descriptor; -1: a reader holds it; -2: it cannot be opened, so there
- * is nothing to lock. */
+/* Locks a manifest for removal. Returns the descriptor; -1: a reader holds it, or this process has no free descriptor to
+ * find out; -2: it cannot be opened, so there is nothing to lock. */
 static int lock_for_removal(const char *manifest)
 {
     /* over NFS, an exclusive lock requires a file open for writing */
     int fd = open(manifest, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return -2;
+        return err_of_errno(errno) == ERR_IO ? -2 : -1;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return fd;
     (void)close(fd);

@@ -107,7 +107,7 @@ enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct er
                        "that uses it, or choose another port",
                        host_port, (long long)taken_ms / 1000);
     if (got < 0)
-        return err_set(e, ERR_IO, "listen on %.300s: %s", host_port, strerror(error));
+        return err_set(e, err_of_errno(error), "listen on %.300s: %s", host_port, strerror(error));
     *fd = got;
     return ERR_OK;
 }

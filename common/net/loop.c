@@ -1,18 +1,35 @@
 #include "common/net/loop.h"
 
 #include "common/base/clock.h"
+#include "common/process/ulimits.h"
 
-enum err loop_init(struct loop *l)
+/* libevent opens an epoll instance and a pair for signals, and ends the process if it cannot. */
+enum { LOOP_DESCRIPTORS = 3 };
+
+enum err loop_base_new(struct event_base **out, struct errmsg *e)
 {
+    enum err err = ulimits_check_descriptors(LOOP_DESCRIPTORS, e);
+    if (err)
+        return err;
     struct event_config *config = event_config_new();
     if (!config)
-        return ERR_NOMEM;
+        return err_set(e, ERR_NOMEM, "no memory for an event loop");
     /* One thread per loop, so libevent needs no locks. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
     if (!base)
-        return ERR_NOMEM;
+        return err_set(e, ERR_NOMEM, "no memory for an event loop");
+    *out = base;
+    return ERR_OK;
+}
+
+enum err loop_init(struct loop *l)
+{
+    struct event_base *base = NULL;
+    enum err err = loop_base_new(&base, NULL);
+    if (err)
+        return err;
     *l = (struct loop){.base = base};
     l->later_end = &l->later;
     return ERR_OK;

@@ -23,7 +23,11 @@ struct loop {
     bool stopped;
 };
 
-/* *l must not move until loop_close. Errors: ERR_NOMEM. */
+/* For code that uses libevent without a loop of ours: event_base_free. Errors: ERR_NOMEM; ERR_FILES without three free
+ * descriptors, for which libevent itself would end the process. */
+enum err loop_base_new(struct event_base **out, struct errmsg *e) MUST_CHECK;
+
+/* *l must not move until loop_close. Errors: as loop_base_new. */
 enum err loop_init(struct loop *l) MUST_CHECK;
 /* Runs pending loop_later work first. The caller must have closed the loop's timers, signals and connections. */
 void loop_close(struct loop *l);

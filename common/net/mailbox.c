@@ -51,9 +51,10 @@ enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, 
     if (!mb->out)
         goto free_in;
     mb->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    rc = ERR_IO;
-    if (mb->fd < 0)
+    if (mb->fd < 0) {
+        rc = err_of_errno(errno);
         goto free_out;
+    }
     event_assign(&mb->event, l->base, mb->fd, EV_READ | EV_PERSIST, on_wake, mb);
     if (event_add(&mb->event, NULL) != 0)
         goto close_fd;

@@ -30,7 +30,7 @@ struct mailbox {
 };
 
 /* `fn` gets each letter on the loop's thread, in the order of posting. It takes m->data by setting it to NULL.
- * Errors: ERR_NOMEM, ERR_IO. */
+ * Errors: ERR_NOMEM, ERR_FILES, ERR_IO. */
 enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, struct mail *m),
                       void *arg) MUST_CHECK;
 /* Frees the data of unread letters. The caller must make sure that no thread posts during the call or afterwards.

@@ -61,7 +61,8 @@ static enum err start(struct child *c, const struct child_call *call, struct err
     }
     if (c->said >= 0)
         (void)close(c->said);
-    return err_set(e, ERR_IO, "%s: it cannot be started: %s", call->argv[0], strerror(error));
+    return err_set(e, err_of_errno(error), "%s: it cannot be started: %s", call->argv[0],
+                   strerror(error));
 }
 
 /* ---- its words ---- */

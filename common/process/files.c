@@ -53,16 +53,10 @@ int files_fail_read_fired(void)
     return fail_point_fired(&fail_read);
 }
 
-/* The kind of an errno value of a call on a file. Memory and descriptors run out for any file. */
-static enum err kind_of(int error)
-{
-    return error == ENOMEM || error == EMFILE || error == ENFILE ? ERR_NOMEM : ERR_IO;
-}
-
 enum err files_read_error(const char *path, struct errmsg *e)
 {
     int error = errno;
-    return err_set(e, error == ENOENT ? ERR_NOTFOUND : kind_of(error), "%s: %s", path,
+    return err_set(e, error == ENOENT ? ERR_NOTFOUND : err_of_errno(error), "%s: %s", path,
                    strerror(error));
 }
 
@@ -81,7 +75,7 @@ enum err files_write_error(const char *path, struct errmsg *e)
     char folder[FILES_PATH_MAX];
     int error = errno;
     if ((error != EACCES && error != EROFS) || strlen(path) >= sizeof folder)
-        return err_set(e, kind_of(error), "%s: %s", path, strerror(error));
+        return err_set(e, err_of_errno(error), "%s: %s", path, strerror(error));
     folder_of(path, folder);
     if (error == EROFS)
         return err_set(e, ERR_IO,

@@ -10,7 +10,7 @@
 
 static enum err io_error(struct errmsg *e, const char *path)
 {
-    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
 }
 
 static enum err write_all(int fd, const char *text, size_t bytes)

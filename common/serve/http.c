@@ -447,7 +447,7 @@ enum err http_open_again(struct http **out, struct loop *loop, int fd, const str
     if (fd < 0)
         return ERR_OK;
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return own < 0 ? ERR_NOMEM : http_open(out, loop, own, ops, ctx);
+    return own < 0 ? err_of_errno(errno) : http_open(out, loop, own, ops, ctx);
 }
 
 void http_tell(struct http *h)

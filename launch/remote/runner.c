@@ -435,9 +435,9 @@ static void runner_unlock(const struct runner *r)
 static enum err runner_make_events(struct runner *r)
 {
     struct timeval every = {.tv_usec = RUNNER_CHECK_EVERY_MS * 1000};
-    r->base = event_base_new();
-    if (!r->base)
-        return ERR_NOMEM;
+    enum err err = loop_base_new(&r->base, NULL);
+    if (err)
+        return err;
     r->child = evsignal_new(r->base, SIGCHLD, on_child, r);
     r->term = evsignal_new(r->base, SIGTERM, on_term, r);
     r->check = event_new(r->base, -1, EV_PERSIST, on_check, r);
@@ -454,7 +454,7 @@ static enum err runner_talk(struct runner *r)
         out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (in < 0 || out < 0 || null < 0)
-        return ERR_IO;
+        return err_of_errno(errno);
     (void)dup2(null, STDIN_FILENO);
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     (void)close(null);

@@ -4,6 +4,7 @@
 the job's result, and no process spins."""
 import os
 import pathlib
+import re
 import resource
 import select
 import signal
@@ -134,10 +135,9 @@ class LimitsTest(TrainCase):
         self.among(48, 100, 100 - 16)
 
 
-@unittest.skipIf(SANITIZED, "their shadow is address space, too")
 class LauncherTest(TrainCase):
     def test_train_says_which_limit_is_too_low_before_it_makes_anything(self):
-        for limit, said in (("--nofile=24", "this job needs at least 34 file descriptors in a process, and ulimit -n is 24; raise it"),
+        for limit, said in (("--nofile=24", "this job needs at least 37 file descriptors in a process, and ulimit -n is 24; raise it"),
                             ("--fsize=0", "no file can be written: ulimit -f is 0; raise it")):
             got = subprocess.run(["prlimit", limit, LAUNCH, "train", self.JOB, f"--output={self.out}", "--set=ps.threads=1"],
                                  capture_output=True, text=True, timeout=DEADLINE_S)
@@ -145,10 +145,58 @@ class LauncherTest(TrainCase):
             self.assertFalse(self.out.exists())
 
     def test_a_job_trains_with_as_many_descriptors_as_train_asks_for(self):
-        self.train("--ps=2", "--workers=2", "--set=ps.threads=1", before=("prlimit", "--nofile=34"))
+        self.train("--ps=2", "--workers=2", "--set=ps.threads=1", before=("prlimit", "--nofile=37"))
         self.assertEqual(self.summary()["restarts"], 0)
 
 
+class DescriptorsTest(TrainCase):
+    """Processes without a launcher. Their errors say how many descriptors they need."""
+    NEEDS = re.compile(r"error (?:ps 0|worker 0|chief|evaluator): "
+                       r"too few file descriptors: raise ulimit -n to (\d+) or more; ulimit -n is (\d+)$")
+    KEYS = {**TrainCase.KEYS, "ps.threads": 2, "worker.threads": 2}
+    ROLES = {"ps": PS, "chief": WORKER, "worker": WORKER, "evaluator": WORKER}
+
+    def setUp(self):
+        super().setUp()
+        self.ports = free_ports(7)
+        self.of = [f"--job={self.JOB}", f"--output={self.out}", *self.sets({}), "--evaluators=1", "--http_address=127.0.0.1",
+                   *(f"--{r}=127.0.0.1:{p}" for r, p in zip(("ps_hosts", "chief_host", "worker_hosts"), self.ports))]
+
+    def start(self, role, nofile):
+        http = self.ports[3 + list(self.ROLES).index(role)]
+        return Process(self, ["prlimit", f"--nofile={nofile}:{nofile}", self.ROLES[role], f"--job_name={role}",
+                              "--task_index=0", f"--http_port={http}", *self.of], role)
+
+    def needs(self, role):
+        """Tries each lower number of descriptors, from the one that exec needs."""
+        least, tried = 5, 4
+        while tried < least:
+            p = self.start(role, tried).wait(138)
+            self.assertRegex(p.last_line(), self.NEEDS)
+            least, named = map(int, self.NEEDS.search(p.last_line()).groups())
+            self.assertEqual(named, tried)
+            self.assertEqual(len(p.log().splitlines()), 1, p.log())
+            tried += 1
+        return least
+
+    def test_each_process_names_the_descriptors_that_it_lacks_and_trains_with_as_many_as_it_asks_for(self):
+        needs = {role: self.needs(role) for role in self.ROLES}
+        self.assertFalse(self.out.exists())
+        for p in [self.start(role, n) for role, n in needs.items()]:
+            p.wait(0)
+            self.assertNotIn("Too many open files", p.log())
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    def test_a_worker_that_starts_its_own_ps_counts_its_descriptors_too(self):
+        def alone(nofile):
+            return Process(self, ["prlimit", f"--nofile={nofile}:{nofile}", WORKER, f"--job={self.JOB}",
+                                  f"--output={self.out}", *self.sets({"ps.threads": 16})], "alone")
+        least = int(self.NEEDS.search(alone(40).wait(138).last_line())[1])
+        alone(least - 1).wait(138)
+        alone(least).wait(0)
+
+
+@unittest.skipIf(SANITIZED, "their shadow is address space, too")
 class MemoryTest(TrainCase):
     def test_a_ps_without_memory_for_its_job_file_asks_to_be_started_again(self):
         codes = set()

@@ -348,7 +348,7 @@ a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not(
     struct blocks b = blocks_new(4000, 6);
     assert_ok(write_cut(&b, 9, 2, &e));
     assert_true(fail_each_read(&b, EIO, ERR_IO, true) > 10);
-    (void)fail_each_read(&b, EMFILE, ERR_NOMEM, false);
+    (void)fail_each_read(&b, EMFILE, ERR_FILES, false);
     blocks_free(&b);
 }
 

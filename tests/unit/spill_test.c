@@ -314,8 +314,8 @@ static void only_what_the_job_can_mend_is_wrong_input(void **state)
     static const struct {
         int error;
         enum err code;
-    } of[] = {{ENOENT, ERR_INPUT}, {ENOSPC, ERR_INPUT}, {EMFILE, ERR_NOMEM},
-              {ENFILE, ERR_NOMEM}, {ENOMEM, ERR_NOMEM}, {EIO, ERR_DISK}};
+    } of[] = {{ENOENT, ERR_INPUT}, {ENOSPC, ERR_INPUT}, {EMFILE, ERR_FILES},
+              {ENFILE, ERR_FILES}, {ENOMEM, ERR_NOMEM}, {EIO, ERR_DISK}};
     struct fixture f;
     setup(&f, 1000);
     set_job(&f, ALL_IN_FILE, 1, NULL);

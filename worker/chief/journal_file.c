@@ -87,7 +87,7 @@ enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg 
     journal_path(path, checkpoints);
     FILE *file = fopen(path, "re");
     if (!file)
-        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+        return errno == ENOENT ? ERR_OK : files_read_error(path, e);
     char line[JOURNAL_LINE_MAX];
     enum err err = ERR_OK;
     while (!err && fgets(line, sizeof line, file))

@@ -59,7 +59,7 @@ static enum err remove_others(const struct exports *x, const char *folder, struc
     static const char end[] = ".safetensors";
     DIR *dir = opendir(folder);
     if (!dir)
-        return err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
+        return files_read_error(folder, e);
     int failed = 0;
     for (struct dirent *d; (d = readdir(dir)) && !failed;) {
         size_t n = strlen(d->d_name);

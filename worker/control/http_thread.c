@@ -35,18 +35,23 @@ enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops
     if (fd < 0)
         return ERR_OK;
     struct http_thread *t = mem_zalloc(1, sizeof *t);
+    enum err err = ERR_NOMEM;
     if (!t)
         goto no_memory;
-    if (loop_init(&t->loop))
+    err = loop_init(&t->loop);
+    if (err)
         goto no_loop;
-    if (mailbox_init(&t->in, &t->loop, on_letter, t))
+    err = mailbox_init(&t->in, &t->loop, on_letter, t);
+    if (err)
         goto no_mailbox;
-    if (http_open_again(&t->http, &t->loop, fd, ops, ctx))
+    err = http_open_again(&t->http, &t->loop, fd, ops, ctx);
+    if (err)
         goto no_http;
     if (pthread_create(&t->pthread, NULL, run, t) == 0) {
         *out = t;
         return ERR_OK;
     }
+    err = ERR_NOMEM;
     http_close(t->http);
 no_http:
     mailbox_close(&t->in);
@@ -55,7 +60,7 @@ no_mailbox:
 no_loop:
     mem_free(t);
 no_memory:
-    return err_set(e, ERR_NOMEM, "no memory for HTTP");
+    return err_set(e, err, "HTTP cannot be served: %s", err_str(err));
 }
 
 void http_thread_free(struct http_thread *t)

@@ -8,7 +8,7 @@
 struct http_thread;
 
 /* Serve `fd`, a listening socket that stays the caller's, with `ops`, which are called on that thread. fd < 0: *out
- * is NULL. Errors: ERR_NOMEM. */
+ * is NULL. Errors: ERR_NOMEM, ERR_FILES, ERR_IO. */
 enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops *ops, void *ctx,
                          struct errmsg *e) MUST_CHECK;
 /* Stop the thread and wait for it. NULL: nothing to do. */

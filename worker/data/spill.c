@@ -100,9 +100,8 @@ void spill_give_memory(struct spill *s, uint64_t bytes)
 
 static enum err write_code(int error)
 {
-    if (error == EMFILE || error == ENFILE || error == ENOMEM)
-        return ERR_NOMEM;
-    return error == EIO ? ERR_DISK : ERR_INPUT;
+    enum err err = err_of_errno(error);
+    return err != ERR_IO ? err : error == EIO ? ERR_DISK : ERR_INPUT;
 }
 
 static enum err cannot_write(const struct spill *s, struct errmsg *e)

@@ -76,7 +76,7 @@ static enum err create(struct events_file *f, const char *folder, const char *ho
             return err_set(e, ERR_IO, "%.100s...: the path is too long", folder);
         f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd < 0 && (errno != EEXIST || later == NAMES_MAX))
-            return err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
+            return files_write_error(f->path, e);
     }
     return ERR_OK;
 }

@@ -65,7 +65,7 @@ enum err first_weights_read(const struct job *job, const struct layout *l, float
     if (!err)
         say_found(job->model.weights, l, &found, words);
     mem_free(found.tensor);
-    if (!err || err == ERR_NOMEM)
+    if (!err || err == ERR_NOMEM || err == ERR_FILES)
         return err;
     return err_wrap(e, err == ERR_IO ? ERR_IO : ERR_INPUT, "model.weights: ");
 }

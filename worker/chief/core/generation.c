@@ -116,8 +116,8 @@ static void choose_mode(struct chief *c)
     manifest_close(&c->base);
     enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
-    if (err == ERR_NOMEM) { /* the ps wait for another process of this chief */
-        chief_end(c, 138, "no memory to read the checkpoints");
+    if (err == ERR_NOMEM || err == ERR_FILES) { /* the ps wait for another process of this chief */
+        chief_end(c, err_exit_code(err), e.text);
         return;
     }
     if (err == ERR_STATE) {

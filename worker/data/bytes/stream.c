@@ -32,7 +32,7 @@ static enum err open_error(int error, struct errmsg *e)
 {
     int named_wrong = error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP ||
                       error == ENAMETOOLONG;
-    return err_set(e, named_wrong ? ERR_INPUT : ERR_IO, "%s", strerror(error));
+    return err_set(e, named_wrong ? ERR_INPUT : err_of_errno(error), "%s", strerror(error));
 }
 
 static enum err open_stdin(int *fd, uint64_t *bytes, struct errmsg *e)

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 # runs with others
 """Processes of a job compare what they have when one of them connects (docs/reference/comparisons.md)."""
+import datetime
 import gzip
 import os
 import pathlib
 import platform
 import re
 import signal
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PS, ROOT, TSAN, WORKER  # noqa: E402
+from certificates import Certificates  # noqa: E402
+from cluster import PS, ROOT, SANITIZED, TSAN, WORKER  # noqa: E402
 from hand_test import HandCase  # noqa: E402
+from versions_test import OTHER, OURS  # noqa: E402
 
 JOB = """name: points
 model:
@@ -97,24 +102,6 @@ class DataTest(Hand):
         ps, worker = self.ps(), self.worker(1, keys={"data.train": self.tmp / "copy.csv.gz"})
         self.all_done(self.worker(0), worker, ps)
 
-    def test_a_chief_that_takes_over_with_other_data_does_not_train(self):
-        ps, chief, worker = self.ps(keys=LONG), self.chief(keys=LONG), self.worker(1, keys=LONG)
-        self.until("a checkpoint", lambda: list(self.out.glob("checkpoints/cut-*/manifest.gw")))
-        worker.until_said("generation 1:")
-        chief.stop()
-        less = {**LONG, "data.train": self.write("less.csv", points()[:-1]), "timeouts.start_s": 1}
-        self.assertIn("the data differ from those of its checkpoint", self.worker(0, keys=less).wait(2).last_line())
-        # the ps has the steps since that checkpoint, and waits for a chief of the same data
-        ps.until_said("the chief failed before it could train")
-        worker.until_said("the last process of the chief has failed")
-        # one that sees no checkpoint would train what the ps holds further
-        chief = self.worker(0, keys=less, out=self.tmp / "elsewhere").wait(2)
-        text = "the chief has other training data than the run that this ps holds"
-        self.assertIn(text, chief.last_line())
-        self.assertIn(f" is refused: {text}", ps.log())
-        worker.stop()
-        ps.stop()
-
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class KeysTest(Hand):
@@ -183,6 +170,16 @@ class ProcessorsTest(Hand):
         s = self.all_done(self.worker(0, env=self.OLDER), worker, ps)
         self.assertEqual((s["exact"], self.kernels(s)), (True, ["chief: Nehalem"]))
 
+    def test_another_processor_is_found_at_a_rejoin_and_at_a_takeover(self):
+        ps, chief, worker = self.ps(keys=LONG), self.chief(keys=LONG), self.worker(1, keys=LONG)
+        worker.until_said("generation 1:")
+        worker.stop()
+        self.worker(1, keys=LONG, env=self.OLDER)
+        chief.until_said("worker 1 multiplies with OpenBLAS's kernels for Nehalem (OpenBLAS ")
+        chief.stop()
+        self.worker(0, keys=LONG, env=self.OLDER).until_said("the chief multiplies with OpenBLAS's kernels for Nehalem (OpenBLAS ")
+        ps.stop()
+
     def test_a_job_that_resumes_on_another_processor_is_not_exact_and_says_so(self):
         keys = {"training.epochs": 4}
         alone = self.start(WORKER, "alone", "--fault=sleep:0.05", keys=keys, env=self.OLDER)
@@ -196,27 +193,176 @@ class ProcessorsTest(Hand):
         self.assertIn("earlier with others (chief: Nehalem (OpenBLAS ", again.log())
 
 
+class Other:
+    """A worker 1 or a chief that differs in one thing. code: with which it ends, and `says` is in its last line; None: it
+    trains along, and `says` is in its log."""
+
+    def __init__(self, says="generation ", code=None, program=WORKER, keys={}, hosts=lambda ps: ps, token="secret", env=None, out=None):
+        self.says, self.code, self.program, self.keys = says, code, program, keys
+        self.hosts, self.token, self.env, self.out = hosts, token, env, out
+
+
+WORKERS, ALL = ("start", "rejoin"), ("start", "rejoin", "takeover")
+# The rows of the page -> the moments -> the test with real processes. WalkTest has an Other for each of its rows.
+WALK = {"release": dict.fromkeys(ALL, "WalkTest"),
+        "name and identity keys of the job": dict.fromkeys((*ALL, "resume"), "WalkTest"),
+        "lists of ps and workers": dict.fromkeys(ALL, "WalkTest"),
+        "token": dict.fromkeys(ALL, "WalkTest"),
+        "certificate": dict.fromkeys(ALL, "CertificateTest.test_another_certificate_is_refused_at_each_moment"),
+        "training data": dict.fromkeys((*ALL, "resume"), "WalkTest"),
+        "encoding of the rows": dict.fromkeys(WORKERS, "WalkTest"),
+        "processors": {"start": "ProcessorsTest.test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact",
+                       "rejoin": "ProcessorsTest.test_another_processor_is_found_at_a_rejoin_and_at_a_takeover",
+                       "takeover": "ProcessorsTest.test_another_processor_is_found_at_a_rejoin_and_at_a_takeover",
+                       "resume": "ProcessorsTest.test_a_job_that_resumes_on_another_processor_is_not_exact_and_says_so"},
+        "run-time keys": dict.fromkeys(ALL, "WalkTest"),
+        "clock": dict.fromkeys(ALL, "WalkTest")}
+
+
 class PageTest(unittest.TestCase):
-    """Each row of the page has a test with real processes, and each of these tests is there."""
-
-    TESTS = {"release": "versions_test test_a_chief_refuses_a_worker_of_another_release",
-             "name and identity keys of the job": "hand_test test_another_jobs_ps_is_refused_naming_both",
-             "lists of ps and workers": "hand_test test_a_worker_whose_list_of_ps_differs_is_named_by_the_chief_and_does_not_end_with_0",
-             "token": "doctor_test test_a_ps_with_a_token_refuses_who_has_none_or_another",
-             "certificate": "tls_test test_who_is_not_who_it_says_to_be_is_refused_and_both_say_so",
-             "training data": "compared_test test_a_worker_of_other_data_is_refused_at_the_start_and_when_it_comes_back",
-             "encoding of the rows": "encoding_test test_a_worker_whose_rows_have_fewer_words_than_the_model_features_asks_the_chief",
-             "processors": "compared_test test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact",
-             "run-time keys": "compared_test test_the_chiefs_values_hold_in_sync",
-             "clock": "doctor_test test_a_peer_whose_clock_is_another"}
-
-    def test_each_row_has_a_test_and_each_test_a_row(self):
+    def test_the_page_has_each_row_and_each_moment_of_the_walk(self):
         page = (ROOT / "docs/reference/comparisons.md").read_text()
-        rows = page.split("<!-- compared -->")[1].split("<!-- /compared -->")[0].strip().splitlines()[2:]
-        self.assertEqual([row.split("|")[1].strip() for row in rows], list(self.TESTS))
-        for name, test in self.TESTS.items():
-            file, method = test.split()
-            self.assertIn(f"    def {method}(self", (ROOT / "tests/e2e" / f"{file}.py").read_text(), name)
+        lines = page.split("<!-- compared -->")[1].split("<!-- /compared -->")[0].strip().splitlines()[2:]
+        rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in lines]
+        self.assertEqual([name for name, _, _ in rows], list(WALK))
+        for name, _, at in rows:  # that it is never compared is tried at each moment, too
+            self.assertEqual(set(ALL) if at == "never" else set(at.split(", ")), set(WALK[name]), name)
+        for test in {test for moments in WALK.values() for test in moments.values()}:
+            case, _, method = test.partition(".")
+            self.assertTrue(not method or hasattr(globals()[case], method), test)
+
+
+YEAR_AGO = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *at)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, at);
+    at->tv_sec -= id == CLOCK_REALTIME ? 365 * 86400 : 0;
+    return rc;
+}
+"""
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class WalkTest(Hand):
+    """One job, which others try to join, to rejoin and to take over; it learns what it learns undisturbed."""
+
+    PROGRAMS = True
+    KEYS = {**Hand.KEYS, "checkpoint.run": "new", "training.epochs": 1000}
+    WRONG = {"training.learning_rate": 1e30, "training.clip_norm": 1e-3, "compression.push": "int8"}
+
+    def setUp(self):
+        super().setUp()
+        for name, text in (("secret", "0123456789abcdef" * 2), ("wrong", "f" * 32)):
+            (self.tmp / name).write_text(text + "\n")
+        self.old = self.tmp / "old"  # of an earlier run, with words in another order
+        self.start(WORKER, "old", keys={"data.train": self.write("b.csv", points()[1:]), "checkpoint.run": "old",
+                                        "training.epochs": 1}, out=self.old).wait(0)
+        release = self.tmp / "other-worker"
+        release.write_bytes(WORKER.read_bytes().replace(OURS.encode() + b"\0", OTHER.encode() + b"\0"))
+        release.chmod(0o755)
+        self.OTHERS = {
+            "release": [Other(f"version {OTHER} connected to a ps of version {OURS}", 1, program=release)],
+            "name and identity keys of the job": [
+                Other("a process of job other connected to a ps of job points", 1, keys={"name": "other"}),
+                Other("training.seed was 1, is 4", 1, keys={"training.seed": 4})],
+            "lists of ps and workers": [Other("the lists of ps differ: ", 1, hosts=lambda ps: f"{ps},{self.addresses(1)[0]}")],
+            "token": [Other("another token than the job's", 1, token="wrong")],
+            "training data": [Other("other training data than the ", 2, keys={"data.train": self.write("less.csv", points()[:-1])})],
+            "encoding of the rows": [Other("reading the data again, with the encoding of the chief's checkpoint", out=self.old)],
+            "run-time keys": [Other(keys=self.WRONG)],
+            "clock": [Other(env=self.year_ago())]}
+        self.assertEqual(list(self.OTHERS), [row for row, moments in WALK.items() if "WalkTest" in moments.values()])
+
+    def year_ago(self):
+        """An environment in which the calendar is a year behind."""
+        (self.tmp / "year_ago.c").write_text(YEAR_AGO)
+        library = self.tmp / "year_ago.so"
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, self.tmp / "year_ago.c"], check=True)
+        return None if SANITIZED else dict(os.environ, LD_PRELOAD=str(library))  # a sanitizer must be the first library
+
+    def at(self, moment, refused):
+        """The others of a moment: those that are refused, or those that train along."""
+        return [other for row, others in self.OTHERS.items() if moment in WALK[row] for other in others
+                if (other.code is not None) == refused]
+
+    def begin(self, other, i, keys={}, out=None):
+        ps, workers = self.hosts[0].split("=")[1], self.hosts[1].split("=")[1].split(",")
+        workers[0] = workers[0] if i else self.addresses(1)[0]  # each chief listens
+        return self.start(other.program, f"other-{i}", "--job_name=worker", f"--task_index={i}", f"--ps_hosts={other.hosts(ps)}",
+                          f"--worker_hosts={','.join(workers)}", f"--token_file={self.tmp}/{other.token}",
+                          keys={**keys, **other.keys}, env=other.env,
+                          out=out or other.out or pathlib.Path(tempfile.mkdtemp(dir=self.tmp)))
+
+    def are_refused(self, others, i, **options):
+        begun = [(other, self.begin(other, i, {"timeouts.start_s": 2}, **options)) for other in others]
+        for other, process in begun:
+            self.assertIn(other.says, process.wait(other.code).last_line())
+
+    def trains_along(self, other, i, **options):
+        process = self.begin(other, i, **options)
+        process.until_said(other.says)
+        process.until_said("generation ")
+        self.assertNotIn("refused", process.log())
+        if other.env:
+            self.assertLess(int(process.log()[:4]), datetime.date.today().year)
+        return process
+
+    def walk_with_workers(self, moment):
+        self.are_refused(self.at(moment, True), 1)
+        for other in self.at(moment, False):
+            self.trains_along(other, 1).stop()
+
+    def test_what_the_page_says_is_so_at_a_start_a_rejoin_a_takeover_and_a_resume(self):
+        token, right = f"--token_file={self.tmp}/secret", Other()
+        ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", *self.hosts, token)
+        chief = self.chief(token)
+        chief.until_said("generation 1:")
+        self.walk_with_workers("start")
+        self.trains_along(right, 1).stop()
+        self.walk_with_workers("rejoin")
+        worker = self.trains_along(right, 1)
+        self.until("a checkpoint", lambda: list(self.out.glob("checkpoints/cut-*/manifest.gw")))
+        self.assertIsNone(chief.process.poll(), chief.log())
+        chief.stop()
+        self.are_refused(self.at("takeover", True), 0)
+        for says, keys in (("training.seed was 1, is 4", {"training.seed": 4}),
+                           ("the data differ from those of its checkpoint", {"data.train": self.tmp / "less.csv"})):
+            self.are_refused([Other(says, 2, keys=keys)], 0, out=self.out)
+        for other in (Other(keys={"checkpoint.keep": 1, "timeouts.worker_rejoin_s": 1}), *self.OTHERS["clock"]):
+            chief = self.trains_along(other, 0, out=self.out)
+            self.assertIn("taking over", chief.log())
+            chief.stop()
+        self.all_done(self.begin(right, 0, {"training.epochs": 100}, out=self.out), worker, ps)
+        self.assertEqual(self.summary()["digest"], self.undisturbed(keys={"training.epochs": 100}))
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class CertificateTest(Certificates, Hand):
+    KEYS = {**Hand.KEYS, "training.epochs": 1000}
+
+    def test_another_certificate_is_refused_at_each_moment(self):
+        self.make_ca("ca")
+        self.make("all", "IP:127.0.0.1")
+        self.make("stranger", "DNS:elsewhere")
+        wrong = {"keys": {"timeouts.start_s": 1}, "out": self.tmp / "elsewhere"}
+
+        def is_refused(i):
+            self.assertIn("names DNS:elsewhere; expected: 127.0.0.1", self.worker(i, *self.tls("stranger"), **wrong).wait(1).last_line())
+
+        self.start(PS, "ps", "--job_name=ps", "--task_index=0", *self.hosts, *self.tls("all"))
+        chief = self.chief(*self.tls("all"))
+        chief.until_said("generation 1:")
+        is_refused(1)
+        worker = self.worker(1, *self.tls("all"))
+        worker.until_said("generation 1:")
+        worker.stop()
+        is_refused(1)
+        chief.stop()
+        is_refused(0)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,28 @@ static void end(struct server *s, int exit_code)
     loop_stop(&s->loop);
 }
 
+/* ---- the wait for a chief ---- */
+
+struct bound {
+    uint32_t seconds;
+    const char *key;
+};
+
+/* How long it waits for a chief. */
+static struct bound bound_of(const struct server *s)
+{
+    const struct job *job = s->config->job;
+    return life_is[s->life].before_chief
+               ? (struct bound){job->timeouts.start_s, "timeouts.start_s"}
+               : (struct bound){job->timeouts.ps_rejoin_s, "timeouts.ps_rejoin_s"};
+}
+
+static void say_waits(const struct server *s)
+{
+    const struct bound bound = bound_of(s);
+    log_info("waiting for the chief, at most %u s (%s)", bound.seconds, bound.key);
+}
+
 /* ---- the hello ---- */
 
 static void answer_waiting_workers(struct server *s)
@@ -592,6 +614,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         store_chief_gone(&s->store);
         if (!life_is[s->life].stopping) /* otherwise another log line names the cause */
             log_info("the chief's connection is lost: %s", why);
+        if (s->life == LIFE_TRAINING && !s->failed_code)
+            say_waits(s);
     }
     LIST_REMOVE(s->clients, client);
     pending_conn_leave(&client->pending);
@@ -725,21 +749,30 @@ static void check_going(struct server *s, int64_t now)
     }
 }
 
+/* The reason why the chief is away, if it is known. */
+static const char *why_no_chief(const struct server *s, char *out, size_t bytes)
+{
+    out[0] = 0;
+    if (s->failed_why[0])
+        (void)snprintf(out, bytes, "; the last chief failed: %s", s->failed_why);
+    else if (s->refused[0])
+        (void)snprintf(out, bytes, "; the last process that was refused: %s", s->refused);
+    return out;
+}
+
 static void check_chief(struct server *s, int64_t now)
 {
-    const struct job *job = s->config->job;
-    bool first = life_is[s->life].before_chief;
-    uint32_t bound = first ? job->timeouts.start_s : job->timeouts.ps_rejoin_s;
+    const struct bound bound = bound_of(s);
     int64_t away_s = (now - s->chief_lost_ms) / 1000;
-    if (away_s > bound) {
-        log_error("no chief for %" PRId64 " s (timeouts.%s)%s%s", away_s,
-                  first ? "start_s" : "ps_rejoin_s",
-                  s->refused[0] ? "; the last process that was refused: " : "", s->refused);
+    char why[sizeof s->failed_why + 64];
+    if (away_s > bound.seconds) {
+        log_error("no chief for %" PRId64 " s (%s)%s", away_s, bound.key,
+                  why_no_chief(s, why, sizeof why));
         end(s, 1);
     } else if (now - s->said_ms >= SAY_WAIT_MS) {
         s->said_ms = now;
-        log_warn("waiting %" PRId64 " s for the chief%s%s", away_s,
-                 s->refused[0] ? "; the last process that was refused: " : "", s->refused);
+        log_warn("waiting %" PRId64 " s for the chief, at most %u s (%s)%s", away_s, bound.seconds,
+                 bound.key, why_no_chief(s, why, sizeof why));
     }
 }
 
@@ -904,6 +937,8 @@ int server_run(const struct server_config *config)
     if (life_is[s->life].done)
         log_info(config->waits ? "idle until a chief connects (--when_done=wait)"
                                : "waiting for a chief that continues training");
+    else
+        say_waits(s);
     err = loop_run(&s->loop);
     if (err) {
         log_error("the event loop failed: %s", err_str(err));

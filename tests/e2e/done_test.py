@@ -9,18 +9,20 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 import hostile_test as wire  # noqa: E402
 from watch import get, metrics, text  # noqa: E402
 
 WAIT = "--when_done=wait"
 SLOW = "--fault=sleep:0.15"  # 40 steps that last while the others are looked at
+KILLS = int(os.environ.get("GRADWIRE_KILLS", 0))  # of each sweep: the long form
 JOB = """
 name: rest
 data: {format: synthetic, scale: 255, synthetic_train_rows: 10000, synthetic_eval_rows: 100}
@@ -398,6 +400,31 @@ class ChiefThatFailsTest(ByHand):
         for p in [chief, *others]:
             p.wait(0)
 
+    def test_a_chief_that_is_killed_at_any_moment_is_waited_for_within_a_bound_that_is_said(self):
+        """GRADWIRE_KILLS=40: as many kills, spread over the life of the chief."""
+        rows = "--set=data.synthetic_train_rows=2500"
+        keys = (rows, "--set=timeouts.start_s=2", "--set=timeouts.ps_rejoin_s=2")
+        began, others = time.monotonic(), self.others(rows)
+        self.end_with("", 0, self.start("worker", 0, rows), others)
+        life = time.monotonic() - began
+        kills = max(1, KILLS)
+        for kill in range(kills):
+            shutil.rmtree(self.out, ignore_errors=True)
+            self.ports = free_ports(7)
+            others, chief = self.others(*keys), self.start("worker", 0, *keys)
+            with self.subTest(kill=kill):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    chief.process.wait((kill + 0.5) / kills * life)
+                chief.stop()
+                killed = time.monotonic()
+                for p in others:
+                    code = p.process.wait(DEADLINE_S)
+                    self.assertLess(time.monotonic() - killed, 20, p.log())
+                    self.assertIn("waiting for the chief, at most 2 s (timeouts.start_s)", p.log())
+                    if code:  # otherwise it has heard that the job is done, or sees it on disk
+                        self.assertRegex(p.last_line(), r"error .*timeouts\.(start|ps_rejoin)_s")
+                        self.assertEqual(code, 1, p.log())
+
     def test_model_that_cannot_be_written_is_said_to_all_before_the_job_is_done(self):
         self.out.mkdir()
         (self.out / "model").write_text("no directory")
@@ -410,7 +437,6 @@ class KilledAtTheEndTest(ByHand):
 
     IN_MEMORY = False  # there the final checkpoint takes no time
     REJOIN_S = 60
-    KILLS = int(os.environ.get("GRADWIRE_KILLS", 0))
 
     def end_job(self, update, *more):
         """Seconds from the start of worker 1's next process to the end of the chief."""
@@ -437,7 +463,7 @@ class KilledAtTheEndTest(ByHand):
 
     def test_its_next_process_tells_the_chief_who_ends_in_time_in_every_mode(self):
         modes = [(update, ()) for update in ("sync", "async", "ssp", "geo")] + [("sync", (WAIT,))]
-        for update, more in modes * max(1, self.KILLS // len(modes)):
+        for update, more in modes * max(1, KILLS // len(modes)):
             with self.subTest(update=update, more=more):
                 self.assertLess(self.end_job(update, *more), 3)
 

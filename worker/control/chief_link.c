@@ -75,6 +75,18 @@ struct chief_link {
     uint16_t type;
 };
 
+/* How long it waits for the chief, or for ps 0, which knows the chief. */
+static uint32_t bound_s(const struct chief_link *l)
+{
+    const struct job *job = l->control->config.job;
+    return l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+}
+
+static const char *bound_key(const struct chief_link *l)
+{
+    return l->welcomed ? "timeouts.ps_rejoin_s" : "timeouts.start_s";
+}
+
 enum err chief_link_new(struct chief_link **out, struct errmsg *e)
 {
     struct chief_link *l = mem_zalloc(1, sizeof *l);
@@ -276,7 +288,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (l->up && code != ERR_REFUSED) { /* otherwise there was no connection to lose */
         l->lost_ms = clock_now_ms();
         l->looked = l->seen = false;
-        log_info("the connection to the chief is lost: %s", why);
+        log_info("the connection to the chief is lost: %s; waiting for it, at most %u s (%s)", why,
+                 bound_s(l), bound_key(l));
     }
     l->up = false;
     if (code != ERR_OK && (l->to_chief ? l->chief : l->ps))
@@ -318,9 +331,11 @@ static enum err chief_link_start(void *role, struct control *control, struct err
     l->lost_ms = l->said_ms = clock_now_ms();
     enum err err = dial_new(&l->ps, &control->loop, "ps 0", control->config.cluster->ps[0],
                             &chief_link_conn_ops, l, e);
-    if (!err)
-        dial_start(l->ps);
-    return err;
+    if (err)
+        return err;
+    log_info("waiting for the chief, at most %u s (%s)", bound_s(l), bound_key(l));
+    dial_start(l->ps);
+    return ERR_OK;
 }
 
 /* With --when_done=wait this process idles immediately. Otherwise it has waited, like a ps, for a chief that
@@ -464,7 +479,8 @@ static const char *why_away(const struct chief_link *l)
 static void say_waiting(const struct chief_link *l, int64_t away_s)
 {
     const char *why = why_away(l);
-    log_warn("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
+    log_warn("waiting %" PRId64 " s for %s, at most %u s (%s)%s%s", away_s, who_is_away(l),
+             bound_s(l), bound_key(l), why[0] ? ": " : "", why);
 }
 
 static void give_up(struct chief_link *l, int64_t away_s)
@@ -472,9 +488,8 @@ static void give_up(struct chief_link *l, int64_t away_s)
     const char *why = why_away(l);
     l->control->nobody_came = !l->welcomed;
     control_stop_train(
-        l->control, l->other_data_ms ? 2 : 1,
-        "%s was not available for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l), away_s,
-        l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
+        l->control, l->other_data_ms ? 2 : 1, "%s was not available for %" PRId64 " s (%s)%s%s%s",
+        who_is_away(l), away_s, bound_key(l), why[0] ? ": " : "", why,
         l->welcomed ? "; the job may be done: see summary.json in the chief's output directory"
                     : "");
 }
@@ -517,9 +532,8 @@ static void chief_link_on_tick(void *role, int64_t now)
         check_later(l, now);
         return;
     }
-    const struct job *job = l->control->config.job;
     const struct dialer *in_vain = hopeless(l);
-    uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    uint32_t bound = bound_s(l);
     int64_t away_s = (now - l->lost_ms) / 1000;
     /* A chief that continues the job may be about to welcome us. */
     if (l->welcomed || l->unfit || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
@@ -554,8 +568,10 @@ static const char *chief_link_waits_for(void *role)
     if (l->welcomed && l->up)
         return NULL;
     const char *why = why_away(l);
-    (void)snprintf(l->waits_for, sizeof l->waits_for, "waiting %" PRId64 " s for %s%s%s",
-                   (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), why[0] ? ": " : "", why);
+    (void)snprintf(l->waits_for, sizeof l->waits_for,
+                   "waiting %" PRId64 " s for %s, at most %u s (%s)%s%s",
+                   (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), bound_s(l), bound_key(l),
+                   why[0] ? ": " : "", why);
     return l->waits_for;
 }
 

@@ -109,9 +109,14 @@ static void say_waiting(struct watch *v, int64_t now)
     if (now - v->said_ms < SAY_MS)
         return;
     v->said_ms = now;
+    const struct job_timeouts *t = &v->role->job->timeouts;
     if (!v->seen)
-        log_info("waiting %" PRId64 " s for the first checkpoint in %s", (now - v->began_ms) / 1000,
-                 v->role->checkpoints);
+        log_info("waiting %" PRId64
+                 " s for the first checkpoint in %s, at most %u s (timeouts.start_s)",
+                 (now - v->began_ms) / 1000, v->role->checkpoints, t->start_s);
+    else if (now - v->alive_ms >= SAY_MS)
+        log_warn("waiting %" PRId64 " s for ps 0, at most %u s (timeouts.ps_rejoin_s)",
+                 (now - v->alive_ms) / 1000, t->ps_rejoin_s);
     else
         log_debug("waiting for the next checkpoint; ps 0 was last reached %" PRId64 " s ago",
                   (now - v->alive_ms) / 1000);

@@ -97,8 +97,11 @@ void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t by
         return;
     }
     if (ps < c->config.ps) {
-        (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u",
-                       (now_ms - c->ps[ps].lost_ms) / 1000, ps);
+        bool was_up = c->ps[ps].was_up;
+        (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u, at most %u s (timeouts.%s)",
+                       (now_ms - c->ps[ps].lost_ms) / 1000, ps,
+                       was_up ? c->config.timeouts.ps_rejoin_s : c->config.timeouts.start_s,
+                       was_up ? "ps_rejoin_s" : "start_s");
         return;
     }
     for (uint32_t i = 0; c->phase == CHIEF_ENTER && i < c->plan.shards; i++) {

@@ -9,6 +9,7 @@
 #include "common/flags/flags.h"
 #include "common/base/log.h"
 #include "common/base/words.h"
+#include "common/process/ulimits.h"
 #include "launch/base/options.h"
 #include "launch/control.h"
 #include "launch/local/guardian.h"
@@ -68,6 +69,7 @@ static int main_unknown(const char *name)
 
 int main(int argc, char **argv)
 {
+    ulimits_init();
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with EFBIG, which is said */
     if (argc == 2 && strcmp(argv[0], GUARDIAN_NAME) == 0) {
         (void)prctl(PR_SET_NAME, GUARDIAN_NAME);

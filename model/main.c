@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
 #include "common/math/kernels.h"
+#include "common/process/ulimits.h"
 #include "model/command.h"
 #include "worker/model/blas.h"
 
@@ -30,6 +31,7 @@ static void (*const before_libraries)(int argc, char **argv, char **envp)
 
 int main(int argc, char **argv)
 {
+    ulimits_init();
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails with EFBIG, which is said */
     mem_init();
     log_init("model", LOG_WARN);

@@ -932,7 +932,7 @@ int server_run(const struct server_config *config)
     enum err err = start(s, &e);
     if (err) {
         log_error("%s", e.text);
-        return 138; /* out of memory, threads or descriptors: a restart can help */
+        return err == ERR_NOMEM ? err_exit_code(err) : 138; /* a restart can help */
     }
     if (life_is[s->life].done)
         log_info(config->waits ? "idle until a chief connects (--when_done=wait)"

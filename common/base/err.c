@@ -26,7 +26,9 @@ void err_limits_set(const struct err_limits *l)
 
 int err_exit_code(enum err code)
 {
-    if (code == ERR_NOMEM || code == ERR_FILES || code == ERR_DISK)
+    if (code == ERR_NOMEM)
+        return limits.memory[0] ? 1 : 138;
+    if (code == ERR_FILES || code == ERR_DISK)
         return 138;
     return code == ERR_OK ? 0 : code == ERR_INPUT ? 2 : 1;
 }

@@ -38,7 +38,8 @@ struct errmsg {
 const char *err_str(enum err code);
 
 /* Returns the exit code of a process that ends with this error (docs/explanation/design.md): 0 for ERR_OK, 2 for
- * ERR_INPUT, 138 for ERR_NOMEM, ERR_FILES and ERR_DISK, otherwise 1. */
+ * ERR_INPUT, 138 for ERR_NOMEM, ERR_FILES and ERR_DISK, otherwise 1. If the process's memory is limited, ERR_NOMEM is
+ * 1: after a restart the limit is the same. */
 int err_exit_code(enum err code);
 
 /* Returns the kind of an errno value of a call that opens a file or a socket: ERR_NOMEM, ERR_FILES, otherwise ERR_IO. */

@@ -6,7 +6,7 @@
 
 #include "common/base/err.h"
 
-/* Reads the limits, for the texts of errors (err_limits_set). Call it first in main. */
+/* Reads the limits, for the texts and the exit codes of errors (err_limits_set). Call it first in main. */
 void ulimits_init(void);
 
 /* Checks that the process can open so many descriptors more. Errors: ERR_FILES: the text says how many it needs in all;

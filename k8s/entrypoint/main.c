@@ -16,6 +16,7 @@
 #include "common/peers/auth.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
+#include "common/process/ulimits.h"
 #include "k8s/entrypoint/beside.h"
 #include "k8s/entrypoint/command.h"
 #include "k8s/entrypoint/form.h"
@@ -186,6 +187,7 @@ int main(int argc, char **argv)
 {
     struct errmsg e = {""};
     char pod[HOST_NAME_MAX + 1] = "";
+    ulimits_init();
     signals_block(); /* until the program that replaces this one handles them */
     log_init("entrypoint", log_level_of("info"));
     (void)gethostname(pod, sizeof pod - 1);
@@ -202,5 +204,5 @@ int main(int argc, char **argv)
         return code;
     log_error("%s", e.text);
     termination_write(command_last_words(), e.text);
-    return err == ERR_INPUT ? 2 : err == ERR_NOMEM ? 138 : 1;
+    return err_exit_code(err);
 }

@@ -84,16 +84,16 @@ class HandTest(HandCase):
         self.assertGreater(s["batches"]["clipped"], 0)
 
     @unittest.skipIf(SANITIZED, "a sanitizer takes more address space than there is")
-    def test_a_worker_without_address_space_for_its_products_ends_with_138_and_says_so(self):
+    def test_a_worker_without_address_space_for_its_products_ends_with_1_and_names_the_limit(self):
         env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
         hosts = self.addresses(2)
         of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]}", f"--job={self.JOB}", f"--output={self.out}",
               *self.sets({"worker.threads": 2})]
         Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")
         me = [WORKER, "--job_name=worker", "--task_index=0", *of]
-        small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(138)
-        self.assertIn("error worker 0: no address space for the matrix products of 2 threads, 128 MiB each: raise ulimit -v",
-                      small.last_line())
+        small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(1)
+        self.assertIn("error worker 0: no address space for the matrix products of 2 threads, 128 MiB each: raise ulimit -v, "
+                      "or lower worker.threads; ulimit -v is 253906 KiB", small.last_line())
         large = Process(self, ["prlimit", f"--as={1200 << 20}", *me], "large", env).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(), large.log())
 

@@ -198,17 +198,24 @@ class DescriptorsTest(TrainCase):
 
 @unittest.skipIf(SANITIZED, "their shadow is address space, too")
 class MemoryTest(TrainCase):
-    def test_a_ps_without_memory_for_its_job_file_asks_to_be_started_again(self):
+    def test_a_ps_whose_address_space_is_too_small_for_its_job_file_names_the_limit_and_ends_with_1(self):
         codes = set()
         for kib in range(12 << 10, 32 << 10, 256):  # the program's own size, then more and more of its allocations
             p = Process(self, ["prlimit", f"--as={kib << 10}", PS, "--job_name=ps", "--task_index=0", f"--job={self.JOB}",
                                "--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", "--listen_fd=999"], "small")
             p.process.wait(DEADLINE_S)
-            if "error ps 0: out of memory" in p.log():
+            if f"error ps 0: out of memory; ulimit -v is {kib} KiB" in p.log():
                 codes.add(p.process.returncode)
             elif "descriptor 999" in p.log():
                 break
-        self.assertEqual(codes, {138})
+        self.assertEqual(codes, {1})
+
+    def test_a_job_ends_at_once_if_the_memory_of_its_worker_is_limited_too_low(self):
+        for limit, option in ("as", "v"), ("data", "d"):
+            job = self.train("--ps=1", "--workers=1", "--set=worker.threads=2", code=1, out=self.tmp / limit,
+                             before=("prlimit", f"--{limit}=260000000"))
+            self.assertIn(f"ulimit -{option} is 253906 KiB", job.stderr().splitlines()[-1])
+            self.assertEqual(self.summary(job.out)["restarts"], 0)
 
 
 if __name__ == "__main__":

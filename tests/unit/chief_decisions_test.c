@@ -696,6 +696,25 @@ static void chief_without_memory_for_a_cut_begins_nothing(void **state)
     close_fixture(&f);
 }
 
+static void chief_whose_memory_is_limited_ends_the_job_if_a_cut_does_not_fit(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    f.said.may_fail = true;
+    f.no_base = ERR_NOMEM;
+    f.why_no_base = "cut-7/manifest.gw: out of memory";
+    err_limits_set(&(struct err_limits){.memory = "ulimit -v is 1 KiB"});
+    for (uint32_t ps = 0; ps < PS; ps++)
+        ps_up(&f, ps);
+    err_limits_set(&(struct err_limits){.memory = ""});
+    assert_int_equal(f.said.ended, 1);
+    assert_true(f.said.mode == NO_MODE);
+    assert_int_equal(f.said.ps_done, PS);
+    assert_string_equal(f.said.why, "cut-7/manifest.gw: out of memory; ulimit -v is 1 KiB");
+    close_fixture(&f);
+}
+
 static void generation_is_on_when_every_shard_has_entered(void **state)
 {
     (void)state;
@@ -1436,6 +1455,7 @@ int main(void)
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),
+        cmocka_unit_test(chief_whose_memory_is_limited_ends_the_job_if_a_cut_does_not_fit),
         cmocka_unit_test(a_rollback_without_a_usable_cut_names_each_with_its_reason),
         cmocka_unit_test(a_rollback_names_the_cut_that_a_shard_could_not_read),
         cmocka_unit_test(a_rollback_to_a_cut_of_another_run_ends_the_job),

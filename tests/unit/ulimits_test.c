@@ -1,4 +1,4 @@
-/* The limits of a process, as ulimit sets them: errors name them. */
+/* The limits of a process, as ulimit sets them: what errors say of them, and the exit code that follows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -92,6 +92,30 @@ static void errors_of_memory_and_descriptors_name_the_limit_once_and_others_do_n
     assert_string_equal(e.text, "no memory for rows");
 }
 
+/* Without a limit the memory is the host's, and another time there may be enough. */
+static void a_restart_does_not_help_a_process_whose_memory_is_limited(void **state)
+{
+    (void)state;
+    static const int resource[] = {RLIMIT_AS, RLIMIT_DATA};
+    static const char *const names[] = {"no; ulimit -v is 4294967296 KiB",
+                                        "no; ulimit -d is 4294967296 KiB"};
+    struct errmsg e;
+    ulimits_init();
+    assert_int_equal(err_exit_code(ERR_NOMEM), 138);
+    for (size_t i = 0; i < 2; i++) {
+        struct rlimit none, much;
+        assert_int_equal(getrlimit((__rlimit_resource_t)resource[i], &none), 0);
+        much = (struct rlimit){.rlim_cur = (rlim_t)1 << 42, .rlim_max = none.rlim_max};
+        assert_int_equal(setrlimit((__rlimit_resource_t)resource[i], &much), 0);
+        ulimits_init();
+        assert_int_equal(setrlimit((__rlimit_resource_t)resource[i], &none), 0);
+        assert_int_equal(err_exit_code(err_set(&e, ERR_NOMEM, "no")), 1);
+        assert_string_equal(e.text, names[i]);
+        assert_int_equal(err_exit_code(ERR_FILES), 138);
+        assert_int_equal(err_exit_code(ERR_DISK), 138);
+    }
+}
+
 static void what_a_failed_open_means_depends_on_errno(void **state)
 {
     (void)state;
@@ -109,6 +133,7 @@ int main(void)
         TEST(an_error_names_the_number_of_descriptors_that_is_needed_and_the_limit),
         TEST(a_loop_without_descriptors_is_an_error),
         TEST(errors_of_memory_and_descriptors_name_the_limit_once_and_others_do_not),
+        TEST(a_restart_does_not_help_a_process_whose_memory_is_limited),
         TEST(what_a_failed_open_means_depends_on_errno),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,13 @@ static void stop(struct epoch_end *end, int exit_code, const char *text)
     driver_stop(end->parts->driver, exit_code, text);
 }
 
+static void stop_without_memory(struct epoch_end *end)
+{
+    struct errmsg e;
+    enum err err = err_set(&e, ERR_NOMEM, "no memory to end the training");
+    stop(end, err_exit_code(err), e.text);
+}
+
 static void post(struct epoch_end *end, int type, void *take_data)
 {
     control_post(driver_control(end->parts->driver), type, session_step(end->session), take_data,
@@ -300,7 +307,7 @@ static void say_diverged(struct epoch_end *end)
     if (what)
         post(end, CONTROL_DIVERGED, what);
     else
-        stop(end, 138, "no memory to end the training");
+        stop_without_memory(end);
 }
 
 /* Report that no step from this one on is wanted. The generation is sent too: if microbatches are trained again,
@@ -309,7 +316,7 @@ static void say_enough(struct epoch_end *end)
 {
     uint64_t *generation = mem_zalloc(1, sizeof *generation);
     if (!generation) {
-        stop(end, 138, "no memory to end the training");
+        stop_without_memory(end);
         return;
     }
     *generation = end->terms->generation.number;

@@ -336,10 +336,13 @@ static void tell_published(struct host *h)
 static void on_own(struct host *h, enum frame_type type, const ProtobufCMessage *m, int64_t now)
 {
     struct errmsg e = {""};
+    enum err err = ERR_OK;
     if (type != FRAME_HELLO)
         chief_on_worker(h->chief, 0, type, m, now);
-    else if (chief_on_worker_up(h->chief, 0, (const Gradwire__Hello *)m, now, &e))
-        control_stop_train(h->control, 138, "%s", e.text);
+    else
+        err = chief_on_worker_up(h->chief, 0, (const Gradwire__Hello *)m, now, &e);
+    if (err)
+        control_stop_train(h->control, err_exit_code(err), "%s", e.text);
 }
 
 static void host_on_letter(void *role, struct mail *m)

@@ -56,7 +56,9 @@ void control_kept_to_train(struct control *c, const struct train_kept *kept)
 {
     struct train_kept *copy = mem_zalloc(1, sizeof *copy);
     if (!copy) { /* the receiver would wait for it for ever */
-        control_stop_train(c, 138, "no memory to report that a checkpoint is published");
+        struct errmsg e;
+        enum err err = err_set(&e, ERR_NOMEM, "no memory to report that a checkpoint is published");
+        control_stop_train(c, err_exit_code(err), "%s", e.text);
         return;
     }
     *copy = *kept;

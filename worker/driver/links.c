@@ -417,7 +417,7 @@ static bool encode_run(struct links *l, uint32_t shard, const struct gradient_no
         return true;
     char text[400];
     (void)snprintf(text, sizeof text, "batch %" PRIu64 ": %.300s", l->name, e.text);
-    l->config.on_refused(l->config.ctx, err == ERR_NOMEM ? 138 : 1, text);
+    l->config.on_refused(l->config.ctx, err == ERR_NOMEM ? err_exit_code(err) : 1, text);
     return false;
 }
 
@@ -524,7 +524,9 @@ enum { ROWS_FRAME_BYTES = 256 << 10 };
 
 static void no_memory(struct links *l)
 {
-    l->config.on_refused(l->config.ctx, 138, "no memory for rows to send");
+    struct errmsg e;
+    enum err err = err_set(&e, ERR_NOMEM, "no memory for rows to send");
+    l->config.on_refused(l->config.ctx, err_exit_code(err), e.text);
 }
 
 static struct row_way way_of(const struct link *k, const struct gradient_node *n)

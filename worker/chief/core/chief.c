@@ -190,7 +190,7 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     struct chief_worker *w = chief_worker(c, worker);
     Gradwire__Hello *hello = w ? (Gradwire__Hello *)msg_copy(&m->base) : NULL;
     if (!hello)
-        return err_set(e, ERR_REFUSED, "no memory for worker %u", worker);
+        return err_set(e, ERR_NOMEM, "no memory for worker %u", worker);
     msg_free(w->hello ? &w->hello->base : NULL);
     w->hello = hello;
     w->hello_used = false;

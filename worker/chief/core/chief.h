@@ -128,7 +128,7 @@ bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__H
 
 /* Events of a worker's connection: its hello (worker 0: the chief's own session), its loss, its messages. A hello
  * that comes before the generation is entered is kept, and answered then. Errors: ERR_REFUSED with the reason (an
- * impossible worker number). */
+ * impossible worker number); ERR_NOMEM. */
 enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
                             int64_t now_ms, struct errmsg *e) MUST_CHECK;
 /* Before chief_on_worker_down: nothing had been heard of its host for so long. timeouts.worker_rejoin_s counts from

@@ -109,6 +109,16 @@ static void fail_without_cut(struct chief *c, const char *found)
                c->unusable, and, found);
 }
 
+/* Nothing is wrong with the checkpoints. The ps wait for another process of this chief, unless it would fail, too. */
+static void end_without_cut(struct chief *c, enum err err, const char *why)
+{
+    int code = err_exit_code(err);
+    if (code == 1)
+        chief_fail(c, "%s", why);
+    else
+        chief_end(c, code, why);
+}
+
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
@@ -116,8 +126,8 @@ static void choose_mode(struct chief *c)
     manifest_close(&c->base);
     enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
-    if (err == ERR_NOMEM || err == ERR_FILES) { /* the ps wait for another process of this chief */
-        chief_end(c, err_exit_code(err), e.text);
+    if (err == ERR_NOMEM || err == ERR_FILES) {
+        end_without_cut(c, err, e.text);
         return;
     }
     if (err == ERR_STATE) {

@@ -208,7 +208,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (!err)
         err = find_base(p, e);
     if (!err)
-        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints, e);
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints,
+                        p->has_eval ? &p->eval.contents : NULL, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
     if (!err)

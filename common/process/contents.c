@@ -137,6 +137,12 @@ void contents_close(struct contents *c)
 
 /* ---- comparison ---- */
 
+void contents_hex(const struct contents *c, char hex[CONTENTS_HEX_BYTES])
+{
+    for (size_t i = 0; i < sizeof c->fingerprint; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", c->fingerprint[i]);
+}
+
 bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes)
 {
     return fingerprint_bytes == sizeof c->fingerprint &&

@@ -48,6 +48,9 @@ void contents_count(struct contents *c, uint64_t bytes);
 enum err contents_finish(struct contents *c, struct errmsg *e) MUST_CHECK;
 void contents_close(struct contents *c); /* zeros are allowed */
 
+/* The fingerprint as hex. */
+enum { CONTENTS_HEX_BYTES = 65 };
+void contents_hex(const struct contents *c, char hex[CONTENTS_HEX_BYTES]);
 /* Whether another process has read the same. fingerprint_bytes: any number, from a peer. */
 bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes);
 /* Writes how they differ, with this process's names of files: "b.csv differs (4 bytes, 5 at the chief)". `own`: the name

@@ -127,6 +127,35 @@ class KeysTest(Hand):
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class EvaluationTest(Hand):
+    """Evaluation data that decide which epoch is the best, and those of an evaluator."""
+
+    def setUp(self):
+        super().setUp()
+        self.eval, self.other = ({"data.eval": self.write(name, points()[from_:])} for name, from_ in (("eval.csv", 700), ("less.csv", 701)))
+
+    def test_a_chief_of_other_evaluation_data_does_not_take_over_nor_resume_a_job_that_keeps_its_best(self):
+        keys = {**LONG, **self.eval, "training.monitor": "loss"}
+        ps, chief = self.ps(keys=keys), self.worker(0, keys=keys)
+        self.until("a best epoch", (self.out / "best/weights.safetensors").exists)
+        chief.stop()
+        differ = r"/best: the best epoch was found on other evaluation data \(fingerprint \w{8} there, \w{8} here\): use the same data.eval"
+        self.assertRegex(self.worker(0, keys={**keys, **self.other}).wait(2).last_line(), differ)
+        ps.stop()
+        self.assertRegex(self.start(WORKER, "resumed", keys={**keys, **self.other}).wait(2).last_line(), differ)
+        self.start(WORKER, "same", keys={**keys, "training.epochs": 1}).wait(0)
+        self.start(WORKER, "new", keys={**keys, **self.other, "training.epochs": 1, "checkpoint.run": "new"}).wait(0)
+
+    def test_an_evaluator_that_comes_back_with_other_data_is_refused(self):
+        keys = {**self.eval, "training.epochs": 1}
+        self.train("--ps=1", "--workers=1", "--evaluator", keys=keys)
+        again = ["--job_name=evaluator", "--ps_hosts=127.0.0.1:1"]
+        self.assertRegex(self.start(WORKER, "other", *again, keys={**keys, **self.other}).wait(2).last_line(),
+                         r"/eval.json: earlier checkpoints of this run were evaluated on other data \(fingerprint \w{8} there, \w{8} here\)")
+        self.start(WORKER, "same", *again, keys=keys).wait(0)
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class EncodingTest(Hand):
     def test_a_worker_whose_rows_are_encoded_in_another_way_is_told_both_encodings(self):
         """Its DIR has an earlier run, whose words were in another order. The chief has no checkpoint: it waits for ps 1."""
@@ -210,6 +239,10 @@ WALK = {"release": dict.fromkeys(ALL, "WalkTest"),
         "token": dict.fromkeys(ALL, "WalkTest"),
         "certificate": dict.fromkeys(ALL, "CertificateTest.test_another_certificate_is_refused_at_each_moment"),
         "training data": dict.fromkeys((*ALL, "resume"), "WalkTest"),
+        "evaluation data": {
+            "rejoin": "EvaluationTest.test_an_evaluator_that_comes_back_with_other_data_is_refused",
+            **dict.fromkeys(("takeover", "resume"), "EvaluationTest.test_a_chief_of_other_evaluation_data_does_not_take_over_nor_"
+                            "resume_a_job_that_keeps_its_best")},
         "encoding of the rows": dict.fromkeys(WORKERS, "WalkTest"),
         "processors": {"start": "ProcessorsTest.test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact",
                        "rejoin": "ProcessorsTest.test_another_processor_is_found_at_a_rejoin_and_at_a_takeover",

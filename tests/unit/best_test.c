@@ -37,12 +37,17 @@ static int end(void **state)
     return folder_remove(folder);
 }
 
-static struct best opened(void)
+static struct best opened_for(const struct contents *data)
 {
     struct best b;
     struct errmsg e = {""};
-    assert_int_equal(best_init(&b, &job, &layout, folder, folder, &e), ERR_OK);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder, data, &e), ERR_OK);
     return b;
+}
+
+static struct best opened(void)
+{
+    return opened_for(NULL);
 }
 
 /* An evaluation at the end of `epoch`, of weights that are all `loss`; is it the best now? */
@@ -55,6 +60,26 @@ static bool see(struct best *b, uint64_t epoch, double loss, double accuracy)
     const struct evaluation eval = {.step = 10 * epoch, .loss = loss, .metric = {accuracy}};
     assert_int_equal(best_see(b, epoch, &eval, w, &e), ERR_OK);
     return b->has && b->epoch == epoch;
+}
+
+static void the_best_of_other_evaluation_data_is_refused(void **state)
+{
+    (void)state;
+    const struct contents monday = {.fingerprint = {0x12, 0x34}}, other = {.fingerprint = {0xab}};
+    struct errmsg e = {""};
+    struct best b = opened(); /* as of a release that did not note the data */
+    assert_true(see(&b, 1, 0.5, 0.1));
+    best_close(&b);
+    b = opened_for(&monday);
+    assert_true(b.has && see(&b, 2, 0.25, 0.1));
+    best_close(&b);
+    b = opened_for(&monday);
+    assert_true(b.has && b.epoch == 2);
+    best_close(&b);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder, &other, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "/best: the best epoch was found on other evaluation data "
+                                   "(fingerprint 12340000 there, ab000000 here)"));
+    best_close(&b);
 }
 
 static void what_a_killed_chief_was_writing_is_removed(void **state)
@@ -203,6 +228,7 @@ static void a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_best_of_other_evaluation_data_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(what_a_killed_chief_was_writing_is_removed, begin, end),
         cmocka_unit_test_setup_teardown(the_least_loss_is_kept_and_read_back, begin, end),
         cmocka_unit_test_setup_teardown(an_accuracy_is_better_when_it_is_larger, begin, end),

@@ -106,9 +106,11 @@ static void the_file_reads_back_to_the_bit(void **state)
     assert_int_equal(got.n, 0); /* there is none yet */
     (void)add(&l, 1, 0, 0);
     (void)add(&l, 2, 9, 900);
+    strcpy(l.data, "12ab");
     assert_int_equal(eval_log_write(&l, &job, folder, &e), ERR_OK);
     assert_int_equal(eval_log_read(&got, &job, folder, &e), ERR_OK);
     assert_int_equal(got.n, 2);
+    assert_string_equal(got.data, "12ab");
     const struct eval_result *last = eval_log_last(&got, "a");
     assert_non_null(last);
     assert_true(last->final && !got.result[0].final);

@@ -16,7 +16,7 @@
 #include "worker/export/model_manifest.h"
 #include "worker/model/metric.h"
 
-enum { NOTES_MAX = 8 + METRICS_MAX };
+enum { NOTES_MAX = 9 + METRICS_MAX };
 
 /* ---- the monitored quantity ---- */
 
@@ -146,6 +146,20 @@ static bool take_up(struct best *b)
     return !has_tables(b) || take_up_cut(b);
 }
 
+/* An evaluation on other data is no better or worse than the best, so nothing could be chosen. A release before this note
+ * has written none. */
+static enum err check_data(const struct best *b, struct errmsg *e)
+{
+    char data[CONTENTS_HEX_BYTES];
+    if (!b->data[0] || export_note(b->path, "eval_data", data, sizeof data) ||
+        strcmp(data, b->data) == 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s: the best epoch was found on other evaluation data (fingerprint %.8s there, "
+                   "%.8s here): use the same data.eval, or remove the directory",
+                   b->folder, data, b->data);
+}
+
 /* Remove the temporary files of a chief that was killed while it wrote. */
 static void clean(const struct best *b)
 {
@@ -156,11 +170,14 @@ static void clean(const struct best *b)
 }
 
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
-                   const char *output, const char *checkpoints, struct errmsg *e)
+                   const char *output, const char *checkpoints, const struct contents *data,
+                   struct errmsg *e)
 {
     *b = (struct best){.job = job, .layout = layout, .checkpoints = checkpoints, .hold = -1};
     if (!monitors(b))
         return ERR_OK;
+    if (data)
+        contents_hex(data, b->data);
     (void)snprintf(b->folder, sizeof b->folder, "%s/best", output);
     (void)snprintf(b->path, sizeof b->path, "%s/weights.safetensors", b->folder);
     enum err err = files_mkdirs(b->folder, e);
@@ -169,7 +186,7 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     clean(b);
     if (access(b->path, F_OK) == 0)
         b->has = take_up(b);
-    return ERR_OK;
+    return b->has ? check_data(b, e) : ERR_OK;
 }
 
 void best_close(struct best *b)
@@ -198,6 +215,10 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
     for (uint32_t i = 0; i < b->job->model.metrics; i++) {
         notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
+    }
+    if (b->data[0]) {
+        notes[n] = (struct export_note){.key = "eval_data"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%s", b->data);
     }
     if (!has_tables(b)) { /* otherwise the digest is added when the tables are exported */
         export_digest(b->layout, w, NULL, digest);

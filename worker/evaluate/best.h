@@ -8,6 +8,7 @@
 
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
+#include "common/process/contents.h"
 #include "worker/model/evaluation.h"
 
 struct best {
@@ -20,15 +21,17 @@ struct best {
     double value;   /* of the monitored quantity */
     uint64_t epoch; /* the best epoch, from 1 */
     struct evaluation eval;
-    uint64_t cut, cut_step; /* with tables: the cut that has its rows, and the cut's step */
-    int hold;               /* the hold of that cut; -1: none */
+    char data[CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": it is not known */
+    uint64_t cut, cut_step;        /* with tables: the cut that has its rows, and the cut's step */
+    int hold;                      /* the hold of that cut; -1: none */
 };
 
 /* Make DIR/best, and read from it the best evaluation so far by training.monitor; a file that cannot be used is logged
- * and counts as none. Without training.monitor it only sets *b. `output` is copied; the other arguments must outlive
- * *b. Errors: ERR_NOMEM, ERR_IO. */
+ * and counts as none. Without training.monitor it only sets *b. `output` and `data` (the evaluation data; NULL: none) are
+ * copied; the other arguments must outlive *b. Errors: ERR_NOMEM, ERR_IO; ERR_INPUT: the best was found on other data. */
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
-                   const char *output, const char *checkpoints, struct errmsg *e) MUST_CHECK;
+                   const char *output, const char *checkpoints, const struct contents *data,
+                   struct errmsg *e) MUST_CHECK;
 void best_close(struct best *b); /* releases the cut; an all-zero struct needs nothing */
 
 /* True if the evaluation is better than the best by more than min_delta; NaN never is. */

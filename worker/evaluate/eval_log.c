@@ -103,9 +103,9 @@ static json_t *log_json(const struct eval_log *l, const struct job *job)
             json_decref(results);
             results = NULL;
         }
-    return results
-               ? json_pack("{s:s, s:s, s:o}", "job", job->name, "uuid", l->uuid, "results", results)
-               : NULL;
+    return results ? json_pack("{s:s, s:s, s:s, s:o}", "job", job->name, "uuid", l->uuid,
+                               "eval_fingerprint", l->data, "results", results)
+                   : NULL;
 }
 
 enum err eval_log_write(const struct eval_log *l, const struct job *job, const char *output,
@@ -146,6 +146,7 @@ static enum err take_results(struct eval_log *l, const json_t *all, const struct
 {
     const json_t *results = json_object_get(all, "results");
     const char *uuid = json_string_value(json_object_get(all, "uuid"));
+    const char *data = json_string_value(json_object_get(all, "eval_fingerprint"));
     if (!json_is_array(results) || !uuid || strlen(uuid) >= sizeof l->uuid)
         return err_set(e, ERR_CORRUPT, "%s: no list of results, or no uuid", path);
     for (size_t i = 0; i < json_array_size(results); i++) {
@@ -156,6 +157,7 @@ static enum err take_results(struct eval_log *l, const json_t *all, const struct
         if (eval_log_add(l, uuid, &r, &again))
             return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     }
+    (void)snprintf(l->data, sizeof l->data, "%s", data ? data : "");
     return ERR_OK;
 }
 

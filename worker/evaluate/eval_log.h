@@ -2,13 +2,14 @@
  * writes the file atomically; the chief reads the last result from it. This file also decides which cut is evaluated
  * next, by values alone.
  *
- *   {"job": "mnist", "uuid": "...", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
+ *   {"job": "mnist", "uuid": "...", "eval_fingerprint": "...", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
  *    "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]} */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 #define GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
+#include "common/process/contents.h"
 #include "worker/model/evaluation.h"
 
 struct eval_result {
@@ -22,6 +23,8 @@ enum { EVAL_LOG_MAX = 100000 }; /* number of results; the oldest are dropped */
 
 struct eval_log {
     char uuid[37]; /* of the job; "": none yet */
+    char data
+        [CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": an earlier release wrote the file */
     size_t n;
     struct eval_result *result; /* (n) by generation and cut; steps ascend too */
 };

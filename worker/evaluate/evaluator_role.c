@@ -169,6 +169,20 @@ static enum err guard_output(struct watch *v, const struct manifest *m, struct e
     return dirguard_begin(v->role->output, -1, e);
 }
 
+/* The results of one run belong together: the curve, and the last one, which is the job's. */
+static enum err check_data(const struct watch *v, const struct manifest *newest, struct errmsg *e)
+{
+    char data[CONTENTS_HEX_BYTES];
+    contents_hex(&v->role->eval->contents, data);
+    if (!eval_log_last(&v->log, newest->uuid) || !v->log.data[0] || strcmp(v->log.data, data) == 0)
+        return ERR_OK;
+    return err_set(
+        e, ERR_INPUT,
+        "%s/eval.json: earlier checkpoints of this run were evaluated on other data "
+        "(fingerprint %.8s there, %.8s here): use the same data.eval, or remove the file",
+        v->role->output, v->log.data, data);
+}
+
 /* The cut is held until it is evaluated: rows of tables are read when their keys are known. */
 static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct sums *sums,
                              struct errmsg *e)
@@ -218,6 +232,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     if (again || !v->begun)
         events_restart(v->events, EVENTS_EVAL, r->eval.step);
     v->begun = v->unsaved = true;
+    contents_hex(&v->role->eval->contents, v->log.data);
     uint64_t per_epoch = v->role->batches_per_epoch;
     bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
     curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,
@@ -327,7 +342,9 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     v->seen |= f.n > 0;
     atomic_store(&v->meter.seen, v->seen);
     long next = eval_log_choose(&v->log, f.m, f.n, v->any_passed ? &v->passed : NULL);
-    if (next >= 0)
+    if (f.n > 0)
+        err = check_data(v, &f.m[0], e);
+    if (!err && next >= 0)
         err = evaluate(v, &f.m[next], e);
     *more = !err && next > 0;
     *done = next < 0 && f.n > 0 && is_last(v, &f.m[0]);

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <hdf5.h>
 
 #include "formats/hdf5/program.h"
 
 enum { CPU_S = 60, OPEN_FILES = 32, EXIT_INPUT = 2 };
+#define LIBRARY_BYTES ((uint64_t)128 << 20)
 #define MEMORY_BYTES ((uint64_t)1 << 30) /* besides four times the input's size */
 
 static void limit(__rlimit_resource_t what, uint64_t most)
@@ -38,6 +40,20 @@ static void limit_process(const char *input)
     limit(RLIMIT_NOFILE, OPEN_FILES);
 #ifndef GRADWIRE_SANITIZED /* a sanitizer maps terabytes */
     limit(RLIMIT_AS, MEMORY_BYTES + 4 * bytes);
+#endif
+}
+
+void hdf5_limit_memory(uint64_t bytes)
+{
+#ifndef GRADWIRE_SANITIZED
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%lu", &pages) == 1)
+        limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + LIBRARY_BYTES + bytes);
+    if (f)
+        (void)fclose(f);
+#else
+    (void)bytes;
 #endif
 }
 

@@ -2,16 +2,22 @@
 #ifndef GRADWIRE_FORMATS_HDF5_PROGRAM_H
 #define GRADWIRE_FORMATS_HDF5_PROGRAM_H
 
+#include <stdint.h>
+
 #include "common/base/err.h"
 
 /* The library works on files in memory: it opens none by name, and cannot write to one. This is their name, which no file
  * can have. */
 #define HDF5_IMAGE "/dev/null/image"
 
+/* From now on this process takes at most `bytes` more, and a little for the library: what a file says that it has is known,
+ * but a compressed part can grow beyond that. */
+void hdf5_limit_memory(uint64_t bytes);
+
 /* Write all arrays of floats in the HDF5 file `from` to the safetensors file `to`, as float32, by their paths in the file
  * ("layers/dense/vars/0"). Refused: links to other places than an object of the file, data in other files, filters other
- * than deflate, shuffle and fletcher32, more objects, bytes or levels than the limits. Errors: ERR_INPUT, ERR_TOOBIG,
- * ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
+ * than deflate (once), shuffle and fletcher32, chunks beyond the limit of arrays, more objects, bytes or levels than the
+ * limits. Errors: ERR_INPUT, ERR_TOOBIG, ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
 enum err hdf5_read(const char *from, const char *to, struct errmsg *e) MUST_CHECK;
 
 /* Write the tensors of the safetensors file `from` to the HDF5 file `to`: a tensor "a/b/0" becomes the array 0 in the group

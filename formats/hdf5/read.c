@@ -25,7 +25,8 @@ struct walk {
     const char *from;
     struct tensors list;
     uint32_t objects;
-    uint64_t most; /* bytes of all arrays */
+    uint64_t most;                     /* bytes of all arrays */
+    uint64_t array_bytes, chunk_bytes; /* of the largest one, as the library holds them */
     char path[TENSORS_NAME_MAX];
 };
 
@@ -44,19 +45,35 @@ static enum err refuse(const struct walk *w, const char *what, struct errmsg *e)
 
 static enum err check_filters(const struct walk *w, hid_t made, struct errmsg *e)
 {
-    int n = H5Pget_nfilters(made);
+    int n = H5Pget_nfilters(made), deflates = 0;
     for (int i = 0; i < n; i++) {
         unsigned flags, config;
         size_t values = 0;
         H5Z_filter_t f = H5Pget_filter2(made, (unsigned)i, &flags, &values, NULL, 0, NULL, &config);
         if (f != H5Z_FILTER_DEFLATE && f != H5Z_FILTER_SHUFFLE && f != H5Z_FILTER_FLETCHER32)
             return refuse(w, "has a filter that is not read here: write it without compression", e);
+        deflates += f == H5Z_FILTER_DEFLATE;
     }
+    if (deflates > 1)
+        return refuse(w, "is compressed more than once", e);
+    return n < 0 ? damaged(w, e) : ERR_OK;
+}
+
+/* The library holds a chunk as a whole, also where the array has only a part of it. */
+static enum err note_chunk(struct walk *w, hid_t made, struct errmsg *e)
+{
+    hsize_t dim[H5S_MAX_RANK];
+    uint64_t bytes = sizeof(double); /* at most, of a value */
+    int n = H5Pget_chunk(made, H5S_MAX_RANK, dim);
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(bytes, dim[i], &bytes) || bytes > w->most)
+            return refuse(w, "has chunks that a file of this size cannot fill", e);
+    w->chunk_bytes = bytes > w->chunk_bytes ? bytes : w->chunk_bytes;
     return n < 0 ? damaged(w, e) : ERR_OK;
 }
 
 /* The values are in the file itself, in a form that the library reads without help. */
-static enum err check_storage(const struct walk *w, hid_t array, struct errmsg *e)
+static enum err check_storage(struct walk *w, hid_t array, struct errmsg *e)
 {
     hid_t made = H5Dget_create_plist(array);
     if (made < 0)
@@ -67,6 +84,8 @@ static enum err check_storage(const struct walk *w, hid_t array, struct errmsg *
         err = refuse(w, "has its values in another file", e);
     if (!err && layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
         err = refuse(w, "is made of parts of other arrays", e);
+    if (!err && layout == H5D_CHUNKED)
+        err = note_chunk(w, made, e);
     (void)H5Pclose(made);
     return err;
 }
@@ -113,7 +132,10 @@ static enum err list_array(struct walk *w, hid_t array, struct errmsg *e)
         err = check_storage(w, array, e);
     if (err)
         return err;
+    uint64_t before = w->list.bytes;
     err = tensors_add(&w->list, w->path, rank, shape, e);
+    if (!err && w->list.bytes - before > w->array_bytes)
+        w->array_bytes = w->list.bytes - before;
     if (!err && w->list.bytes > w->most)
         return refuse(w, "has more values than a file of this size can be trusted with", e);
     return err ? err_wrap(e, err, "%s: ", w->from) : ERR_OK;
@@ -121,16 +143,20 @@ static enum err list_array(struct walk *w, hid_t array, struct errmsg *e)
 
 /* ---- groups ---- */
 
+struct visit {
+    struct walk *w;
+    uint32_t depth;
+    enum err err;
+    struct errmsg *e;
+};
+
 static enum err list_group(struct walk *w, hid_t group, uint32_t depth, struct errmsg *e);
 
 /* The object of a link. w->path names it. */
-static enum err list_object(struct walk *w, hid_t group, const char *name, uint32_t depth,
-                            struct errmsg *e)
+static enum err list_object(struct walk *w, hid_t group, const char *name, const H5L_info_t *link,
+                            uint32_t depth, struct errmsg *e)
 {
-    H5L_info_t link;
-    if (H5Lget_info(group, name, &link, H5P_DEFAULT) < 0)
-        return damaged(w, e);
-    if (link.type != H5L_TYPE_HARD)
+    if (link->type != H5L_TYPE_HARD)
         return refuse(w, "is a link to another place, which is not followed", e);
     if (++w->objects > OBJECTS_MAX)
         return refuse(w, "and the objects before it are too many", e);
@@ -147,35 +173,31 @@ static enum err list_object(struct walk *w, hid_t group, const char *name, uint3
     return err;
 }
 
-static enum err list_entry(struct walk *w, hid_t group, hsize_t i, uint32_t depth, struct errmsg *e)
+/* H5Literate's callback: 0 goes on. */
+static herr_t on_link(hid_t group, const char *name, const H5L_info_t *link, void *arg)
 {
-    char name[TENSORS_NAME_MAX];
+    struct visit *v = arg;
+    struct walk *w = v->w;
     size_t before = strlen(w->path), room = sizeof w->path - before;
-    ssize_t n = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name,
-                                   H5P_DEFAULT);
-    if (n < 0)
-        return damaged(w, e);
-    if ((size_t)n + 2 > room || (size_t)n >= sizeof name)
-        return refuse(w, "has a name that is too long", e);
-    (void)snprintf(w->path + before, room, "%s%s", before ? "/" : "", name);
-    enum err err = list_object(w, group, name, depth, e);
-    w->path[before] = '\0';
-    return err;
+    if (strlen(name) + 2 > room) {
+        v->err = refuse(w, "has a name that is too long", v->e);
+    } else {
+        (void)snprintf(w->path + before, room, "%s%s", before ? "/" : "", name);
+        v->err = list_object(w, group, name, link, v->depth, v->e);
+        w->path[before] = '\0';
+    }
+    return v->err ? 1 : 0;
 }
 
+/* By H5Literate, because finding the n-th link by its number takes the library n steps. */
 static enum err list_group(struct walk *w, hid_t group, uint32_t depth, struct errmsg *e)
 {
-    H5G_info_t info;
+    struct visit v = {.w = w, .depth = depth, .e = e};
     if (depth > DEPTH_MAX)
         return refuse(w, "is in too many groups", e);
-    if (H5Gget_info(group, &info) < 0)
+    if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, on_link, &v) < 0)
         return damaged(w, e);
-    for (hsize_t i = 0; i < info.nlinks; i++) {
-        enum err err = list_entry(w, group, i, depth, e);
-        if (err)
-            return err;
-    }
-    return ERR_OK;
+    return v.err;
 }
 
 /* ---- values ---- */
@@ -256,6 +278,7 @@ enum err hdf5_read(const char *from, const char *to, struct errmsg *e)
     err = root < 0 ? damaged(&w, e) : list_group(&w, root, 0, e);
     if (root >= 0)
         (void)H5Gclose(root);
+    hdf5_limit_memory(w.array_bytes + 4 * w.chunk_bytes);
     if (!err)
         err = copy_all(&w, file, to, e);
     tensors_close(&w.list);

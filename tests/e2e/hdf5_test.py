@@ -4,16 +4,19 @@
 
 labels: short
 The damage comes from a seed that is printed; HOSTILE_SEED replays one. HDF5_MUTATIONS: how many files."""
+import ctypes
 import io
 import json
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
 import unittest
 import zipfile
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, MODEL, ROOT, SANITIZED, SHORT, Case  # noqa: E402
@@ -149,6 +152,134 @@ class Hdf5Test(Case):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(f"bomb.keras: {why}", done.stderr)
                 self.assertFalse(out.exists())
+
+
+def deflated(mib, times=1):
+    """So many MiB of zeros, compressed so often; made in pieces, because a child begins with the memory of this process."""
+    whole, pieces = b"", [bytes(1 << 20)] * mib
+    for _ in range(times):
+        squeeze = zlib.compressobj(9)
+        whole = b"".join(map(squeeze.compress, pieces)) + squeeze.flush()
+        pieces = [whole]
+    return whole
+
+
+class Library:
+    """libhdf5, with which a file can be made that gradwire-hdf5 would not write."""
+
+    def __init__(self):
+        linked = subprocess.run(["ldd", HDF5], capture_output=True, text=True, check=True).stdout
+        self.lib, self.id = ctypes.CDLL(re.search(r"libhdf5\S* => (\S+)", linked)[1]), ctypes.c_int64
+        self.lib.H5open()
+
+    def __getattr__(self, name):
+        def call(*values):
+            f = getattr(self.lib, name)
+            f.restype = self.id
+            got = f(*values)
+            assert got >= 0, name
+            return self.id(got)
+        return call
+
+    def known(self, name):
+        return self.id.in_dll(self.lib, name)
+
+    def make(self, path, fill):
+        file = self.H5Fcreate(os.fsencode(path), 2, self.id(0), self.id(0))
+        fill(file)
+        self.lib.H5close()  # and all that is in it
+        self.lib.H5open()
+
+    def group(self, at, name):
+        return self.H5Gcreate2(at, name, self.id(0), self.id(0), self.id(0))
+
+    def link(self, to, name, at):
+        self.H5Lcreate_hard(at, to, at, name, self.id(0), self.id(0))
+
+    def array(self, at, shape, chunk, deflates=0, data=None):
+        """An array w of floats, whose first chunk has this data."""
+        many, made = ctypes.c_uint64 * len(shape), self.H5Pcreate(self.known("H5P_CLS_DATASET_CREATE_ID_g"))
+        self.H5Pset_chunk(made, len(chunk), many(*chunk))
+        for _ in range(deflates):
+            self.H5Pset_deflate(made, 9)
+        space = self.H5Screate_simple(len(shape), many(*shape), many(*[2**64 - 1] * len(shape)))
+        array = self.H5Dcreate2(at, b"w", self.known("H5T_IEEE_F32LE_g"), space, self.id(0), made, self.id(0))
+        if data:
+            self.H5Dwrite_chunk(array, self.id(0), ctypes.c_uint32(0), many(*[0] * len(shape)), ctypes.c_size_t(len(data)), data)
+        self.H5Dclose(array)
+
+
+@unittest.skipIf(SANITIZED, "its memory has no limit there")
+class BombTest(Case):
+    """Small files that ask for much: each ends within a second of CPU and 256 MB, with what is wrong or a whole result."""
+
+    def setUp(self):
+        super().setUp()
+        self.h = Library()
+
+    def reads(self, fill, says):
+        file = self.tmp / "bomb.h5"
+        self.h.make(file, fill)
+        child = subprocess.Popen([HDF5, "read", file, self.tmp / "out"], stderr=subprocess.PIPE, text=True)
+        said = child.stderr.read()
+        child.stderr.close()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertIn(says, said)
+        self.assertEqual(child.returncode in (1, 2), bool(says), said)
+        self.assertLess(used.ru_utime + used.ru_stime, 1)
+        self.assertLess(used.ru_maxrss >> 10, 256)
+
+    def test_arrays_of_any_size_are_refused(self):
+        h = self.h
+        self.reads(lambda file: h.array(file, (1 << 40,), (16,)), "w is larger than 1 TiB")
+        self.reads(lambda file: h.array(file, (1 << 33, 1 << 33), (16, 16)), "w is larger than 1 TiB")
+        self.reads(lambda file: h.array(file, (1 << 28,), (16,)), "w has more values than a file of this size can be trusted with")
+        self.reads(lambda file: h.array(file, (0, 1 << 62), (1, 1)), "")
+
+    def test_chunks_that_grow_beyond_their_size_are_refused(self):
+        h = self.h
+        self.reads(lambda file: h.array(file, (1,), (200_000_000,), 1), "w has chunks that a file of this size cannot fill")
+        self.reads(lambda file: h.array(file, (1024,), (1024,), 1, deflated(320)), "w is damaged")
+        self.reads(lambda file: h.array(file, (1024,), (1024,), 3, deflated(320, 3)), "w is compressed more than once")
+
+    def test_groups_in_groups_without_an_end_are_refused(self):
+        h = self.h
+
+        def deep(at):
+            for _ in range(2000):
+                at = h.group(at, b"g")
+
+        def cycle(file):
+            h.group(file, b"g")
+            h.link(b"/", b"g/again", file)
+
+        def ways(at):  # 10 to the power of 20 of them
+            for _ in range(20):
+                below = h.group(at, b"g0")
+                for i in range(1, 10):
+                    h.link(b"g0", b"g%d" % i, at)
+                at = below
+
+        def links(file):
+            h.group(file, b"g")
+            for i in range(20000):
+                h.link(b"/g", b"s%d" % i, file)
+        self.reads(deep, "is in too many groups")
+        self.reads(cycle, "is in too many groups")
+        self.reads(ways, "and the objects before it are too many")
+        self.reads(links, "")
+
+    def test_large_attributes_are_not_read_and_links_to_other_places_are_not_followed(self):
+        h = self.h
+
+        def attributes(file):
+            for i in range(100):
+                space = h.H5Screate_simple(1, (ctypes.c_uint64 * 1)(15000), None)
+                h.H5Aclose(h.H5Acreate2(file, b"a%d" % i, h.known("H5T_IEEE_F32LE_g"), space, h.id(0), h.id(0)))
+        self.reads(attributes, "")
+        self.reads(lambda file: h.H5Lcreate_soft(b"/", file, b"soft", h.id(0), h.id(0)), "soft is a link to another place")
+        self.reads(lambda file: h.H5Lcreate_external(b"/etc/passwd", b"/", file, b"out", h.id(0), h.id(0)), "out is a link to another place")
 
 
 if __name__ == "__main__":

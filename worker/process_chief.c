@@ -66,13 +66,14 @@ static enum err begin_from_file(struct process *p, struct errmsg *e)
                                           .encoding = p->encoding,
                                           .words = words};
     enum err err = first_weights_begin(&weights, e);
-    if (!err)
-        progress_say(p->flags.progress_fd, "%s", words);
-    return err;
+    if (err)
+        return err;
+    progress_say(p->flags.progress_fd, "%s", words);
+    return warm_start_forget(p->output, e);
 }
 
-/* Find the newest usable cut. If that belongs to a finished job with another run name, make this run's first cut
- * from it; if there is none, and the job has first weights, make the first cut from these. */
+/* Look at the newest usable cut. If that belongs to a finished job with another run name, make this run's first cut
+ * from it; if there is none, the job begins: make the first cut from its first weights, if it has any. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
     bool begins = !p->has_base || warm_start_is_due(&p->job, &p->base);
@@ -81,8 +82,10 @@ static enum err find_base(struct process *p, struct errmsg *e)
         log_info("rounds merge by training.geo_merge: %s",
                  job_geo_merge_word(p->job.training.geo_merge));
     bool weights = p->job.model.weights != NULL;
-    if (err || (!p->has_base && !weights))
+    if (err)
         return err;
+    if (!p->has_base && !weights)
+        return warm_start_forget(p->output, e);
     if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
         return first_weights_check(&p->job, model_layout(p->model), &p->base, e);

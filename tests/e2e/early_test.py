@@ -2,6 +2,7 @@
 """Early stopping and the best epoch's weights: exact in sync however the job is split or disturbed, known to a job that
 is started again, and refused where there is nothing to look at. The learning-rate finder."""
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -79,6 +80,16 @@ class EarlyTest(TrainCase):
                 self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
                 again = self.train(keys=keys, out=out).summary()
                 self.assertEqual((again["steps"], again["digest"]), (s["steps"], s["digest"]))
+
+    def test_a_job_without_checkpoints_begins_anew_whatever_an_earlier_one_has_left(self):
+        keys, another = {**KEYS, "training.nan_guard": "rollback"}, {"training.seed": 9, "training.learning_rate": 0.003}
+        self.train(keys=keys)
+        shutil.rmtree(self.out / "checkpoints")
+        (self.out / "checkpoints").mkdir()
+        (self.out / "checkpoints/journal").write_text("rejected batch 3 generation 1 cut 0: of the earlier job\n")
+        got = self.train(keys={**keys, **another}).summary()
+        want = self.train(keys={**keys, **another}, out=self.tmp / "empty").summary()
+        self.assertEqual((got["digest"], got["epochs"], got["batches"]["rejected"]), (want["digest"], want["epochs"], 0))
 
     def test_more_patience_reopens_the_job(self):
         first = self.train(keys=KEYS).summary()

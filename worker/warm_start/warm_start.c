@@ -35,18 +35,17 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
     return ERR_OK;
 }
 
-/* Remove the files that belong to the earlier job alone, except its cuts. */
-static enum err forget(const struct warm_start *s, struct errmsg *e)
+enum err warm_start_forget(const char *output, struct errmsg *e)
 {
     static const char *const files[] = {"checkpoints/journal", "best/weights.safetensors"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[4300];
-        (void)snprintf(path, sizeof path, "%s/%s", s->output, files[i]);
+        (void)snprintf(path, sizeof path, "%s/%s", output, files[i]);
         if (unlink(path) && errno != ENOENT)
             return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     }
     char tables[4300];
-    (void)snprintf(tables, sizeof tables, "%s/best/tables", s->output);
+    (void)snprintf(tables, sizeof tables, "%s/best/tables", output);
     return files_remove_folder(tables, e);
 }
 
@@ -161,7 +160,7 @@ static enum err begin(const struct warm_start *s, const struct manifest *newest,
     if (!err)
         err = newest->tables ? write_with_rows(&of, &cut, to, e) : first_cut_write(&cut, to, e);
     if (!err) /* a full disk would have failed before this */
-        err = forget(s, e);
+        err = warm_start_forget(s->output, e);
     return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
 

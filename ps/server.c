@@ -32,6 +32,8 @@ enum {
     GOING_ALONE_MS = 2000, /* after SIGTERM without a chief: nothing more can be saved */
     LEASES_MAX = 4096,
     FAILED_CODES = 128, /* an exit code below this, not 0: no other process of the chief follows */
+    SECOND_CHIEF_MS = 3000, /* how long a chief has to show that it lives */
+    SECOND_CHIEF_AGAIN_MS = 60000,
 };
 
 struct client {
@@ -83,6 +85,8 @@ struct server {
     char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
     uint8_t data[32];              /* the fingerprint of the run's training data */
     int64_t chief_lost_ms, said_ms, vitals_ms;
+    /* until then only a chief at chief_address is accepted, if none is connected; 0: no second chief has come */
+    int64_t proves_until_ms;
 
     size_t leases; /* that the chief has noted */
     struct lease lease[LEASES_MAX];
@@ -240,9 +244,44 @@ static void hello_of_failed_chief(struct client *c, const Gradwire__Done *m)
     conn_finish(c->conn, ERR_CLOSED, "a chief that failed has said so");
 }
 
+/* ---- a second chief ---- */
+
+/* A chief at another address is another process. If both live, perhaps each with a DIR of its own, they would take over from each
+ * other again and again. A connection does not show whether its chief lives: that process may be stopped, or its host without
+ * power. So the connection is closed, and for a while only a chief at the same address may take it up again. */
+static bool is_second_chief(struct server *s, const char *address)
+{
+    int64_t now_ms = clock_now_ms();
+    if (strcmp(s->chief_address, address) == 0)
+        return false;
+    if (!s->chief)
+        return s->proves_until_ms > now_ms;
+    if (!s->proves_until_ms || now_ms - s->proves_until_ms >= SECOND_CHIEF_AGAIN_MS) {
+        s->proves_until_ms = now_ms + SECOND_CHIEF_MS;
+        conn_close(s->chief->conn, ERR_CLOSED, "another chief has come: does this one live?");
+        store_chief_gone(&s->store);
+    }
+    return true;
+}
+
+static void turn_away_second_chief(struct client *c, const char *address)
+{
+    const struct server *s = c->server;
+    char why[HELLO_WHY_BYTES];
+    (void)snprintf(why, sizeof why,
+                   "the chief at %.100s was started, but ps %u belongs to the chief at %.100s; end "
+                   "one of them",
+                   address, s->config->cluster->index, s->chief_address);
+    greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__NOT_READY, why);
+}
+
 static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
+    if (is_second_chief(s, m->chief_address)) {
+        turn_away_second_chief(c, m->chief_address);
+        return;
+    }
     s->failed_code = 0;
     s->failed_why[0] = 0;
     if (s->chief) {

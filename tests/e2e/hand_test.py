@@ -116,6 +116,34 @@ class HandTest(HandCase):
         self.assertFalse(self.out.exists())
         self.assertFalse((self.tmp / "removed/summary.json").exists())
 
+    def two_of(self, name, index, keys, out=None, chief=None):
+        """A job of one ps and two workers, and a second process of one of these."""
+        ps, workers, first, at = self.cluster(1, 2, keys=keys)
+        workers[1].until_said("generation 1:")
+        hosts = [f"--ps_hosts={first}", f"--worker_hosts={chief or at},{self.addresses(1)[0]}"]
+        return ps[0], workers, self.start(WORKER, name, "--job_name=worker", f"--task_index={index}", *hosts,
+                                          keys={**keys, "timeouts.start_s": 2}, out=out), at
+
+    def test_a_second_chief_with_a_folder_of_its_own_is_refused_and_told_of_the_first(self):
+        keys = {"training.epochs": 1000000}
+        elsewhere, other = self.tmp / "elsewhere", self.addresses(1)[0]
+        ps, workers, second, at = self.two_of("second", 0, keys, elsewhere, other)
+        text = f"the chief at {other} was started, but ps 0 belongs to the chief at {at}; end one of them"
+        self.assertIn(f"ps 0 was not available for 2 s (timeouts.start_s): ps 0 refused: {text}", second.wait(1).last_line())
+        workers[0].until_said(f"ps 0 refuses a process: {text}")
+        self.assertNotIn("generation 2", workers[0].log())
+        self.assertFalse(list(elsewhere.glob("checkpoints/cut-*")))
+        workers[0].process.kill()  # then the other one may take over
+        workers[0].process.wait()
+        third = self.start(WORKER, "third", "--job_name=worker", "--task_index=0", *self.hosts, keys=keys)
+        third.until_said("generation 2: taking over from the last chief")
+
+    def test_of_two_processes_of_one_worker_the_first_ends_and_names_the_second_and_the_result_is_right(self):
+        ps, workers, second, _ = self.two_of("second", 1, {"training.epochs": 20})
+        self.assertRegex(workers[1].wait(138).last_line(), r"another process at 127.0.0.1:\d+ has replaced this one as worker 1$")
+        s = self.all_done(workers[0], second, ps)
+        self.assertEqual(s["digest"], self.undisturbed(keys={"training.epochs": 20}))
+
     def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
         worker = self.start(WORKER, "alone").wait(0)
         ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])

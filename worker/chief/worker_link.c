@@ -122,9 +122,10 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         return;
     }
     if (chief_is_replaced(h->chief, m->worker, m)) {
-        char why[80];
-        (void)snprintf(why, sizeof why, "another process has replaced this one as worker %u",
-                       m->worker);
+        char why[HELLO_WHY_BYTES];
+        const struct worker_link *other = worker_link_of(h, m->worker);
+        (void)snprintf(why, sizeof why, "another process%s%.80s has replaced this one as worker %u",
+                       other ? " at " : "", other ? conn_peer(other->conn) : "", m->worker);
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
     }

@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, ROOT, TrainCase, alive, command_line  # noqa: E402
+from cluster import BUILD, ROOT, TrainCase, alive, command_line, slow  # noqa: E402
 from netns import Hosts  # noqa: E402
 
 LONG = {"data.synthetic_train_rows": 20000, "training.epochs": 12, "checkpoint.every_steps": 50,
@@ -212,6 +212,17 @@ esac
 class TrainTest(HostsCase):
     def nobody_is_left(self):
         self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)])
+
+    def test_a_job_whose_folder_is_removed_ends_on_all_hosts_and_writes_nothing_more(self):
+        job = self.on_hosts("--ps=2", "--workers=3", "--evaluator", *slow(0.02, 3),
+                            keys={"training.epochs": 1000, "checkpoint.every_steps": 5, "checkpoint.every_seconds": 0})
+        job.until_cut(1)
+        pids = [pid for i in range(self.HOSTS) for pid in self.hosts.pids(i)]
+        self.out.rename(self.tmp / "removed")
+        job.wait(1)
+        self.gone(pids)
+        self.assertIn(f"{self.out} was removed or replaced", job.stderr())
+        self.assertFalse(self.out.exists())
 
     def test_a_cluster_of_three_hosts_trains_with_one_command(self):
         got = self.on_hosts("--ps=2", "--workers=3").wait(0)

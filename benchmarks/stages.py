@@ -149,6 +149,9 @@ UNEVEN_ROWS = {"1,000,000 rows left of 10,000,000": ("--left", 1_000_000),
                "16,000 rows of one bucket": ("--bucket", 16_000)}
 UNEVEN_WANTED = 0.5  # of as many rows that are spread
 ROWS_MEMORY_MAX = 1.3  # peak to payload: keys, weights and slots
+ROWS_LEFT = "8 rows left of 1,200,000", ("--left", 8, "--of", 150_000)
+ROWS_LEFT_MAX = 2.5  # memory to payload of rows that are left
+ROWS_LEFT_MIN_BYTES = 8 << 20  # of a table with few rows: some huge pages
 FULL_TABLE_MIN = 20_000
 TURNS = 3
 FULL_TABLE_JUDGED = 10_000_000
@@ -182,6 +185,20 @@ def rows_memory_case(once):
     case["most"] = ROWS_MEMORY_MAX
     case["missed"] = case["against"]["payload"]["ratio"] > ROWS_MEMORY_MAX
     case["longest_add_us"] = result["longest_add_us"]
+    return case
+
+
+def rows_left_case(once):
+    """The memory of a table whose other rows were removed."""
+    case = {"unit": "MB"}
+    try:
+        result = once()
+    except Failed as failure:
+        return failed(case, failure)
+    finish(case, [result["left_bytes"] / 1e6],
+           {"payload": [result["payload_bytes"] / 1e6], "grown": [result["grown_bytes"] / 1e6]})
+    case["most"], case["and_least"] = ROWS_LEFT_MAX, f" of payload, or {ROWS_LEFT_MIN_BYTES / 1e6:.1f} MB"
+    case["missed"] = result["left_bytes"] > max(ROWS_LEFT_MAX * result["payload_bytes"], ROWS_LEFT_MIN_BYTES)
     return case
 
 
@@ -255,6 +272,11 @@ def bench_rows(options):
         once = cache(partial(measure, 600, "uneven_rows", *flags, "--rounds", options.rounds))
         for what in ("lookup", "cut"):
             yield f"{what} {label}", partial(rows_case, once, what, UNEVEN_WANTED, "spread")
+        if "--left" in flags:
+            yield f"memory {label}", partial(rows_left_case, once)
+    if not options.rows:
+        label, flags = ROWS_LEFT
+        yield f"memory {label}", partial(rows_left_case, partial(measure, 600, "uneven_rows", *flags, "--rounds", 1))
     sizes = [rows for rows in sizes if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX]
     over_tcp = in_turns(sizes, options.rounds, lambda rows, rounds: measure(
         600, "rows_tcp", "--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB, "--rows", rows, "--rounds", rounds))
@@ -459,7 +481,9 @@ def print_case(case):
         cells.append(f"{told}: {least:.2f} of {against_name} or more")
     if "most" in case and not case["invalid"]:
         told = "MISSED" if case["missed"] else "as promised"
-        cells.append(f"{told}: at most {case['most']:.1f}; the longest add {case['longest_add_us'] / 1000:.1f} ms")
+        cells.append(f"{told}: at most {case['most']:.1f}" + case.get("and_least", ""))
+    if "longest_add_us" in case:
+        cells.append(f"the longest add {case['longest_add_us'] / 1000:.1f} ms")
     if case["invalid"]:
         cells.append(f"INVALID: {case['invalid']}")
     print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)

@@ -1,10 +1,11 @@
 /* A ps's table (ps/rows) whose rows are not as a table grows them, compared with as many rows that are spread: lookups of
  * random keys, which copy the weights out, and a cut of all buckets, as a checkpoint takes it. One thread.
  *
- * uneven_rows --left N | --bucket N [--rounds R]
+ * uneven_rows --left N [--of T] | --bucket N [--rounds R]
  *
- * --left: N rows are left of ten times as many. --bucket: the keys of all N rows are of one bucket. The check:
- * each key is found, and the cut has each row, in order. */
+ * --left: N rows are left of T times as many (10). --bucket: the keys of all N rows are of one bucket. The check:
+ * each key is found, and the cut has each row, in order. `grown_bytes` and `left_bytes` are the resident memory of
+ * the table before and after the others went. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,12 +15,13 @@
 #include "common/base/rng.h"
 #include "ps/rows/row_cut.h"
 
-enum { ROUNDS_MAX = 101, QUERIES = 1 << 20, BLOCK = 4096, DIM = 16, SLOTS = 16, SEED = 1, OF = 10 };
+enum { ROUNDS_MAX = 101, QUERIES = 1 << 20, BLOCK = 4096, DIM = 16, SLOTS = 16, SEED = 1 };
 
 struct uneven {
-    uint64_t rows;
+    uint64_t rows, of;
     size_t rounds;
     bool one_bucket;
+    uint64_t grown_bytes, left_bytes;
     struct row_table *ours, *spread;
     uint64_t *key; /* (QUERIES) */
     float *out;    /* (BLOCK, DIM) */
@@ -54,19 +56,40 @@ static void add(struct row_table *t, uint64_t key)
     row_weights(t, row)[0] = 1;
 }
 
+static uint64_t resident_bytes(void)
+{
+    return bench_proc_bytes("/proc/self/status", "VmRSS:");
+}
+
+/* A ps packs its tables with each step. */
+static void pack(struct row_table *t)
+{
+    do
+        row_table_pack(t, false);
+    while (t->pack.limit != ROW_NONE);
+}
+
+static void build(struct uneven *u)
+{
+    uint64_t all = u->of * u->rows, before = resident_bytes();
+    u->ours = new_table();
+    for (uint64_t i = 0; i < all; i++)
+        add(u->ours, our_key(u, i));
+    u->grown_bytes = resident_bytes() - before;
+    for (uint64_t i = 0; i < all; i++) /* those that stay are from all times */
+        if (i % u->of != 0)
+            row_table_remove(u->ours, our_key(u, i));
+    pack(u->ours);
+    u->left_bytes = resident_bytes() - before;
+}
+
 static void uneven_init(struct uneven *u)
 {
-    uint64_t all = u->one_bucket ? u->rows : OF * u->rows;
-    u->ours = new_table();
-    u->spread = new_table();
     u->key = bench_pages(QUERIES * sizeof *u->key);
     u->out = bench_pages(BLOCK * DIM * sizeof *u->out);
     u->valid = true;
-    for (uint64_t i = 0; i < all; i++)
-        add(u->ours, our_key(u, i));
-    for (uint64_t i = 0; i < all; i++) /* those that stay are from all times */
-        if (i % OF != 0 && !u->one_bucket)
-            row_table_remove(u->ours, our_key(u, i));
+    build(u);
+    u->spread = new_table();
     for (uint64_t i = 0; i < u->rows; i++)
         add(u->spread, spread_key(i));
 }
@@ -83,7 +106,7 @@ static void uneven_close(struct uneven *u)
 
 static double lookup(struct uneven *u, const struct row_table *t)
 {
-    uint64_t step = t == u->ours && !u->one_bucket ? OF : 1;
+    uint64_t step = t == u->ours ? u->of : 1;
     uint32_t row[BLOCK];
     size_t found = 0;
     for (uint64_t i = 0; i < QUERIES; i++) {
@@ -149,25 +172,34 @@ static void uneven_run(struct uneven *u)
     print_list("lookup_spread_mrows_per_s", of[1], u->rounds);
     print_list("cut_mrows_per_s", of[2], u->rounds);
     print_list("cut_spread_mrows_per_s", of[3], u->rounds);
+    printf("\"payload_bytes\":%lu,\"grown_bytes\":%lu,\"left_bytes\":%lu,",
+           (unsigned long)row_table_payload_bytes(u->ours), (unsigned long)u->grown_bytes,
+           (unsigned long)u->left_bytes);
     printf("\"valid\":%s}\n", u->valid ? "true" : "false");
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"left", 1, NULL, 'l'}, {"bucket", 1, NULL, 'b'}, {"rounds", 1, NULL, 'r'}, {0}};
-    struct uneven u = {.rounds = 9};
+    static const struct option known[] = {{"left", 1, NULL, 'l'},
+                                          {"of", 1, NULL, 'o'},
+                                          {"bucket", 1, NULL, 'b'},
+                                          {"rounds", 1, NULL, 'r'},
+                                          {0}};
+    struct uneven u = {.rounds = 9, .of = 10};
     for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (flag == 'l' || flag == 'b')
             u.rows = bench_number(optarg);
+        else if (flag == 'o')
+            u.of = bench_number(optarg);
         else if (flag == 'r')
             u.rounds = bench_number(optarg);
         else
             exit(1);
-        u.one_bucket = flag == 'b' || (flag == 'r' && u.one_bucket);
+        u.one_bucket |= flag == 'b';
     }
-    if (!u.rows || !u.rounds || u.rounds > ROUNDS_MAX)
+    if (!u.rows || !u.of || !u.rounds || u.rounds > ROUNDS_MAX)
         bench_die("--left N or --bucket N, at least 1, and --rounds 1 to %d", ROUNDS_MAX);
+    u.of = u.one_bucket ? 1 : u.of;
     uneven_init(&u);
     uneven_run(&u);
     uneven_close(&u);

@@ -116,6 +116,20 @@ void mem_map_shrink(void *p, size_t from_bytes, size_t bytes)
         (void)munmap((char *)p + kept, whole_pages(from_bytes) - kept);
 }
 
+void mem_map_zero(void *p, size_t bytes)
+{
+    const size_t page = page_bytes();
+    char *begin = p, *end = begin + bytes;
+    char *first = begin + (page - (uintptr_t)begin % page) % page;
+    char *last = end - (uintptr_t)end % page;
+    if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) {
+        memset(begin, 0, bytes);
+        return;
+    }
+    memset(begin, 0, (size_t)(first - begin));
+    memset(last, 0, (size_t)(end - last));
+}
+
 void mem_map_huge(void *p, size_t bytes)
 {
     /* without huge pages, small ones are used */

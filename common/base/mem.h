@@ -32,6 +32,8 @@ void *mem_map(size_t bytes);
 void *mem_map_grow(void *from, size_t from_bytes, size_t bytes);
 /* Unmap the end of a mapping: the pages of its first `bytes` stay. From now on mem_unmap takes `bytes`. */
 void mem_map_shrink(void *p, size_t from_bytes, size_t bytes);
+/* Set a part of a mapping to zero. Its whole pages return to the system until they are accessed again. */
+void mem_map_zero(void *p, size_t bytes);
 /* Use huge pages, if the system has them, for pages that are first accessed after this call. Worth it for large
  * mappings. */
 void mem_map_huge(void *p, size_t bytes);

@@ -287,6 +287,15 @@ uint32_t row_crowd_remove(struct row_crowd *c, uint64_t mixed)
     return row;
 }
 
+void row_crowd_move(struct row_crowd *c, uint64_t mixed, uint32_t row)
+{
+    struct row_block *b = c->block[block_of(c, mixed)];
+    struct row_entry *slot = &c->slot[find_slot(c, mixed)],
+                     *in_order = &b->entry[entry_of(b, mixed)];
+    assert(slot->row_1 && slot->row_1 == in_order->row_1);
+    slot->row_1 = in_order->row_1 = row + 1;
+}
+
 struct row_crowd_at row_crowd_seek(const struct row_crowd *c, uint64_t mixed)
 {
     if (!c->blocks)

@@ -42,6 +42,8 @@ void row_crowd_find(const struct row_crowd *c, const uint64_t *mixed, size_t n, 
 enum err row_crowd_add(struct row_crowd *c, uint64_t mixed, uint32_t row) MUST_CHECK;
 /* Remove a key that the crowd has. Returns its row. The last one frees all memory. */
 uint32_t row_crowd_remove(struct row_crowd *c, uint64_t mixed);
+/* The row of this key, which the crowd has, is this one from now on. */
+void row_crowd_move(struct row_crowd *c, uint64_t mixed, uint32_t row);
 /* A position in the order of the keys. */
 struct row_crowd_at {
     uint32_t block, entry;

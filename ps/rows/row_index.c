@@ -456,6 +456,15 @@ uint32_t row_index_remove(struct row_index *x, uint64_t mixed)
     return row;
 }
 
+void row_index_move(struct row_index *x, uint64_t mixed, uint32_t row)
+{
+    uint64_t place = seek(x, home(x, mixed), mixed);
+    if (has_at(x, place, mixed))
+        x->entry[place].row_1 = row + 1;
+    else
+        row_crowd_move(&x->crowd, mixed, row);
+}
+
 /* ---- reading ---- */
 
 /* The first step has no branch, because no processor can predict if the key is one position further. */

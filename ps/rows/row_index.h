@@ -55,6 +55,9 @@ enum err row_index_spread(struct row_index *x) MUST_CHECK;
 /* Remove a key that the index has. Returns its row. */
 uint32_t row_index_remove(struct row_index *x, uint64_t mixed);
 
+/* The row of this key, which the index has, is this one from now on. */
+void row_index_move(struct row_index *x, uint64_t mixed, uint32_t row);
+
 /* Move some keys from the crowd to the array, if there is room by now. Bounded time. */
 void row_index_tend(struct row_index *x);
 

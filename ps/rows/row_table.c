@@ -10,6 +10,11 @@ enum {
     SLAB_SHIFT_MAX = 20,
     SMALL_PAGES_BYTES = 4 << 20, /* a table's first rows use small pages */
     SLABS_MIN = 16,
+    PACKED_MIN_BYTES = 1 << 20, /* of rows: a table with less is not packed */
+    LISTED_A_TIME = 1024,       /* rows visited for each added or moved row */
+    PACKED_A_TIME = 256,        /* rows visited at a time */
+    PACKED_TIMES = 8,           /* so many times, unless more bytes are moved: */
+    PACKED_MOST_BYTES = 1 << 20,
     BATCH = 8 /* rows prefetched while the BATCH before is copied */
 };
 
@@ -67,9 +72,37 @@ static void clear(struct row_table *t, uint32_t row)
     memset(row_head(t, row), 0, t->head_bytes);
 }
 
+/* The row is free from now on. */
+static void list_row(struct row_table *t, uint32_t row)
+{
+    row_set_stamp(t, row, ROW_FREE_STAMP | t->free);
+    t->free = row;
+}
+
+static void free_row(struct row_table *t, uint32_t row)
+{
+    if (row < t->listed)
+        list_row(t, row);
+    else
+        row_set_stamp(t, row, ROW_FREE_STAMP);
+}
+
+/* The list is empty: look for a free row that is not in it yet. */
+static void list_some(struct row_table *t)
+{
+    uint32_t end = t->used < t->pack.limit ? t->used : t->pack.limit;
+    for (uint32_t i = 0; t->free == ROW_NONE && t->listed < end && i < LISTED_A_TIME; i++) {
+        uint32_t row = t->listed++;
+        if (row_stamp(t, row) >= ROW_FREE_STAMP)
+            list_row(t, row);
+    }
+}
+
 /* Find the row for the next add, and map its memory. It is not marked as used yet. */
 static enum err next_row(struct row_table *t, uint32_t *row)
 {
+    if (t->free == ROW_NONE)
+        list_some(t);
     *row = t->free != ROW_NONE ? t->free : t->used;
     if (*row == ROW_NONE)
         return ERR_NOMEM;
@@ -79,6 +112,8 @@ static enum err next_row(struct row_table *t, uint32_t *row)
 static void take_row(struct row_table *t, uint32_t row)
 {
     if (t->free == ROW_NONE) {
+        t->listed += t->listed == t->used;
+        t->pack.again |= t->pack.limit != ROW_NONE;
         t->used++;                    /* its memory is still zero */
         if (t->used == t->small_rows) /* this table has more rows than most: use huge pages */
             mem_map_huge(t->slab[0], t->slab_bytes);
@@ -97,7 +132,8 @@ enum err row_table_new(struct row_table **out, uint32_t dim, uint32_t slot_float
     struct row_table *t = mem_zalloc(1, sizeof *t);
     if (!t)
         return ERR_NOMEM;
-    *t = (struct row_table){.dim = dim, .slot_floats = slot_floats, .free = ROW_NONE};
+    *t = (struct row_table){
+        .dim = dim, .slot_floats = slot_floats, .free = ROW_NONE, .pack.limit = ROW_NONE};
     lay_out(t);
     enum err e = row_index_init(&t->index, buckets);
     if (e) {
@@ -157,15 +193,115 @@ enum err row_table_loaded(struct row_table *t)
 
 void row_table_remove(struct row_table *t, uint64_t mixed)
 {
-    uint32_t row = row_index_remove(&t->index, mixed);
-    row_set_stamp(t, row, ROW_FREE_STAMP | t->free);
-    t->free = row;
+    free_row(t, row_index_remove(&t->index, mixed));
 }
 
 size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, uint64_t *mixed,
                       uint32_t *row, size_t room)
 {
     return row_index_scan(&t->index, first, last, mixed, row, room);
+}
+
+/* ---- packing ---- */
+
+static uint64_t row_bytes_of(const struct row_table *t)
+{
+    return t->body_floats * sizeof(float) + t->head_bytes;
+}
+
+/* A packed table has room for some more rows. */
+static void pack_begin(struct row_table *t, bool tight)
+{
+    uint64_t rows = row_table_rows(t), least = tight ? 1 : PACKED_MIN_BYTES / row_bytes_of(t) + 1;
+    uint64_t most = tight ? rows + rows / 8 + least : 2 * (rows + least);
+    if (t->used <= most)
+        return;
+    uint64_t limit = rows + rows / (tight ? 16 : 4) + least;
+    t->pack = (struct row_packing){.limit = (uint32_t)limit};
+    t->free = ROW_NONE;
+    t->listed = 0;
+}
+
+static void pack_end(struct row_table *t)
+{
+    t->pack = (struct row_packing){.limit = ROW_NONE};
+}
+
+/* Move the row of this key to a free one below the limit. */
+static void move_row(struct row_table *t, uint64_t mixed, uint32_t row)
+{
+    if (t->free == ROW_NONE)
+        list_some(t);
+    uint32_t to = t->free;
+    if (to == ROW_NONE) {
+        t->pack.again = true;
+        return;
+    }
+    t->free = next_of_free(t, to);
+    memcpy(row_weights(t, to), row_weights(t, row), t->body_floats * sizeof(float));
+    memcpy(row_head(t, to), row_head(t, row), t->head_bytes);
+    row_index_move(&t->index, mixed, to);
+    free_row(t, row);
+}
+
+/* All keys were visited. */
+static void pack_passed(struct row_table *t)
+{
+    bool fits = row_table_rows(t) <= t->pack.limit;
+    t->pack.done = !t->pack.again;
+    t->pack.again = false;
+    t->pack.next = 0;
+    if (!t->pack.done && !fits)
+        pack_end(t);
+}
+
+static void move_some(struct row_table *t)
+{
+    uint64_t mixed[PACKED_A_TIME], bytes = 0;
+    uint32_t row[PACKED_A_TIME];
+    for (int times = 0; times < PACKED_TIMES && bytes < PACKED_MOST_BYTES; times++) {
+        size_t n = row_table_scan(t, t->pack.next, UINT64_MAX, mixed, row, PACKED_A_TIME);
+        for (size_t i = 0; i < n; i++) {
+            if (row[i] < t->pack.limit)
+                continue;
+            move_row(t, mixed[i], row[i]);
+            bytes += row_bytes_of(t);
+        }
+        t->pack.next = n ? mixed[n - 1] + 1 : 0;
+        if (n < PACKED_A_TIME || t->pack.next == 0) {
+            pack_passed(t);
+            return;
+        }
+    }
+}
+
+/* Return the memory of the last slab, or of its end. */
+static void give_back_slab(struct row_table *t)
+{
+    uint32_t first = (t->used - 1) & ~t->mask, end = t->used;
+    t->used = first > t->pack.limit ? first : t->pack.limit;
+    for (; t->slabs > 0 && (uint64_t)(t->slabs - 1) << t->shift >= t->used; t->slabs--)
+        mem_unmap(t->slab[t->slabs - 1], t->slab_bytes);
+    if (t->used > first) {
+        mem_map_zero(row_weights(t, t->used),
+                     (size_t)(end - t->used) * t->body_floats * sizeof(float));
+        mem_map_zero(row_head(t, t->used), (size_t)(end - t->used) * t->head_bytes);
+    }
+    if (t->used == t->pack.limit)
+        pack_end(t);
+}
+
+void row_table_pack(struct row_table *t, bool tight)
+{
+    if (t->pack.limit == ROW_NONE)
+        pack_begin(t, tight);
+    if (t->pack.limit == ROW_NONE)
+        return;
+    t->pack.done = t->pack.done && !t->pack.again;
+    if (t->pack.done)
+        give_back_slab(t);
+    else
+        move_some(t);
 }
 
 /* ---- many rows ---- */
@@ -222,11 +358,6 @@ uint64_t row_table_payload_bytes(const struct row_table *t)
 {
     uint64_t row_bytes = sizeof(uint64_t) + (t->dim + t->slot_floats) * sizeof(float);
     return row_table_rows(t) * row_bytes;
-}
-
-static uint64_t row_bytes_of(const struct row_table *t)
-{
-    return t->body_floats * sizeof(float) + t->head_bytes;
 }
 
 uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows)

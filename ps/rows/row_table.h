@@ -1,8 +1,9 @@
 /* One shard's rows of one table. A mixed key (common/rows/key.h) identifies a row, which has weights, slots, a count of
  * updates and a stamp. Pure: no I/O, clock or locks.
  *
- * From row_table_add to row_table_remove a row keeps its number and its address. The rows are in slabs of some MiB,
- * which are mapped as the table grows and never moved. A row has two pieces of memory in its slab: the body (weights,
+ * A row keeps its number and its address until row_table_remove or row_table_pack. The rows are in slabs of some MiB,
+ * which are mapped as the table grows and never moved. When few rows are left, row_table_pack moves them to the first
+ * slabs, and the others return to the system. A row has two pieces of memory in its slab: the body (weights,
  * then slots), and the head (stamp and count). A single slot float (row-wise adagrad) is in the head, so that weights
  * of 16 floats fill one cache line.
  *
@@ -10,6 +11,7 @@
 #ifndef GRADWIRE_PS_ROWS_ROW_TABLE_H
 #define GRADWIRE_PS_ROWS_ROW_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,8 +30,16 @@ struct row_table {
     size_t slab_bytes;
     uint32_t small_rows; /* with more rows the table uses huge pages */
     uint32_t slabs, slabs_room;
-    char **slab;         /* (slabs) */
-    uint32_t used, free; /* rows ever used; the head of the list of free rows, ROW_NONE: none */
+    char **slab; /* (slabs) */
+    uint32_t used,
+        free;        /* rows in use or free; the head of the list of free rows, ROW_NONE: none */
+    uint32_t listed; /* the list has all free rows below this one */
+    struct row_packing {
+        uint32_t limit; /* rows from here on move down; ROW_NONE: none do */
+        uint64_t next;  /* keys below this one have been visited */
+        bool again;     /* since the first key, a row from `limit` on did not move or was added */
+        bool done;      /* no row is left from `limit` on */
+    } pack;
 };
 
 /* Create a table for keys of `buckets`. Each row has `dim` weights and `slot_floats` slot floats.
@@ -54,6 +64,10 @@ enum err row_table_loaded(struct row_table *t) MUST_CHECK;
 
 /* Remove the row of this key, which must exist. The next added row uses its memory. */
 void row_table_remove(struct row_table *t, uint64_t mixed);
+
+/* If more than half of the memory of rows is free (`tight`: an eighth), move rows to other memory and return the rest to the
+ * system: some rows or one slab with each call, in bounded time. Numbers and addresses of rows change. */
+void row_table_pack(struct row_table *t, bool tight);
 
 /* The first rows, at most `room`, whose mixed keys are in [first, last], in ascending order of the mixed key. `mixed` gets
  * their keys; it can be NULL. Returns their number; less than `room` means that there are no more.
@@ -80,7 +94,7 @@ static inline uint64_t row_table_rows(const struct row_table *t)
 }
 /* Bytes of keys, weights and slots: the least that rows can take. */
 uint64_t row_table_payload_bytes(const struct row_table *t);
-/* Bytes of memory that the table uses. Removed rows still count, since their memory stays for new rows. */
+/* Bytes of memory that the table uses. Removed rows count until their memory returns to the system (row_table_pack). */
 uint64_t row_table_bytes(const struct row_table *t);
 /* Bytes by which row_table_bytes grows with `rows` more rows, which first use the memory of removed rows; exact for 1. */
 uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows);

@@ -433,6 +433,7 @@ void row_tables_advance(struct row_tables *t, uint64_t clock)
 void row_tables_sweep(struct row_tables *t, uint64_t clock)
 {
     uint64_t floor = t->budget.floor;
+    bool tight = t->budget.bytes && row_tables_bytes(t) > t->budget.bytes;
     if (t->cut.on && t->cut.moment.clock < clock)
         clock = t->cut.moment.clock;
     if (t->cut.on && t->cut.moment.floor < floor)
@@ -440,6 +441,7 @@ void row_tables_sweep(struct row_tables *t, uint64_t clock)
     for (uint32_t i = 0; i < t->layout->tables; i++) {
         row_evict_sweep(&t->evict[i], t->table[i], clock, floor);
         row_index_tend(&t->table[i]->index);
+        row_table_pack(t->table[i], tight);
     }
 }
 

@@ -56,10 +56,29 @@ static void a_freed_queue_is_not_asked_of_the_system_again(void **state)
     assert_in_range(faulted, 0, SEGMENTS * SEGMENT_BYTES / PAGE_BYTES);
 }
 
+static void a_part_of_a_mapping_is_zero_and_its_neighbours_stay(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 18 };
+    static const size_t begin[] = {0, 1, 100, 65536, 70000, 131071};
+    static const size_t bytes[] = {1, 50, 4096, 65536, 130001};
+    for (int i = 0; i < 6 * 5; i++) {
+        size_t first = begin[i / 5], end = first + bytes[i % 5];
+        char *p = mem_map(BYTES);
+        assert_non_null(p);
+        memset(p, 1, BYTES);
+        mem_map_zero(p + first, end - first);
+        for (size_t k = 0; k < BYTES; k++)
+            assert_int_equal(p[k], k < first || k >= end);
+        mem_unmap(p, BYTES);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_freed_queue_is_not_asked_of_the_system_again),
+        cmocka_unit_test(a_part_of_a_mapping_is_zero_and_its_neighbours_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,15 @@ static void check_all(const struct row_table *t, const struct oracle *o)
         check_scan(t, o, row_bucket_first(bucket), row_bucket_last(bucket), 3);
 }
 
+/* Rows change their numbers. */
+static void pack(struct row_table *t, struct oracle *o)
+{
+    row_table_pack(t, true);
+    for (uint32_t i = 0; i < o->keys; i++)
+        if (o->there[i])
+            assert_int_equal(row_table_find(t, &o->key[i], 1, &o->row[i]), 1);
+}
+
 static void run_oracle(const uint64_t *key, uint32_t keys, struct bucket_range buckets,
                        uint32_t slots)
 {
@@ -168,10 +177,15 @@ static void run_oracle(const uint64_t *key, uint32_t keys, struct bucket_range b
             drop(t, &o, i);
         else if (step % 5 == 0 && step < 8 * keys)
             add(t, &o, i, step + 1);
+        if (step % (keys / 16) == 0)
+            pack(t, &o);
         if (step % (keys / 4) == 0)
             check_all(t, &o);
     }
     check_all(t, &o);
+    for (uint32_t calls = 0; calls < 100 && t->used > 1; calls++)
+        pack(t, &o);
+    assert_in_range(t->used, 0, 1);
     row_table_free(t);
     oracle_close(&o);
 }
@@ -542,6 +556,76 @@ static void the_index_shrinks_with_its_rows(void **state)
     row_table_free(t);
 }
 
+/* Rows that expired leave no memory; no call returns more than a slab. Rows that are added later find zeros. */
+static void the_memory_of_rows_shrinks_with_their_number(void **state)
+{
+    (void)state;
+    enum { ROWS = MANY_ROWS / 8, LEFT = 8 };
+    struct row_table *t;
+    uint32_t row;
+    uint64_t before = resident_bytes();
+    assert_int_equal(row_table_new(&t, 16, 16, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        for (uint32_t i = turn ? LEFT : 0; i < ROWS; i++) {
+            assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+            check_row(t, row, 0);
+            fill(t, row, i + 1);
+        }
+        assert_in_range(row_table_bytes(t), row_table_payload_bytes(t),
+                        row_table_payload_bytes(t) / 10 * 13);
+        for (uint32_t i = LEFT; i < ROWS; i++)
+            row_table_remove(t, draw(i));
+        do {
+            uint32_t used = t->used;
+            row_table_pack(t, false);
+            assert_in_range(used - t->used, 0, UINT32_C(1) << t->shift);
+        } while (t->pack.limit != ROW_NONE);
+        assert_in_range(row_table_bytes(t), 1, 3 << 19);
+        check_resident(before, 0, 8 << 20); /* some huge pages */
+        for (uint32_t i = 0; i < LEFT; i++) {
+            uint64_t mixed = draw(i);
+            assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
+            check_row(t, row, i + 1);
+        }
+    }
+    row_table_free(t);
+}
+
+/* Rows that are added while others move, more than there is free room below the limit. */
+static void a_table_that_grows_while_it_is_packed_loses_no_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 60000 };
+    for (uint32_t added = 0; added <= 2048; added = 2 * added + 1) {
+        struct row_table *t;
+        uint32_t row, all = ROWS;
+        assert_int_equal(row_table_new(&t, 1, 0, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+            fill(t, row, i + 1);
+        }
+        for (uint32_t i = 0; i < ROWS / 4 * 3; i++)
+            row_table_remove(t, draw(i));
+        for (uint32_t call = 0; call == 0 || (t->pack.limit != ROW_NONE && all < 4 * ROWS);
+             call++) {
+            for (uint32_t i = 0; i < added; i++, all++) {
+                assert_int_equal(row_table_add(t, draw(all), &row), ERR_OK);
+                check_row(t, row, 0);
+                fill(t, row, all + 1);
+            }
+            row_table_pack(t, true);
+        }
+        assert_in_range(t->used, row_table_rows(t), row_table_rows(t) + ROWS / 4 * 3);
+        for (uint32_t i = ROWS / 4 * 3; i < all; i++) {
+            uint64_t mixed = draw(i);
+            assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
+            check_row(t, row, i + 1);
+        }
+        assert_int_equal(row_table_rows(t), all - ROWS / 4 * 3);
+        row_table_free(t);
+    }
+}
+
 /* Otherwise a checkpoint of a table that fills ps.memory could not be read. */
 static void a_table_that_shrank_takes_no_less_than_when_it_is_loaded(void **state)
 {
@@ -638,6 +722,8 @@ int main(void)
         cmocka_unit_test(no_add_moves_more_than_some_places),
         cmocka_unit_test(removed_rows_are_taken_again),
         cmocka_unit_test(the_index_shrinks_with_its_rows),
+        cmocka_unit_test(the_memory_of_rows_shrinks_with_their_number),
+        cmocka_unit_test(a_table_that_grows_while_it_is_packed_loses_no_row),
         cmocka_unit_test(a_table_that_shrank_takes_no_less_than_when_it_is_loaded),
         cmocka_unit_test(a_search_visits_few_places_however_close_keys_are),
         cmocka_unit_test(many_rows_are_gathered_and_those_not_there_passed_over),

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,32 @@ static void a_damaged_one_is_passed_over(void **state)
     teardown(&f);
 }
 
+/* As the chief does when it looks for the checkpoint to begin with. */
+static void one_on_failing_storage_is_passed_over_and_none_for_lack_of_descriptors(void **state)
+{
+    (void)state;
+    static const int errors[] = {EIO, EMFILE};
+    struct fixture f;
+    setup(&f, "keep", "tuesday");
+    publish(&f, 6, true, TOWNS);
+    publish(&f, 7, true, TOWNS);
+    for (size_t i = 0; i < 2; i++) {
+        long n = 0;
+        for (;; n++) {
+            files_fail_read_at(n, errors[i]);
+            enum err err = finds(&f);
+            if (!files_fail_read_fired())
+                break;
+            assert_int_equal(err, errors[i] == EIO ? ERR_OK : ERR_FILES);
+            assert_non_null(err ? strstr(f.e.text, "cut-0000000007/")
+                                : strstr(f.t.from, "checkpoint 6"));
+        }
+        assert_true(n > 3);
+        files_fail_read_at(-1, 0);
+    }
+    teardown(&f);
+}
+
 static void of_an_earlier_release_the_models_is_read_and_without_it_no_run_begins(void **state)
 {
     (void)state;
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_new_run_does_as_the_job_says),
         cmocka_unit_test(a_job_that_goes_on_reads_its_rows_as_before_whatever_the_job_says),
         cmocka_unit_test(a_damaged_one_is_passed_over),
+        cmocka_unit_test(one_on_failing_storage_is_passed_over_and_none_for_lack_of_descriptors),
         cmocka_unit_test(of_an_earlier_release_the_models_is_read_and_without_it_no_run_begins),
         cmocka_unit_test(ids_that_the_embedding_has_no_row_for_are_refused),
         cmocka_unit_test(processes_that_read_alike_have_one_digest),

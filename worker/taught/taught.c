@@ -114,12 +114,13 @@ static enum err look(struct taught *t, const struct job *job, const char *output
     *gone = !err && n > 0;
     for (size_t i = 0; i < n && !err && *gone; i++) {
         struct manifest m;
-        if (checkpoint_load_manifest(checkpoints, cuts[i], &m, e))
-            continue;
-        err = take(t, job, output, checkpoints, &m, e);
-        manifest_close(&m);
-        *gone = err == ERR_CORRUPT;
-        err = err == ERR_CORRUPT ? ERR_OK : err;
+        err = checkpoint_load_manifest(checkpoints, cuts[i], &m, e);
+        if (!err) {
+            err = take(t, job, output, checkpoints, &m, e);
+            manifest_close(&m);
+            *gone = checkpoint_unusable(err);
+        }
+        err = checkpoint_unusable(err) || err == ERR_NEWER ? ERR_OK : err;
     }
     mem_free(cuts);
     return err;

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,34 @@ static void a_damaged_file_counts_as_none_and_is_replaced(void **state)
     tensors[0].shape[0] = tensors[0].shape[1] = 2;
 }
 
+/* To begin without it would be to train another model. */
+static void a_file_that_cannot_be_read_now_is_an_error_and_not_lost(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        enum err err;
+    } of[] = {{EIO, ERR_IO}, {EMFILE, ERR_FILES}, {ENOMEM, ERR_NOMEM}};
+    struct best b = opened();
+    assert_true(see(&b, 1, 0.5, 0.5));
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        long n = 0;
+        for (;; n++) {
+            struct errmsg e = {""};
+            files_fail_read_at(n, of[i].error);
+            enum err err = best_init(&b, &job, &layout, folder, folder, &e);
+            if (!files_fail_read_fired())
+                break;
+            assert_int_equal(err, of[i].err);
+            assert_false(b.has);
+            assert_non_null(strstr(e.text, "/best/weights.safetensors"));
+        }
+        assert_true(n > 3);
+        files_fail_read_at(-1, 0);
+        assert_true(opened().has);
+    }
+}
+
 static void a_full_disk_keeps_the_former_best(void **state)
 {
     (void)state;
@@ -239,6 +268,8 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(a_damaged_file_counts_as_none_and_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(a_full_disk_keeps_the_former_best, begin, end),
+        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_read_now_is_an_error_and_not_lost,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(
             a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking, begin, end),
     };

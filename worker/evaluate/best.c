@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "worker/export/export.h"
 #include "worker/export/model_manifest.h"
+#include "worker/export/safetensors.h"
 #include "worker/model/metric.h"
 
 enum { NOTES_MAX = 9 + METRICS_MAX };
@@ -76,10 +77,16 @@ bool best_stops(const struct best *b, uint64_t epoch)
 
 /* ---- the file ---- */
 
-static double number_of(const char *path, const char *key)
+static double number_of(const json_t *notes, const char *key)
 {
-    char text[64];
-    return export_note(path, key, text, sizeof text) ? NAN : strtod(text, NULL);
+    const char *text = json_string_value(json_object_get(notes, key));
+    return text ? strtod(text, NULL) : NAN;
+}
+
+/* The best epoch may be there, and another time it can be read: to begin without it would be to train another model. */
+static bool may_be_there(enum err err)
+{
+    return err == ERR_IO || err == ERR_NOMEM || err == ERR_FILES;
 }
 
 static void let_go(struct best *b)
@@ -90,60 +97,66 @@ static void let_go(struct best *b)
 }
 
 /* With tables: hold the cut that the file names. */
-static bool take_up_cut(struct best *b)
+static enum err take_up_cut(struct best *b, double cut, struct errmsg *e)
 {
     struct manifest m;
-    struct errmsg e = {""};
-    double cut = number_of(b->path, "cut");
     enum err err =
-        cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(&e, ERR_CORRUPT, "it names no checkpoint");
+        cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(e, ERR_CORRUPT, "it names no checkpoint");
     if (!err)
-        err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, &e);
+        err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, e);
     if (!err)
-        err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, &e);
+        err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, e);
     if (err) {
-        log_warn("%s: its rows cannot be read: %s: the file is ignored, and will be overwritten",
-                 b->path, e.text);
         let_go(b);
-        return false;
+        return err_wrap(e, err, "%s: its rows cannot be read: ", b->path);
     }
     b->cut = m.cut;
     b->cut_step = m.step;
     manifest_close(&m);
-    return true;
+    return ERR_OK;
 }
 
-/* Read the file's notes; false if it is not a file of this job's monitor. */
-static bool take_up(struct best *b)
+/* Take the evaluation from the file's notes. ERR_STATE: the file is of another monitor. */
+static enum err take_up_notes(struct best *b, const json_t *notes, struct errmsg *e)
 {
-    char name[JOB_NAME_MAX];
-    struct errmsg e = {""};
-    if (export_note(b->path, "monitor", name, sizeof name)) {
-        log_warn("%s names no monitor: it is ignored, and will be overwritten", b->path);
-        return false;
-    }
-    if (strcmp(name, best_monitor_name(b->job)) != 0) {
-        log_info("%s is the best by %s, but training.monitor is %s: it is ignored", b->path, name,
-                 best_monitor_name(b->job));
-        return false;
-    }
-    if (export_check_safetensors(b->path, b->layout, &e)) {
-        log_warn("%s: it is ignored, and will be overwritten", e.text);
-        return false;
-    }
-    b->eval.loss = number_of(b->path, "loss");
+    const char *name = json_string_value(json_object_get(notes, "monitor"));
+    if (!name)
+        return err_set(e, ERR_CORRUPT, "%s names no monitor", b->path);
+    if (strcmp(name, best_monitor_name(b->job)) != 0)
+        return err_set(e, ERR_STATE, "%s is the best by %s, but training.monitor is %s", b->path,
+                       name, best_monitor_name(b->job));
+    b->eval.loss = number_of(notes, "loss");
     for (uint32_t i = 0; i < b->job->model.metrics; i++)
-        b->eval.metric[i] = number_of(b->path, metric_name(b->job->model.metric[i]));
-    double epoch = number_of(b->path, "epoch"), step = number_of(b->path, "step");
+        b->eval.metric[i] = number_of(notes, metric_name(b->job->model.metric[i]));
+    double epoch = number_of(notes, "epoch"), step = number_of(notes, "step");
     b->value = best_monitored(b->job, &b->eval);
-    if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value)) {
-        log_warn("%s does not name its epoch, step and %s: it is ignored, and will be overwritten",
-                 b->path, name);
-        return false;
-    }
+    if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value))
+        return err_set(e, ERR_CORRUPT, "%s does not name its epoch, step and %s", b->path, name);
     b->epoch = (uint64_t)epoch;
     b->eval.step = (uint64_t)step;
-    return !has_tables(b) || take_up_cut(b);
+    return ERR_OK;
+}
+
+/* A damaged file counts as none. */
+static enum err take_up(struct best *b, struct errmsg *e)
+{
+    json_t *notes = NULL;
+    enum err err = export_check_safetensors(b->path, b->layout, e);
+    if (!err)
+        err = safetensors_metadata(b->path, &notes, e);
+    if (!err)
+        err = take_up_notes(b, notes, e);
+    if (!err && has_tables(b))
+        err = take_up_cut(b, number_of(notes, "cut"), e);
+    json_decref(notes);
+    b->has = err == ERR_OK;
+    if (may_be_there(err))
+        return err_wrap(e, err, "the best epoch: ");
+    if (err == ERR_STATE)
+        log_info("%s: it is ignored", e->text);
+    else if (err)
+        log_warn("%s: it is ignored, and will be overwritten", e->text);
+    return ERR_OK;
 }
 
 /* An evaluation on other data is no better or worse than the best, so nothing could be chosen. A release before this note
@@ -184,9 +197,8 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     if (err)
         return err;
     clean(b);
-    if (access(b->path, F_OK) == 0)
-        b->has = take_up(b);
-    return b->has ? check_data(b, e) : ERR_OK;
+    err = access(b->path, F_OK) == 0 ? take_up(b, e) : ERR_OK;
+    return b->has && !err ? check_data(b, e) : err;
 }
 
 void best_close(struct best *b)

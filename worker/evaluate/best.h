@@ -26,9 +26,10 @@ struct best {
     int hold;                      /* the hold of that cut; -1: none */
 };
 
-/* Make DIR/best, and read from it the best evaluation so far by training.monitor; a file that cannot be used is logged
+/* Make DIR/best, and read from it the best evaluation so far by training.monitor; a damaged file is logged
  * and counts as none. Without training.monitor it only sets *b. `output` and `data` (the evaluation data; NULL: none) are
- * copied; the other arguments must outlive *b. Errors: ERR_NOMEM, ERR_IO; ERR_INPUT: the best was found on other data. */
+ * copied; the other arguments must outlive *b. Errors: ERR_NOMEM, ERR_FILES, ERR_IO: also if the file may be whole, and
+ * cannot be read now; ERR_INPUT: the best was found on other data. */
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
                    const char *output, const char *checkpoints, const struct contents *data,
                    struct errmsg *e) MUST_CHECK;

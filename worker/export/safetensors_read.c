@@ -19,17 +19,11 @@ enum { HEADER_MAX_BYTES = 64 << 20 };
 static enum err read_at(const struct safetensors *r, void *out, uint64_t bytes, uint64_t at,
                         struct errmsg *e)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t n = pread(r->fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_IO, "%s: %s", r->path, strerror(errno));
-        if (n == 0)
-            return err_set(e, ERR_CORRUPT, "%s: it ends too early", r->path);
-        done += (uint64_t)n;
-    }
-    return ERR_OK;
+    size_t got;
+    enum err err = files_read_at(r->fd, r->path, at, out, bytes, &got, e);
+    if (!err && got < bytes)
+        return err_set(e, ERR_CORRUPT, "%s: it ends too early", r->path);
+    return err;
 }
 
 void safetensors_close(struct safetensors *r)

@@ -7,17 +7,20 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 import unittest
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
-from cluster import DEADLINE_S, LAUNCH, PS, SANITIZED, TSAN, WORKER, Case, Process, TrainCase, free_ports, slow  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, MODEL, PS, SANITIZED, TSAN, WORKER, Case, Process, TrainCase, free_ports, slow  # noqa: E402
 from watch import places  # noqa: E402
 
 SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -630,6 +633,121 @@ class Ports(Certificates, TrainCase):
         early.stop()
         self.assertEqual(self.summary()["digest"], self.undisturbed(keys=keys))
         self.logs_are_short({process.log_path.name: process.log() for process in (first, *others)})
+
+
+def zstd(*flags, data):
+    flags = flags or [f"--stream-size={len(data)}"]
+    return subprocess.run(["zstd", "-q", "-c", *flags], input=data, capture_output=True, check=True).stdout
+
+
+def packed(numbers):
+    return b"".join(map(varint, numbers))
+
+
+def unpacked(data):
+    numbers, n, shift = [], 0, 0
+    for byte in data:
+        n |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(n)
+            n = shift = 0
+    return numbers
+
+
+class CheckpointFile:
+    """A file of a checkpoint: magic, frames, a protobuf head, a tail of the head's size, its CRC and the magic."""
+
+    def __init__(self, path):
+        self.path, data = path, path.read_bytes()
+        self.magic, n = data[:8], struct.unpack("<I", data[-16:-12])[0]
+        self.head, self.frames = fields_of(data[-16 - n:-16]), data[8:-16 - n]
+
+    def write(self):
+        """With checksums that are right. Returns the bytes of the file, and the CRC of its head."""
+        head = message(self.head)
+        data = self.magic + self.frames + head + struct.pack("<II", len(head), zlib.crc32(head)) + self.magic
+        self.path.write_bytes(data)
+        return len(data), zlib.crc32(head)
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class Checkpoints(TrainCase):
+    """A ps, or whoever can write to its storage, makes a checkpoint with right checksums that asks for too much, or for what it
+    should not have: each program refuses it, names it and stays small."""
+    MORE = [f"--set={k}={v}" for k, v in {**TrainCase.KEYS, "training.epochs": 2}.items()]
+
+    def setUp(self):
+        super().setUp()
+        self.train("--ps=1", "--workers=1", keys={"ps.threads": 1})
+        *older, self.cut = sorted((self.out / "checkpoints").glob("cut-*"))
+        for cut in older:  # to which a job would go back
+            shutil.rmtree(cut)
+        self.files = {path: path.read_bytes() for path in self.cut.iterdir()}
+        (self.tmp / "shard-0.gw").write_bytes(self.files[self.cut / "shard-0.gw"])
+
+    def frame(self, shard, change):
+        """Puts change(its values) in place of the first frame."""
+        sizes = unpacked(shard.head[8])
+        data = change(zstd("-d", data=shard.frames[:sizes[0]]))
+        shard.frames = data + shard.frames[sizes[0]:]
+        shard.head[8] = packed([len(data), *sizes[1:]])
+        shard.head[9] = struct.pack("<I", zlib.crc32(data)) + shard.head[9][4:]
+
+    def make(self, manifest=None, file=None, head=None, frame=None):
+        """The checkpoint with these fields of its manifest, of the manifest's entry for its shard, and of the shard's head; and
+        the shard's first frame as `frame` makes it of the values."""
+        for path, data in self.files.items():
+            path.write_bytes(data)
+        m, shard = CheckpointFile(self.cut / "manifest.gw"), CheckpointFile(self.cut / "shard-0.gw")
+        entry = fields_of(m.head[20])
+        if frame:
+            self.frame(shard, frame)
+        shard.head.update(head or {})
+        size, crc = shard.write()
+        entry.update({4: size, 5: struct.unpack("<f", struct.pack("<I", crc))[0], **(file or {})})
+        m.head.update({20: entry, **(manifest or {})})
+        m.write()
+
+    def ends(self, code, says, *command):
+        child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.tmp)
+        said = child.stdout.read()
+        child.stdout.close()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, code, said)
+        self.assertIn(says, said)
+        self.assertLess(used.ru_maxrss >> 10, 2000 if SANITIZED else 400)
+
+    def train_more(self, says):
+        self.ends(1, says, LAUNCH, "train", self.JOB, *self.MORE, f"--output={self.out}")
+
+    def refused(self, says, **changes):
+        self.make(**changes)
+        self.ends(2, says, MODEL, "evaluate", self.cut)
+        self.ends(2, says, MODEL, "predict", self.cut, f"--output={self.tmp}/scores.csv")
+        if "frame" not in changes:  # doctor reads no values
+            self.ends(2, says, WORKER, "--doctor", f"--job={self.JOB}", *self.MORE, f"--output={self.out}")
+        self.train_more(says)
+        self.assertFalse((self.tmp / "scores.csv").exists())
+
+    def test_checkpoints_that_ask_for_too_much_are_refused_by_all_who_read_them(self):
+        self.refused("manifest.gw: corrupt", file={1: "../../../shard-0.gw"})
+        self.refused("manifest.gw: corrupt", file={3: 2**63})
+        self.refused("shard-0.gw: corrupt", file={4: 2**64 - 1})
+        self.refused("manifest.gw: corrupt", manifest={9: 2**64 - 1}, file={3: 2**64 - 1})
+        self.refused("corrupt", manifest={9: 2**47}, file={3: 2**47}, head={5: 2**47})
+        self.refused("manifest.gw: corrupt", manifest={10: 2**32 - 1})
+        self.refused("shard-0.gw: corrupt", head={8: packed([2**64 - 1])})
+        self.refused("shard-0.gw: corrupt", head={7: 2**31})
+        self.refused("shard-0.gw: corrupt", frame=lambda plain: zstd(data=plain)[:-9])
+        self.refused("shard-0.gw: corrupt", frame=lambda plain: zstd("--ultra", "-20", data=bytes(300 << 20)))
+        self.refused("shard-0.gw: corrupt", frame=lambda plain: zstd("--stream-size=%d" % (300 << 20), data=bytes(300 << 20)))
+
+    def test_values_that_are_no_numbers_do_not_train_on(self):
+        self.make(frame=lambda plain: zstd(data=b"\x01\x00\xc0\x7f" * (len(plain) // 4)))
+        self.ends(0, "loss nan", MODEL, "evaluate", self.cut)
+        self.train_more("not finite")
 
 
 if __name__ == "__main__":

@@ -220,7 +220,8 @@ static void check_lock(const struct check *p, struct finding *f)
     finding_mend(f, VERDICT_WARN, "a job runs there; another job needs its own --output");
 }
 
-static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
+/* False: it cannot be used, and the job goes back to the one before it, if there is one. */
+static bool judge_cut(const struct check *p, struct finding *f, uint64_t cut, bool last)
 {
     struct manifest m;
     struct errmsg e = {""};
@@ -228,13 +229,16 @@ static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
     if (err == ERR_NEWER) {
         (void)finding_error(f, err, &e);
         finding_mend(f, VERDICT_FAIL, "start that release, or start from scratch with --fresh");
-        return;
+        return true;
     }
     if (err) {
-        finding_say(f, VERDICT_WARN,
-                    "checkpoint %" PRIu64 " cannot be used, the one before it will be: %s", cut,
-                    e.text);
-        return;
+        finding_say(f, last ? VERDICT_FAIL : VERDICT_WARN,
+                    "checkpoint %" PRIu64 " cannot be used%s: %s", cut,
+                    last ? "" : ", the one before it will be", e.text);
+        if (last)
+            finding_mend(f, VERDICT_FAIL,
+                         "repair a checkpoint, or start from scratch with --fresh");
+        return false;
     }
     bool warm = warm_start_is_due(&p->job, &m);
     if (warm && job_identity_compare_model(m.identity_text, p->job.identity_text, &e)) {
@@ -259,6 +263,7 @@ static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
                     m.format);
     }
     manifest_close(&m);
+    return true;
 }
 
 static void check_cuts(const struct check *p, struct finding *f)
@@ -266,8 +271,10 @@ static void check_cuts(const struct check *p, struct finding *f)
     uint64_t *cuts = NULL;
     size_t n = 0;
     struct errmsg e = {""};
-    if (!finding_error(f, checkpoint_list(p->checkpoints, &cuts, &n, &e), &e) && n)
-        judge_cut(p, f, cuts[0]);
+    if (finding_error(f, checkpoint_list(p->checkpoints, &cuts, &n, &e), &e))
+        n = 0;
+    for (size_t i = 0; i < n && !judge_cut(p, f, cuts[i], i + 1 == n); i++)
+        ;
     mem_free(cuts);
 }
 

@@ -143,6 +143,7 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
             m->plan->on_first_step(m->plan->arg);
         break;
     case PROGRESS_CHECKPOINT:
+        policy_published(m->policy, event.cut);
         m->checkpoint = event;
         m->any_checkpoint = true;
         monitor_keep(m);

@@ -42,6 +42,14 @@ void policy_at_step(struct policy *p, uint64_t step)
     p->step = step;
 }
 
+void policy_published(struct policy *p, uint64_t cut)
+{
+    if (cut < p->next_cut)
+        return;
+    p->next_cut = cut + 1;
+    policy_made_step(p);
+}
+
 void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms)
 {
     if (ran_ms >= POLICY_HEALTHY_MS)
@@ -86,7 +94,8 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
     v->action = POLICY_END;
     v->exit_code = POLICY_EXIT_FAILED;
     if (process->deaths_without_step >= POLICY_DEATHS_WITHOUT_STEP) {
-        policy_add_why(v, "; %u deaths without a new step", process->deaths_without_step);
+        policy_add_why(v, "; %u deaths without a new step or checkpoint",
+                       process->deaths_without_step);
     } else if (p->restarts >= p->restarts_max) {
         policy_add_why(v, "; all %u restarts are used", p->restarts_max);
     } else {

@@ -4,7 +4,8 @@
  *   exit 1 to 127              the job ends with this code (the first one counts), also for a spare process.
  *   a signal, or exit >= 128   the process is restarted after 0.1 s. The delay doubles with each restart, up to 5 s, and is
  *                              0.1 s again after the process has run for one minute. The job ends with 1 when all
- *                              restarts are used, or at the third death of a process without a new step in between.
+ *                              restarts are used, or at the third death of a process without a new step or checkpoint
+ *                              in between.
  *                              Such deaths of a spare process (the evaluator) do not end the job: then it is just not
  *                              restarted. */
 #ifndef GRADWIRE_LAUNCH_POLICY_H
@@ -33,18 +34,19 @@ struct policy_verdict {
     enum policy_action action;
     uint32_t delay_ms;
     int exit_code;
-    char why[96]; /* for people: "killed by signal 9 (Killed)" and the consequence */
+    char why[128]; /* for people: "killed by signal 9 (Killed)" and the consequence */
 };
 
 struct policy_process {
     uint32_t restarts;            /* of this process so far */
     uint32_t delays;              /* restarts since its last healthy run */
-    uint32_t deaths_without_step; /* since the job's last new step */
+    uint32_t deaths_without_step; /* since the job's last new step or checkpoint */
 };
 
 struct policy {
     uint32_t restarts, restarts_max; /* of all processes together */
     uint64_t step;                   /* as last reported */
+    uint64_t next_cut;               /* above all published checkpoints; 0: none was reported */
     bool ending;                     /* the launcher is ending the job: no process is restarted */
     bool chief_done;                 /* the chief exited 0 */
     uint32_t chief;                  /* index of the chief's process */
@@ -63,6 +65,10 @@ void policy_close(struct policy *p);
 void policy_at_step(struct policy *p, uint64_t step);
 /* A step was made; its number does not matter. */
 void policy_made_step(struct policy *p);
+
+/* A checkpoint was published. A newer one than before counts as a step: the next process of the chief begins behind it, also at
+ * the end of a job, where no step is left. */
+void policy_published(struct policy *p, uint64_t cut);
 
 /* Process i has ended; it ran for ran_ms. The caller then calls policy_exit or policy_lost. */
 void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms);

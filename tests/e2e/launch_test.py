@@ -358,9 +358,16 @@ class LaunchTest(Case):
         self.scripts(worker_1=[["kill 9"]])
         got = self.train()
         self.assertEqual(got.returncode, 1)
-        self.assertIn("worker 1: killed by signal 9 (Killed); 3 deaths without a new step", got.stderr)
+        self.assertIn("worker 1: killed by signal 9 (Killed); 3 deaths without a new step or checkpoint", got.stderr)
         self.assertEqual(len(self.starts("worker-1")), 3)
         self.assertIn("worker 1", self.summary()["error"])
+
+    def test_a_chief_that_dies_at_the_end_of_its_job_goes_on_while_it_publishes_checkpoints(self):
+        kept = 'progress {"type":"checkpoint","cut":%d,"step":200}'
+        self.scripts(worker_0=[[step_line(100), "kill 9"], [kept % 4, "kill 9"], [kept % 5, "kill 9"], [kept % 6, "kill 9"], ["exit 0"]],
+                     worker_1=[["exit 0"]], ps_0=[["exit 0"]], ps_1=[["exit 0"]])
+        got = self.train()
+        self.assertEqual((got.returncode, len(self.starts("worker-0"))), (0, 5), got.stderr)
 
     def test_steps_between_deaths_keep_the_job_alive_until_the_restarts_are_used(self):
         self.scripts(worker_0=[[step_line(1), "kill 9"], [step_line(2), "kill 9"], [step_line(3), "kill 9"],

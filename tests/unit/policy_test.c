@@ -130,7 +130,24 @@ static void policy_ends_at_the_third_death_of_one_process_without_a_new_step(voi
     struct policy_verdict v = policy_exit(p, 0, exited(138));
     assert_int_equal(v.action, POLICY_END);
     assert_int_equal(v.exit_code, 1);
-    assert_string_equal(v.why, "exited with 138; 3 deaths without a new step");
+    assert_string_equal(v.why, "exited with 138; 3 deaths without a new step or checkpoint");
+}
+
+/* As a chief that dies at the end of its job, where no step is left. */
+static void policy_counts_a_newer_checkpoint_as_a_step(void **state)
+{
+    struct policy *p = *state;
+    policy_at_step(p, 7);
+    for (uint64_t cut = 4; cut < 8; cut++) {
+        policy_published(p, cut);
+        assert_int_equal(policy_exit(p, CHIEF, killed(SIGKILL)).action, POLICY_RESTART);
+    }
+    policy_published(p, 7); /* no newer one */
+    assert_int_equal(policy_exit(p, CHIEF, killed(SIGKILL)).action, POLICY_RESTART);
+    struct policy_verdict v = policy_exit(p, CHIEF, killed(SIGKILL));
+    assert_int_equal(v.action, POLICY_END);
+    assert_string_equal(v.why,
+                        "killed by signal 9 (Killed); 3 deaths without a new step or checkpoint");
 }
 
 static void policy_counts_steps_again_after_a_rollback(void **state)
@@ -179,7 +196,7 @@ static void policy_takes_a_lost_host_for_a_death_of_each_process_there(void **st
     v = policy_lost(p, 0);
     assert_int_equal(v.action, POLICY_END);
     assert_int_equal(v.exit_code, 1);
-    assert_string_equal(v.why, "lost with its host; 3 deaths without a new step");
+    assert_string_equal(v.why, "lost with its host; 3 deaths without a new step or checkpoint");
     assert_true(p->ending);
     assert_int_equal(policy_lost(p, 2).action, POLICY_GONE);
 }
@@ -197,6 +214,7 @@ int main(void)
         TEST(policy_begins_the_delays_anew_after_a_healthy_run),
         TEST(policy_ends_with_1_when_all_restarts_are_used),
         TEST(policy_ends_at_the_third_death_of_one_process_without_a_new_step),
+        TEST(policy_counts_a_newer_checkpoint_as_a_step),
         TEST(policy_counts_steps_again_after_a_rollback),
         TEST(policy_restarts_nobody_while_ending_or_once_the_chief_is_done),
         TEST(policy_ends_with_a_failure_that_comes_after_the_chief_is_done),

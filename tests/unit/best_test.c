@@ -210,7 +210,7 @@ static void a_file_that_cannot_be_read_now_is_an_error_and_not_lost(void **state
         for (;; n++) {
             struct errmsg e = {""};
             files_fail_read_at(n, of[i].error);
-            enum err err = best_init(&b, &job, &layout, folder, folder, &e);
+            enum err err = best_init(&b, &job, &layout, folder, folder, NULL, &e);
             if (!files_fail_read_fired())
                 break;
             assert_int_equal(err, of[i].err);

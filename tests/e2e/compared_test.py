@@ -97,6 +97,14 @@ class DataTest(Hand):
         self.assertIn("worker 1 has other training data than the chief: ", worker.wait(2).last_line())
         self.assertEqual(self.all_done(chief, ps)["digest"], self.undisturbed())
 
+    def test_a_worker_of_other_data_is_refused_in_every_mode(self):
+        for mode in ("async", "ssp", "geo"):
+            keys, self.out = {"training.update": mode, "training.microbatches": None}, self.tmp / mode
+            ps, worker = self.ps(keys=keys), self.worker(1, keys=self.other("order.csv", points()[::-1]) | keys)
+            chief = self.worker(0, keys=keys)
+            self.assertIn("worker 1 has other training data than the chief: ", worker.wait(2).last_line())
+            self.assertEqual([w["worker"] for w in self.all_done(chief, ps)["per_worker"] if w["tasks"]], [0])
+
     def test_the_same_data_on_another_path_are_the_same(self):
         with gzip.open(self.tmp / "copy.csv.gz", "wt") as f:
             f.write((self.tmp / "a.csv").read_text())

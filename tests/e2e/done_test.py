@@ -353,8 +353,6 @@ class ToldToGoTest(ToldToGoCase):
         self.assertLess((left - told).total_seconds(), 20, said)
 
 
-del TrainCase
-@unittest.skipIf(SANITIZED, "aims at a moment that is long only there")
 class ChiefThatFailsTest(ByHand):
     """The processes that wait for a chief that fails hear why, and end with it: none waits for the next one."""
 
@@ -432,6 +430,7 @@ class ChiefThatFailsTest(ByHand):
         self.end_with("/model: ", 1, self.start("worker", 0, rows), self.others(rows))
 
 
+@unittest.skipIf(SANITIZED, "aims at a moment that is long only there")
 class KilledAtTheEndTest(ByHand):
     """Worker 1 is killed after its last step; its next process sees that the job is done. GRADWIRE_KILLS=40: so many kills."""
 
@@ -470,6 +469,9 @@ class KilledAtTheEndTest(ByHand):
         for update, more in modes * max(1, KILLS // len(modes)):
             with self.subTest(update=update, more=more):
                 self.assertLess(self.end_job(update, *more) - undisturbed[update], 3)
+
+
+del TrainCase
 
 
 if __name__ == "__main__":

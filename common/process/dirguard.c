@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ enum err dirguard_begin(const char *dir, int lock_fd, struct errmsg *e)
         return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
     int fd = lock_fd >= 0 ? fcntl(lock_fd, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && lock_fd >= 0)
-        return err_set(e, ERR_IO, "descriptor %d is not the open file %s", lock_fd, path);
+        return err_set(e, err_of_errno(errno), "%s: its open descriptor %d: %s", path, lock_fd,
+                       strerror(errno));
     pthread_mutex_lock(&guard.lock);
     if (guard.fd >= 0)
         (void)close(guard.fd);

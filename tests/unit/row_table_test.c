@@ -575,11 +575,11 @@ static void the_memory_of_rows_shrinks_with_their_number(void **state)
                         row_table_payload_bytes(t) / 10 * 13);
         for (uint32_t i = LEFT; i < ROWS; i++)
             row_table_remove(t, draw(i));
-        do {
+        for (int call = 0; call == 0 || (t->pack.limit != ROW_NONE && call < 1000); call++) {
             uint32_t used = t->used;
             row_table_pack(t, false);
             assert_in_range(used - t->used, 0, UINT32_C(1) << t->shift);
-        } while (t->pack.limit != ROW_NONE);
+        }
         assert_in_range(row_table_bytes(t), 1, 3 << 19);
         check_resident(before, 0, 8 << 20); /* some huge pages */
         for (uint32_t i = 0; i < LEFT; i++) {

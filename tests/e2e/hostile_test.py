@@ -484,7 +484,7 @@ HALF = {"nothing": b"", "half a handshake": CLIENT_HELLO[:len(CLIENT_HELLO) // 2
 
 
 class Strangers:
-    """Send garbage to ports until they are told to stop; hold connections open, `idle` of them at each port."""
+    """Sends garbage to ports until stop(); holds connections open, `idle` of them at each port."""
 
     def __init__(self, test, ports, idle):
         self.idle, self.held, self.done, self.over = idle, [], set(), threading.Event()
@@ -561,7 +561,7 @@ class Ports(Certificates, TrainCase):
         return strangers
 
     def logs_are_short(self, texts):
-        """Every line is one of ours; of what strangers cause, some are written now and then."""
+        """Each line has our form, and the lines that the garbage causes are few."""
         for name, text in texts.items():
             lines = text.splitlines()
             for line in lines:

@@ -79,9 +79,9 @@ struct server {
     struct client *clients, *chief;
     struct pending pending;
     enum life life;
-    struct generation generation; /* the last one entered */
-    char uuid[37], chief_address[300];
-    struct hello_host host;        /* the facts that hellos are checked against */
+    struct generation generation;                   /* the last one entered */
+    char uuid[37], journal[37], chief_address[300]; /* uuid, journal: of that generation */
+    struct hello_host host;                         /* the facts that hellos are checked against */
     char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
     uint8_t data[32];              /* the fingerprint of the run's training data */
     int64_t chief_lost_ms, said_ms, vitals_ms;
@@ -405,6 +405,7 @@ static void send_hello_reply(struct server *s)
     m.n_leases = s->leases;
     m.generation = &g;
     m.uuid = s->uuid;
+    m.journal = s->journal;
     m.threads = s->threads;
     m.chief_address = s->chief_address;
     m.going = life_is[s->life].told;
@@ -526,6 +527,7 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
     if (m->mode != GRADWIRE__ENTER_MODE__TAKEOVER)
         s->leases = 0;
     (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
+    (void)snprintf(s->journal, sizeof s->journal, "%s", m->journal);
     keep_data(s);
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
         log_info("generation %" PRIu64 ": resuming from checkpoint %" PRIu64, s->generation.number,

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/uuid.h"
 #include "common/parameters/epochs.h"
 #include "common/math/kernels.h"
 #include "common/base/log.h"
@@ -395,23 +397,48 @@ static const char *blas_of(const struct process *p)
     return p->job.training.update == UPDATE_SYNC ? model_blas(p->model) : "";
 }
 
-/* Before the chief trains, the journal has its kernels, too. */
-static void note_blas(struct process *p)
+static void warn_of_kernels(const struct process *p)
 {
     const char *blas = blas_of(p), *other = journal_blas_other(&p->journal, blas);
-    const struct journal_entry entry = journal_blas_entry("chief", blas);
-    struct errmsg e = {"no memory"};
-    if (!*blas)
-        return;
-    if (other)
+    if (*blas && other)
         log_warn("this job is not exact: the chief multiplies with OpenBLAS's kernels for %s, and "
                  "the job did so earlier with others (%s); set the same OPENBLAS_CORETYPE in the "
                  "environment of every process",
                  blas, other);
-    if (journal_has_blas(&p->journal, &entry))
-        return;
-    if (journal_append(p->checkpoints, &entry, 1, &e) || journal_add(&p->journal, &entry))
-        log_warn("OpenBLAS's kernels are not noted, so a later chief cannot compare its own: %s",
+}
+
+/* A name that no other journal has. */
+static struct journal_entry new_name(const struct process *p)
+{
+    char name[UUID_BYTES];
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
+        random[0] = (uint64_t)clock_wall_ms();
+        random[1] = (uint64_t)getpid();
+    }
+    uuid_make(name, random[0], random[1]);
+    return journal_name_entry(
+        name, p->has_base ? manifest_epochs(&p->base, order_batches(&p->order)) : 0);
+}
+
+/* Before the chief trains, the journal has a name, and its kernels. */
+static void note_start(struct process *p)
+{
+    const struct journal_entry blas = journal_blas_entry("chief", blas_of(p));
+    struct journal_entry entry[2];
+    size_t n = 0;
+    struct errmsg e = {"no memory"};
+    if (!*journal_name(&p->journal))
+        entry[n++] = new_name(p);
+    if (*blas_of(p) && !journal_has_blas(&p->journal, &blas))
+        entry[n++] = blas;
+    enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
+    for (size_t i = 0; i < n; i++)
+        if (journal_add(&p->journal, &entry[i]))
+            err = ERR_NOMEM;
+    if (err)
+        log_warn("the journal lacks its name, or OpenBLAS's kernels, so a later chief cannot "
+                 "compare them: %s",
                  e.text);
 }
 
@@ -541,7 +568,8 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     disk_thread_init(&p->logs_disk);
     if (!p->finished) {
         describe(p);
-        note_blas(p);
+        warn_of_kernels(p);
+        note_start(p);
         curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
                     p->data.rows, p->logs, &p->logs_disk);
     }

@@ -259,6 +259,8 @@ WALK = {"release": dict.fromkeys(ALL, "WalkTest"),
                        "resume": "ProcessorsTest.test_a_job_that_resumes_on_another_processor_is_not_exact_and_says_so"},
         "address of the chief": {
             "takeover": "hand_test.HandTest.test_a_second_chief_with_a_folder_of_its_own_is_refused_and_told_of_the_first"},
+        "name of the journal": {
+            "takeover": "hand_test.HandTest.test_a_chief_that_takes_over_without_the_runs_past_goes_on_and_says_that_the_job_is_not_exact"},
         "run-time keys": dict.fromkeys(ALL, "WalkTest"),
         "clock": dict.fromkeys(ALL, "WalkTest")}
 

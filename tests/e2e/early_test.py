@@ -70,6 +70,7 @@ class EarlyTest(TrainCase):
         job.kill("worker-0", signal.SIGKILL)
         got = job.wait().summary()
         self.assertEqual((got["digest"], got["epochs"], got["restarts"]), (want["digest"], want["epochs"], 1))
+        self.assertEqual((got["exact"], got["unknown_past"]), (True, None))
 
     def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
         for update in ("async", "ssp", "geo"):

@@ -83,6 +83,32 @@ class HandTest(HandCase):
         self.assertEqual(s["steps"], 4 * 250)
         self.assertGreater(s["batches"]["clipped"], 0)
 
+    def test_a_chief_that_takes_over_without_the_runs_past_goes_on_and_says_that_the_job_is_not_exact(self):
+        """The first two chiefs have one folder, and the last two another one, which begins empty."""
+        keys = {"training.epochs": 4, "training.monitor": "loss"}
+        ps, worker = self.addresses(2)
+        of = [f"--ps_hosts={ps}", f"--worker_hosts={worker}", "--task_index=0"]
+        ps = self.start(PS, "ps", "--job_name=ps", *of, keys=keys)
+        chiefs = []
+        for i, out in enumerate([self.out] * 2 + [self.tmp / "other"] * 2):
+            chief = self.start(WORKER, f"chief-{i}", "--job_name=worker", "--fault=sleep:0.01", *of, keys=keys, out=out)
+            chiefs.append(chief)
+            if i < 3:
+                chief.until_said(f"epoch {i + 1}/4: ")
+                chief.process.send_signal(signal.SIGKILL)
+                chief.process.wait()
+        chiefs[3].wait(0)
+        ps.wait(0)
+        said = [[line for line in c.log().splitlines() if "of this run's past" in line] for c in chiefs]
+        self.assertEqual([len(lines) for lines in said], [0, 0, 1, 0], said)
+        self.assertIn(f" warn worker 0: generation 3: {self.tmp}/other lacks a part of this run's past (it is not the directory of "
+                      "the chief before): the job goes on, but is never exact again, and its best epoch is only the best of those known there; ",
+                      said[2][0])
+        s = self.summary(self.tmp / "other")
+        self.assertEqual((s["status"], s["exact"]), ("done", False))
+        self.assertRegex(s["unknown_past"], r"^generation 3 took over at step \d+ without a part of the run's past: it is not the ")
+        self.assertGreater(s["history"][0]["epoch"], 1)
+
     @unittest.skipIf(SANITIZED, "a sanitizer takes more address space than there is")
     def test_a_worker_without_address_space_for_its_products_ends_with_1_and_names_the_limit(self):
         env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}

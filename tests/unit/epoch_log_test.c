@@ -112,6 +112,9 @@ static void an_epoch_that_is_made_again_takes_the_place_of_all_behind_it(void **
     assert_null(epoch_log_find(&l, 4));
     add(&l, 9); /* in async some are missing */
     assert_int_equal(l.n, 4);
+    const uint64_t from[] = {0, 2, 3, 5, 8, 9}, whole[] = {3, 3, 3, 5, 9, 9};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        assert_int_equal(epoch_log_whole(&l, from[i]), whole[i]);
     epoch_log_close(&l);
 }
 

@@ -76,6 +76,26 @@ static void lines_of_kernels_are_compared_and_are_no_batches(void **state)
     journal_close(&j);
 }
 
+static void a_journal_has_a_name_and_the_first_chief_that_lacked_the_past(void **state)
+{
+    (void)state;
+    struct journal j = {0};
+    const struct journal_entry all[] = {journal_name_entry("a", 8), journal_name_entry("b", 9),
+                                        entry(JOURNAL_UNKNOWN, 0, UINT64_MAX)};
+    assert_string_equal(journal_name(&j), "");
+    assert_int_equal(journal_named_epochs(&j), 0);
+    assert_null(journal_unknown(&j));
+    for (int i = 0; i < 3; i++) {
+        char line[JOURNAL_LINE_MAX];
+        assert_int_equal(journal_parse(&j, line, journal_line(&all[i], line)), ERR_OK);
+        assert_string_equal(journal_name(&j), "a");
+        assert_int_equal(journal_named_epochs(&j), 8);
+    }
+    assert_string_equal(journal_unknown(&j), all[2].what);
+    assert_true(!journal_has(&j, 0) && journal_rejected(&j) == 0 && journal_blas_same(&j));
+    journal_close(&j);
+}
+
 static void a_line_reads_back(void **state)
 {
     (void)state;
@@ -156,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_count_once_and_recoveries_by_their_cut),
         cmocka_unit_test(lines_of_kernels_are_compared_and_are_no_batches),
+        cmocka_unit_test(a_journal_has_a_name_and_the_first_chief_that_lacked_the_past),
         cmocka_unit_test(a_line_reads_back),
         cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
         cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),

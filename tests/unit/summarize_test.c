@@ -166,7 +166,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
         json_unpack(
             json,
             "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:n s:s s:n s:o s:o s:o s:n s:F "
+            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:n s:n s:s s:n s:o s:o s:o s:n s:F "
             "s:b s:n s:n s:n !}",
             "status", &status, "exit_code", &code, "error", "job", &job, "update", &update, "ps",
             &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps, "epochs",
@@ -174,8 +174,8 @@ static void the_summary_reads_back_to_the_bit(void **state)
             "first_step_s", &first, "peak_rss_bytes", &peak, "restarts", &restarts, "batches",
             "dealt", &dealt, "applied_min", &least, "applied_max", &most, "duplicates", &duplicates,
             "lost", &lost, "clipped", &clipped, "dropped", &dropped, "redone", &redone, "rejected",
-            &rejected, "recoveries", &recoveries, "exact", &exact, "blas", "digest", &digest,
-            "staleness", "history", &epochs_did, "per_worker", &workers_did, "compression",
+            &rejected, "recoveries", &recoveries, "exact", &exact, "blas", "unknown_past", "digest",
+            &digest, "staleness", "history", &epochs_did, "per_worker", &workers_did, "compression",
             &compression, "evaluator", "learning_rate", &learning_rate, "averaged", &averaged,
             "planted", "tables", "export"),
         0);
@@ -321,14 +321,14 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "status",         "exit_code", "error",         "job",
-        "update",         "ps",        "workers",       "microbatches",
-        "steps",          "epochs",    "train",         "eval",
-        "examples_per_s", "seconds",   "first_step_s",  "peak_rss_bytes",
-        "restarts",       "batches",   "exact",         "blas",
-        "digest",         "staleness", "history",       "per_worker",
-        "compression",    "evaluator", "learning_rate", "averaged",
-        "planted",        "tables",    "export",
+        "status",         "exit_code",   "error",        "job",
+        "update",         "ps",          "workers",      "microbatches",
+        "steps",          "epochs",      "train",        "eval",
+        "examples_per_s", "seconds",     "first_step_s", "peak_rss_bytes",
+        "restarts",       "batches",     "exact",        "blas",
+        "unknown_past",   "digest",      "staleness",    "history",
+        "per_worker",     "compression", "evaluator",    "learning_rate",
+        "averaged",       "planted",     "tables",       "export",
     };
     json_t *json = written(full()), *value;
     const char *key;
@@ -423,6 +423,25 @@ static void a_job_of_different_kernels_is_not_exact_and_names_them(void **state)
     assert_int_equal(json_unpack(json, "{s:[s s !]}", "blas", &own, &other), 0);
     assert_string_equal(own, "chief: Zen (OpenBLAS 0.3.21)");
     assert_string_equal(other, "worker 1: Haswell (OpenBLAS 0.3.21)");
+    json_decref(json);
+}
+
+static void a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    const char *why;
+    struct journal_entry entry[] = {journal_name_entry("a", 0),
+                                    {.kind = JOURNAL_UNKNOWN, .what = "b"}};
+    struct journal journal = {.n = 1, .entry = entry};
+    k->job.compression.push = CODEC_RAW;
+    k->what.journal = &journal;
+    assert_true(is_exact(k));
+    journal.n = 2;
+    assert_false(is_exact(k));
+    json_t *json = written(k);
+    assert_int_equal(json_unpack(json, "{s:s}", "unknown_past", &why), 0);
+    assert_string_equal(why, "b");
     json_decref(json);
 }
 
@@ -536,6 +555,7 @@ int main(void)
         TEST(the_summary_has_the_counts_of_each_table),
         TEST(a_job_whose_rows_had_no_room_is_not_exact),
         TEST(a_job_of_different_kernels_is_not_exact_and_names_them),
+        TEST(a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why),
         TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),
         TEST(a_failed_job_has_an_error_and_no_digest),

@@ -61,6 +61,13 @@ const struct epoch_line *epoch_log_find(const struct epoch_log *l, uint64_t epoc
     return NULL;
 }
 
+uint64_t epoch_log_whole(const struct epoch_log *l, uint64_t from)
+{
+    for (size_t i = 0; i < l->n; i++)
+        from += l->line[i].epoch == from + 1;
+    return from;
+}
+
 static bool equal_bits(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b));

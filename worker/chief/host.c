@@ -271,6 +271,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
     const struct job *job = h->control->config.job;
     const struct cluster *cluster = h->control->config.cluster;
     uint32_t workers = cluster->sparse ? 1 : cluster->n_workers + cluster->separate_chief;
+    uint64_t from = journal_named_epochs(h->config.journal);
     struct chief_config config = {
         .layout = h->config.layout,
         .settings = settings_of(job, h->config.batches_per_epoch, cluster),
@@ -282,10 +283,15 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .store_token = h->store_token,
         .journal = h->config.journal,
         .blas = h->config.blas,
+        .past = {.journal = journal_name(h->config.journal),
+                 .dir = h->config.output,
+                 .from = from,
+                 .epochs = epoch_log_whole(h->config.log, from)},
         .finished = h->config.finished,
         .learned_epochs = h->config.learned_epochs,
         .unkept_step = h->config.unkept_step,
     };
+    (void)snprintf(config.past.run, sizeof config.past.run, "%s", h->config.log->uuid);
     if (h->config.finished)
         config.timeouts.start_s = FINISHED_START_S;
     if (h->config.finished || !cluster->has_evaluator)

@@ -10,17 +10,20 @@
 
 /* ---- text ---- */
 
+static const char *const words[] = {[JOURNAL_REJECTED] = "rejected",
+                                    [JOURNAL_RECOVERED] = "recovered",
+                                    [JOURNAL_BLAS] = "blas",
+                                    [JOURNAL_NAME] = "name",
+                                    [JOURNAL_UNKNOWN] = "unknown"};
+
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX])
 {
-    static const char *const kind[] = {[JOURNAL_REJECTED] = "rejected",
-                                       [JOURNAL_RECOVERED] = "recovered",
-                                       [JOURNAL_BLAS] = "blas"};
     char cut[24] = "none";
     if (entry->cut != UINT64_MAX)
         (void)snprintf(cut, sizeof cut, "%" PRIu64, entry->cut);
     int n =
         snprintf(out, JOURNAL_LINE_MAX, "%s batch %" PRIu64 " generation %" PRIu64 " cut %s: %s\n",
-                 kind[entry->kind], entry->batch, entry->generation, cut, entry->what);
+                 words[entry->kind], entry->batch, entry->generation, cut, entry->what);
     return (size_t)n;
 }
 
@@ -35,21 +38,26 @@ static bool read_cut(uint64_t *cut, const char *text)
     return sscanf(text, "%" SCNu64 "%n", cut, &end) == 1 && end > 0 && !text[end];
 }
 
+static bool read_kind(enum journal_kind *kind, const char *word)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *kind = (enum journal_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* `line` has no newline. */
 static bool read_line(struct journal_entry *to, const char *line)
 {
     char kind[12] = "", cut[24] = "";
     int end = -1;
-    struct journal_entry entry = {.kind = JOURNAL_REJECTED};
+    struct journal_entry entry;
     if (sscanf(line, "%11s batch %" SCNu64 " generation %" SCNu64 " cut %23[^:]: %n", kind,
                &entry.batch, &entry.generation, cut, &end) != 4 ||
-        end < 0 || !read_cut(&entry.cut, cut))
-        return false;
-    if (strcmp(kind, "recovered") == 0)
-        entry.kind = JOURNAL_RECOVERED;
-    else if (strcmp(kind, "blas") == 0)
-        entry.kind = JOURNAL_BLAS;
-    else if (strcmp(kind, "rejected") != 0)
+        end < 0 || !read_cut(&entry.cut, cut) || !read_kind(&entry.kind, kind))
         return false;
     (void)snprintf(entry.what, sizeof entry.what, "%s", line + end);
     *to = entry;

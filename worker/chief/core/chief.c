@@ -425,6 +425,7 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
         return;
     }
     c->unwritten--;
+    generation_on_journaled(c);
     if (c->rollback_due)
         roll_back(c);
     else if (c->mode->journaled)

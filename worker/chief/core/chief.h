@@ -88,6 +88,15 @@ struct chief_io {
     void (*await_evaluator)(void *ctx, uint64_t cut);
 };
 
+/* The parts of the run's past that DIR has, as the chief's process finds it at its start. */
+struct chief_past {
+    const char *journal; /* the journal's name, owned by the caller; "" or NULL: it has none */
+    const char *dir;     /* DIR, for people; owned by the caller */
+    uint64_t from;       /* history.jsonl may lack the epochs up to this one */
+    char run[37];        /* the run of history.jsonl; "": it names none */
+    uint64_t epochs;     /* history.jsonl has the epochs of that run behind `from` up to this one */
+};
+
 struct chief_config {
     const struct layout *layout;
     Gradwire__Settings settings; /* the caller owns its lists */
@@ -100,6 +109,7 @@ struct chief_config {
     const struct journal *journal; /* of the earlier runs; copied. NULL: none */
     /* Hello.blas of the own session, with which others are compared; owned by the caller. "" or NULL: nothing is */
     const char *blas;
+    struct chief_past past;
     /* the job was done before: processes that cannot be reached are not waited for */
     bool finished;
     uint64_t learned_epochs; /* if finished: number of epochs in the final checkpoint */

@@ -337,6 +337,7 @@ struct chief {
     struct generation generation;
     Gradwire__Generation named; /* `generation`, as a message */
     bool entered;               /* this chief has entered `generation` on all shards */
+    bool led;                   /* the same of this or of an earlier generation */
     enum { BEGINS_NEW, BEGINS_RESTORE, BEGINS_TAKEOVER } begins;
     char uuid[37];
     struct plan plan;
@@ -363,6 +364,8 @@ struct chief {
     struct journal journal;
     uint32_t row;       /* number of consecutive batches that were rejected */
     uint32_t unwritten; /* journal entries that are being written */
+    bool enter_due;     /* ENTER is sent when they are written */
+    bool told_past;     /* it was logged that DIR lacks a part of the run's past */
     bool rollback_due;  /* go back to the last cut when they are written */
     struct chief_cut cut;
     struct chief_stall stall;
@@ -434,7 +437,12 @@ bool guard_takes_cut(struct chief *c) MUST_CHECK;
  * must not be welcomed yet. */
 bool blas_is_noted(struct chief *c, uint32_t worker) MUST_CHECK;
 
+/* past.c: a generation begins. If this is a takeover, and DIR lacks a part of the run's past: say so, and note it. Then ENTER
+ * must wait for the journal. */
+void past_note(struct chief *c);
+
 /* shards.c */
+uint64_t shards_furthest(const struct chief *c);     /* the most steps in the hellos of the ps */
 bool shards_all(const struct chief *c, size_t flag); /* flag: an offset in struct chief_shard */
 bool shards_equal(const struct chief *c);
 void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
@@ -590,6 +598,7 @@ void finish_tick(struct chief *c);
 void generation_gathered(struct chief *c);
 void generation_start(struct chief *c);
 void generation_send_enter(struct chief *c, uint32_t ps);
+void generation_on_journaled(struct chief *c); /* sends the ENTER that waited for the journal */
 void generation_on_entered(struct chief *c, const Gradwire__Entered *m);
 /* send again what a ps of this generation may have missed */
 void generation_resend(struct chief *c, uint32_t ps);

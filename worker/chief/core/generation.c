@@ -59,12 +59,7 @@ static bool take_plan(struct chief *c)
  * step since the ps reported; to begin the next, it needs leaves or a decision (backup workers) of this chief. */
 static uint64_t no_shard_has_begun(const struct chief *c)
 {
-    uint64_t furthest = 0;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
-            if (c->ps[i].hello->shards[j]->step > furthest)
-                furthest = c->ps[i].hello->shards[j]->step;
-    return furthest + 2;
+    return shards_furthest(c) + 2;
 }
 
 void generation_send_enter(struct chief *c, uint32_t ps)
@@ -81,6 +76,7 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.checkpoint.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
+    m.journal = (char *)(c->config.past.journal ? c->config.past.journal : "");
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
@@ -179,6 +175,17 @@ void generation_start(struct chief *c)
     else
         chief_say(c, 0, "generation %" PRIu64 ": %s", c->generation.number,
                   c->begins == BEGINS_NEW ? "initial values" : "taking over from the last chief");
+    past_note(c);
+    c->enter_due = c->unwritten > 0;
+    if (!c->enter_due)
+        generation_send_enter(c, EVERY_PS);
+}
+
+void generation_on_journaled(struct chief *c)
+{
+    if (!c->enter_due || c->unwritten || c->phase != CHIEF_ENTER)
+        return;
+    c->enter_due = false;
     generation_send_enter(c, EVERY_PS);
 }
 
@@ -226,7 +233,7 @@ static void entered_all(struct chief *c)
     assert(c->phase == CHIEF_ENTER && shards_all(c, offsetof(struct chief_shard, entered)));
     assert(c->cut.stage == STAGE_NONE && !c->entered);
     tell_momentum(c);
-    c->entered = true;
+    c->entered = c->led = true;
     c->phase = CHIEF_RUN;
     c->evaluated = c->rollback_due = c->awaits_evaluator = c->final_there = false;
     c->last_cut_ms = c->now_ms;

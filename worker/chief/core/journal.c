@@ -35,10 +35,15 @@ enum err journal_join(struct journal *to, const struct journal *from)
 
 /* ---- counts ---- */
 
+static bool is_batch(const struct journal_entry *entry)
+{
+    return entry->kind == JOURNAL_REJECTED || entry->kind == JOURNAL_RECOVERED;
+}
+
 static bool has_before(const struct journal *j, uint64_t batch, size_t end)
 {
     for (size_t i = 0; i < end; i++)
-        if (j->entry[i].kind != JOURNAL_BLAS && j->entry[i].batch == batch)
+        if (is_batch(&j->entry[i]) && j->entry[i].batch == batch)
             return true;
     return false;
 }
@@ -60,7 +65,7 @@ uint64_t journal_rejected(const struct journal *j)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < j->n; i++)
-        n += j->entry[i].kind != JOURNAL_BLAS && !has_before(j, j->entry[i].batch, i);
+        n += is_batch(&j->entry[i]) && !has_before(j, j->entry[i].batch, i);
     return n;
 }
 
@@ -86,6 +91,41 @@ uint32_t journal_row(const struct journal *j, uint64_t batch)
     while (n < batch && journal_has(j, batch - 1 - n))
         n++;
     return n;
+}
+
+/* ---- the journal itself ---- */
+
+struct journal_entry journal_name_entry(const char *name, uint64_t epochs)
+{
+    struct journal_entry entry = {.kind = JOURNAL_NAME, .batch = epochs, .cut = UINT64_MAX};
+    (void)snprintf(entry.what, sizeof entry.what, "%s", name);
+    return entry;
+}
+
+static const struct journal_entry *first_of(const struct journal *j, enum journal_kind kind)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->entry[i].kind == kind)
+            return &j->entry[i];
+    return NULL;
+}
+
+const char *journal_name(const struct journal *j)
+{
+    const struct journal_entry *entry = first_of(j, JOURNAL_NAME);
+    return entry ? entry->what : "";
+}
+
+uint64_t journal_named_epochs(const struct journal *j)
+{
+    const struct journal_entry *entry = first_of(j, JOURNAL_NAME);
+    return entry ? entry->batch : 0;
+}
+
+const char *journal_unknown(const struct journal *j)
+{
+    const struct journal_entry *entry = first_of(j, JOURNAL_UNKNOWN);
+    return entry ? entry->what : NULL;
 }
 
 /* ---- OpenBLAS's kernels ---- */

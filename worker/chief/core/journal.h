@@ -1,5 +1,5 @@
-/* The journal of the NaN guard's actions, and of OpenBLAS's kernels that took part in the job, kept next to the manifests. It
- * is no part of a cut, because it must survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
+/* The journal of the NaN guard's actions, and of all else that makes a job's result another one, kept next to the manifests.
+ * It is no part of a cut, because it must survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
 #ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 #define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 
@@ -15,7 +15,12 @@ enum journal_kind {
     JOURNAL_REJECTED, /* no update was made of this batch */
     /* the job went back to a cut because of this batch, and skips it from then on */
     JOURNAL_RECOVERED,
-    JOURNAL_BLAS, /* what: a process and its kernels, "worker 1: Haswell (OpenBLAS 0.3.21)"; no batch */
+    /* the following are no batches */
+    JOURNAL_BLAS, /* what: a process and its kernels, "worker 1: Haswell (OpenBLAS 0.3.21)" */
+    /* what: the journal's own name, by which a chief finds that its predecessor had another one. batch: the epochs that the job
+     * had by then; an earlier release wrote no history of them */
+    JOURNAL_NAME,
+    JOURNAL_UNKNOWN, /* what: which chief took over without a part of the run's past */
 };
 
 struct journal_entry {
@@ -45,7 +50,14 @@ const char *journal_blas_other(const struct journal *j, const char *blas);
 /* True if the entries name the same kernels. */
 bool journal_blas_same(const struct journal *j);
 
-/* The counts of batches leave JOURNAL_BLAS out. journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
+/* Returns an entry that names the journal (UUID_BYTES) of a job with so many epochs. */
+struct journal_entry journal_name_entry(const char *name, uint64_t epochs);
+const char *journal_name(const struct journal *j);      /* "": it has none */
+uint64_t journal_named_epochs(const struct journal *j); /* without a name: 0 */
+const char *
+journal_unknown(const struct journal *j); /* the text of the first JOURNAL_UNKNOWN; NULL: none */
+
+/* journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
 bool journal_has(const struct journal *j, uint64_t batch);
 bool journal_skips(const struct journal *j, uint64_t batch);
 /* The number of batches with entries; a batch that replays have named more than once counts once. */

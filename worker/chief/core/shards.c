@@ -11,6 +11,16 @@ bool shards_all(const struct chief *c, size_t flag)
     return true;
 }
 
+uint64_t shards_furthest(const struct chief *c)
+{
+    uint64_t furthest = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step > furthest)
+                furthest = c->ps[i].hello->shards[j]->step;
+    return furthest;
+}
+
 bool shards_equal(const struct chief *c)
 {
     const struct chief_shard *a = &c->shard[0];

@@ -1,0 +1,262 @@
+/* The chief by itself: a takeover by a chief whose DIR lacks a part of the run's past. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/quiet.h"
+#include "worker/chief/core/chief_state.h"
+
+enum { PER_EPOCH = 10 };
+#define RUN "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
+
+struct fixture {
+    struct chief *chief;
+    struct layout layout;
+    struct generation generation; /* of the last ENTER */
+    int enters, warnings, journaled;
+    char warning[400], journal[37];
+    struct journal_entry entry; /* the last */
+};
+
+static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct fixture *f = ctx;
+    const Gradwire__Enter *enter = (const Gradwire__Enter *)m;
+    (void)ps;
+    if (type != FRAME_ENTER)
+        return;
+    f->enters++;
+    f->generation = msg_generation_get(enter->generation);
+    (void)snprintf(f->journal, sizeof f->journal, "%s", enter->journal);
+}
+
+static void io_say(void *ctx, int is_warning, const char *text)
+{
+    struct fixture *f = ctx;
+    f->warnings += is_warning;
+    if (is_warning)
+        (void)snprintf(f->warning, sizeof f->warning, "%s", text);
+}
+
+static void io_journal(void *ctx, const struct journal_entry *entry)
+{
+    struct fixture *f = ctx;
+    f->journaled++;
+    f->entry = *entry;
+}
+
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = quiet_to_worker,
+                                   .find_cut = quiet_find_no_cut,
+                                   .publish = quiet_publish,
+                                   .discard = quiet_discard,
+                                   .restored = quiet_restored,
+                                   .finish = quiet_finish,
+                                   .ended = quiet_never_ends,
+                                   .say = io_say,
+                                   .random = quiet_random,
+                                   .journal = io_journal};
+
+/* A takeover: the shard has made `step` steps under a chief with the journal `journal`. */
+struct found {
+    const char *journal;
+    uint64_t step;
+    Gradwire__Redo *redo;
+};
+
+static void ps_up(struct fixture *f, const struct found *at, uint64_t generation)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__ShardStatus status = GRADWIRE__SHARD_STATUS__INIT, *shards[] = {&status};
+    Gradwire__Generation g = quiet_generation(generation);
+    status.step = at->step;
+    status.redo = at->redo;
+    m.threads = 1;
+    m.generation = &g;
+    m.entered = generation > 0;
+    m.uuid = (char *)(generation ? RUN : "");
+    m.journal = (char *)at->journal;
+    m.shards = shards;
+    m.n_shards = 1;
+    chief_on_ps_up(f->chief, 0, &m, 1000);
+}
+
+/* The chief's own journal is "own", and its history has the first `epochs` epochs. */
+static void begin(struct fixture *f, uint64_t epochs, const struct journal *journal, bool redo)
+{
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {4096}, .init = INIT_ZEROS};
+    *f = (struct fixture){.enters = 0};
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    struct chief_config config = {
+        .layout = &f->layout,
+        .settings = GRADWIRE__SETTINGS__INIT,
+        .ps = 1,
+        .workers = 1,
+        .journal = journal,
+        .past = {.journal = "own", .dir = "runs/a", .run = RUN, .epochs = epochs},
+        .training.monitor = MONITOR_LOSS,
+        .timeouts.start_s = 300,
+        .timeouts.worker_rejoin_s = 300,
+        .timeouts.ps_rejoin_s = 300};
+    config.settings.microbatches = 1;
+    config.settings.batches_per_epoch = config.settings.epochs = PER_EPOCH;
+    config.settings.redo = redo;
+    assert_int_equal(chief_new(&f->chief, &config, &io, f, 1000, &e), ERR_OK);
+    const Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    assert_int_equal(chief_on_worker_up(f->chief, 0, &hello, 1000, &e), ERR_OK);
+}
+
+static void end(struct fixture *f)
+{
+    chief_free(f->chief);
+    layout_close(&f->layout);
+}
+
+/* The epoch that the history is found to lack; 0: none. */
+static unsigned lacked(uint64_t epochs, uint64_t step, Gradwire__Redo *redo)
+{
+    struct fixture f;
+    unsigned epoch = 0;
+    begin(&f, epochs, NULL, redo != NULL);
+    ps_up(&f, &(struct found){"own", step, redo}, 3);
+    assert_int_equal(f.enters, !f.journaled);
+    assert_int_equal(f.warnings, f.journaled);
+    const char *what = strstr(f.warning, "(history.jsonl has no line of epoch ");
+    if (f.warnings)
+        assert_true(what && sscanf(what, "(history.jsonl has no line of epoch %u)", &epoch) == 1);
+    end(&f);
+    return epoch;
+}
+
+static void a_history_may_lack_only_the_epoch_at_whose_end_the_shards_are(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t epochs, step;
+        unsigned lacked;
+    } cases[] = {{0, 0, 0},  {0, 10, 0}, {0, 11, 1}, {1, 11, 0}, {1, 20, 0},
+                 {1, 21, 2}, {5, 21, 0}, {0, 35, 1}, {2, 35, 3}, {3, 35, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(lacked(cases[i].epochs, cases[i].step, NULL), cases[i].lacked);
+}
+
+static void with_extra_steps_the_lead_shard_says_which_epochs_are_over(void **state)
+{
+    (void)state;
+    Gradwire__Redo redo = GRADWIRE__REDO__INIT;
+    assert_int_equal(lacked(0, 12, &redo), 0); /* extra steps of the first epoch */
+    redo.epoch = 1;
+    redo.begin = 13;
+    assert_int_equal(lacked(0, 13, &redo), 0);
+    assert_int_equal(lacked(0, 14, &redo), 1);
+    assert_int_equal(lacked(1, 14, &redo), 0);
+}
+
+static void the_history_of_another_run_has_none_of_this_ones_epochs(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 5, NULL, false);
+    f.chief->config.past.run[0] = '\0';
+    ps_up(&f, &(struct found){"own", 21, NULL}, 3);
+    assert_non_null(strstr(f.warning, "no line of epoch 1)"));
+    end(&f);
+    begin(&f, 5, NULL, false);
+    f.chief->config.past.run[0] = '\0';
+    f.chief->config.past.from = 2; /* an earlier release wrote no history */
+    ps_up(&f, &(struct found){"own", 21, NULL}, 3);
+    assert_int_equal(f.warnings, 0);
+    end(&f);
+}
+
+static void in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_has_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 0, NULL, false);
+    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    assert_true(f.enters == 0 && f.warnings == 1 && f.journaled == 1);
+    assert_string_equal(
+        f.warning,
+        "generation 4: runs/a lacks a part of this run's past (it is not the "
+        "directory of the chief before): the job goes on, but is never exact "
+        "again, and its best epoch is only the best of those known there; a chief that is to be "
+        "exact needs its output directory on storage that comes with it");
+    assert_int_equal(f.entry.kind, JOURNAL_UNKNOWN);
+    assert_string_equal(f.entry.what,
+                        "generation 4 took over at step 5 without a part of the run's "
+                        "past: it is not the directory of the chief before");
+    /* its connection is lost before the line is written */
+    chief_on_ps_down(f.chief, 0, 1000);
+    chief_on_journaled(f.chief, NULL, 1000);
+    assert_int_equal(f.enters, 0);
+    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 1);
+    assert_string_equal(f.journal, "own");
+    end(&f);
+}
+
+static void while_the_line_is_written_a_ps_that_returns_waits_for_it_too(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 0, NULL, false);
+    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    chief_on_ps_down(f.chief, 0, 1000);
+    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    assert_true(f.enters == 0 && f.journaled == 1);
+    chief_on_journaled(f.chief, NULL, 1000);
+    assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 1);
+    end(&f);
+}
+
+static void a_journal_that_has_the_line_needs_no_other(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct journal_entry entry = {.kind = JOURNAL_UNKNOWN, .what = "generation 2 took over"};
+    const struct journal journal = {.n = 1, .entry = &entry};
+    begin(&f, 0, &journal, false);
+    ps_up(&f, &(struct found){"own", 35, NULL}, 3);
+    assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
+    end(&f);
+    begin(&f, 0, &journal, false); /* another chief was there in between */
+    ps_up(&f, &(struct found){"other", 35, NULL}, 3);
+    assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 0);
+    end(&f);
+}
+
+static void its_own_generation_and_those_that_begin_without_the_shards_need_no_past(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 0, NULL, false);
+    ps_up(&f, &(struct found){"", 0, NULL}, 0);
+    assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
+    quiet_entered(f.chief, 1, f.generation, 1000);
+    chief_on_ps_down(f.chief, 0, 1000);
+    ps_up(&f, &(struct found){"own", 35, NULL}, 3); /* its history was read long ago */
+    assert_true(f.enters == 2 && f.warnings == 0 && f.journaled == 0);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_history_may_lack_only_the_epoch_at_whose_end_the_shards_are),
+        cmocka_unit_test(with_extra_steps_the_lead_shard_says_which_epochs_are_over),
+        cmocka_unit_test(the_history_of_another_run_has_none_of_this_ones_epochs),
+        cmocka_unit_test(
+            in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_has_it),
+        cmocka_unit_test(while_the_line_is_written_a_ps_that_returns_waits_for_it_too),
+        cmocka_unit_test(a_journal_that_has_the_line_needs_no_other),
+        cmocka_unit_test(its_own_generation_and_those_that_begin_without_the_shards_need_no_past),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/* A takeover continues with what the shards hold, but a run's past is in DIR alone: the best epoch, the history, and the
+ * journal. A chief whose DIR lacks a part of it goes on. The job is then no longer exact, and the journal has a line for all later
+ * chiefs before any ps enters the generation. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/job/job.h"
+#include "worker/chief/core/chief_state.h"
+
+enum { LACK_BYTES = 80 };
+
+static const Gradwire__Redo *lead_redo(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->redo)
+                return c->ps[i].hello->shards[j]->redo;
+    return NULL;
+}
+
+/* Sync: the epochs whose ends the shards have passed. An end that they are just at may still have no line in the history: it
+ * is evaluated again. */
+static uint64_t epochs_passed(const struct chief *c)
+{
+    uint64_t step = shards_furthest(c);
+    const Gradwire__Redo *redo = lead_redo(c);
+    if (!step || c->mode != &chief_sync)
+        return 0;
+    if (c->config.settings.redo)
+        return redo && redo->epoch ? redo->epoch - (step <= redo->begin) : 0;
+    return (step - 1) / c->config.settings.batches_per_epoch;
+}
+
+/* The first epoch that the history lacks; 0: none. A process that has led the run has written lines since it read them. */
+static uint64_t lacks_epoch(const struct chief *c)
+{
+    const struct chief_past *past = &c->config.past;
+    uint64_t epochs = strcmp(past->run, c->uuid) == 0 ? past->epochs : past->from;
+    return !c->led && epochs < epochs_passed(c) ? epochs + 1 : 0;
+}
+
+/* False: DIR lacks nothing, or only what the journal has a line for. */
+static bool lacks(const struct chief *c, char what[LACK_BYTES])
+{
+    const char *own = c->config.past.journal ? c->config.past.journal : "";
+    const char *journal = c->ps[0].hello ? c->ps[0].hello->journal : "";
+    uint64_t epoch = lacks_epoch(c);
+    bool other = strcmp(journal, own) != 0;
+    if (other)
+        (void)snprintf(what, LACK_BYTES, "it is not the directory of the chief before");
+    else
+        (void)snprintf(what, LACK_BYTES, "history.jsonl has no line of epoch %" PRIu64, epoch);
+    return other || (epoch && !journal_unknown(&c->journal));
+}
+
+static void tell(struct chief *c, const char *what)
+{
+    bool monitors = c->config.training.monitor != MONITOR_NONE;
+    chief_say(c, 1,
+              "generation %" PRIu64
+              ": %.100s lacks a part of this run's past (%s): the job goes on, but is never exact "
+              "again%s; a chief that is to be exact needs its output directory on storage that "
+              "comes with it",
+              c->generation.number, c->config.past.dir, what,
+              monitors ? ", and its best epoch is only the best of those known there" : "");
+}
+
+void past_note(struct chief *c)
+{
+    struct journal_entry entry = {.kind = JOURNAL_UNKNOWN};
+    char what[LACK_BYTES];
+    if (c->begins != BEGINS_TAKEOVER || c->config.finished || !lacks(c, what))
+        return;
+    if (!c->told_past)
+        tell(c, what);
+    c->told_past = true;
+    (void)snprintf(entry.what, sizeof entry.what,
+                   "generation %" PRIu64 " took over at step %" PRIu64
+                   " without a part of the run's past: %s",
+                   c->generation.number, shards_furthest(c), what);
+    if (!journal_unknown(&c->journal))
+        chief_note(c, &entry);
+}

@@ -356,7 +356,7 @@ struct sim_ps {
     uint32_t threads;
     struct sim_thread thread[SIM_THREADS_MAX];
     struct sim_conn *control;
-    char uuid[37];
+    char uuid[37], journal[37];
     bool going, asked_status;
     struct sim_report *report[SIM_THREADS_MAX]; /* for the chief's hello: being gathered */
     uint32_t fence_waits[SIM_WORKERS_MAX];
@@ -436,6 +436,7 @@ struct sim_worker {
     struct generation back_generation;
     uint64_t epochs_told; /* async: by its chief, of the batches that are done */
     int64_t journal_us;   /* when the last entry is on disk */
+    char journal[32];     /* its name */
     bool finishing;
     bool flawed; /* nan_guard: check: the loss of the task that is computed is not finite */
 };
@@ -455,6 +456,8 @@ void sim_worker_lose_withheld(struct sim_worker *k);
 void sim_worker_pump(struct sim *sim, struct sim_worker *k);
 
 void sim_chief_start(struct sim *sim, struct sim_worker *k);
+/* The chief, which is not up, starts next in a directory without a journal. */
+void sim_move_chief(struct sim *sim);
 void sim_chief_stop(struct sim *sim, struct sim_worker *k);
 void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64_t token,
                       struct sim_conn *c);
@@ -481,6 +484,7 @@ struct sim_seen {
     uint64_t stale;             /* of these with others' updates since the worker's read */
     uint64_t kept;              /* cuts that were asked for and are published */
     uint64_t adopted;           /* of these by a chief that did not ask for them */
+    uint64_t moved;             /* ps that a chief took over in a directory without a journal */
     uint64_t gone_back;         /* takeovers behind an epoch's end that was not kept */
     uint64_t skipped;           /* backup workers: steps rejected after a recovery */
     uint64_t raised;            /* async: shards whose t a cut raises */
@@ -672,6 +676,7 @@ struct sim {
     struct sim_file *files;
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
+    uint32_t moves;         /* of the chief, to a directory without a journal: sim_move_chief */
     /* on disk, with sim_config.keeps: the end of the last epoch that has a line, and the best that is kept */
     uint64_t noted_step, best_step, best_epoch;
     bool

@@ -167,6 +167,8 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     if (at < k->journal_us)
         at = k->journal_us; /* in order */
     k->journal_us = at;
+    if (entry->kind == JOURNAL_UNKNOWN && !sim->moves)
+        sim_fail(sim, "the chief did not move: %s", entry->what);
     struct sim_event *e = sim_after(sim, at - sim->now_us, &k->proc, on_written);
     e->p = malloc(sizeof *entry);
     memcpy(e->p, entry, sizeof *entry);
@@ -582,12 +584,19 @@ static void on_tick(struct sim *sim, struct sim_event *e)
         (void)sim_after(sim, 100000, e->proc, on_tick);
 }
 
+void sim_move_chief(struct sim *sim)
+{
+    journal_close(&sim->journal);
+    sim->moves++;
+}
+
 void sim_chief_start(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e = {""};
     if (sim->config.turns)
         sim->config.settings.clip_norm = sim->config.settings.clip_norm > 0 ? 0 : 1e30f;
     look_for_best(sim, k);
+    (void)snprintf(k->journal, sizeof k->journal, "journal %u", sim->moves);
     struct chief_config config = {.layout = &sim->layout,
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,
@@ -600,6 +609,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .training.max_recoveries = 1000,
                                   .training.max_rejected = 1000,
                                   .journal = &sim->journal,
+                                  .past = {.journal = k->journal, .from = UINT64_MAX},
                                   .unkept_step = k->unkept_step};
     if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
         sim_fail(sim, "no chief: %s", e.text);

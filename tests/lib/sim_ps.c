@@ -211,7 +211,7 @@ void sim_ps_start(struct sim *sim, struct sim_ps *ps)
             t->core->rows.beside = (struct shard_beside){.least_bytes = sim->config.kept_bytes};
     }
     ps->control = NULL;
-    ps->uuid[0] = '\0';
+    ps->uuid[0] = ps->journal[0] = '\0';
     ps->going = ps->asked_status = false;
     memset(ps->fence_waits, 0, sizeof ps->fence_waits);
     ps->proc.up = true;
@@ -326,6 +326,7 @@ static void hello_reply(struct sim *sim, struct sim_ps *ps)
     Gradwire__Generation g = msg_generation(largest);
     m.generation = &g;
     m.uuid = ps->uuid;
+    m.journal = ps->journal;
     m.threads = ps->threads;
     m.going = ps->going;
     m.leases = ps->lease;
@@ -395,6 +396,19 @@ static void take(struct sim_thread *t, struct sim_conn *c, const Gradwire__Hello
 }
 
 /* ---- the chief's messages ---- */
+
+/* Before a ps enters the generation of a chief that does not know the run's past, the line about that is on disk. */
+static void note_journal(struct sim_ps *ps, const Gradwire__Enter *m)
+{
+    struct sim *sim = ps->thread[0].sim;
+    if (m->mode == GRADWIRE__ENTER_MODE__TAKEOVER && strcmp(ps->journal, m->journal) != 0) {
+        sim_seen.moved++;
+        if (!journal_unknown(&sim->journal))
+            sim_fail(sim, "ps %u is taken over without a line about the unknown past",
+                     ps->proc.index);
+    }
+    (void)snprintf(ps->journal, sizeof ps->journal, "%s", m->journal);
+}
 
 static void check_generation(struct sim_thread *t)
 {
@@ -559,6 +573,7 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         if (((const Gradwire__Enter *)m)->mode != GRADWIRE__ENTER_MODE__TAKEOVER)
             forget_leases(ps);
         (void)snprintf(ps->uuid, sizeof ps->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
+        note_journal(ps, (const Gradwire__Enter *)m);
         to_shards(ps, TO_TELL, type, m);
         break;
     case FRAME_LEAVE:

@@ -1,6 +1,7 @@
 /* Sync: the chief dies at each moment between the end of an epoch's evaluation and the moment when the epoch is kept as the
  * best, and a little later. No epoch is lost (sim_chief.c checks that), and each cut that is kept is of the epoch's end.
- * GRADWIRE_SIM_STRIDE=1 tries every moment, GRADWIRE_SIM_EVENT the one after so many events. */
+ * GRADWIRE_SIM_STRIDE=1 tries every moment, GRADWIRE_SIM_EVENT the one after so many events. Also: the next chief is in a
+ * directory without a journal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,6 +21,8 @@ enum {
     LATER = 40,
     RUNS = 12,
     SHORT_RUNS = 3,
+    MOVES = 80,
+    SHORT_MOVES = 20,
     STRIDE = 11
 };
 
@@ -96,10 +99,39 @@ static void a_chief_that_dies_at_any_moment_of_an_epochs_end_loses_no_best_epoch
     assert_true(one || (sim_seen.adopted > 0 && sim_seen.gone_back > 0));
 }
 
+/* The next chief has another journal. It dies, too: a little later with each run. */
+static void a_chief_that_moves_notes_its_unknown_past_before_any_ps_is_its_own(void **state)
+{
+    (void)state;
+    uint64_t first = sim_number("GRADWIRE_SIM_SEED", 1);
+    uint64_t n = sim_runs(MOVES, SHORT_MOVES), noted = 0;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        const struct sim_config c = config_of(seed);
+        struct sim *sim = sim_new(&c);
+        left = 0;
+        bool moves = sim_run_until(sim, is_the_moment);
+        if (moves) {
+            sim_kill(sim, &sim->worker[0].proc, 50000);
+            sim_move_chief(sim);
+            left = seed % LATER;
+        }
+        if (moves && sim_run_until(sim, is_the_moment))
+            sim_kill(sim, &sim->worker[0].proc, 50000);
+        sim_run(sim);
+        if (sim->failed)
+            fail_msg("GRADWIRE_SIM_SEED=%" PRIu64 ": %s", seed, sim->failure);
+        noted += journal_unknown(&sim->journal) != NULL;
+        sim_free(sim);
+    }
+    print_message("%" PRIu64 " of %" PRIu64 " jobs have an unknown past\n", noted, n);
+    assert_true(sim_seen.moved > 0 && noted > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chief_that_dies_at_any_moment_of_an_epochs_end_loses_no_best_epoch),
+        cmocka_unit_test(a_chief_that_moves_notes_its_unknown_past_before_any_ps_is_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,7 +197,9 @@ static void adopt_best(struct process *p)
     struct evaluation eval = line->eval;
     eval.step = line->step;
     if (best_adopt(&p->best, line->epoch, &eval, p->log.uuid, &e))
-        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", line->epoch, e.text);
+        log_warn("epoch %" PRIu64 " is the best; it is evaluated again, because its checkpoint "
+                 "cannot be used: %s",
+                 line->epoch, e.text);
     else if (!best_lacks(&p->best, line->epoch, &line->eval))
         log_info("epoch %" PRIu64 " is the best: its rows are in checkpoint %" PRIu64
                  ", step %" PRIu64,
@@ -421,24 +423,35 @@ static struct journal_entry new_name(const struct process *p)
         name, p->has_base ? manifest_epochs(&p->base, order_batches(&p->order)) : 0);
 }
 
-/* Before the chief trains, the journal has a name, and its kernels. */
+static struct journal_entry lost_best(void)
+{
+    return (struct journal_entry){
+        .kind = JOURNAL_INEXACT,
+        .cut = UINT64_MAX,
+        .what = "the best epoch's files were damaged when the job started again"};
+}
+
+/* Before the chief trains, the journal has a name, its kernels, and whether the best epoch is lost. */
 static void note_start(struct process *p)
 {
     const struct journal_entry blas = journal_blas_entry("chief", blas_of(p));
-    struct journal_entry entry[2];
+    struct journal_entry entry[3];
     size_t n = 0;
     struct errmsg e = {"no memory"};
     if (!*journal_name(&p->journal))
         entry[n++] = new_name(p);
     if (*blas_of(p) && !journal_has_blas(&p->journal, &blas))
         entry[n++] = blas;
+    if (p->best.lost && !p->finished && p->job.training.update == UPDATE_SYNC &&
+        !journal_inexact(&p->journal))
+        entry[n++] = lost_best();
     enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
     for (size_t i = 0; i < n; i++)
         if (journal_add(&p->journal, &entry[i]))
             err = ERR_NOMEM;
     if (err)
-        log_warn("the journal lacks its name, or OpenBLAS's kernels, so a later chief cannot "
-                 "compare them: %s",
+        log_warn("the journal lacks its name, OpenBLAS's kernels or the loss of the best epoch, so "
+                 "a later chief does not know them: %s",
                  e.text);
 }
 

@@ -82,10 +82,10 @@ static bool had_one_blas(const struct summarize *what)
     return !what->journal || journal_blas_same(what->journal);
 }
 
-/* The text about the first chief that took over without a part of the run's past; NULL: none did. */
-static const char *unknown_past(const struct summarize *what)
+/* The text of the first event that makes the result another one than the undisturbed job's; NULL: none does. */
+static const char *inexact(const struct summarize *what)
 {
-    return what->journal ? journal_unknown(what->journal) : NULL;
+    return what->journal ? journal_inexact(what->journal) : NULL;
 }
 
 static bool has_backups(const struct summarize *what)
@@ -409,7 +409,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct epoch_end_result *l = what->learned;
     struct evaluation room;
     bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && had_room(job, f) &&
-                 !has_backups(what) && had_one_blas(what) && !unknown_past(what);
+                 !has_backups(what) && had_one_blas(what) && !inexact(what);
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";
@@ -435,7 +435,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "batches", batches(f), ok);
     put(all, "exact", json_boolean(exact), ok);
     put(all, "blas", blas(what->journal, ok), ok);
-    put(all, "unknown_past", text_or_null(unknown_past(what)), ok);
+    put(all, "inexact", text_or_null(inexact(what)), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);
     put(all, "history", history(what, f, ok), ok);

@@ -70,7 +70,21 @@ class EarlyTest(TrainCase):
         job.kill("worker-0", signal.SIGKILL)
         got = job.wait().summary()
         self.assertEqual((got["digest"], got["epochs"], got["restarts"]), (want["digest"], want["epochs"], 1))
-        self.assertEqual((got["exact"], got["unknown_past"]), (True, None))
+        self.assertEqual((got["exact"], got["inexact"]), (True, None))
+
+    def test_a_best_epoch_that_cannot_be_kept_makes_the_job_inexact(self):
+        job = self.launch(*slow(0.01), keys={**KEYS, "training.learning_rate": 0.001, "training.epochs": 15,
+                                              "early_stopping.restore_best_weights": "false"})
+        best, away = self.out / "best", self.out / "away"
+        job.until("an epoch is kept", (best / "weights.safetensors").exists)
+        best.rename(away)
+        best.write_text("")
+        job.until("one is not", lambda: "is the best, but could not be kept: " in job.logs())
+        best.unlink()
+        away.rename(best)
+        s = job.wait().summary()
+        self.assertFalse(s["exact"])
+        self.assertRegex(s["inexact"], r"^epoch \d+ is the best, but could not be kept: .*/best/")
 
     def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
         for update in ("async", "ssp", "geo"):

@@ -106,7 +106,7 @@ class HandTest(HandCase):
                       said[2][0])
         s = self.summary(self.tmp / "other")
         self.assertEqual((s["status"], s["exact"]), ("done", False))
-        self.assertRegex(s["unknown_past"], r"^generation 3 took over at step \d+ without a part of the run's past: it is not the ")
+        self.assertRegex(s["inexact"], r"^generation 3 took over at step \d+ without a part of the run's past: it is not the ")
         self.assertGreater(s["history"][0]["epoch"], 1)
 
     @unittest.skipIf(SANITIZED, "a sanitizer takes more address space than there is")

@@ -167,7 +167,7 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     if (at < k->journal_us)
         at = k->journal_us; /* in order */
     k->journal_us = at;
-    if (entry->kind == JOURNAL_UNKNOWN && !sim->moves)
+    if (entry->kind == JOURNAL_INEXACT && !sim->moves)
         sim_fail(sim, "the chief did not move: %s", entry->what);
     struct sim_event *e = sim_after(sim, at - sim->now_us, &k->proc, on_written);
     e->p = malloc(sizeof *entry);

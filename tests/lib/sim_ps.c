@@ -403,7 +403,7 @@ static void note_journal(struct sim_ps *ps, const Gradwire__Enter *m)
     struct sim *sim = ps->thread[0].sim;
     if (m->mode == GRADWIRE__ENTER_MODE__TAKEOVER && strcmp(ps->journal, m->journal) != 0) {
         sim_seen.moved++;
-        if (!journal_unknown(&sim->journal))
+        if (!journal_inexact(&sim->journal))
             sim_fail(sim, "ps %u is taken over without a line about the unknown past",
                      ps->proc.index);
     }

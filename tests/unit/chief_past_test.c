@@ -188,7 +188,7 @@ static void in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_
         "directory of the chief before): the job goes on, but is never exact "
         "again, and its best epoch is only the best of those known there; a chief that is to be "
         "exact needs its output directory on storage that comes with it");
-    assert_int_equal(f.entry.kind, JOURNAL_UNKNOWN);
+    assert_int_equal(f.entry.kind, JOURNAL_INEXACT);
     assert_string_equal(f.entry.what,
                         "generation 4 took over at step 5 without a part of the run's "
                         "past: it is not the directory of the chief before");
@@ -220,7 +220,7 @@ static void a_journal_that_has_the_line_needs_no_other(void **state)
 {
     (void)state;
     struct fixture f;
-    struct journal_entry entry = {.kind = JOURNAL_UNKNOWN, .what = "generation 2 took over"};
+    struct journal_entry entry = {.kind = JOURNAL_INEXACT, .what = "generation 2 took over"};
     const struct journal journal = {.n = 1, .entry = &entry};
     begin(&f, 0, &journal, false);
     ps_up(&f, &(struct found){"own", 35, NULL}, 3);
@@ -229,6 +229,23 @@ static void a_journal_that_has_the_line_needs_no_other(void **state)
     begin(&f, 0, &journal, false); /* another chief was there in between */
     ps_up(&f, &(struct found){"other", 35, NULL}, 3);
     assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 0);
+    end(&f);
+}
+
+static void the_first_best_epoch_that_is_lost_is_noted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 0, NULL, false);
+    ps_up(&f, &(struct found){"own", 0, NULL}, 3);
+    assert_int_equal(f.journaled, 0);
+    chief_on_inexact(f.chief, "epoch 7 is the best, but could not be kept", 1000);
+    assert_int_equal(f.journaled, 1);
+    assert_int_equal(f.entry.kind, JOURNAL_INEXACT);
+    assert_string_equal(f.entry.what, "epoch 7 is the best, but could not be kept");
+    chief_on_journaled(f.chief, NULL, 1000);
+    chief_on_inexact(f.chief, "epoch 9", 1000);
+    assert_int_equal(f.journaled, 1);
     end(&f);
 }
 
@@ -256,6 +273,7 @@ int main(void)
             in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_has_it),
         cmocka_unit_test(while_the_line_is_written_a_ps_that_returns_waits_for_it_too),
         cmocka_unit_test(a_journal_that_has_the_line_needs_no_other),
+        cmocka_unit_test(the_first_best_epoch_that_is_lost_is_noted),
         cmocka_unit_test(its_own_generation_and_those_that_begin_without_the_shards_need_no_past),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,17 +81,17 @@ static void a_journal_has_a_name_and_the_first_chief_that_lacked_the_past(void *
     (void)state;
     struct journal j = {0};
     const struct journal_entry all[] = {journal_name_entry("a", 8), journal_name_entry("b", 9),
-                                        entry(JOURNAL_UNKNOWN, 0, UINT64_MAX)};
+                                        entry(JOURNAL_INEXACT, 0, UINT64_MAX)};
     assert_string_equal(journal_name(&j), "");
     assert_int_equal(journal_named_epochs(&j), 0);
-    assert_null(journal_unknown(&j));
+    assert_null(journal_inexact(&j));
     for (int i = 0; i < 3; i++) {
         char line[JOURNAL_LINE_MAX];
         assert_int_equal(journal_parse(&j, line, journal_line(&all[i], line)), ERR_OK);
         assert_string_equal(journal_name(&j), "a");
         assert_int_equal(journal_named_epochs(&j), 8);
     }
-    assert_string_equal(journal_unknown(&j), all[2].what);
+    assert_string_equal(journal_inexact(&j), all[2].what);
     assert_true(!journal_has(&j, 0) && journal_rejected(&j) == 0 && journal_blas_same(&j));
     journal_close(&j);
 }

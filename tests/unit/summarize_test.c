@@ -174,7 +174,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
             "first_step_s", &first, "peak_rss_bytes", &peak, "restarts", &restarts, "batches",
             "dealt", &dealt, "applied_min", &least, "applied_max", &most, "duplicates", &duplicates,
             "lost", &lost, "clipped", &clipped, "dropped", &dropped, "redone", &redone, "rejected",
-            &rejected, "recoveries", &recoveries, "exact", &exact, "blas", "unknown_past", "digest",
+            &rejected, "recoveries", &recoveries, "exact", &exact, "blas", "inexact", "digest",
             &digest, "staleness", "history", &epochs_did, "per_worker", &workers_did, "compression",
             &compression, "evaluator", "learning_rate", &learning_rate, "averaged", &averaged,
             "planted", "tables", "export"),
@@ -326,7 +326,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "steps",          "epochs",      "train",        "eval",
         "examples_per_s", "seconds",     "first_step_s", "peak_rss_bytes",
         "restarts",       "batches",     "exact",        "blas",
-        "unknown_past",   "digest",      "staleness",    "history",
+        "inexact",        "digest",      "staleness",    "history",
         "per_worker",     "compression", "evaluator",    "learning_rate",
         "averaged",       "planted",     "tables",       "export",
     };
@@ -432,7 +432,7 @@ static void a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why(void
     struct known *k = full();
     const char *why;
     struct journal_entry entry[] = {journal_name_entry("a", 0),
-                                    {.kind = JOURNAL_UNKNOWN, .what = "b"}};
+                                    {.kind = JOURNAL_INEXACT, .what = "b"}};
     struct journal journal = {.n = 1, .entry = entry};
     k->job.compression.push = CODEC_RAW;
     k->what.journal = &journal;
@@ -440,7 +440,7 @@ static void a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why(void
     journal.n = 2;
     assert_false(is_exact(k));
     json_t *json = written(k);
-    assert_int_equal(json_unpack(json, "{s:s}", "unknown_past", &why), 0);
+    assert_int_equal(json_unpack(json, "{s:s}", "inexact", &why), 0);
     assert_string_equal(why, "b");
     json_decref(json);
 }

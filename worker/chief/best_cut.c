@@ -26,21 +26,23 @@ void best_cut_drop(struct best_cut *c)
     c->asked = c->copied = false;
 }
 
-void best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept)
+enum err best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept,
+                     struct errmsg *e)
 {
-    struct errmsg e = {"the checkpoint with its rows failed"};
     if (!c->asked || kept->ask != c->asks)
-        return;
+        return ERR_OK;
     c->copied |= kept->copied;
     if (kept->copied && !kept->published)
-        return;
+        return ERR_OK;
     c->asked = false;
     int hold = kept->hold;
     kept->hold = -1;
-    if (hold < 0 || best_keep_cut(best, c->epoch, &c->eval, kept->cut, hold, &e))
-        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", c->epoch, e.text);
-    else
+    if (hold < 0)
+        return err_set(e, ERR_STATE, "the checkpoint with its rows failed");
+    enum err err = best_keep_cut(best, c->epoch, &c->eval, kept->cut, hold, e);
+    if (!err)
         log_info("epoch %" PRIu64 " is the best: its rows are in checkpoint %" PRIu64
                  ", step %" PRIu64,
                  c->epoch, best->cut, best->cut_step);
+    return err;
 }

@@ -3,7 +3,7 @@
  *
  * Happy path: an evaluation beats the best -> best_cut_ask -> the cut is copied (in sync the next step begins only
  * now, so the cut has the evaluated step) -> it is published -> best_keep_cut.
- * Failure modes: the cut fails (logged; the earlier best stays), a new generation (best_cut_drop; the epoch's end is
+ * Failure modes: the cut fails (the earlier best stays), a new generation (best_cut_drop; the epoch's end is
  * evaluated again). Thread: the training thread. */
 #ifndef GRADWIRE_WORKER_CHIEF_BEST_CUT_H
 #define GRADWIRE_WORKER_CHIEF_BEST_CUT_H
@@ -23,8 +23,10 @@ struct best_cut {
  * modes UINT64_MAX. */
 void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
                   const struct evaluation *eval);
-/* Handle TRAIN_KEPT; takes kept->hold. A report about another request is ignored. */
-void best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept);
+/* Handle TRAIN_KEPT; takes kept->hold. A report about another request is ignored. Errors: the cut of c->epoch failed, or is not
+ * the best one's now. */
+enum err best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept,
+                     struct errmsg *e) MUST_CHECK;
 void best_cut_drop(struct best_cut *c);
 
 /* True until the cut is copied. */

@@ -138,11 +138,25 @@ static void finish_asked(void *ctx)
     end->finish_asked = true;
 }
 
+/* The job ends with another model than the undisturbed one, which matters where the result is exact. */
+static void lose_best(struct epoch_end *end, uint64_t epoch, const char *why)
+{
+    char text[sizeof(struct errmsg) + 80];
+    (void)snprintf(text, sizeof text, "epoch %" PRIu64 " is the best, but could not be kept: %s",
+                   epoch, why);
+    log_warn("%s", text);
+    if (end->terms->sync)
+        control_post(driver_control(end->parts->driver), CONTROL_INEXACT, 0, mem_strdup(text),
+                     mem_free);
+}
+
 static void kept(void *ctx, struct train_kept *kept)
 {
     struct epoch_end *end = ctx;
+    struct errmsg e;
     bool held_up = best_cut_is_made(&end->best_cut);
-    best_cut_on(&end->best_cut, end->config.best, kept);
+    if (best_cut_on(&end->best_cut, end->config.best, kept, &e))
+        lose_best(end, end->best_cut.epoch, e.text);
     if (end->terms->sync && held_up && !best_cut_is_made(&end->best_cut))
         driver_paused(end->parts->driver, clock_now_s() - end->asked_s);
 }
@@ -372,7 +386,7 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
         return true;
     }
     if (best_see(best, epoch, eval, learned(end), &e))
-        log_warn("epoch %" PRIu64 " is the best, but could not be kept: %s", epoch, e.text);
+        lose_best(end, epoch, e.text);
     return !best_stops(best, epoch);
 }
 
@@ -383,8 +397,12 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     const struct best *best = end->config.best;
     bool judged = !end->unjudged;
     end->unjudged = false;
-    if (end->enough_epoch || !judged)
+    if (end->enough_epoch)
         return; /* async: batches that were pushed after the end do not count */
+    if (!judged && best_is_beaten(best, epoch, eval))
+        lose_best(end, epoch, "the others have trained on without the chief's own worker");
+    if (!judged)
+        return;
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
     char text[160];

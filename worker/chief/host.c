@@ -387,6 +387,8 @@ static void host_on_letter(void *role, struct mail *m)
         chief_on_evaluated(h->chief, now);
     } else if (m->type == CONTROL_WRITTEN) {
         chief_on_written(h->chief, m->data, now);
+    } else if (m->type == CONTROL_INEXACT) {
+        chief_on_inexact(h->chief, m->data ? m->data : "the reason is in the log", now);
     } else if (m->type == CONTROL_LEAVES) {
         chief_leaves(h->chief, (int)m->number, m->data ? m->data : "", now);
     } else if (m->type == HOST_PUBLISHED) {

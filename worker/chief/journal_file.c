@@ -14,7 +14,7 @@ static const char *const words[] = {[JOURNAL_REJECTED] = "rejected",
                                     [JOURNAL_RECOVERED] = "recovered",
                                     [JOURNAL_BLAS] = "blas",
                                     [JOURNAL_NAME] = "name",
-                                    [JOURNAL_UNKNOWN] = "unknown"};
+                                    [JOURNAL_INEXACT] = "inexact"};
 
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX])
 {

@@ -36,6 +36,7 @@ enum control_letter {
     CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
     CONTROL_FINISHED,  /* number: step; the final evaluation is done */
     CONTROL_WRITTEN,   /* model/ is written; data: why it cannot be, a string, or NULL */
+    CONTROL_INEXACT, /* data: why the result can differ from the undisturbed one, a string, or NULL */
     CONTROL_LEAVES, /* the run has ended; number: exit code; data: its reason, a string, or NULL */
     /* number: step; data: the value that an evaluation found not finite, a string */
     CONTROL_DIVERGED,

@@ -156,6 +156,7 @@ static enum err take_up(struct best *b, struct errmsg *e)
         log_info("%s: it is ignored", e->text);
     else if (err)
         log_warn("%s: it is ignored, and will be overwritten", e->text);
+    b->lost = err && err != ERR_STATE;
     return ERR_OK;
 }
 

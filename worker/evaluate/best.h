@@ -18,6 +18,7 @@ struct best {
     char folder[4096];       /* DIR/best */
     char path[4200];         /* DIR/best/weights.safetensors */
     bool has;
+    bool lost;      /* there was a file of the best epoch, but it is damaged */
     double value;   /* of the monitored quantity */
     uint64_t epoch; /* the best epoch, from 1 */
     struct evaluation eval;

@@ -336,6 +336,16 @@ void chief_on_written(struct chief *c, const char *error, int64_t now_ms)
     check(c);
 }
 
+void chief_on_inexact(struct chief *c, const char *why, int64_t now_ms)
+{
+    struct journal_entry entry = {.kind = JOURNAL_INEXACT};
+    begin(c, now_ms);
+    (void)snprintf(entry.what, sizeof entry.what, "%s", why);
+    if (!journal_inexact(&c->journal))
+        chief_note(c, &entry);
+    check(c);
+}
+
 void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_ms)
 {
     begin(c, now_ms);

@@ -176,6 +176,8 @@ void chief_on_evaluated(struct chief *c, int64_t now_ms);
 void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
 /* model/ is written, or (error not NULL) cannot be: then the job fails, and every process hears why. */
 void chief_on_written(struct chief *c, const char *error, int64_t now_ms);
+/* The result can differ from that of the undisturbed job: it is not exact any more. why: as in the journal. */
+void chief_on_inexact(struct chief *c, const char *why, int64_t now_ms);
 /* The process ends for a reason that this chief does not know. If a restart does not help (1 <= exit_code < 128), every
  * connected process hears it, unless it knows how the job has ended. */
 void chief_leaves(struct chief *c, int exit_code, const char *text, int64_t now_ms);

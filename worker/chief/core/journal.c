@@ -122,9 +122,9 @@ uint64_t journal_named_epochs(const struct journal *j)
     return entry ? entry->batch : 0;
 }
 
-const char *journal_unknown(const struct journal *j)
+const char *journal_inexact(const struct journal *j)
 {
-    const struct journal_entry *entry = first_of(j, JOURNAL_UNKNOWN);
+    const struct journal_entry *entry = first_of(j, JOURNAL_INEXACT);
     return entry ? entry->what : NULL;
 }
 

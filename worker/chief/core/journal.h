@@ -20,7 +20,8 @@ enum journal_kind {
     /* what: the journal's own name, by which a chief finds that its predecessor had another one. batch: the epochs that the job
      * had by then; an earlier release wrote no history of them */
     JOURNAL_NAME,
-    JOURNAL_UNKNOWN, /* what: which chief took over without a part of the run's past */
+    /* what: which chief took over without a part of the run's past, or which best epoch could not be kept */
+    JOURNAL_INEXACT,
 };
 
 struct journal_entry {
@@ -55,7 +56,7 @@ struct journal_entry journal_name_entry(const char *name, uint64_t epochs);
 const char *journal_name(const struct journal *j);      /* "": it has none */
 uint64_t journal_named_epochs(const struct journal *j); /* without a name: 0 */
 const char *
-journal_unknown(const struct journal *j); /* the text of the first JOURNAL_UNKNOWN; NULL: none */
+journal_inexact(const struct journal *j); /* the text of the first JOURNAL_INEXACT; NULL: none */
 
 /* journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
 bool journal_has(const struct journal *j, uint64_t batch);

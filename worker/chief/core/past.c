@@ -51,7 +51,7 @@ static bool lacks(const struct chief *c, char what[LACK_BYTES])
         (void)snprintf(what, LACK_BYTES, "it is not the directory of the chief before");
     else
         (void)snprintf(what, LACK_BYTES, "history.jsonl has no line of epoch %" PRIu64, epoch);
-    return other || (epoch && !journal_unknown(&c->journal));
+    return other || (epoch && !journal_inexact(&c->journal));
 }
 
 static void tell(struct chief *c, const char *what)
@@ -68,7 +68,7 @@ static void tell(struct chief *c, const char *what)
 
 void past_note(struct chief *c)
 {
-    struct journal_entry entry = {.kind = JOURNAL_UNKNOWN};
+    struct journal_entry entry = {.kind = JOURNAL_INEXACT};
     char what[LACK_BYTES];
     if (c->begins != BEGINS_TAKEOVER || c->config.finished || !lacks(c, what))
         return;
@@ -79,6 +79,6 @@ void past_note(struct chief *c)
                    "generation %" PRIu64 " took over at step %" PRIu64
                    " without a part of the run's past: %s",
                    c->generation.number, shards_furthest(c), what);
-    if (!journal_unknown(&c->journal))
+    if (!journal_inexact(&c->journal))
         chief_note(c, &entry);
 }

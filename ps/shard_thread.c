@@ -23,7 +23,10 @@
 #include "ps/cut_save.h"
 #include "ps/store.h"
 
-enum { SCRATCH_BYTES = 64 << 10 };
+enum {
+    SCRATCH_BYTES = 64 << 10,
+    TOKEN_AGAIN_US = 200000 /* before the second look for the chief's token */
+};
 #define COPY_S 1e-3 /* time for copying a cut's rows between two frames */
 
 /* Letters to the shard thread. */
@@ -36,7 +39,7 @@ struct take {
 };
 
 struct shard_thread {
-    uint32_t thread;
+    uint32_t ps, thread;
     char output[FILES_PATH_MAX], checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
     bool remote; /* this host does not see the chief's storage: `store` transfers files */
     struct store *store;
@@ -564,19 +567,38 @@ static void guard_output(const struct shard_thread *t)
         log_warn("%s", e.text);
 }
 
-/* Find out if DIR/checkpoints on this host is the chief's directory. */
-static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
+/* Shared storage may show a new file late. Errors other than "no such file" do not say whose directory it is. */
+static bool lacks_token(const char *path, enum checkpoint_store store)
+{
+    if (store == STORE_AUTO)
+        return access(path, F_OK) != 0;
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return false;
+    usleep(TOKEN_AGAIN_US);
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* Find out if DIR/checkpoints on this host is the chief's directory. Errors: ERR_STATE it is not, but has to be. */
+static enum err find_storage(struct shard_thread *t, const Gradwire__Enter *m, struct errmsg *e)
 {
     char path[FILES_PATH_MAX + 64];
     bool was = t->remote;
+    enum checkpoint_store store = (enum checkpoint_store)m->store;
     (void)snprintf(path, sizeof path, "%s/%.40s", t->checkpoints, m->store_token);
-    t->remote = m->store == STORE_CHIEF ||
-                (m->store == STORE_AUTO && m->store_token[0] && access(path, F_OK) != 0);
+    bool lacks = m->store_token[0] && lacks_token(path, store);
+    t->remote = store == STORE_CHIEF || (store == STORE_AUTO && lacks);
+    if (store == STORE_SHARED && lacks)
+        return err_set(e, ERR_STATE,
+                       "ps %u does not see the chief's checkpoints in %.200s, although "
+                       "checkpoint.store is shared: mount the shared directory there, or leave out "
+                       "checkpoint.store",
+                       t->ps, t->checkpoints);
     if (t->remote && !was && t->thread == 0)
         log_info("the chief writes the checkpoints: %s is not on its storage%s", t->checkpoints,
-                 m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
+                 store == STORE_CHIEF ? " (checkpoint.store)" : "");
     if (!t->remote && t->thread == 0)
         guard_output(t);
+    return ERR_OK;
 }
 
 /* Report size and duration of a snapshot to the server, which estimates the next one (grace.h). */
@@ -596,17 +618,31 @@ static void fence(struct shard_thread *t, const Gradwire__Fence *m)
     post_out(t, SHARD_FENCED, m->incarnation, NULL, NULL);
 }
 
+static void enter(struct shard_thread *t, const Gradwire__Enter *m)
+{
+    struct errmsg e;
+    if (find_storage(t, m, &e)) {
+        Gradwire__Entered out = GRADWIRE__ENTERED__INIT;
+        out.generation = m->generation;
+        out.error = e.text;
+        io_tell(t, FRAME_ENTERED, &out.base);
+        return;
+    }
+    shard_on_chief(t->shard, FRAME_ENTER, &m->base);
+    tell_snapshot(t, 0);
+}
+
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_FENCE) {
         fence(t, (const Gradwire__Fence *)m);
         return;
     }
-    if (type == FRAME_ENTER)
-        find_storage(t, (const Gradwire__Enter *)m);
+    if (type == FRAME_ENTER) {
+        enter(t, (const Gradwire__Enter *)m);
+        return;
+    }
     shard_on_chief(t->shard, type, m);
-    if (type == FRAME_ENTER)
-        tell_snapshot(t, 0);
 }
 
 /* Add the connected workers and the bytes of all connections to the report. Without memory the list is empty. */
@@ -712,6 +748,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     struct shard_thread *t = mem_zalloc(1, sizeof *t);
     if (!t)
         return err_set(e, ERR_NOMEM, "no memory for shard thread %u", thread);
+    t->ps = ps;
     t->thread = thread;
     t->out = mailbox;
     t->store = store;

@@ -65,18 +65,25 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     return ERR_OK;
 }
 
+enum err checkpoint_look(const char *dir, const struct manifest *m, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < m->files && !err; i++) {
+        struct shard_file f;
+        err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
+        if (!err)
+            shard_file_close(&f);
+    }
+    return err;
+}
+
 enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
 {
     struct manifest made;
     enum err err = checkpoint_load_manifest(dir, cut, &made, e);
     if (err)
         return err;
-    for (uint32_t i = 0; i < made.files && !err; i++) {
-        struct shard_file f;
-        err = shard_file_open_checked(&f, dir, &made, &made.file[i], e);
-        if (!err)
-            shard_file_close(&f);
-    }
+    err = checkpoint_look(dir, &made, e);
     if (err)
         manifest_close(&made);
     else

@@ -159,6 +159,10 @@ enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut,
 enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
 
+/* Checks that each file of the manifest exists with the right size and head, also before the manifest is published.
+ * Errors: as checkpoint_load. */
+enum err checkpoint_look(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+
 /* Reads and checks only the manifest, not the files that it lists. Errors: as checkpoint_load. */
 enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
                                   struct errmsg *e) MUST_CHECK;

@@ -137,7 +137,8 @@ static const struct job_key keys[] = {
             EXAMPLE("5"), RANGE(1, 1000000), .fallback = "3"),
     JOB_KEY("checkpoint.store", WORD, checkpoint.store,
             "The process that writes checkpoints. `shared`: each ps writes its part to storage "
-            "that all processes share. `chief`: each ps sends its part to the chief, which writes "
+            "that all processes share. The job fails if a ps does not see the chief's storage. "
+            "`chief`: each ps sends its part to the chief, which writes "
             "all parts. `auto`: a ps that sees the chief's storage writes its part to that "
             "storage. Any other ps sends its part to the chief.",
             EXAMPLE("chief"), .words = store_words, .fallback = "auto"),

@@ -114,6 +114,40 @@ class StoreTest(HandCase):
         return Process(self, command, "worker-0")
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_shared_and_not_the_chiefs_directory_ends_the_job_before_the_first_checkpoint_and_says_what_to_do(self):
+        ps, workers, _ = self.apart(2, 1, {**KEYS, "checkpoint.store": "shared"})
+        for p in workers + ps:
+            self.assertRegex(p.wait(1).last_line(), f"ps ([01]) does not see the chief's checkpoints in {self.tmp}/ps-dir-\\1/"
+                             "checkpoints, although checkpoint.store is shared: mount the shared directory there, or leave "
+                             "out checkpoint.store")
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
+        self.assertIn("mount the shared directory there", s["error"])
+        self.assertEqual(self.cuts(), [])
+        self.nothing_stays(2)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_the_chief_publishes_no_checkpoint_whose_files_it_does_not_see(self):
+        keys = {**KEYS, "training.epochs": 1000, "checkpoint.store": "shared"}
+        hosts = self.addresses(2)
+        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]}", "--task_index=0"]
+        chief = self.start(WORKER, "chief", "--job_name=worker", *of, keys=keys)
+        seen = self.dir_of(0) / "checkpoints"
+        seen.mkdir(parents=True)
+        self.until("the token", lambda: list((self.out / "checkpoints").glob(".storage-*")))
+        for token in (self.out / "checkpoints").glob(".storage-*"):
+            shutil.copy(token, seen)
+        (self.out / "checkpoints/cut-0000000000").mkdir()
+        ps = self.start(PS, "ps", "--job_name=ps", *of, keys=keys, out=self.dir_of(0))
+        failed = f"checkpoint 0 at step 0 failed: {self.out}/checkpoints/cut-0000000000/shard-0.gw: corrupt: it is missing"
+        self.until(chief.log, lambda: failed in chief.log() or self.cuts())
+        for p in chief, ps:
+            p.process.send_signal(signal.SIGTERM)
+        chief.wait(143)
+        ps.wait(143)
+        self.assertEqual(self.cuts(), [])
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_on_one_host_it_can_be_asked_for(self):
         keys = {**KEYS, "checkpoint.store": "chief"}
         job = self.train(keys=keys)

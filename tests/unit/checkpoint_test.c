@@ -294,6 +294,27 @@ static void an_empty_manifest_comes_back_as_it_was(void **state)
     manifest_close(&r);
 }
 
+static void a_look_finds_what_a_cut_lacks_before_it_is_published(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(160, 5);
+    struct checkpoint_file file[2];
+    struct errmsg text;
+    char path[FILES_PATH_MAX];
+    assert_ok(write_shards(&b, 9, 7, 2, file, &e));
+    struct manifest m = manifest_of(&b, 9, 2, file);
+    assert_ok(checkpoint_look(dir, &m, &e));
+    file[1].bytes++;
+    assert_int_equal(checkpoint_look(dir, &m, &text), ERR_CORRUPT);
+    assert_non_null(strstr(text.text, "its size is"));
+    file[1].bytes--;
+    assert_ok(checkpoint_path(path, dir, 9, file[1].name, &e));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(checkpoint_look(dir, &m, &text), ERR_CORRUPT);
+    assert_non_null(strstr(text.text, "shard-1.gw: corrupt: it is missing"));
+    blocks_free(&b);
+}
+
 static void a_published_cut_may_be_published_again_as_final(void **state)
 {
     (void)state;
@@ -1340,6 +1361,7 @@ int main(void)
         TEST(shards_without_elements_are_shards_too),
         TEST(a_manifest_comes_back_as_it_was),
         TEST(an_empty_manifest_comes_back_as_it_was),
+        TEST(a_look_finds_what_a_cut_lacks_before_it_is_published),
         TEST(a_published_cut_may_be_published_again_as_final),
         TEST(a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not),
         TEST(any_failed_write_leaves_the_older_checkpoint_and_no_newer_one),

@@ -246,6 +246,8 @@ static void publish(void *arg)
         err = checkpoint_write_encoding(dir, p->m.cut, encoding, strlen(encoding), &p->m.encoding,
                                         &e);
     if (!err)
+        err = checkpoint_look(dir, &p->m, &e);
+    if (!err)
         err = checkpoint_publish(dir, &p->m, &e);
     if (!err && p->holds)
         hold(p);
@@ -436,7 +438,7 @@ void host_check_dir(struct host *h, int64_t now_ms)
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e)
 {
     char path[sizeof h->checkpoints + sizeof h->store_token];
-    if (h->control->config.job->checkpoint.store != STORE_AUTO)
+    if (h->control->config.job->checkpoint.store == STORE_CHIEF)
         return ERR_OK;
     enum err err = files_mkdirs(h->checkpoints, e);
     (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);

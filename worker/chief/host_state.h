@@ -160,8 +160,8 @@ void host_look(struct host *h, int64_t now_ms);
 void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms); /* HOST_LOOKED */
 /* Check about once a second that DIR is still this job's (dirguard.h); HOST_DIR reports it. */
 void host_check_dir(struct host *h, int64_t now_ms);
-/* Write the file by which a ps finds out whether its DIR/checkpoints is ours (checkpoint.store: auto). `random`
- * gives its name. */
+/* Write the file by which a ps finds out whether its DIR/checkpoints is ours (not with checkpoint.store: chief).
+ * `random` gives its name. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
 void host_remove_token(struct host *h);
 

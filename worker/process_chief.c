@@ -385,6 +385,13 @@ static enum err summarize_run(struct process *p, const struct host *host, struct
     return err;
 }
 
+/* The run ends with an error from here on, which the summary has. */
+static void fail_run(struct process *p, enum err err, const struct errmsg *why)
+{
+    p->result.exit_code = err_exit_code(err);
+    (void)snprintf(p->result.error, sizeof p->result.error, "%s", why->text);
+}
+
 /* The job's training failed before this run. */
 enum err process_summarize_failed(struct process *p, struct errmsg *e)
 {
@@ -460,9 +467,26 @@ static enum err write_end(struct process *p, const struct epoch_end_config *conf
                           const struct host *host, struct errmsg *e)
 {
     enum err err = p->cluster.has_evaluator ? end_model(p, config, e) : ERR_OK;
-    if (!err && p->result.exit_code == 0 && p->learned.digest[0])
+    if (err)
+        fail_run(p, err, e);
+    else if (p->result.exit_code == 0 && p->learned.digest[0])
         exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
-    return err ? err : summarize_run(p, host, e);
+    return summarize_run(p, host, e);
+}
+
+/* The job was done before: write its model and its summary again. Errors: ERR_INPUT the summary stays as it was. */
+static enum err write_again(struct process *p, const struct epoch_end_config *config,
+                            struct errmsg *e)
+{
+    enum err err = complete(p, config, e);
+    if (!err)
+        err = end_model(p, config, e);
+    if (!err)
+        return summarize_run(p, NULL, e);
+    if (err == ERR_INPUT)
+        return err;
+    fail_run(p, err, e);
+    return process_summarize_failed(p, e);
 }
 
 static enum err run_host(struct process *p, const struct epoch_end_config *config,
@@ -494,14 +518,10 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                             .handed = process_is_first_start(p),
                                             .meter = driver_meter(driver)};
     p->exports.n = 0;
-    enum err err = p->finished ? complete(p, config, e) : ERR_OK;
-    if (!err && p->finished)
-        err = end_model(p, config, e);
-    if (!err && p->finished)
-        err = summarize_run(p, NULL, e);
-    if (!err)
+    enum err err = p->finished ? write_again(p, config, e) : ERR_OK;
+    if (!err && p->result.exit_code == 0)
         err = host_new(&host, &host_config, e);
-    if (err)
+    if (err || p->result.exit_code)
         return err;
     interim_end(&p->interim);
     err = control_init(&control, &control_config, &host_ops, host, e);

@@ -428,6 +428,7 @@ class ChiefThatFailsTest(ByHand):
         (self.out / "model").write_text("no directory")
         rows = "--set=data.synthetic_train_rows=1000"
         self.end_with("/model: ", 1, self.start("worker", 0, rows), self.others(rows))
+        self.assertIn('"status": "failed"', (self.out / "summary.json").read_text())
 
 
 @unittest.skipIf(SANITIZED, "aims at a moment that is long only there")

@@ -69,6 +69,19 @@ class HandTest(HandCase):
         self.out = self.tmp / "launched"
         self.is_result(self.train("--chief", "--workers=2", keys={"training.epochs": 2}).log("chief-0").splitlines()[-1])
 
+    def test_the_summary_says_failed_where_a_finished_job_cannot_write_its_model_again(self):
+        keys = {"training.epochs": 1, "data.synthetic_train_rows": 1000}
+        self.start(WORKER, "alone", keys=keys).wait(0)
+        (self.out / "model").rename(self.tmp / "model")
+        (self.out / "model").write_text("no directory")
+        why = self.start(WORKER, "again", keys=keys).wait(1).last_line().split("worker 0: ")[1]
+        self.assertIn(f"{self.out}/model: ", why)
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"], s["error"], s["epochs"]), ("failed", 1, why, 1))
+        (self.out / "model").unlink()
+        self.start(WORKER, "third", keys=keys).wait(0)
+        self.assertEqual(self.summary()["status"], "done")
+
     def test_a_new_chief_brings_its_clip_norm_to_running_shards(self):
         keys = {"data.synthetic_train_rows": 16000, "training.epochs": 4, "checkpoint.every_steps": 20,
                 "checkpoint.every_seconds": 0}

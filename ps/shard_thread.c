@@ -19,6 +19,7 @@
 #include "common/base/mem.h"
 #include "common/peers/greeting.h"
 #include "common/peers/msg_send.h"
+#include "common/wire/worker_name.h"
 #include "ps/core/shard.h"
 #include "ps/cut_save.h"
 #include "ps/store.h"
@@ -69,6 +70,7 @@ struct peer {
     struct shard_thread *t;
     struct conn *conn;
     struct peer *next;
+    char name[WORKER_NAME_BYTES]; /* of the worker, by its lists */
     bool admitted;
     ProtobufCMessage *message; /* the frame that is being received */
     uint16_t type;
@@ -472,7 +474,7 @@ static enum err on_frame(struct conn *c, void *owner)
     p->t->counts.pulls += p->type == FRAME_PULL;
     enum err err = on_message(p, &e);
     if (err)
-        log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
+        log_warn("%s: %s: %s", conn_peer(c), p->name, e.text);
     drop_frame(p);
     note_held(p->t);
     return err;
@@ -497,8 +499,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     struct shard_thread *t = p->t;
     t->counts.in_bytes += conn_stats(c)->in_bytes;
     t->counts.out_bytes += conn_stats(c)->out_bytes;
-    log_debug("worker %u's connection to shard thread %u is closed: %s (%s)", p->base.worker,
-              t->thread, why, err_str(code));
+    log_debug("%s's connection to shard thread %u is closed: %s (%s)", p->name, t->thread, why,
+              err_str(code));
     drop_frame(p);
     if (p->admitted)
         shard_peer_gone(t->shard, &p->base);
@@ -526,8 +528,6 @@ static void close_fenced(struct shard_thread *t)
 
 static void take_connection(struct shard_thread *t, struct take *take)
 {
-    char name[64];
-    (void)snprintf(name, sizeof name, "worker %u", take->hello->worker);
     struct peer *p = mem_zalloc(1, sizeof *p);
     if (!p) {
         (void)close(take->fd);
@@ -535,7 +535,8 @@ static void take_connection(struct shard_thread *t, struct take *take)
         return;
     }
     p->t = t;
-    if (conn_resume(&p->conn, &t->loop, take->fd, take->tls, name, &peer_ops, p)) {
+    (void)worker_name(p->name, take->hello->worker, take->hello->listed_chief);
+    if (conn_resume(&p->conn, &t->loop, take->fd, take->tls, p->name, &peer_ops, p)) {
         mem_free(p);
         return;
     }

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/net/tls_state.h"
+#include "common/wire/worker_name.h"
 
 enum { CHECK_FLAGS = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT };
 
@@ -197,6 +198,7 @@ bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct
                      uint32_t worker, char *why, size_t bytes)
 {
     char host[ADDRESS_HOST_MAX] = "", names[TLS_NAMES_BYTES] = "no name", want[250];
+    char name[WORKER_NAME_BYTES];
     uint16_t port;
     X509 *cert = SSL_get0_peer_certificate(l->ssl);
     const char *address = address_of(c, worker);
@@ -209,14 +211,9 @@ bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct
     if (cert)
         tls_names_of(cert, names, sizeof names);
     expected(t, c, worker, host, want, sizeof want);
-    if (worker == 0)
-        (void)snprintf(why, bytes,
-                       "it claims to be the chief, but its certificate names %s; expected: %s",
-                       names, want);
-    else
-        (void)snprintf(why, bytes,
-                       "it claims to be worker %u, but its certificate names %s; expected: %s",
-                       worker - c->separate_chief, names, want);
+    (void)snprintf(why, bytes, "it claims to be %s, but its certificate names %s; expected: %s",
+                   worker == 0 ? "the chief" : worker_name(name, worker, c->separate_chief), names,
+                   want);
     return false;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/version.h"
+#include "common/wire/worker_name.h"
 
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps)
@@ -70,13 +71,16 @@ static const char *role_word(Gradwire__Role role)
                                             : "worker";
 }
 
-/* "worker 3", "the chief". */
-static void name_sender(char out[32], const Gradwire__Hello *m)
+/* "worker 3", "the chief", "doctor 3". The lists of the sender number it. */
+static const char *name_sender(char out[WORKER_NAME_BYTES], const Gradwire__Hello *m)
 {
     if (m->role == GRADWIRE__ROLE__CHIEF)
-        (void)snprintf(out, 32, "the chief");
+        (void)snprintf(out, WORKER_NAME_BYTES, "the chief");
+    else if (m->role == GRADWIRE__ROLE__DOCTOR)
+        (void)snprintf(out, WORKER_NAME_BYTES, "doctor %u", m->worker);
     else
-        (void)snprintf(out, 32, "%s %u", role_word(m->role), m->worker);
+        (void)worker_name(out, m->worker, m->listed_chief);
+    return out;
 }
 
 static const char *listed(char **list, size_t n, size_t i)
@@ -88,18 +92,17 @@ static const char *listed(char **list, size_t n, size_t i)
 static bool same_list(const struct cluster *own, const char *own_name, const Gradwire__Hello *m,
                       struct hello_refusal *why)
 {
-    char sender[32];
+    char sender[WORKER_NAME_BYTES];
     size_t i = 0;
     while (i < own->n_ps && i < m->n_ps_hosts && strcmp(m->ps_hosts[i], own->ps[i]) == 0)
         i++;
     if (i == own->n_ps && i == m->n_ps_hosts)
         return true;
-    name_sender(sender, m);
     return refuse(why, GRADWIRE__REASON__OTHER_LISTS,
                   "the lists of ps differ: %s has %.100s as ps %zu (%zu ps in all), %s has %.100s "
                   "(%u in all); give all processes the same list",
-                  sender, listed(m->ps_hosts, m->n_ps_hosts, i), i, m->n_ps_hosts, own_name,
-                  listed(own->ps, own->n_ps, i), own->n_ps);
+                  name_sender(sender, m), listed(m->ps_hosts, m->n_ps_hosts, i), i, m->n_ps_hosts,
+                  own_name, listed(own->ps, own->n_ps, i), own->n_ps);
 }
 
 /* A doctor has read only the beginnings of its files, and a worker whose job is done none: they send nothing. */
@@ -108,7 +111,7 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
 {
     static const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
     const Gradwire__Contents *theirs = m->contents ? m->contents : &none;
-    char how[280];
+    char how[280], sender[WORKER_NAME_BYTES];
     if (m->role == GRADWIRE__ROLE__DOCTOR || m->idle ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
@@ -119,7 +122,7 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
         .bytes = theirs->bytes};
     contents_differ(host->contents, &print, "the chief", how, sizeof how);
     return refuse(why, GRADWIRE__REASON__OTHER_DATA,
-                  "worker %u has other training data than the chief: %s", m->worker, how);
+                  "%s has other training data than the chief: %s", name_sender(sender, m), how);
 }
 
 /* The beginning of a digest. */
@@ -136,7 +139,7 @@ static bool same_encoding(const struct hello_host *host, const Gradwire__Hello *
                           struct hello_refusal *why)
 {
     const struct job *job = host->job;
-    char theirs[12], ours[12];
+    char theirs[12], ours[12], sender[WORKER_NAME_BYTES];
     if (!job->encoded || m->encoding.len == 0 ||
         (m->encoding.len == sizeof job->encoding &&
          memcmp(m->encoding.data, job->encoding, sizeof job->encoding) == 0))
@@ -144,9 +147,9 @@ static bool same_encoding(const struct hello_host *host, const Gradwire__Hello *
     name_digest(theirs, m->encoding.data, m->encoding.len);
     name_digest(ours, job->encoding, sizeof job->encoding);
     (void)refuse(why, GRADWIRE__REASON__OTHER_JOB,
-                 "the encodings of the rows differ (words, scales or buckets): worker %u has %s, "
+                 "the encodings of the rows differ (words, scales or buckets): %s has %s, "
                  "the chief %s; give all processes the same data, data.encoding and checkpoints",
-                 m->worker, theirs, ours);
+                 name_sender(sender, m), theirs, ours);
     why->encoding = true;
     return false;
 }
@@ -154,7 +157,7 @@ static bool same_encoding(const struct hello_host *host, const Gradwire__Hello *
 static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
                          struct hello_refusal *why)
 {
-    char name[32], sender[32];
+    char name[32], sender[WORKER_NAME_BYTES];
     const char *dialed = m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : NULL;
     (void)snprintf(name, sizeof name, "ps %u", own->index);
     if (!own->sparse && !same_list(own, name, m, why))
@@ -162,12 +165,11 @@ static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
     const char *ours = own->sparse ? own->ps[0] : own->ps[own->index];
     if (m->ps_index == own->index && dialed && strcmp(dialed, ours) == 0)
         return true;
-    name_sender(sender, m);
     return refuse(
         why, GRADWIRE__REASON__OTHER_LISTS,
         "%s connected to ps %u at %.100s, and reached ps %u, which is at %.100s: give all "
         "processes the same list of ps",
-        sender, m->ps_index, dialed ? dialed : "?", own->index, ours);
+        name_sender(sender, m), m->ps_index, dialed ? dialed : "?", own->index, ours);
 }
 
 /* A chief that takes over continues with parameters that may not be in any checkpoint yet. */
@@ -224,6 +226,7 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
                         struct hello_refusal *why)
 {
     const struct job *job = host->job;
+    char sender[WORKER_NAME_BYTES];
     bool other_name = strcmp(m->job, job->name) != 0;
     if (other_name || !same_identity(job, m))
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
@@ -235,8 +238,8 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
-                      "worker %u connected to the chief; allowed: 1 to %d", m->worker,
-                      WORKERS_MAX - 1);
+                      "%s connected to the chief; allowed: %d to %d", name_sender(sender, m),
+                      1 - m->listed_chief, WORKERS_MAX - 1 - m->listed_chief);
     if (!same_contents(host, m, why))
         return false;
     return same_encoding(host, m, why);

@@ -378,6 +378,7 @@ static enum err let_in(struct shard *s, struct shard_peer *peer, const Gradwire_
     *peer =
         (struct shard_peer){.next = s->peers, .worker = m->worker, .incarnation = m->incarnation};
     s->peers = peer;
+    s->separate_chief = m->listed_chief;
     if (s->mode->on_hello)
         s->mode->on_hello(s, m);
     assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->max_incarnation);

@@ -74,8 +74,7 @@ enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
 {
     struct delta *g = find(s, peer->worker);
     if (!g || m->name > g->rounds + 1)
-        return err_set(e, ERR_PROTO, "round %" PRIu64 " of worker %u is out of order",
-                       (uint64_t)m->name, peer->worker);
+        return err_set(e, ERR_PROTO, "round %" PRIu64 " is out of order", (uint64_t)m->name);
     *of = g;
     return ERR_OK;
 }

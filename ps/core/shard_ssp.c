@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/wire/worker_name.h"
 #include "ps/core/shard_state.h"
 
 /* ---- a generation ---- */
@@ -86,7 +87,7 @@ static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__
     reply.generation = &s->wire_generation;
     reply.entry = m->entry;
     if (clocks_enter(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, &reply.clock))
-        return err_set(e, ERR_NOMEM, "no memory for the clock of worker %u", peer->worker);
+        return err_set(e, ERR_NOMEM, "no memory for the clock of a worker");
     s->io->send(s->ctx, peer, FRAME_REPLY, &reply.base, NULL, 0);
     return ERR_OK;
 }
@@ -121,10 +122,10 @@ static void wait_of(const struct shard *s, Gradwire__Wait *m, uint8_t bits[TREE_
 static bool waits_for(const struct shard *s, char *out, size_t bytes)
 {
     const struct clock_of *last = clocks_last(&s->ssp.clocks);
+    char name[WORKER_NAME_BYTES];
     if (last)
-        (void)snprintf(out, bytes,
-                       "%" PRIu64 " batches applied; the last clock is worker %u's, %" PRIu64,
-                       s->step, last->worker, last->clock);
+        (void)snprintf(out, bytes, "%" PRIu64 " batches applied; the last clock is %s's, %" PRIu64,
+                       s->step, worker_name(name, last->worker, s->separate_chief), last->clock);
     return last != NULL;
 }
 

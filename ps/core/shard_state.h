@@ -161,6 +161,7 @@ struct shard {
     /* least_incarnation: of each worker; smaller ones are refused. max_incarnation: the largest of all hellos and
      * fences. */
     uint64_t least_incarnation[WORKERS_MAX], max_incarnation;
+    bool separate_chief; /* by the last hello: for the names of workers */
     struct shard_told told;
 };
 

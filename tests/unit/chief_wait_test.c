@@ -96,7 +96,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .random = quiet_random,
                                    .journal = quiet_journal};
 
-static void open_fixture(struct fixture *f, Gradwire__Update update)
+static void open_beside(struct fixture *f, Gradwire__Update update, bool separate_chief)
 {
     struct errmsg e;
     struct tensor t = {.name = "w", .rank = 1, .shape = {PS * 1024}, .init = INIT_ZEROS};
@@ -111,6 +111,7 @@ static void open_fixture(struct fixture *f, Gradwire__Update update)
                                   .settings = settings,
                                   .ps = PS,
                                   .workers = WORKERS,
+                                  .separate_chief = separate_chief,
                                   .timeouts.start_s = 300,
                                   .timeouts.worker_rejoin_s = 30,
                                   .timeouts.ps_rejoin_s = 600};
@@ -121,6 +122,11 @@ static void open_fixture(struct fixture *f, Gradwire__Update update)
     Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(chief_on_worker_up(f->chief, i, &hello, f->now_ms, &e), ERR_OK);
+}
+
+static void open_fixture(struct fixture *f, Gradwire__Update update)
+{
+    open_beside(f, update, false);
 }
 
 static void close_fixture(struct fixture *f)
@@ -240,6 +246,29 @@ static void a_worker_whose_connection_is_lost_is_named_as_away(void **state)
     pass(&f, CHIEF_ANSWER_MS);
     assert_waits(&f, WAIT_WORKER, 2, WAIT_AWAY);
     assert_string_equal(f.said, "step 3: waiting 5 s for worker 2, which is not connected");
+    close_fixture(&f);
+}
+
+static void a_worker_beside_a_separate_chief_has_the_number_that_users_give_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[256];
+    open_beside(&f, GRADWIRE__UPDATE__SYNC, true);
+    make_steps(&f, 1, 4);
+    chief_on_worker_down(f.chief, 2, f.now_ms);
+    chief_waits_for(f.chief, f.now_ms, text, sizeof text);
+    assert_string_equal(text, "step 3: worker 1 is away, last seen 0 s ago");
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_string_equal(f.said, "step 3: waiting 5 s for worker 1, which is not connected");
+    pass(&f, 30000);
+    assert_string_equal(f.said, "worker 1 was away for 35 s: the others take over its work");
+    const struct chief_wait own = {.who = WAIT_WORKER, .separate_chief = true, .why = WAIT_SILENT};
+    assert_string_equal(chief_wait_words(&own, text, sizeof text),
+                        "the chief, which computes or evaluates");
     close_fixture(&f);
 }
 
@@ -636,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_worker_whose_leaves_are_missing_is_named_once),
         cmocka_unit_test(the_chiefs_own_session_is_named_last_and_is_no_warning),
         cmocka_unit_test(a_worker_whose_connection_is_lost_is_named_as_away),
+        cmocka_unit_test(a_worker_beside_a_separate_chief_has_the_number_that_users_give_it),
         cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
         cmocka_unit_test(a_ps_that_answers_the_ask_before_is_late_and_not_silent),
         cmocka_unit_test(a_worker_that_a_cut_waits_for_is_named_and_not_the_ps),

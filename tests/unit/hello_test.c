@@ -301,6 +301,25 @@ static void who_is_the_chief_must_be_the_same_in_all_lists(void **state)
     takes(&dynamic, "", &m);
 }
 
+static void a_worker_beside_a_separate_chief_has_the_number_that_users_give_it(void **state)
+{
+    (void)state;
+    struct cluster apart = chief, third = worker;
+    apart.separate_chief = third.separate_chief = true;
+    Gradwire__Hello m = hello(&third);
+    m.contents = NULL;
+    refuses(&apart, "", &m, GRADWIRE__REASON__OTHER_DATA,
+            "worker 2 has other training data than the chief: it has read 0 files, the chief 1");
+    m.worker = WORKERS_MAX;
+    refuses(&apart, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
+            "worker 1023 connected to the chief; allowed: 0 to 1022");
+    m.worker = 3;
+    m.ps_index = 7;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_LISTS,
+            "worker 2 connected to ps 7 at ?, and reached ps 1, which is at b:2: give all "
+            "processes the same list of ps");
+}
+
 static void who_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -335,6 +354,7 @@ int main(void)
         cmocka_unit_test(another_ps_list_is_refused_naming_both),
         cmocka_unit_test(who_reaches_another_ps_than_it_dialed_is_refused),
         cmocka_unit_test(who_is_the_chief_must_be_the_same_in_all_lists),
+        cmocka_unit_test(a_worker_beside_a_separate_chief_has_the_number_that_users_give_it),
         cmocka_unit_test(who_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

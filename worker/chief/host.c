@@ -277,6 +277,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .settings = settings_of(job, h->config.batches_per_epoch, cluster),
         .ps = cluster->n_ps,
         .workers = workers ? workers : 1,
+        .separate_chief = cluster->separate_chief,
         .training = job->training,
         .checkpoint = job->checkpoint,
         .timeouts = job->timeouts,

@@ -92,15 +92,22 @@ static uint64_t encoding_cut(const struct host *h)
     return (cut == UINT64_MAX ? h->config.base_cut : cut) + 1;
 }
 
+/* As users know it. */
+static const char *name_of(const struct host *h, uint32_t worker, char out[WORKER_NAME_BYTES])
+{
+    return worker_name(out, worker, h->control->config.cluster->separate_chief);
+}
+
 /* It changes no result, but the chief waits at its start for the workers of its own list alone. */
 static void compare_workers(const struct host *h, const Gradwire__Hello *m)
 {
     const struct cluster *own = h->control->config.cluster;
+    char name[WORKER_NAME_BYTES];
     if (own->sparse || !m->listed_workers || m->listed_workers == own->n_workers)
         return;
-    log_warn("the lists of workers differ: worker %u has %u of them, the chief %u; the job trains "
+    log_warn("the lists of workers differ: %s has %u of them, the chief %u; the job trains "
              "with each worker that comes",
-             m->worker - own->separate_chief, m->listed_workers, own->n_workers);
+             name_of(h, m->worker, name), m->listed_workers, own->n_workers);
 }
 
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
@@ -122,10 +129,11 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         return;
     }
     if (chief_is_replaced(h->chief, m->worker, m)) {
-        char why[HELLO_WHY_BYTES];
+        char why[HELLO_WHY_BYTES], name[WORKER_NAME_BYTES];
         const struct worker_link *other = worker_link_of(h, m->worker);
-        (void)snprintf(why, sizeof why, "another process%s%.80s has replaced this one as worker %u",
-                       other ? " at " : "", other ? conn_peer(other->conn) : "", m->worker);
+        (void)snprintf(why, sizeof why, "another process%s%.80s has replaced this one as %s",
+                       other ? " at " : "", other ? conn_peer(other->conn) : "",
+                       name_of(h, m->worker, name));
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
     }
@@ -188,7 +196,8 @@ static void worker_link_on_close(struct conn *c, void *owner, enum err code, con
     LIST_REMOVE(h->worker_links, g);
     pending_conn_leave(&g->pending);
     if (g->known) {
-        log_info("worker %u: the connection is lost: %s", g->worker, why);
+        char name[WORKER_NAME_BYTES];
+        log_info("%s: the connection is lost: %s", name_of(h, g->worker, name), why);
         chief_on_worker_silent(h->chief, g->worker, conn_silent_ms(c));
         chief_on_worker_down(h->chief, g->worker, clock_now_ms());
     }

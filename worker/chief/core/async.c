@@ -121,6 +121,7 @@ void async_from_cut(struct chief *c, struct chief_shard *s)
 static void fence(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
+    char name[WORKER_NAME_BYTES];
     w->fencing = true;
     feedback_lost(c, w->given);
     w->given = false;
@@ -130,9 +131,9 @@ static void fence(struct chief *c, uint32_t worker)
     if (c->mode->fence)
         c->mode->fence(c, worker);
     chief_say(c, 1,
-              "worker %u did not pause for checkpoint %" PRIu64
+              "%s did not pause for checkpoint %" PRIu64
               " in time: its pushes are refused until it joins again",
-              worker, c->cut.number);
+              worker_name(name, worker, c->config.separate_chief), c->cut.number);
     chief_send_fence(c, EVERY_PS, worker, w->incarnation);
 }
 

@@ -183,14 +183,15 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
 enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
                             int64_t now_ms, struct errmsg *e)
 {
+    char name[WORKER_NAME_BYTES];
     begin(c, now_ms);
+    (void)worker_name(name, worker, c->config.separate_chief);
     if (worker >= CHIEF_WORKERS_MAX)
-        return err_set(e, ERR_REFUSED, "worker %u: at most %d are allowed", worker,
-                       CHIEF_WORKERS_MAX);
+        return err_set(e, ERR_REFUSED, "%s: at most %d are allowed", name, CHIEF_WORKERS_MAX);
     struct chief_worker *w = chief_worker(c, worker);
     Gradwire__Hello *hello = w ? (Gradwire__Hello *)msg_copy(&m->base) : NULL;
     if (!hello)
-        return err_set(e, ERR_NOMEM, "no memory for worker %u", worker);
+        return err_set(e, ERR_NOMEM, "no memory for %s", name);
     msg_free(w->hello ? &w->hello->base : NULL);
     w->hello = hello;
     w->hello_used = false;

@@ -23,6 +23,7 @@
 #include "common/parameters/plan.h"
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"
+#include "common/wire/worker_name.h"
 #include "worker/chief/core/journal.h"
 #include "worker/core/account.h"
 
@@ -35,6 +36,7 @@ enum chief_kept { KEPT_COPIED, KEPT_PUBLISHED, KEPT_FAILED };
 struct chief_wait {
     enum chief_wait_for { WAIT_NOBODY, WAIT_PS, WAIT_WORKER } who;
     uint32_t index;
+    bool separate_chief; /* as in struct chief_config */
     enum chief_wait_why {
         WAIT_AWAY, /* it is not connected */
         /* it is connected, but does not send what the others need: it is stopped, or slow */
@@ -101,7 +103,8 @@ struct chief_config {
     const struct layout *layout;
     Gradwire__Settings settings; /* the caller owns its lists */
     uint32_t ps;                 /* number of ps */
-    uint32_t workers; /* number of workers expected, including the chief's own; at least 1 */
+    uint32_t workers;    /* number of workers expected, including the chief's own; at least 1 */
+    bool separate_chief; /* as in struct cluster: for the names of workers */
     struct job_training training; /* from the job */
     struct job_checkpoint checkpoint;
     struct job_timeouts timeouts;  /* evaluator_s 0: the job has no evaluator */

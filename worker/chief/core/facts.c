@@ -91,6 +91,7 @@ struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)
 {
     uint32_t ps = chief_ps_away(c);
+    char name[WORKER_NAME_BYTES];
     const struct chief_wait wait = chief_wait(c, now_ms);
     if (wait.who && c->phase >= CHIEF_RUN) {
         wait_text(c, &wait, out, bytes);
@@ -113,9 +114,10 @@ void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t by
     }
     for (uint32_t i = 0; i < c->workers; i++) {
         if (c->worker[i].member && !c->worker[i].up) {
-            (void)snprintf(
-                out, bytes, "%s %" PRIu64 ": worker %u is away, last seen %" PRId64 " s ago",
-                c->mode->unit, c->mode->steps(c), i, (now_ms - c->worker[i].lost_ms) / 1000);
+            (void)snprintf(out, bytes, "%s %" PRIu64 ": %s is away, last seen %" PRId64 " s ago",
+                           c->mode->unit, c->mode->steps(c),
+                           worker_name(name, i, c->config.separate_chief),
+                           (now_ms - c->worker[i].lost_ms) / 1000);
             return;
         }
     }

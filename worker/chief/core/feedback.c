@@ -36,15 +36,16 @@ static bool may_push(const struct chief *c, uint32_t worker)
 /* A worker that is away may stay away, and one without leaves may never answer: do not wait for these. */
 void feedback_hold_tick(struct chief *c)
 {
+    char name[WORKER_NAME_BYTES];
     for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         bool pushes = w->up && (i == 0 || may_push(c, i));
         if (w->held || pushes || !workers_hold_is_over(c, w))
             continue;
         w->held = true;
-        chief_say(
-            c, 0,
-            "worker %u %s: the parts of gradients that it withheld are not in checkpoint %" PRIu64,
-            i, w->up ? "does not answer" : "is away", c->cut.number);
+        chief_say(c, 0,
+                  "%s %s: the parts of gradients that it withheld are not in checkpoint %" PRIu64,
+                  worker_name(name, i, c->config.separate_chief),
+                  w->up ? "does not answer" : "is away", c->cut.number);
     }
 }

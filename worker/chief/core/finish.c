@@ -112,11 +112,12 @@ static bool may_confirm(const struct chief *c, uint32_t worker)
 static void say_unconfirmed(struct chief *c, uint32_t worker)
 {
     const struct chief_worker *w = &c->worker[worker];
+    char name[WORKER_NAME_BYTES];
     if (c->now_ms - c->done_ms < CHIEF_SAY_WAIT_MS || c->now_ms - c->said_ms < CHIEF_SAY_WAIT_MS)
         return;
-    chief_say(c, 0,
-              "the job is done; waiting for worker %u to confirm it (%s; timeouts.worker_rejoin_s)",
-              worker, w->up ? "it does not answer" : "its connection is lost");
+    chief_say(c, 0, "the job is done; waiting for %s to confirm it (%s; timeouts.worker_rejoin_s)",
+              worker_name(name, worker, c->config.separate_chief),
+              w->up ? "it does not answer" : "its connection is lost");
     c->said_ms = c->now_ms;
 }
 

@@ -109,9 +109,10 @@ static void leave(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
     Gradwire__Leave m = GRADWIRE__LEAVE__INIT;
+    char name[WORKER_NAME_BYTES];
     m.generation = &c->named;
     assert(w->welcomed && w->member);
-    chief_say(c, 0, "worker %u leaves", worker);
+    chief_say(c, 0, "%s leaves", worker_name(name, worker, c->config.separate_chief));
     w->member = w->welcomed = w->given = false;
     w->held = true;
     if (c->mode->goes)
@@ -179,9 +180,11 @@ static void give_away(struct chief *c, uint32_t worker)
 
 void members_idle(struct chief *c, uint32_t worker)
 {
+    char name[WORKER_NAME_BYTES];
     if (!c->worker[worker].member)
         return;
-    chief_say(c, 0, "worker %u has found the job done, and is not waited for", worker);
+    chief_say(c, 0, "%s has found the job done, and is not waited for",
+              worker_name(name, worker, c->config.separate_chief));
     if (c->phase == CHIEF_RUN)
         give_away(c, worker);
     else
@@ -193,11 +196,13 @@ static void park(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
     Gradwire__Park m = GRADWIRE__PARK__INIT;
+    bool own = worker == 0 && !c->config.separate_chief;
+    char name[WORKER_NAME_BYTES];
     chief_say(c, 1,
-              "worker %u%s has not reached ps %u for %" PRId64
+              "%s%s has not reached ps %u for %" PRId64
               " s, but others do: they take over its work",
-              worker, worker ? "" : ", the chief's own,", w->unreached_ps,
-              (c->now_ms - w->unreached_ms) / 1000);
+              worker_name(name, worker, c->config.separate_chief), own ? ", the chief's own," : "",
+              w->unreached_ps, (c->now_ms - w->unreached_ms) / 1000);
     m.generation = &c->named;
     m.ps = w->unreached_ps;
     c->io->to_worker(c->ctx, worker, FRAME_PARK, &m.base);
@@ -228,6 +233,7 @@ void members_check_own(struct chief *c)
 void members_tick(struct chief *c)
 {
     const int64_t bound_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
+    char name[WORKER_NAME_BYTES];
     for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
@@ -237,8 +243,8 @@ void members_tick(struct chief *c)
             others_reach(c, i, w->unreached_ps)) {
             park(c, i);
         } else if (w->member && !w->up && away_ms > bound_ms) {
-            chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work",
-                      i, away_ms / 1000);
+            chief_say(c, 1, "%s was away for %" PRId64 " s: the others take over its work",
+                      worker_name(name, i, c->config.separate_chief), away_ms / 1000);
             give_away(c, i);
         }
     }

@@ -25,7 +25,10 @@ static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
     if (worker >= c->workers)
         return nobody;
     const struct chief_worker *w = &c->worker[worker];
-    struct chief_wait wait = {.who = WAIT_WORKER, .index = worker, .why = WAIT_AWAY};
+    struct chief_wait wait = {.who = WAIT_WORKER,
+                              .index = worker,
+                              .separate_chief = c->config.separate_chief,
+                              .why = WAIT_AWAY};
     if (w->unreached && (w->up || worker == 0)) {
         wait.why = WAIT_UNREACHED;
         wait.ps = w->unreached_ps;
@@ -131,23 +134,26 @@ static struct chief_wait find(const struct chief *c)
 
 const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes)
 {
+    char name[WORKER_NAME_BYTES];
     assert(w->who);
-    if (w->why == WAIT_AWAY)
-        (void)snprintf(out, bytes, "%s %u, which is not connected",
-                       w->who == WAIT_PS ? "ps" : "worker", w->index);
+    (void)worker_name(name, w->index, w->separate_chief);
+    if (w->who == WAIT_PS && w->why == WAIT_AWAY)
+        (void)snprintf(out, bytes, "ps %u, which is not connected", w->index);
+    else if (w->why == WAIT_AWAY)
+        (void)snprintf(out, bytes, "%s, which is not connected", name);
     else if (w->why == WAIT_UNREACHED)
-        (void)snprintf(out, bytes, "worker %u, which cannot reach ps %u", w->index, w->ps);
+        (void)snprintf(out, bytes, "%s, which cannot reach ps %u", name, w->ps);
     else if (w->who == WAIT_PS)
         (void)snprintf(out, bytes,
                        "ps %u, which is connected but does not answer: it is stopped, or slow",
                        w->index);
     else if (w->index == 0)
-        (void)snprintf(out, bytes, "worker 0, the chief's own, which computes or evaluates");
+        (void)snprintf(out, bytes, "%s%s, which computes or evaluates", name,
+                       w->separate_chief ? "" : ", the chief's own");
     else
-        (void)snprintf(
-            out, bytes,
-            "worker %u, which is connected but has not sent its part: it is stopped, or slow",
-            w->index);
+        (void)snprintf(out, bytes,
+                       "%s, which is connected but has not sent its part: it is stopped, or slow",
+                       name);
     return out;
 }
 

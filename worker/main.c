@@ -179,7 +179,8 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
                                             .checkpoints = p->checkpoints,
                                             .handed = process_is_first_start(p),
                                             .read_by = p->read_by.there ? &p->read_by : NULL,
-                                            .meter = driver_meter(driver)};
+                                            .meter = driver_meter(driver),
+                                            .contents = &p->data.contents};
     enum err err = chief_link_new(&link, e);
     if (err)
         return err;

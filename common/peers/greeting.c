@@ -96,11 +96,12 @@ static void turn_away(struct conn *c, const struct hello_host *host,
     uint32_t left_out;
     bool say = log_may(&budget, clock_now_ms(), &left_out);
     Gradwire__Refuse m;
+    Gradwire__Contents contents;
     if (say && left_out)
         log_warn("%u more peers were refused", left_out);
     if (say)
         log_warn("%s is refused: %s", conn_peer(c), why->text);
-    hello_refuse(&m, host, why);
+    hello_refuse(&m, &contents, host, why);
     refuse(c, host, &m);
 }
 

@@ -31,7 +31,7 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
     m->listed_chief = cluster->separate_chief;
 }
 
-void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const struct contents *c)
+static void fill(Gradwire__Contents *room, const struct contents *c)
 {
     gradwire__contents__init(room);
     room->fingerprint.data = (uint8_t *)c->fingerprint;
@@ -40,6 +40,20 @@ void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const stru
     room->n_digest = room->n_bytes = c->print.entries;
     room->digest = c->print.digest;
     room->bytes = c->print.bytes;
+}
+
+/* It borrows the lists of the message. */
+static struct contents_print print_of(const Gradwire__Contents *m)
+{
+    return (struct contents_print){.files = m->files,
+                                   .entries = m->n_digest < m->n_bytes ? m->n_digest : m->n_bytes,
+                                   .digest = m->digest,
+                                   .bytes = m->bytes};
+}
+
+void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const struct contents *c)
+{
+    fill(room, c);
     m->contents = room;
 }
 
@@ -55,6 +69,7 @@ static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const cha
     va_end(args);
     why->reason = reason;
     why->encoding = false;
+    why->differing = NULL;
     return false;
 }
 
@@ -105,6 +120,8 @@ static bool same_list(const struct cluster *own, const char *own_name, const Gra
                   own_name, listed(own->ps, own->n_ps, i), own->n_ps);
 }
 
+#define OTHER_DATA "%s has other training data than the chief: %s"
+
 /* A doctor has read only the beginnings of its files, and a worker whose job is done none: they send nothing. */
 static bool same_contents(const struct hello_host *host, const Gradwire__Hello *m,
                           struct hello_refusal *why)
@@ -115,14 +132,11 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
     if (m->role == GRADWIRE__ROLE__DOCTOR || m->idle ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
-    const struct contents_print print = {
-        .files = theirs->files,
-        .entries = theirs->n_digest < theirs->n_bytes ? theirs->n_digest : theirs->n_bytes,
-        .digest = theirs->digest,
-        .bytes = theirs->bytes};
+    const struct contents_print print = print_of(theirs);
     contents_differ(host->contents, &print, "the chief", how, sizeof how);
-    return refuse(why, GRADWIRE__REASON__OTHER_DATA,
-                  "%s has other training data than the chief: %s", name_sender(sender, m), how);
+    (void)refuse(why, GRADWIRE__REASON__OTHER_DATA, OTHER_DATA, name_sender(sender, m), how);
+    why->differing = contents_differing(host->contents, &print);
+    return false;
 }
 
 /* The beginning of a digest. */
@@ -255,12 +269,13 @@ bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct
                       sizeof why->text)) {
         why->reason = GRADWIRE__REASON__OTHER_VERSION;
         why->encoding = false;
+        why->differing = NULL;
         return false;
     }
     return is_ps ? ps_takes(host, m, why) : chief_takes(host, m, why);
 }
 
-void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
+void hello_refuse(Gradwire__Refuse *m, Gradwire__Contents *room, const struct hello_host *host,
                   const struct hello_refusal *why)
 {
     gradwire__refuse__init(m);
@@ -268,9 +283,28 @@ void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
     m->text = (char *)why->text;
     if (why->reason == GRADWIRE__REASON__OTHER_JOB)
         m->identity_text = host->job->identity_text;
+    if (why->reason == GRADWIRE__REASON__OTHER_DATA && why->differing) {
+        fill(room, host->contents);
+        m->contents = room;
+        m->differing = (char *)why->differing;
+    }
     if (!why->encoding)
         return;
     m->encoding.data = (uint8_t *)host->job->encoding;
     m->encoding.len = sizeof host->job->encoding;
     m->encoding_cut = host->encoding_cut;
+}
+
+void hello_other_data(const Gradwire__Refuse *m, const struct cluster *cluster,
+                      const struct contents *contents, char *out, size_t bytes)
+{
+    char how[280], name[WORKER_NAME_BYTES];
+    const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
+    const struct contents_print print = print_of(m->contents ? m->contents : &none);
+    (void)worker_name(name, cluster->worker_id, cluster->separate_chief);
+    if (contents &&
+        contents_differ_here(contents, &print, "the chief", m->differing, how, sizeof how))
+        (void)snprintf(out, bytes, OTHER_DATA, name, how);
+    else
+        (void)snprintf(out, bytes, "%s", m->text);
 }

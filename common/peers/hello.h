@@ -32,12 +32,17 @@ struct hello_host {
 
 struct hello_refusal {
     Gradwire__Reason reason;
-    bool encoding; /* the peer encodes its rows differently */
+    bool encoding;         /* the peer encodes its rows differently */
+    const char *differing; /* the host's path of the first file that differs; NULL: none */
     char text[HELLO_WHY_BYTES];
 };
-/* Fills the message of a refusal. It borrows the strings of all three arguments. */
-void hello_refuse(Gradwire__Refuse *m, const struct hello_host *host,
+/* Fills the message of a refusal. It borrows the strings of all arguments, and *room. */
+void hello_refuse(Gradwire__Refuse *m, Gradwire__Contents *room, const struct hello_host *host,
                   const struct hello_refusal *why);
+/* For the process that is refused with OTHER_DATA: writes the refusal's text, with this process's paths of files.
+ * contents: of this process, or NULL. */
+void hello_other_data(const Gradwire__Refuse *m, const struct cluster *cluster,
+                      const struct contents *contents, char *out, size_t bytes);
 
 /* Returns whether `host` accepts a peer with this hello. If not, *why is filled. */
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m,

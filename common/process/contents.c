@@ -215,24 +215,31 @@ static size_t put_lacking(struct text *t, const struct contents *c,
     return found;
 }
 
-static void put_sizes(struct text *t, uint64_t theirs, uint64_t ours, const char *own)
+/* The sizes at the process with the other data, and at `judge`, which has compared them. `path`: the file's there, if
+ * that is not the name in the text; or NULL. */
+static void put_sizes(struct text *t, uint64_t bytes, uint64_t right, const char *judge,
+                      const char *path)
 {
-    if (theirs == ours)
-        put(t, " differs (%" PRIu64 " bytes, as at %s, but other ones)", theirs, own);
+    const char *in = path ? " in " : "", *file = path ? path : "";
+    if (bytes == right)
+        put(t, " differs (%" PRIu64 " bytes, as at %s%s%s, but other ones)", bytes, judge, in,
+            file);
     else
-        put(t, " differs (%" PRIu64 " bytes, %" PRIu64 " at %s)", theirs, ours, own);
+        put(t, " differs (%" PRIu64 " bytes, %" PRIu64 " at %s%s%s)", bytes, right, judge, in,
+            file);
 }
 
-static void put_different(struct text *t, const struct contents *c,
-                          const struct contents_print *other, const char *own)
+/* of: the contents at the process with the other data; right: those at `judge`. One of them is c->print. */
+static void put_different(struct text *t, const struct contents *c, const struct contents_print *of,
+                          const struct contents_print *right, const char *judge, const char *path)
 {
     size_t found = 0;
-    for (size_t i = 0; i < c->print.entries; i++) {
-        if (other->digest[i] == c->print.digest[i] || found++ >= NAMED_MAX)
+    for (size_t i = 0; i < of->entries; i++) {
+        if (of->digest[i] == right->digest[i] || found++ >= NAMED_MAX)
             continue;
         put(t, found == 1 ? "" : ", ");
         put_name(t, c, i);
-        put_sizes(t, other->bytes[i], c->print.bytes[i], own);
+        put_sizes(t, of->bytes[i], right->bytes[i], judge, found == 1 ? path : NULL);
     }
     put_rest(t, found);
     if (!found)
@@ -265,6 +272,33 @@ void contents_differ(const struct contents *c, const struct contents_print *othe
     } else if (reordered(p, other)) {
         put(&t, "it has read the same files in another order");
     } else {
-        put_different(&t, c, other, own);
+        put_different(&t, c, other, p, own, NULL);
     }
+}
+
+/* Both have the same number of files, in the same order. */
+static bool one_by_one(const struct contents_print *a, const struct contents_print *b)
+{
+    return a->files == b->files && a->entries == b->entries && !reordered(a, b);
+}
+
+const char *contents_differing(const struct contents *c, const struct contents_print *other)
+{
+    if (!one_by_one(&c->print, other))
+        return NULL;
+    for (size_t i = 0; i < other->entries; i++)
+        if (other->digest[i] != c->print.digest[i])
+            return c->file[i * group_of(c->files)].name;
+    return NULL;
+}
+
+bool contents_differ_here(const struct contents *c, const struct contents_print *other,
+                          const char *peer, const char *path, char *out, size_t bytes)
+{
+    struct text t = {out, bytes, 0};
+    const char *own = contents_differing(c, other);
+    if (!own)
+        return false;
+    put_different(&t, c, &c->print, other, peer, *path && strcmp(path, own) ? shown(path) : NULL);
+    return true;
 }

@@ -57,5 +57,12 @@ bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t 
  * of this process. *other is a peer's, and needs no valid values. */
 void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,
                      char *out, size_t bytes);
+/* The path here of the first file that differs; NULL if the files cannot be compared one by one. It is of *c. */
+const char *contents_differing(const struct contents *c, const struct contents_print *other);
+/* For the process whose data are the other ones: as contents_differ, but with its own names of files. `peer`: the name of
+ * the process that has compared, whose contents are *other; `path`: contents_differing there, from the peer. Writes
+ * nothing and returns false if the files cannot be compared one by one. */
+bool contents_differ_here(const struct contents *c, const struct contents_print *other,
+                          const char *peer, const char *path, char *out, size_t bytes);
 
 #endif

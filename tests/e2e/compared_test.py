@@ -72,9 +72,11 @@ class DataTest(Hand):
         return {**LONG, "data.train": self.write(name, lines), "timeouts.start_s": 1}
 
     def is_refused(self, chief, keys, text):
-        text = f"worker 1 has other training data than the chief: {self.tmp}/a.csv differs ({text})"
-        self.assertIn(f"{text}; all processes must read the same data.train", self.worker(1, keys=keys).wait(2).last_line())
-        self.assertIn(f" is refused: {text}", chief.log())
+        start, theirs = "worker 1 has other training data than the chief: ", f"{self.tmp}/a.csv"
+        here = text.replace("at the chief", f"at the chief in {theirs}")
+        self.assertIn(f"{start}{keys['data.train']} differs ({here}); all processes must read the same data.train",
+                      self.worker(1, keys=keys).wait(2).last_line())
+        self.assertIn(f" is refused: {start}{theirs} differs ({text})", chief.log())
 
     def test_a_worker_of_other_data_is_refused_at_the_start_and_when_it_comes_back(self):
         lines = points()

@@ -149,6 +149,7 @@ static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
     (void)state;
     Gradwire__Hello m = hello(&worker);
     Gradwire__Refuse refuse;
+    Gradwire__Contents room;
     uint8_t other[sizeof job.encoding] = {0};
     const struct hello_host host = {
         .job = &job, .cluster = &chief, .uuid = "", .encoding_cut = 8, .contents = &contents};
@@ -157,13 +158,13 @@ static void a_refusal_for_what_rows_mean_says_which_cut_has_it(void **state)
     m.encoding.data = other;
     m.encoding.len = sizeof other;
     assert_false(hello_judge(&host, &m, &why));
-    hello_refuse(&refuse, &host, &why);
+    hello_refuse(&refuse, &room, &host, &why);
     assert_int_equal(refuse.encoding_cut, 8);
     assert_int_equal(refuse.encoding.len, sizeof job.encoding);
     assert_memory_equal(refuse.encoding.data, job.encoding, sizeof job.encoding);
     m.job = (char *)"theirs"; /* the meaning of its rows does not matter */
     assert_false(hello_judge(&host, &m, &why));
-    hello_refuse(&refuse, &host, &why);
+    hello_refuse(&refuse, &room, &host, &why);
     assert_int_equal(refuse.encoding_cut, 0);
     job.encoded = false;
 }
@@ -198,6 +199,47 @@ static void other_training_data_are_refused_by_the_chief(void **state)
     m.role = GRADWIRE__ROLE__WORKER;
     m.idle = true; /* its job is done: it reads none, and trains nothing */
     takes(&chief, "", &m);
+}
+
+static struct contents one_file(const char *path, const char *text)
+{
+    struct contents c = {.files = 0};
+    struct errmsg e;
+    assert_int_equal(contents_begin(&c, &e), ERR_OK);
+    contents_file(&c, path);
+    contents_add(&c, text, strlen(text));
+    contents_count(&c, strlen(text));
+    assert_int_equal(contents_finish(&c, &e), ERR_OK);
+    return c;
+}
+
+static void each_side_names_its_own_file_that_differs(void **state)
+{
+    (void)state;
+    struct contents ours = one_file("/chief/a.csv", "12345"), theirs = one_file("/own/a.csv", "1");
+    const struct hello_host host = {.job = &job, .cluster = &chief, .uuid = "", .contents = &ours};
+    struct hello_refusal why;
+    Gradwire__Contents room, sent;
+    Gradwire__Refuse refuse;
+    Gradwire__Hello m = hello(&worker);
+    char text[HELLO_WHY_BYTES];
+    hello_add_contents(&m, &room, &theirs);
+    assert_false(hello_judge(&host, &m, &why));
+    assert_string_equal(why.text, "worker 3 has other training data than the chief: /chief/a.csv "
+                                  "differs (1 bytes, 5 at the chief)");
+    hello_refuse(&refuse, &sent, &host, &why);
+    hello_other_data(&refuse, &worker, &theirs, text, sizeof text);
+    assert_string_equal(text, "worker 3 has other training data than the chief: /own/a.csv "
+                              "differs (1 bytes, 5 at the chief in /chief/a.csv)");
+    refuse.differing = theirs.file[0].name;
+    hello_other_data(&refuse, &worker, &theirs, text, sizeof text);
+    assert_string_equal(text, "worker 3 has other training data than the chief: /own/a.csv "
+                              "differs (1 bytes, 5 at the chief)");
+    refuse.contents = NULL; /* of a chief that does not send it */
+    hello_other_data(&refuse, &worker, &theirs, text, sizeof text);
+    assert_string_equal(text, why.text);
+    contents_close(&ours);
+    contents_close(&theirs);
 }
 
 static void a_chief_of_other_data_does_not_take_over_what_a_ps_holds(void **state)
@@ -349,6 +391,7 @@ int main(void)
         cmocka_unit_test(other_meanings_of_rows_are_refused_by_the_chief),
         cmocka_unit_test(a_refusal_for_what_rows_mean_says_which_cut_has_it),
         cmocka_unit_test(other_training_data_are_refused_by_the_chief),
+        cmocka_unit_test(each_side_names_its_own_file_that_differs),
         cmocka_unit_test(a_chief_of_other_data_does_not_take_over_what_a_ps_holds),
         cmocka_unit_test(another_run_is_refused_by_a_ps),
         cmocka_unit_test(another_ps_list_is_refused_naming_both),

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
+#include "common/peers/hello.h"
 #include "worker/control/control_http.h"
 
 enum { TICK_MS = 50 };
@@ -89,6 +90,14 @@ void control_post(struct control *c, int type, uint64_t number, void *take_data,
     post(&c->in, type, number, take_data, release);
 }
 
+static void other_data(const struct control_config *config, const Gradwire__Refuse *m, char *out,
+                       size_t bytes)
+{
+    char text[HELLO_WHY_BYTES];
+    hello_other_data(m, config->cluster, config->contents, text, sizeof text);
+    (void)snprintf(out, bytes, "%.350s; all processes must read the same data.train", text);
+}
+
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes)
 {
@@ -100,7 +109,7 @@ void control_refusal(const struct control_config *config, const char *who,
     else if (job)
         (void)snprintf(out, bytes, "%s belongs to another job: %s", who, m->text);
     else if (m->reason == GRADWIRE__REASON__OTHER_DATA)
-        (void)snprintf(out, bytes, "%s; all processes must read the same data.train", m->text);
+        other_data(config, m, out, bytes);
     else
         (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
 }

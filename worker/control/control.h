@@ -10,6 +10,7 @@
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 
+struct contents;
 struct control;
 struct meter;
 
@@ -101,6 +102,7 @@ struct control_config {
     /* the encoding from the chief by which the rows were read again; NULL: they were not */
     const struct control_encoding *read_by;
     const struct meter *meter;
+    const struct contents *contents; /* the training data; NULL: none is read */
 };
 
 struct control {

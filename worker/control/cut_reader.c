@@ -216,12 +216,13 @@ static enum err dial_chief(struct fetch *f)
 
 static void on_refuse(struct fetch *f, const Gradwire__Refuse *m)
 {
+    char text[sizeof f->refusal];
     if (f->dialer) {
         bool data = m->reason == GRADWIRE__REASON__OTHER_DATA;
-        end(f, err_set(f->e, data ? ERR_INPUT : ERR_REFUSED, "the chief refuses: %s", m->text));
+        hello_other_data(m, f->of->cluster, f->of->contents, text, sizeof text);
+        end(f, err_set(f->e, data ? ERR_INPUT : ERR_REFUSED, "the chief refuses: %s", text));
         return;
     }
-    char text[sizeof f->refusal];
     (void)snprintf(text, sizeof text, "%s", m->text);
     if (strcmp(text, f->refusal) != 0)
         log_warn("ps 0 at %s refuses: %s; trying again", f->of->cluster->ps[0], text);

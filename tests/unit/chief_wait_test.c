@@ -25,6 +25,7 @@ struct fixture {
     int asks, told, warnings;
     struct chief_wait wait; /* the last one that was reported */
     char said[300];         /* the last warning */
+    char noted[300];        /* the last other line */
     int parked;             /* PARK, and the last one's */
     uint32_t parked_worker, parked_ps;
     int ended; /* the job's exit code; 0: it goes on */
@@ -66,8 +67,7 @@ static void io_say(void *ctx, int is_warning, const char *text)
 {
     struct fixture *f = ctx;
     f->warnings += is_warning;
-    if (is_warning)
-        (void)snprintf(f->said, sizeof f->said, "%s", text);
+    (void)snprintf(is_warning ? f->said : f->noted, sizeof f->said, "%s", text);
 }
 
 static void io_ended(void *ctx, int exit_code, const char *text)
@@ -264,6 +264,8 @@ static void a_worker_beside_a_separate_chief_has_the_number_that_users_give_it(v
     answer_leaves(&f, 1, 3, 0x08);
     pass(&f, CHIEF_ANSWER_MS);
     assert_string_equal(f.said, "step 3: waiting 5 s for worker 1, which is not connected");
+    make_steps(&f, 4, 5);
+    assert_string_equal(f.noted, "no longer waiting for worker 1");
     pass(&f, 30000);
     assert_string_equal(f.said, "worker 1 was away for 35 s: the others take over its work");
     const struct chief_wait own = {.who = WAIT_WORKER, .separate_chief = true, .why = WAIT_SILENT};

@@ -177,16 +177,24 @@ static bool same(const struct chief_wait *a, const struct chief_wait *b)
            (!a->who || (a->index == b->index && a->why == b->why && a->ps == b->ps));
 }
 
+/* "ps 1", "worker 2". */
+static const char *name_of(const struct chief_wait *w, char out[WORKER_NAME_BYTES])
+{
+    if (w->who == WAIT_WORKER)
+        return worker_name(out, w->index, w->separate_chief);
+    (void)snprintf(out, WORKER_NAME_BYTES, "ps %u", w->index);
+    return out;
+}
+
 /* At the start, finish.c and chief.c report waits themselves. The chief's own session is not another process. */
 static void tell(struct chief *c, const struct chief_wait *w)
 {
-    char text[256];
+    char text[256], name[WORKER_NAME_BYTES];
     if (w->who && c->phase >= CHIEF_RUN) {
         wait_text(c, w, text, sizeof text);
         chief_say(c, w->who == WAIT_PS || w->index > 0 || w->why == WAIT_UNREACHED, "%s", text);
     } else if (c->stall.now.who) {
-        chief_say(c, 0, "no longer waiting for %s %u",
-                  c->stall.now.who == WAIT_PS ? "ps" : "worker", c->stall.now.index);
+        chief_say(c, 0, "no longer waiting for %s", name_of(&c->stall.now, name));
     }
     if (c->io->waits)
         c->io->waits(c->ctx, w);

@@ -87,7 +87,7 @@ static enum err find_base(struct process *p, struct errmsg *e)
     if (err)
         return err;
     if (!p->has_base && !weights)
-        return warm_start_forget(p->output, e);
+        return journal_begins(p->checkpoints) ? ERR_OK : warm_start_forget(p->output, e);
     if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
         return first_weights_check(&p->job, model_layout(p->model), &p->base, e);
@@ -453,6 +453,8 @@ static void note_start(struct process *p)
         !journal_inexact(&p->journal))
         entry[n++] = lost_best();
     enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
+    if (!err && !p->has_base)
+        err = journal_mark(p->checkpoints, &e);
     for (size_t i = 0; i < n; i++)
         if (journal_add(&p->journal, &entry[i]))
             err = ERR_NOMEM;

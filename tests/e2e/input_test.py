@@ -121,7 +121,7 @@ training: {batch_size: 2}
         said = {r.wait(2).last_line() for r in ranks}
         self.assertEqual(len(said), 1, said)
         self.assertIn("parameters, for which 2 ps and 4 workers need at least ", said.pop())
-        self.assertFalse((self.out / "lock").exists())  # no chief has begun
+        self.assertFalse((self.out / "checkpoints").exists())  # no chief has begun
 
     def test_a_wrong_key_has_its_line_and_the_nearest_name(self):
         self.job.write_text(JOB.replace("batch_size", "batchsize"))

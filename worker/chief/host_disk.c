@@ -249,6 +249,8 @@ static void publish(void *arg)
         err = checkpoint_look(dir, &p->m, &e);
     if (!err)
         err = checkpoint_publish(dir, &p->m, &e);
+    if (!err)
+        journal_unmark(dir);
     if (!err && p->holds)
         hold(p);
     if (!err)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/process/files.h"
 #include "common/process/line_file.h"
@@ -119,4 +120,32 @@ enum err journal_append(const char *checkpoints, const struct journal_entry *ent
         err = line_file_append(path, line, journal_line(&entry[i], line), e);
     }
     return err ? err : line_file_sync(path, e);
+}
+
+/* ---- the mark ---- */
+
+static void mark_path(char out[4200], const char *checkpoints)
+{
+    (void)snprintf(out, 4200, "%s/.begins", checkpoints);
+}
+
+enum err journal_mark(const char *checkpoints, struct errmsg *e)
+{
+    char path[4200];
+    mark_path(path, checkpoints);
+    return files_write(path, "", 0, e);
+}
+
+void journal_unmark(const char *checkpoints)
+{
+    char path[4200];
+    mark_path(path, checkpoints);
+    (void)unlink(path);
+}
+
+bool journal_begins(const char *checkpoints)
+{
+    char path[4200];
+    mark_path(path, checkpoints);
+    return access(path, F_OK) == 0;
 }

@@ -18,4 +18,11 @@ enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg 
 enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
                         struct errmsg *e) MUST_CHECK;
 
+/* The file checkpoints/.begins is there from the start of a job until its first cut is published. So in a directory without
+ * cuts, the journal is that of a job whose ps may live, or (no such file) of a job whose cuts were removed.
+ * journal_mark writes it; journal_unmark removes it; journal_begins: it is there. Block. Errors: ERR_IO. */
+enum err journal_mark(const char *checkpoints, struct errmsg *e) MUST_CHECK;
+void journal_unmark(const char *checkpoints);
+bool journal_begins(const char *checkpoints);
+
 #endif

@@ -566,6 +566,42 @@ static void a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_pla
     close_fixture(&f);
 }
 
+/* The last chief was killed when all was learned: this one has its ps, and no worker but its own yet. */
+static void take_over_at_the_end(struct fixture *f)
+{
+    open_with(f, &final_cut, 0);
+    for (uint32_t i = 0; i < PS; i++)
+        ps_up(f, i);
+    worker_up(f, 0);
+    for (uint32_t i = 0; i < PS; i++)
+        entered(f, i);
+    f->chief->begins = BEGINS_TAKEOVER;
+    f->said.ended = -1;
+    f->said.may_fail = true;
+    chief_on_evaluated(f->chief, f->now_ms);
+    chief_on_written(f->chief, NULL, f->now_ms);
+    assert_int_equal(f->said.ps_done, 0);
+    f->now_ms += CHIEF_COME_MS - 1;
+    chief_tick(f->chief, f->now_ms);
+    assert_int_equal(f->said.ps_done, 0);
+}
+
+static void after_a_takeover_at_the_end_workers_have_a_moment_to_come(void **state)
+{
+    (void)state;
+    struct fixture f;
+    take_over_at_the_end(&f);
+    worker_up(&f, 1);
+    assert_int_equal(f.said.done, 1);
+    confirm(&f, 1);
+    assert_int_equal(f.said.ps_done, PS);
+    close_fixture(&f);
+    take_over_at_the_end(&f); /* and no longer */
+    chief_tick(f.chief, ++f.now_ms);
+    assert_int_equal(f.said.ps_done, PS);
+    close_fixture(&f);
+}
+
 static void told_to_go_the_chief_does_not_wait_for_the_evaluator(void **state)
 {
     (void)state;
@@ -1452,6 +1488,7 @@ int main(void)
         cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
         cmocka_unit_test(a_member_that_was_away_at_the_end_comes_back_and_is_told),
         cmocka_unit_test(a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_place),
+        cmocka_unit_test(after_a_takeover_at_the_end_workers_have_a_moment_to_come),
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),

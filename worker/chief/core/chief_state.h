@@ -39,6 +39,7 @@ enum {
     CHIEF_GOING_ALONE_MS = 2000, /* after SIGTERM: how long a missing ps is waited for */
     CHIEF_DONE_MS = 10000,       /* a worker that is not a member must confirm DONE within this */
     CHIEF_DONE_PS_MS = 3000,     /* ps must close within this */
+    CHIEF_COME_MS = 2000, /* so long after a takeover may a worker come that is not welcomed yet */
     CHIEF_SAY_WAIT_MS = 10000,
     CHIEF_EXIT_RESTART =
         128, /* an exit code from here on: another process of this chief may follow */

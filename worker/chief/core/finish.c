@@ -97,7 +97,8 @@ void finish_tick(struct chief *c)
 }
 
 /* A member that has not confirmed DONE is waited for as long as in training: its storage may be its own, and then
- * only the chief can tell it that the job is done. A worker that this chief never welcomed is not waited for. */
+ * only the chief can tell it that the job is done. A worker that this chief never welcomed is waited for
+ * only after a takeover, for a moment. */
 static bool may_confirm(const struct chief *c, uint32_t worker)
 {
     const struct chief_worker *w = &c->worker[worker];
@@ -106,6 +107,9 @@ static bool may_confirm(const struct chief *c, uint32_t worker)
         return false;
     if (w->up)
         return c->now_ms - w->done_ms < (w->member ? rejoin_ms : CHIEF_DONE_MS);
+    /* a worker of the last chief's may be on its way to this one */
+    if (c->begins == BEGINS_TAKEOVER && !w->incarnation && !c->going)
+        return c->now_ms - c->done_ms < CHIEF_COME_MS;
     return w->member && w->incarnation && !c->going && c->now_ms - w->lost_ms < rejoin_ms;
 }
 

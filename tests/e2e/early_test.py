@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Early stopping and the best epoch's weights: exact in sync however the job is split or disturbed, known to a job that
 is started again, and refused where there is nothing to look at. The learning-rate finder."""
+import os
 import pathlib
 import shutil
 import signal
@@ -85,6 +86,13 @@ class EarlyTest(TrainCase):
         s = job.wait().summary()
         self.assertFalse(s["exact"])
         self.assertRegex(s["inexact"], r"^epoch \d+ is the best, but could not be kept: .*/best/")
+
+    def test_a_best_epoch_whose_file_is_damaged_makes_the_job_inexact(self):
+        keys = {**KEYS, "training.learning_rate": 0.001, "early_stopping.restore_best_weights": "false"}
+        self.assertTrue(self.train(keys={**keys, "training.epochs": 2}).summary()["exact"])
+        os.truncate(self.out / "best/weights.safetensors", 100)
+        s = self.train(keys={**keys, "training.epochs": 3}).summary()
+        self.assertEqual((s["exact"], s["inexact"]), (False, "the best epoch's files were damaged when the job started again"))
 
     def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
         for update in ("async", "ssp", "geo"):

@@ -785,7 +785,8 @@ static void check_going(struct server *s, int64_t now)
         log_warn("asked to stop, but no chief is connected: the last published checkpoint remains");
         end(s, 143);
     } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
-        log_warn("the grace of %u s ended before a checkpoint was published", s->grace.allowed_s);
+        log_warn("the grace of %u s ended before a checkpoint was published, or the job was done",
+                 s->grace.allowed_s);
         end(s, 143);
     }
 }

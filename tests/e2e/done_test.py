@@ -346,7 +346,7 @@ class ToldToGoTest(ToldToGoCase):
     def test_without_a_cut_it_leaves_before_it_is_killed(self):
         self.ps.wait(143)
         said = self.ps.log()
-        self.assertIn("the grace of 3 s ended before a checkpoint was published", said)
+        self.assertIn("the grace of 3 s ended before a checkpoint was published, or the job was done", said)
         # By its own clock a second is left (unit/grace_test), of which a loaded machine may take more; the job's grace is longer.
         told, left = (datetime.datetime.fromisoformat(next(line for line in said.splitlines() if words in line).split()[0].rstrip("Z"))
                       for words in ("asked to stop", "the grace of 3 s ended"))

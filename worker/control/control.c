@@ -174,8 +174,10 @@ static void on_tick(void *arg)
         (void)tls_look(tls_own(), now);
     uint32_t grace_s = c->config.job->timeouts.grace_s;
     if (c->going && !c->ended && now - c->going_ms > (int64_t)grace_s * 1000)
-        control_stop_train(c, 143, "the grace of %u s ended before a checkpoint was published",
-                           grace_s);
+        control_stop_train(
+            c, 143,
+            "the grace of %u s ended before a checkpoint was published, or the job was done",
+            grace_s);
 }
 
 static void *run(void *arg)

@@ -16,6 +16,7 @@
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/sha256.h"
 #include "common/process/dirguard.h"
 #include "common/process/files.h"
 #include "common/process/signals.h"
@@ -74,6 +75,20 @@ static enum err begin_from_file(struct process *p, struct errmsg *e)
     return warm_start_forget(p->output, e);
 }
 
+/* Tells this job from others that may begin in the same directory: the digest of its identity, and its data. */
+enum { BEGINS_BYTES = SHA256_HEX_BYTES + CONTENTS_HEX_BYTES };
+
+static void begins_text(const struct process *p, char out[static BEGINS_BYTES])
+{
+    char identity[SHA256_HEX_BYTES], data[CONTENTS_HEX_BYTES];
+    struct sha256 *h = sha256_new();
+    if (h)
+        sha256_add(h, p->job.identity_text, strlen(p->job.identity_text));
+    (void)sha256_hex(h, identity);
+    contents_hex(&p->data.contents, data);
+    (void)snprintf(out, BEGINS_BYTES, "%s %s", identity, data);
+}
+
 /* Look at the newest usable cut. If that belongs to a finished job with another run name, make this run's first cut
  * from it; if there is none, the job begins: make the first cut from its first weights, if it has any. */
 static enum err find_base(struct process *p, struct errmsg *e)
@@ -86,8 +101,11 @@ static enum err find_base(struct process *p, struct errmsg *e)
     bool weights = p->job.model.weights != NULL;
     if (err)
         return err;
-    if (!p->has_base && !weights)
-        return journal_begins(p->checkpoints) ? ERR_OK : warm_start_forget(p->output, e);
+    if (!p->has_base && !weights) {
+        char job[BEGINS_BYTES];
+        begins_text(p, job);
+        return journal_begins(p->checkpoints, job) ? ERR_OK : warm_start_forget(p->output, e);
+    }
     if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
         return first_weights_check(&p->job, model_layout(p->model), &p->base, e);
@@ -159,6 +177,11 @@ static double seconds_before(const struct process *p)
                                                                             : p->base.seconds;
 }
 
+static bool lacks_best(const struct process *p)
+{
+    return p->best.gone && p->job.early_stopping.restore_best_weights;
+}
+
 /* Check the end of a finished job. If its final checkpoint is not finite, as an earlier release could leave it, the
  * job has failed. */
 static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epochs,
@@ -171,6 +194,15 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
     if (words[0]) {
         p->result.exit_code = 1;
         (void)snprintf(p->result.error, sizeof p->result.error, "%s", words);
+    } else if (lacks_best(p)) {
+        p->result.exit_code = 1;
+        (void)snprintf(p->result.error, sizeof p->result.error,
+                       "%.150s: the job is done, but the weights of its best epoch, %" PRIu64
+                       ", which belong into model/, are gone: weights.safetensors is damaged or "
+                       "was removed; model/ stays as it is; bring the file back, or move the "
+                       "checkpoints from step %" PRIu64 " on away to train the rest again, or set "
+                       "early_stopping.restore_best_weights: false",
+                       p->best.folder, p->best.epoch, p->best.eval.step);
     } else {
         say_done(p, per_epoch, epochs);
     }
@@ -185,6 +217,20 @@ static const struct epoch_line *unkept_line(const struct process *p)
     bool lacks = last && last->has_eval && ours && p->job.training.update == UPDATE_SYNC &&
                  best_lacks(&p->best, last->epoch, &last->eval);
     return lacks && !p->finished ? last : NULL;
+}
+
+/* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last
+ * chief had no time to keep, its weights are gone. */
+static void expect_best(struct process *p)
+{
+    const struct epoch_line *unkept = unkept_line(p);
+    const struct epoch_line *line =
+        epoch_log_best(&p->log, unkept ? unkept->epoch - 1 : UINT64_MAX);
+    if (!line || strcmp(p->log.uuid, p->base.uuid) != 0)
+        return;
+    struct evaluation eval = line->eval;
+    eval.step = line->step;
+    best_expect(&p->best, line->epoch, &eval);
 }
 
 /* With tables, the cut of that evaluation may be published. */
@@ -228,6 +274,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     err = check_base(p, per_epoch, e);
     if (err)
         return err;
+    expect_best(p);
     p->finished =
         p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
     adopt_best(p);
@@ -438,6 +485,13 @@ static struct journal_entry lost_best(void)
         .what = "the best epoch's files were damaged when the job started again"};
 }
 
+static enum err mark_begin(const struct process *p, struct errmsg *e)
+{
+    char job[BEGINS_BYTES];
+    begins_text(p, job);
+    return journal_mark(p->checkpoints, job, e);
+}
+
 /* Before the chief trains, the journal has a name, its kernels, and whether the best epoch is lost. */
 static void note_start(struct process *p)
 {
@@ -454,7 +508,7 @@ static void note_start(struct process *p)
         entry[n++] = lost_best();
     enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
     if (!err && !p->has_base)
-        err = journal_mark(p->checkpoints, &e);
+        err = mark_begin(p, &e);
     for (size_t i = 0; i < n; i++)
         if (journal_add(&p->journal, &entry[i]))
             err = ERR_NOMEM;

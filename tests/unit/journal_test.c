@@ -167,11 +167,12 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     assert_true(journal_has(&j, 1) && journal_skips(&j, 2) && journal_has(&j, 3));
     journal_close(&j);
     assert_int_equal(unlink(path), 0);
-    assert_false(journal_begins(folder));
-    assert_int_equal(journal_mark(folder, &e), ERR_OK);
-    assert_true(journal_begins(folder));
+    assert_false(journal_begins(folder, "a"));
+    assert_int_equal(journal_mark(folder, "a", &e), ERR_OK);
+    assert_true(journal_begins(folder, "a"));
+    assert_false(journal_begins(folder, "b"));
     journal_unmark(folder);
-    assert_false(journal_begins(folder));
+    assert_false(journal_begins(folder, "a"));
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(rmdir(dir), 0);
 }

@@ -88,11 +88,33 @@ static void write_log(struct epoch_end *end)
     post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0));
 }
 
+static void undo_best(struct epoch_end *end, uint64_t step)
+{
+    struct errmsg e = {""};
+    enum err err = end->config.finished ? ERR_OK : best_undo(end->config.best, step, &e);
+    if (err)
+        stop(end, err_exit_code(err), e.text);
+}
+
+/* The best epoch before the undone ones may be overwritten by one of these. */
+static void expect_best(struct epoch_end *end)
+{
+    const struct epoch_line *line = epoch_log_best(end->config.log, UINT64_MAX);
+    struct evaluation eval;
+    if (!line || end->config.finished)
+        return;
+    eval = line->eval;
+    eval.step = line->step;
+    best_expect(end->config.best, line->epoch, &eval);
+}
+
 static void restored(void *ctx, uint64_t step)
 {
     struct epoch_end *end = ctx;
+    undo_best(end, step);
     if (epoch_log_restore(end->config.log, step))
         write_log(end);
+    expect_best(end);
     if (step > end->unkept_step)
         end->unkept_step = 0; /* its cut had failed, and training went on */
 }
@@ -100,6 +122,10 @@ static void restored(void *ctx, uint64_t step)
 static void begin_log(struct epoch_end *end)
 {
     const struct epoch_log *log = end->config.log;
+    struct errmsg e = {""};
+    enum err err = best_begin(end->config.best, end->terms->uuid, &e);
+    if (err)
+        stop(end, err_exit_code(err), e.text);
     if (epoch_log_begin(end->config.log, end->terms->uuid))
         write_log(end);
     end->told_epochs = log->n ? log->line[log->n - 1].epoch : 0;
@@ -270,13 +296,14 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
                                  const struct sums *trained, double now_s)
 {
     const struct job *job = end->config.job;
-    struct epoch_line line = {.epoch = epoch,
-                              .step = end_of(end, epoch),
-                              .seconds = end->result->seconds_before +
-                                         driver_trained_s(end->parts->driver, now_s),
-                              .trained.loss = trained->loss / trained->examples,
-                              .has_eval = end->evaluator != NULL,
-                              .eval = end->result->eval};
+    struct epoch_line line = {
+        .epoch = epoch,
+        .step = end_of(end, epoch),
+        .seconds = end->result->seconds_before + driver_trained_s(end->parts->driver, now_s),
+        .trained.loss = trained->loss / trained->examples,
+        .has_eval = end->evaluator != NULL,
+        .eval = end->result->eval,
+        .best = end->evaluator && best_is_beaten(end->config.best, epoch, &end->result->eval)};
     for (uint32_t i = 0; i < job->model.metrics; i++)
         line.trained.metric[i] = metric_value(job, i, trained->metric, trained->examples);
     return line;
@@ -372,11 +399,24 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
     note_epoch(end, &line);
 }
 
+/* The undisturbed job would go on with a best epoch whose weights are gone. This one takes what comes after it. */
+static void give_up_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
+{
+    struct best *best = end->config.best;
+    if (!best->gone || best_is_beaten(best, epoch, eval))
+        return;
+    lose_best(end, best->epoch,
+              "its weights in best/ are gone (damaged, removed, or replaced by an epoch that was "
+              "undone)");
+    best_give_up(best);
+}
+
 /* False: no epoch was better for too long. */
 static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     struct best *best = end->config.best;
     struct errmsg e = {""};
+    give_up_best(end, epoch, eval);
     if (model_layout(end->config.model)->rows) {
         if (!best_is_beaten(best, epoch, eval))
             return !best_stops(best, epoch);
@@ -463,7 +503,8 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 
 bool epoch_end_restores_best(const struct epoch_end_config *config)
 {
-    return config->best->has && config->job->early_stopping.restore_best_weights;
+    return config->best->has && !config->best->gone &&
+           config->job->early_stopping.restore_best_weights;
 }
 
 /* Write weights.safetensors of model/. The digest of a model with tables is added when the tables are written. */
@@ -584,6 +625,8 @@ static bool between_steps(struct epoch_end *end)
     struct session_place place = session_place(end->session);
     if (goes_back(end))
         return false;
+    if (end->config.best->has && end->config.best->eval.step > step)
+        restored(end, step); /* the chief that went back was killed before it did this */
     if (step && place.steps == 0 && end->evaluated_step != step) {
         if (best_cut_is_open(&end->best_cut))
             return false;

@@ -10,6 +10,7 @@
 #include "common/base/json_number.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "worker/evaluate/best.h"
 #include "worker/model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
@@ -61,6 +62,14 @@ const struct epoch_line *epoch_log_find(const struct epoch_log *l, uint64_t epoc
     return NULL;
 }
 
+const struct epoch_line *epoch_log_best(const struct epoch_log *l, uint64_t epoch)
+{
+    for (size_t i = l->n; i > 0; i--)
+        if (l->line[i - 1].best && l->line[i - 1].epoch <= epoch)
+            return &l->line[i - 1];
+    return NULL;
+}
+
 uint64_t epoch_log_whole(const struct epoch_log *l, uint64_t from)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -103,12 +112,17 @@ static json_t *results_json(const struct evaluation *found, const struct job *jo
     return object;
 }
 
+/* The key is there only if the line has it. */
+static const char best_by[] = "best_by";
+
 static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
 {
-    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "job", uuid, "epoch",
-                            (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
-                            json_number(line->seconds), "train", results_json(&line->trained, job),
-                            "eval", line->has_eval ? results_json(&line->eval, job) : json_null());
+    const char *monitor = line->best ? best_monitor_name(job) : NULL;
+    json_t *all =
+        json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*}", "job", uuid, "epoch",
+                  (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
+                  json_number(line->seconds), "train", results_json(&line->trained, job), "eval",
+                  line->has_eval ? results_json(&line->eval, job) : json_null(), best_by, monitor);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
@@ -155,6 +169,13 @@ static struct evaluation results_of(const json_t *object, const struct job *job)
     return found;
 }
 
+/* An epoch that was the best by another monitor is not the best. */
+static bool is_best(const json_t *one, const struct job *job)
+{
+    const char *by = json_string_value(json_object_get(one, best_by));
+    return by && job->training.monitor != MONITOR_NONE && strcmp(by, best_monitor_name(job)) == 0;
+}
+
 static bool line_of(const json_t *one, const struct job *job, const char **uuid,
                     struct epoch_line *line)
 {
@@ -163,7 +184,8 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
     *line = (struct epoch_line){.seconds = number(one, "seconds"),
                                 .trained = results_of(trained, job),
                                 .has_eval = json_is_object(eval),
-                                .eval = results_of(eval, job)};
+                                .eval = results_of(eval, job),
+                                .best = is_best(one, job)};
     return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
            count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;
 }

@@ -20,6 +20,7 @@ struct epoch_line {
     struct evaluation trained;
     bool has_eval;
     struct evaluation eval;
+    bool best; /* by training.monitor, of the epochs up to this one */
 };
 
 struct epoch_log {
@@ -37,6 +38,8 @@ bool epoch_log_restore(struct epoch_log *l, uint64_t step);
 /* Begin the job with this UUID: lines of another job are removed. False: there were none. */
 bool epoch_log_begin(struct epoch_log *l, const char *uuid);
 const struct epoch_line *epoch_log_find(const struct epoch_log *l, uint64_t epoch); /* NULL: none */
+/* The last line up to `epoch` whose evaluation was the best so far; NULL: none. */
+const struct epoch_line *epoch_log_best(const struct epoch_log *l, uint64_t epoch);
 /* The last of the epochs behind `from` that have a line before one is missing; `from`: none. */
 uint64_t epoch_log_whole(const struct epoch_log *l, uint64_t from);
 /* True if both lines have the same content, to the bit. */

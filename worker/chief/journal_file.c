@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/mem.h"
 #include "common/process/files.h"
 #include "common/process/line_file.h"
 
@@ -124,16 +125,18 @@ enum err journal_append(const char *checkpoints, const struct journal_entry *ent
 
 /* ---- the mark ---- */
 
+enum { MARK_MAX_BYTES = 4096 };
+
 static void mark_path(char out[4200], const char *checkpoints)
 {
     (void)snprintf(out, 4200, "%s/.begins", checkpoints);
 }
 
-enum err journal_mark(const char *checkpoints, struct errmsg *e)
+enum err journal_mark(const char *checkpoints, const char *job, struct errmsg *e)
 {
     char path[4200];
     mark_path(path, checkpoints);
-    return files_write(path, "", 0, e);
+    return files_write(path, job, strlen(job), e);
 }
 
 void journal_unmark(const char *checkpoints)
@@ -143,9 +146,15 @@ void journal_unmark(const char *checkpoints)
     (void)unlink(path);
 }
 
-bool journal_begins(const char *checkpoints)
+bool journal_begins(const char *checkpoints, const char *job)
 {
     char path[4200];
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    struct errmsg e;
     mark_path(path, checkpoints);
-    return access(path, F_OK) == 0;
+    bool is = files_read_regular(path, MARK_MAX_BYTES, &text, &bytes, &e) == ERR_OK &&
+              bytes == strlen(job) && memcmp(text, job, bytes) == 0;
+    mem_free(text);
+    return is;
 }

@@ -20,9 +20,10 @@ enum err journal_append(const char *checkpoints, const struct journal_entry *ent
 
 /* The file checkpoints/.begins is there from the start of a job until its first cut is published. So in a directory without
  * cuts, the journal is that of a job whose ps may live, or (no such file) of a job whose cuts were removed.
- * journal_mark writes it; journal_unmark removes it; journal_begins: it is there. Block. Errors: ERR_IO. */
-enum err journal_mark(const char *checkpoints, struct errmsg *e) MUST_CHECK;
+ * It has the text `job`, which tells jobs apart: the directory may be given to another job in between. journal_mark writes
+ * it; journal_unmark removes it; journal_begins: this job's is there. Block. Errors: ERR_IO. */
+enum err journal_mark(const char *checkpoints, const char *job, struct errmsg *e) MUST_CHECK;
 void journal_unmark(const char *checkpoints);
-bool journal_begins(const char *checkpoints);
+bool journal_begins(const char *checkpoints, const char *job);
 
 #endif

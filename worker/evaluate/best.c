@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/sha256.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "common/base/log.h"
@@ -16,8 +17,9 @@
 #include "worker/export/model_manifest.h"
 #include "worker/export/safetensors.h"
 #include "worker/model/metric.h"
+#include "worker/warm_start/warm_start.h"
 
-enum { NOTES_MAX = 9 + METRICS_MAX };
+enum { NOTES_MAX = 11 + METRICS_MAX };
 
 /* ---- the monitored quantity ---- */
 
@@ -134,14 +136,85 @@ static enum err take_up_notes(struct best *b, const json_t *notes, struct errmsg
         return err_set(e, ERR_CORRUPT, "%s does not name its epoch, step and %s", b->path, name);
     b->epoch = (uint64_t)epoch;
     b->eval.step = (uint64_t)step;
+    const char *run = json_string_value(json_object_get(notes, "run"));
+    (void)snprintf(b->run, sizeof b->run, "%s", run ? run : "");
     return ERR_OK;
+}
+
+/* ---- the file's checksum ---- */
+
+/* Notes that the export of the tables adds, and the checksum itself. */
+static const char *const unchecked[] = {"digest", "check"};
+
+/* The checksum of the weights and of what the file notes: any change of either gives another one. `notes` is changed. */
+static enum err checksum(const struct best *b, json_t *notes, const float *w,
+                         char hex[static SHA256_HEX_BYTES])
+{
+    for (size_t i = 0; i < sizeof unchecked / sizeof *unchecked; i++)
+        (void)json_object_del(notes, unchecked[i]);
+    export_digest(b->layout, w, NULL, hex);
+    char *text = json_dumps(notes, JSON_SORT_KEYS | JSON_COMPACT);
+    struct sha256 *h = text && *hex ? sha256_new() : NULL;
+    if (h) {
+        sha256_add(h, hex, strlen(hex));
+        sha256_add(h, text, strlen(text));
+    }
+    free(text);
+    return sha256_hex(h, hex) ? ERR_NOMEM : ERR_OK;
+}
+
+/* Compare the weights w and the notes with the file's checksum. A file of an earlier release has only the digest of a model
+ * without tables. */
+static enum err check_content(const struct best *b, json_t *notes, const float *w, struct errmsg *e)
+{
+    char is[SHA256_HEX_BYTES], was[SHA256_HEX_BYTES] = "";
+    const char *check = json_string_value(json_object_get(notes, "check"));
+    const char *digest = json_string_value(json_object_get(notes, "digest"));
+    const char *told = check ? check : has_tables(b) ? NULL : digest;
+    if (!told)
+        return ERR_OK;
+    (void)snprintf(was, sizeof was, "%s", told);
+    enum err err = ERR_OK;
+    if (check)
+        err = checksum(b, notes, w, is);
+    else
+        export_digest(b->layout, w, NULL, is);
+    if (err || !*is)
+        return err_set(e, ERR_NOMEM, "no memory to check %s", b->path);
+    return strcmp(is, was) == 0 ? ERR_OK
+                                : err_set(e, ERR_CORRUPT,
+                                          "%s is damaged: its content is not what was written "
+                                          "(by its checksum)",
+                                          b->path);
+}
+
+/* Read the weights into w (layout->elems), and check them. */
+static enum err read_checked(const struct best *b, float *w, struct errmsg *e)
+{
+    json_t *notes = NULL;
+    enum err err = export_read_safetensors(b->path, b->layout, w, e);
+    if (!err)
+        err = safetensors_metadata(b->path, &notes, e);
+    if (!err)
+        err = check_content(b, notes, w, e);
+    json_decref(notes);
+    return err;
+}
+
+static enum err check_file(const struct best *b, struct errmsg *e)
+{
+    float *w = mem_floats(b->layout->elems);
+    enum err err =
+        w ? read_checked(b, w, e) : err_set(e, ERR_NOMEM, "no memory to check %s", b->path);
+    mem_free(w);
+    return err;
 }
 
 /* A damaged file counts as none. */
 static enum err take_up(struct best *b, struct errmsg *e)
 {
     json_t *notes = NULL;
-    enum err err = export_check_safetensors(b->path, b->layout, e);
+    enum err err = check_file(b, e);
     if (!err)
         err = safetensors_metadata(b->path, &notes, e);
     if (!err)
@@ -150,6 +223,7 @@ static enum err take_up(struct best *b, struct errmsg *e)
         err = take_up_cut(b, number_of(notes, "cut"), e);
     json_decref(notes);
     b->has = err == ERR_OK;
+    b->other = err == ERR_STATE;
     if (may_be_there(err))
         return err_wrap(e, err, "the best epoch: ");
     if (err == ERR_STATE)
@@ -208,6 +282,21 @@ void best_close(struct best *b)
         let_go(b);
 }
 
+/* ---- write ---- */
+
+static enum err add_check(const struct best *b, struct export_note *notes, size_t *n,
+                          const float *w, struct errmsg *e)
+{
+    json_t *object = json_object();
+    int failed = object == NULL;
+    for (size_t i = 0; i < *n && !failed; i++)
+        failed = json_object_set_new(object, notes[i].key, json_string(notes[i].value));
+    notes[*n] = (struct export_note){.key = "check"};
+    enum err err = failed ? ERR_NOMEM : checksum(b, object, w, notes[(*n)++].value);
+    json_decref(object);
+    return err ? err_set(e, err, "no memory for the checksum of %s", b->path) : ERR_OK;
+}
+
 /* Write the file. Numbers read back to the same bits. cut: the cut with the rows, or NULL. */
 static enum err keep(const struct best *b, uint64_t epoch, const struct evaluation *eval,
                      const struct manifest *cut, const float *w, struct errmsg *e)
@@ -229,6 +318,10 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
     }
+    if (b->run[0]) {
+        notes[n] = (struct export_note){.key = "run"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%s", b->run);
+    }
     if (b->data[0]) {
         notes[n] = (struct export_note){.key = "eval_data"};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%s", b->data);
@@ -244,22 +337,85 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         notes[n] = (struct export_note){.key = "cut_step"};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->step);
     }
-    enum err err = model_manifest_remove(b->folder, e);
+    enum err err = add_check(b, notes, &n, w, e);
+    if (!err)
+        err = model_manifest_remove(b->folder, e);
     return err ? err : export_safetensors(b->path, b->layout, w, notes, n, e);
 }
 
 static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     b->has = true;
+    b->gone = false;
     b->value = best_monitored(b->job, eval);
     b->epoch = epoch;
     b->eval = *eval;
 }
 
+/* ---- a best that counts no more ---- */
+
+void best_give_up(struct best *b)
+{
+    b->has = b->gone = false;
+}
+
+/* What best/ has counts no more, for later processes too. */
+static enum err drop(struct best *b, struct errmsg *e)
+{
+    let_go(b);
+    best_give_up(b);
+    b->run[0] = '\0';
+    enum err err = model_manifest_remove(b->folder, e);
+    return err ? err : warm_start_forget_best(b->folder, e);
+}
+
+enum err best_begin(struct best *b, const char *run, struct errmsg *e)
+{
+    bool other = b->has && b->run[0] && strcmp(b->run, run) != 0;
+    if (!monitors(b))
+        return ERR_OK;
+    if (other)
+        log_info("%s is the best of another job (%s): it is removed", b->path, b->run);
+    enum err err = other ? drop(b, e) : ERR_OK;
+    (void)snprintf(b->run, sizeof b->run, "%s", run);
+    return err;
+}
+
+enum err best_undo(struct best *b, uint64_t step, struct errmsg *e)
+{
+    if (!b->has || b->eval.step <= step)
+        return ERR_OK;
+    log_info("epoch %" PRIu64 ", which was the best, is undone: the job is at step %" PRIu64
+             " again",
+             b->epoch, step);
+    if (!b->gone)
+        return drop(b, e);
+    best_give_up(b);
+    return ERR_OK;
+}
+
+void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    if (!monitors(b) || b->other || (b->has && b->epoch >= epoch))
+        return;
+    let_go(b);
+    note(b, epoch, eval);
+    b->gone = true;
+    b->lost = false;
+}
+
+/* ---- an evaluation ---- */
+
+/* The evaluation of the best epoch again, whose weights are gone. */
+static bool is_gone(const struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    return b->has && b->gone && epoch == b->epoch && !isnan(best_monitored(b->job, eval));
+}
+
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     return monitors(b) && epoch > b->job->early_stopping.start_from_epoch &&
-           better(b, best_monitored(b->job, eval));
+           (better(b, best_monitored(b->job, eval)) || is_gone(b, epoch, eval));
 }
 
 bool best_lacks(const struct best *b, uint64_t epoch, const struct evaluation *eval)
@@ -338,6 +494,7 @@ enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eva
     size_t n = 0, i = 0;
     int hold;
     assert(has_tables(b));
+    (void)snprintf(b->run, sizeof b->run, "%s", uuid);
     enum err err = checkpoint_list(b->checkpoints, &cuts, &n, e);
     while (!err && i < n && !is_of(b, cuts[i], eval->step, uuid))
         i++;
@@ -351,7 +508,7 @@ enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eva
 
 enum err best_read(const struct best *b, float *w, struct errmsg *e)
 {
-    if (!b->has)
+    if (!b->has || b->gone)
         return err_set(e, ERR_NOTFOUND, "no evaluation has been the best yet");
-    return export_read_safetensors(b->path, b->layout, w, e);
+    return read_checked(b, w, e);
 }

@@ -1,11 +1,12 @@
 /* The best evaluation of a job, kept in DIR/best. If it stays the best for too long, training ends (Keras 3's
- * EarlyStopping and ModelCheckpoint(save_best_only)). The state comes from the file alone, so a restarted chief has
- * it too.
+ * EarlyStopping and ModelCheckpoint(save_best_only)). A restarted chief has the state from the file and from the history, whose
+ * lines say which epochs were the best: so a file that is lost is missed.
  *
  * Rows of tables are not copied: the file names a cut, which is held for as long as its epoch is the best. */
 #ifndef GRADWIRE_WORKER_EVALUATE_BEST_H
 #define GRADWIRE_WORKER_EVALUATE_BEST_H
 
+#include "common/base/uuid.h"
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/process/contents.h"
@@ -17,8 +18,11 @@ struct best {
     const char *checkpoints; /* the directory of the cuts */
     char folder[4096];       /* DIR/best */
     char path[4200];         /* DIR/best/weights.safetensors */
+    char run[UUID_BYTES];    /* of the file, the job's; "": an earlier release did not note it */
     bool has;
+    bool gone;      /* the history knows the best epoch, but its weights are gone */
     bool lost;      /* there was a file of the best epoch, but it is damaged */
+    bool other;     /* the file is of another monitor */
     double value;   /* of the monitored quantity */
     uint64_t epoch; /* the best epoch, from 1 */
     struct evaluation eval;
@@ -36,7 +40,18 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
                    struct errmsg *e) MUST_CHECK;
 void best_close(struct best *b); /* releases the cut; an all-zero struct needs nothing */
 
-/* True if the evaluation is better than the best by more than min_delta; NaN never is. */
+/* The job has this UUID: the best of another job is removed from best/. Errors: ERR_IO. */
+enum err best_begin(struct best *b, const char *run, struct errmsg *e) MUST_CHECK;
+/* The job goes back to this step, with the parameters that it had: a best of later steps is undone, and removed from best/.
+ * Errors: ERR_IO. */
+enum err best_undo(struct best *b, uint64_t step, struct errmsg *e) MUST_CHECK;
+/* The history says that this was the best. If best/ has an earlier one or none, the weights are gone. */
+void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval);
+/* The best whose weights are gone counts no more. */
+void best_give_up(struct best *b);
+
+/* True if the evaluation is better than the best by more than min_delta, or is that of the best whose weights are gone; NaN
+ * never is. */
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval);
 
 /* True if this evaluation of the last epoch that was reported has beaten the best, but is not kept: the process that made
@@ -67,8 +82,8 @@ double best_monitored(const struct job *job, const struct evaluation *eval);
 uint64_t best_waited(const struct best *b, uint64_t epoch);
 bool best_stops(const struct best *b, uint64_t epoch);
 
-/* Read the kept weights into w (layout->elems; gaps zero). Errors: ERR_NOTFOUND: none are kept; ERR_CORRUPT, ERR_IO,
- * ERR_NOMEM. */
+/* Read the kept weights into w (layout->elems; gaps zero). Errors: ERR_NOTFOUND: none are kept; ERR_CORRUPT: the file is not as
+ * it was written; ERR_IO, ERR_NOMEM. */
 enum err best_read(const struct best *b, float *w, struct errmsg *e) MUST_CHECK;
 
 #endif

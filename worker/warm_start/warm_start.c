@@ -35,18 +35,28 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
     return ERR_OK;
 }
 
+static enum err remove_file(const char *folder, const char *name, struct errmsg *e)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return unlink(path) && errno != ENOENT ? err_set(e, ERR_IO, "%s: %s", path, strerror(errno))
+                                           : ERR_OK;
+}
+
+enum err warm_start_forget_best(const char *best, struct errmsg *e)
+{
+    char tables[4400];
+    enum err err = remove_file(best, "weights.safetensors", e);
+    (void)snprintf(tables, sizeof tables, "%s/tables", best);
+    return err ? err : files_remove_folder(tables, e);
+}
+
 enum err warm_start_forget(const char *output, struct errmsg *e)
 {
-    static const char *const files[] = {"checkpoints/journal", "best/weights.safetensors"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char path[4300];
-        (void)snprintf(path, sizeof path, "%s/%s", output, files[i]);
-        if (unlink(path) && errno != ENOENT)
-            return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    char tables[4300];
-    (void)snprintf(tables, sizeof tables, "%s/best/tables", output);
-    return files_remove_folder(tables, e);
+    char best[4300];
+    enum err err = remove_file(output, "checkpoints/journal", e);
+    (void)snprintf(best, sizeof best, "%s/best", output);
+    return err ? err : warm_start_forget_best(best, e);
 }
 
 /* ---- the cut ---- */

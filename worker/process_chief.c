@@ -275,8 +275,9 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (err)
         return err;
     expect_best(p);
-    p->finished =
-        p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
+    /* without a best there was nothing that could stop the job early: monitoring begins now */
+    bool stopped = p->best.has && best_stops(&p->best, epochs);
+    p->finished = p->base.final && (epochs >= p->job.training.epochs || stopped);
     adopt_best(p);
     return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }

@@ -161,8 +161,9 @@ class TablesBestTest(TrainCase):
         cut = calm / "checkpoints" / f"cut-{int(self.notes(calm)['cut']):010d}"
         self.assertTrue(cut.exists())
         (cut / "manifest.gw").unlink()
-        job = self.train("--ps=1", "--workers=1", job=self.job, out=calm, keys={"training.epochs": 40})
+        job = self.train("--ps=1", "--workers=1", job=self.job, out=calm, keys={"training.epochs": 40}, code=1)
         self.assertIn("its rows cannot be read", job.log("worker-0"))
+        self.assertIn("the weights of its best epoch, ", job.summary()["error"])
 
 
 # Without tables: a rate at which the evaluation soon gets no better.

@@ -187,7 +187,6 @@ static void a_damaged_file_counts_as_none_and_is_replaced(void **state)
     }
     assert_int_equal(files_write(path, data, bytes, &e), ERR_OK);
     assert_true(opened().has);
-    data[bytes - 1] ^= 1; /* any weights are weights: safetensors has no checksum */
     free(data);
     tensors[0].shape[0] = 4;
     tensors[0].shape[1] = 1;
@@ -195,6 +194,102 @@ static void a_damaged_file_counts_as_none_and_is_replaced(void **state)
     b = opened();
     assert_true(see(&b, 2, 0.75, 0.5));
     tensors[0].shape[0] = tensors[0].shape[1] = 2;
+}
+
+/* Of a file with a flipped bit: either it is damaged, or it says what was written. */
+static void check_flipped(const struct best *kept, const char *path, uint8_t *data, size_t bytes,
+                          size_t bit)
+{
+    struct errmsg e = {""};
+    float w[32];
+    data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    assert_int_equal(files_write(path, data, bytes, &e), ERR_OK);
+    data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    struct best b = opened();
+    bool same = b.has && b.epoch == kept->epoch && b.value == kept->value &&
+                b.eval.step == kept->eval.step && b.eval.metric[0] == kept->eval.metric[0] &&
+                best_read(&b, w, &e) == ERR_OK && w[0] == 0.5f && w[17] == 0.5f;
+    if (!same && (b.has || !b.lost))
+        fail_msg("byte %zu, bit %zu", bit / 8, bit % 8);
+}
+
+static void no_flipped_bit_is_taken_for_another_best(void **state)
+{
+    (void)state;
+    char path[128];
+    struct errmsg e = {""};
+    uint8_t *data;
+    size_t bytes, flips = 0;
+    float w[32];
+    (void)snprintf(path, sizeof path, "%s/best/weights.safetensors", folder);
+    struct best b = opened(), now = b;
+    assert_int_equal(best_begin(&b, "00000000-0000-0000-0000-000000000001", &e), ERR_OK);
+    assert_true(see(&b, 1, 0.5, 0.25));
+    assert_int_equal(files_read(path, 1 << 20, &data, &bytes, &e), ERR_OK);
+    for (; flips < 8 * bytes; flips++)
+        check_flipped(&b, path, data, bytes, flips);
+    assert_true(flips > 8 * 24);
+    now = b; /* damaged while the job runs */
+    data[bytes - 1] ^= 1;
+    assert_int_equal(files_write(path, data, bytes, &e), ERR_OK);
+    assert_int_equal(best_read(&now, w, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "/best/weights.safetensors is damaged"));
+    free(data);
+}
+
+static void a_best_of_another_job_or_of_an_undone_step_is_removed(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct best b = opened();
+    assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
+    assert_true(see(&b, 2, 0.5, 0.5)); /* step 20 */
+    assert_int_equal(best_undo(&b, 20, &e), ERR_OK);
+    b = opened();
+    assert_true(b.has);
+    assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
+    assert_true(b.has);
+    assert_int_equal(best_undo(&b, 19, &e), ERR_OK);
+    assert_true(!b.has && !opened().has);
+    assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
+    assert_true(see(&b, 2, 0.75, 0.5));
+    b = opened();
+    assert_int_equal(best_begin(&b, "b", &e), ERR_OK);
+    assert_true(!b.has && !opened().has && !b.lost);
+}
+
+static void expect(struct best *b, uint64_t epoch, double loss)
+{
+    const struct evaluation eval = {.step = 10 * epoch, .loss = loss};
+    best_expect(b, epoch, &eval);
+}
+
+static void a_best_whose_weights_are_gone_is_still_to_be_beaten(void **state)
+{
+    (void)state;
+    const struct evaluation worse = {.loss = 0.75}, better = {.loss = 0.25}, same = {.loss = 0.5};
+    struct errmsg e = {""};
+    float w[32];
+    struct best b = opened();
+    assert_true(see(&b, 3, 0.5, 0));
+    expect(&b, 3, 0.5);
+    expect(&b, 2, 0.1); /* the file has a later one than the history */
+    assert_true(b.has && !b.gone && b.epoch == 3);
+    expect(&b, 4, 0.5);
+    assert_true(b.has && b.gone && b.epoch == 4);
+    assert_int_equal(best_read(&b, w, &e), ERR_NOTFOUND);
+    assert_false(best_stops(&b, 5));
+    assert_true(best_stops(&b, 6));
+    assert_false(best_is_beaten(&b, 5, &worse) || best_is_beaten(&b, 5, &same));
+    assert_true(best_is_beaten(&b, 5, &better) && best_is_beaten(&b, 4, &same));
+    struct best other = b;
+    assert_true(see(&other, 4, 0.5, 0) && !other.gone);
+    assert_int_equal(best_read(&other, w, &e), ERR_OK);
+    assert_int_equal(best_undo(&b, 39, &e), ERR_OK); /* best/ has what `other` kept */
+    assert_true(!b.has && !b.gone && opened().has);
+    expect(&b, 4, 0.5);
+    best_give_up(&b);
+    assert_true(see(&b, 5, 9, 0));
 }
 
 /* To begin without it would be to train another model. */
@@ -269,6 +364,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_monitored_by_another_name_counts_no_more, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_damaged_file_counts_as_none_and_is_replaced, begin, end),
+        cmocka_unit_test_setup_teardown(no_flipped_bit_is_taken_for_another_best, begin, end),
+        cmocka_unit_test_setup_teardown(a_best_of_another_job_or_of_an_undone_step_is_removed,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_best_whose_weights_are_gone_is_still_to_be_beaten, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_full_disk_keeps_the_former_best, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_read_now_is_an_error_and_not_lost,
                                         begin, end),

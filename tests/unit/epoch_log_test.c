@@ -195,6 +195,31 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     epoch_log_close(&back);
 }
 
+static void the_last_best_epoch_is_the_one_of_this_monitor(void **state)
+{
+    (void)state;
+    struct job by_loss = *job(), by_accuracy = *job();
+    by_loss.training.monitor = MONITOR_LOSS;
+    by_accuracy.training.monitor = MONITOR_METRIC + METRIC_ACCURACY;
+    struct epoch_log l = of("a", 5), back = {.n = 0}, other = {.n = 0};
+    assert_null(epoch_log_best(&l, UINT64_MAX));
+    l.line[1].best = l.line[3].best = true;
+    char *text = epoch_log_text(&l, &by_loss, 0);
+    assert_int_equal(epoch_log_parse(&back, &by_loss, text, strlen(text)), ERR_OK);
+    const uint64_t to[] = {2, 3, 4, UINT64_MAX}, best[] = {2, 2, 4, 4};
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+        assert_int_equal(epoch_log_best(&back, to[i])->epoch, best[i]);
+    assert_null(epoch_log_best(&back, 1));
+    assert_true(epoch_log_restore(&back, 39));
+    assert_int_equal(epoch_log_best(&back, UINT64_MAX)->epoch, 2);
+    assert_int_equal(epoch_log_parse(&other, &by_accuracy, text, strlen(text)), ERR_OK);
+    assert_null(epoch_log_best(&other, UINT64_MAX));
+    mem_free(text);
+    epoch_log_close(&l);
+    epoch_log_close(&back);
+    epoch_log_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +230,7 @@ int main(void)
         cmocka_unit_test(epochs_of_another_job_do_not_count),
         cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
         cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),
+        cmocka_unit_test(the_last_best_epoch_is_the_one_of_this_monitor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,18 +292,25 @@ static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
                             : epoch * end->terms->settings.batches_per_epoch;
 }
 
+/* True if look_at will keep the evaluation as the best. */
+static bool will_keep(const struct epoch_end *end, uint64_t epoch)
+{
+    return !end->unjudged && !end->enough_epoch &&
+           best_is_beaten(end->config.best, epoch, &end->result->eval);
+}
+
 static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
                                  const struct sums *trained, double now_s)
 {
     const struct job *job = end->config.job;
-    struct epoch_line line = {
-        .epoch = epoch,
-        .step = end_of(end, epoch),
-        .seconds = end->result->seconds_before + driver_trained_s(end->parts->driver, now_s),
-        .trained.loss = trained->loss / trained->examples,
-        .has_eval = end->evaluator != NULL,
-        .eval = end->result->eval,
-        .best = end->evaluator && best_is_beaten(end->config.best, epoch, &end->result->eval)};
+    struct epoch_line line = {.epoch = epoch,
+                              .step = end_of(end, epoch),
+                              .seconds = end->result->seconds_before +
+                                         driver_trained_s(end->parts->driver, now_s),
+                              .trained.loss = trained->loss / trained->examples,
+                              .has_eval = end->evaluator != NULL,
+                              .eval = end->result->eval,
+                              .best = end->evaluator && will_keep(end, epoch)};
     for (uint32_t i = 0; i < job->model.metrics; i++)
         line.trained.metric[i] = metric_value(job, i, trained->metric, trained->examples);
     return line;
@@ -399,7 +406,7 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
     note_epoch(end, &line);
 }
 
-/* The undisturbed job would go on with a best epoch whose weights are gone. This one takes what comes after it. */
+/* The undisturbed job would keep a best epoch whose weights are gone here. This one takes the next epoch. */
 static void give_up_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     struct best *best = end->config.best;

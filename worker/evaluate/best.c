@@ -143,15 +143,14 @@ static enum err take_up_notes(struct best *b, const json_t *notes, struct errmsg
 
 /* ---- the file's checksum ---- */
 
-/* Notes that the export of the tables adds, and the checksum itself. */
-static const char *const unchecked[] = {"digest", "check"};
-
-/* The checksum of the weights and of what the file notes: any change of either gives another one. `notes` is changed. */
+/* The checksum of the weights and of what the file notes: any change of either gives another one. The digest of a model with
+ * tables comes later, when these are exported. `notes` is changed. */
 static enum err checksum(const struct best *b, json_t *notes, const float *w,
                          char hex[static SHA256_HEX_BYTES])
 {
-    for (size_t i = 0; i < sizeof unchecked / sizeof *unchecked; i++)
-        (void)json_object_del(notes, unchecked[i]);
+    (void)json_object_del(notes, "check");
+    if (has_tables(b))
+        (void)json_object_del(notes, "digest");
     export_digest(b->layout, w, NULL, hex);
     char *text = json_dumps(notes, JSON_SORT_KEYS | JSON_COMPACT);
     struct sha256 *h = text && *hex ? sha256_new() : NULL;
@@ -359,7 +358,7 @@ void best_give_up(struct best *b)
     b->has = b->gone = false;
 }
 
-/* What best/ has counts no more, for later processes too. */
+/* The best in best/ counts no more, for later processes too. */
 static enum err drop(struct best *b, struct errmsg *e)
 {
     let_go(b);

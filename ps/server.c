@@ -732,6 +732,9 @@ static void on_letter(void *arg, struct mail *m)
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
     } else if (m->type == SHARD_SNAPSHOT) {
         on_snapshot(s, (uint32_t)m->number, m->data);
+    } else if (m->type == SHARD_LOST_DIR) {
+        log_error("%s", (const char *)m->data);
+        end(s, 1);
     } else if (m->type == SHARD_MEASURED) {
         server_http_on_report(&s->http, (uint32_t)m->number, m->data);
         m->data = NULL;

@@ -678,8 +678,21 @@ static void report_status(struct shard_thread *t, enum shard_letter letter)
     post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
+/* Without this the job would train on without checkpoints. */
+static void tell_lost_dir(struct shard_thread *t)
+{
+    struct errmsg e;
+    if (t->remote || !dirguard_check(&e))
+        return;
+    char *why = mem_strdup(e.text);
+    if (why)
+        post_out(t, SHARD_LOST_DIR, t->thread, why, mem_free);
+}
+
 static void heard_saved(struct shard_thread *t, const struct cut_saved *s)
 {
+    if (s->err == ERR_STATE)
+        tell_lost_dir(t);
     t->counts.saved += !s->err;
     t->counts.not_saved += s->err && !s->given_up;
     if (!s->err)

@@ -20,6 +20,7 @@ enum shard_letter {
     SHARD_FENCED,   /* number: incarnation */
     SHARD_STORE,    /* number: a request of ps/store.h */
     SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, sent on entering and after each snapshot */
+    SHARD_LOST_DIR, /* data: the reason, a text: DIR was removed or replaced, so no checkpoint can be written any more */
 };
 
 struct shard_snapshot {

@@ -155,6 +155,21 @@ class HandTest(HandCase):
         self.assertFalse(self.out.exists())
         self.assertFalse((self.tmp / "removed/summary.json").exists())
 
+    def test_a_ps_that_loses_the_common_folder_ends_with_1_and_so_does_the_job(self):
+        keys = {"training.epochs": 1000000, "checkpoint.every_steps": 5, "checkpoint.every_seconds": 0, "timeouts.ps_rejoin_s": 1}
+        self.out.mkdir(exist_ok=True)
+        (self.tmp / "seen").symlink_to(self.out)  # the ps's mount of the common storage
+        hosts = self.addresses(2)
+        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]}", "--task_index=0"]
+        ps = self.start(PS, "ps-0", "--job_name=ps", *of, keys=keys, out=self.tmp / "seen")
+        chief = self.start(WORKER, "worker-0", "--job_name=worker", *of, keys=keys)
+        self.until("a cut", lambda: list((self.out / "checkpoints").glob("cut-*/manifest.gw")))
+        (self.tmp / "empty").mkdir()
+        (self.tmp / "other").symlink_to(self.tmp / "empty")
+        (self.tmp / "other").rename(self.tmp / "seen")
+        self.assertIn(f"{self.tmp}/seen was removed or replaced: its lock is not the file that this job holds", ps.wait(1).last_line())
+        self.assertIn("ps 0 was not available for 1 s", chief.wait(1).last_line())
+
     def two_of(self, name, index, keys, out=None, chief=None):
         """A job of one ps and two workers, and a second process of one of these."""
         ps, workers, first, at = self.cluster(1, 2, keys=keys)

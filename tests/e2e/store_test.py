@@ -81,6 +81,22 @@ class StoreTest(HandCase):
         self.nothing_stays(3)
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_damaged_checkpoints_keep_their_numbers(self):
+        keys = {**KEYS, "checkpoint.keep": 20}
+        ps, workers, _ = self.apart(1, 1, keys)
+        want = self.all_done(*workers, *ps)["digest"]
+        cuts = self.cuts()
+        for cut in cuts[-3:]:
+            shard = self.out / f"checkpoints/cut-{cut:010}/shard-0.gw"
+            damaged = bytearray(shard.read_bytes())
+            damaged[len(damaged) // 2] ^= 4
+            shard.write_bytes(damaged)
+        ps, workers, _ = self.apart(1, 1, {**keys, "checkpoint.every_steps": 0})
+        self.assertEqual(self.all_done(*workers, *ps)["digest"], want)
+        self.assertNotIn(" failed: ", workers[0].log())
+        self.assertEqual([cut for cut in self.cuts() if cut > cuts[-1]], [cuts[-1] + 1])
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_checkpoint_that_a_ps_cannot_read_is_passed_over_and_said_so(self):
         ps, workers, _, _ = self.cluster(1, 1, keys=KEYS)
         self.until_cut(2, workers[0])

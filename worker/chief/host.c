@@ -266,6 +266,16 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     return s;
 }
 
+static enum err next_cut(const char *checkpoints, uint64_t *next, struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
+    *next = n ? cuts[0] + 1 : 0;
+    mem_free(cuts);
+    return err;
+}
+
 static enum err make_chief(struct host *h, struct errmsg *e)
 {
     const struct job *job = h->control->config.job;
@@ -292,6 +302,9 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .learned_epochs = h->config.learned_epochs,
         .unkept_step = h->config.unkept_step,
     };
+    enum err err = next_cut(h->checkpoints, &config.next_cut, e);
+    if (err)
+        return err;
     (void)snprintf(config.past.run, sizeof config.past.run, "%s", h->config.log->uuid);
     if (h->config.finished)
         config.timeouts.start_s = FINISHED_START_S;

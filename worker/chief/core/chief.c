@@ -36,6 +36,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->lamb = optimizer_is_trusted(&optimizer);
         c->total = sync_wanted(config);
         c->unkept = config->unkept_step;
+        c->next_cut = config->next_cut;
         c->usable_below = c->published_cut = c->pace.judged = UINT64_MAX;
         c->named = msg_generation(c->generation);
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);

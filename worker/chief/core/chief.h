@@ -119,6 +119,8 @@ struct chief_config {
     /* sync: the step whose evaluation was the best, and died with the last chief before a checkpoint had it; 0: none.
      * After a takeover no cut is taken before the own session is known not to be beyond it. */
     uint64_t unkept_step;
+    /* Above the numbers of all cuts in DIR: one that is damaged keeps its number. 0: there are none. */
+    uint64_t next_cut;
 };
 
 struct chief; /* opaque: worker/chief/core/chief_state.h */

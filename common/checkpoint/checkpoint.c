@@ -65,16 +65,18 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     return ERR_OK;
 }
 
-enum err checkpoint_look(const char *dir, const struct manifest *m, struct errmsg *e)
+enum err checkpoint_look(const char *dir, const struct manifest *m, uint32_t *bad, struct errmsg *e)
 {
-    enum err err = ERR_OK;
-    for (uint32_t i = 0; i < m->files && !err; i++) {
+    for (uint32_t i = 0; i < m->files; i++) {
         struct shard_file f;
-        err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
-        if (!err)
-            shard_file_close(&f);
+        enum err err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
+        if (err) {
+            *bad = i;
+            return err;
+        }
+        shard_file_close(&f);
     }
-    return err;
+    return ERR_OK;
 }
 
 enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
@@ -83,7 +85,8 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
     enum err err = checkpoint_load_manifest(dir, cut, &made, e);
     if (err)
         return err;
-    err = checkpoint_look(dir, &made, e);
+    uint32_t bad;
+    err = checkpoint_look(dir, &made, &bad, e);
     if (err)
         manifest_close(&made);
     else

@@ -47,6 +47,8 @@ struct checkpoint_file {
     uint64_t clock; /* the table clock, the same in all files */
 };
 
+/* Of checkpoints and generations: the next ones must have a number, too. */
+#define CHECKPOINT_NUMBER_MAX (UINT64_C(1) << 62)
 enum { CHECKPOINT_EPOCHS = 4 }; /* the lead shard keeps the sums of this many epochs */
 struct epoch_sums {
     uint64_t epoch; /* from 0; valid if batches > 0 */
@@ -160,8 +162,9 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
 
 /* Checks that each file of the manifest exists with the right size and head, also before the manifest is published.
- * Errors: as checkpoint_load. */
-enum err checkpoint_look(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+ * *bad: the index of the first file that does not. Errors: as checkpoint_load. */
+enum err checkpoint_look(const char *dir, const struct manifest *m, uint32_t *bad,
+                         struct errmsg *e) MUST_CHECK;
 
 /* Reads and checks only the manifest, not the files that it lists. Errors: as checkpoint_load. */
 enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,

@@ -268,6 +268,41 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
     return ERR_OK;
 }
 
+/* Returns what does not fit struct manifest, or NULL if everything fits. */
+static const char *misfit(const Checkpoint__Manifest *h)
+{
+    if (strlen(h->uuid) > UUID_CHARACTERS)
+        return "the job's id is too long";
+    if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
+        return "the run's name is too long";
+    if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
+        return "the data's fingerprint has a wrong size";
+    if (h->cut > CHECKPOINT_NUMBER_MAX || h->generation > CHECKPOINT_NUMBER_MAX)
+        return "the number of its checkpoint or generation is impossible";
+    if (h->slots > OPTIMIZER_SLOTS_MAX)
+        return "too many slots";
+    if (h->n_epoch > CHECKPOINT_EPOCHS)
+        return "too many epochs";
+    for (size_t i = 0; i < h->n_epoch; i++)
+        if (h->epoch[i]->n_metric > SUMS_MAX)
+            return "too many metrics";
+    if (h->eval && h->eval->n_metric > METRICS_MAX)
+        return "too many metrics";
+    if (h->n_table > ROW_TABLES_MAX || (h->n_table && !h->tables))
+        return "its row counts do not match its tables";
+    if (h->n_begun_date != h->n_begun_clock || h->n_begun_date > BEGINNINGS_MAX ||
+        (h->n_begun_date && !h->tables))
+        return "its list of earlier runs is invalid";
+    if (h->encoding && (!h->encoding->bytes || h->encoding->bytes > CHECKPOINT_ENCODING_MAX))
+        return "its encoding.json has an impossible size";
+    if (h->n_file > CHECKPOINT_FILES_MAX)
+        return "too many files";
+    for (size_t i = 0; i < h->n_file; i++)
+        if (!store_is_shard(h->file[i]->name))
+            return "a file's name is not that of a shard's file";
+    return NULL;
+}
+
 enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes, struct errmsg *e)
 {
     char why[128];
@@ -276,7 +311,13 @@ enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes
     struct manifest copy = *m;
     struct packed p;
     enum err err = pack(&p, &copy);
-    err = err ? err_set(e, err, "manifest: out of memory") : encode(&p.head, data, bytes, e);
+    const char *not_read = err ? NULL : misfit(&p.head);
+    if (err)
+        err_set(e, err, "manifest: out of memory");
+    else if (not_read)
+        err = err_set(e, ERR_STATE, "manifest of checkpoint %" PRIu64 ": %s", m->cut, not_read);
+    else
+        err = encode(&p.head, data, bytes, e);
     mem_free(p.file);
     mem_free(p.files);
     return err;
@@ -356,39 +397,6 @@ static void unpack_counts(const Checkpoint__Manifest *h, struct manifest *m)
         ROW_COUNTS(X)
 #undef X
     }
-}
-
-/* Returns what does not fit struct manifest, or NULL if everything fits. */
-static const char *misfit(const Checkpoint__Manifest *h)
-{
-    if (strlen(h->uuid) > UUID_CHARACTERS)
-        return "the job's id is too long";
-    if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
-        return "the run's name is too long";
-    if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
-        return "the data's fingerprint has a wrong size";
-    if (h->slots > OPTIMIZER_SLOTS_MAX)
-        return "too many slots";
-    if (h->n_epoch > CHECKPOINT_EPOCHS)
-        return "too many epochs";
-    for (size_t i = 0; i < h->n_epoch; i++)
-        if (h->epoch[i]->n_metric > SUMS_MAX)
-            return "too many metrics";
-    if (h->eval && h->eval->n_metric > METRICS_MAX)
-        return "too many metrics";
-    if (h->n_table > ROW_TABLES_MAX || (h->n_table && !h->tables))
-        return "its row counts do not match its tables";
-    if (h->n_begun_date != h->n_begun_clock || h->n_begun_date > BEGINNINGS_MAX ||
-        (h->n_begun_date && !h->tables))
-        return "its list of earlier runs is invalid";
-    if (h->encoding && (!h->encoding->bytes || h->encoding->bytes > CHECKPOINT_ENCODING_MAX))
-        return "its encoding.json has an impossible size";
-    if (h->n_file > CHECKPOINT_FILES_MAX)
-        return "too many files";
-    for (size_t i = 0; i < h->n_file; i++)
-        if (!store_is_shard(h->file[i]->name))
-            return "a file's name is not that of a shard's file";
-    return NULL;
 }
 
 static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct manifest *m,

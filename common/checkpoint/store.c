@@ -5,14 +5,23 @@
 
 #include "common/checkpoint/checkpoint_file.h"
 
-bool store_is_shard(const char *file)
+bool store_shard(const char *file, uint32_t *shard)
 {
     char again[STORE_NAME_MAX];
-    unsigned shard;
-    if (sscanf(file, "shard-%u.gw", &shard) != 1)
+    unsigned number;
+    if (sscanf(file, "shard-%u.gw", &number) != 1)
         return false;
-    (void)snprintf(again, sizeof again, "shard-%u.gw", shard);
-    return strcmp(file, again) == 0;
+    (void)snprintf(again, sizeof again, "shard-%u.gw", number);
+    if (strcmp(file, again) != 0)
+        return false;
+    *shard = number;
+    return true;
+}
+
+bool store_is_shard(const char *file)
+{
+    uint32_t shard;
+    return store_shard(file, &shard);
 }
 
 bool store_is_manifest(const char *file)

@@ -155,7 +155,7 @@ class StoreTest(HandCase):
             shutil.copy(token, seen)
         (self.out / "checkpoints/cut-0000000000").mkdir()
         ps = self.start(PS, "ps", "--job_name=ps", *of, keys=keys, out=self.dir_of(0))
-        failed = f"checkpoint 0 at step 0 failed: {self.out}/checkpoints/cut-0000000000/shard-0.gw: corrupt: it is missing"
+        failed = f"checkpoint 0 at step 0 failed: ps 0: {self.out}/checkpoints/cut-0000000000/shard-0.gw: corrupt: it is missing"
         self.until(chief.log, lambda: failed in chief.log() or self.cuts())
         for p in chief, ps:
             p.process.send_signal(signal.SIGTERM)

@@ -303,15 +303,36 @@ static void a_look_finds_what_a_cut_lacks_before_it_is_published(void **state)
     char path[FILES_PATH_MAX];
     assert_ok(write_shards(&b, 9, 7, 2, file, &e));
     struct manifest m = manifest_of(&b, 9, 2, file);
-    assert_ok(checkpoint_look(dir, &m, &e));
+    uint32_t bad = 0;
+    assert_ok(checkpoint_look(dir, &m, &bad, &e));
     file[1].bytes++;
-    assert_int_equal(checkpoint_look(dir, &m, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_look(dir, &m, &bad, &text), ERR_CORRUPT);
+    assert_int_equal(bad, 1);
     assert_non_null(strstr(text.text, "its size is"));
     file[1].bytes--;
     assert_ok(checkpoint_path(path, dir, 9, file[1].name, &e));
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(checkpoint_look(dir, &m, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_look(dir, &m, &bad, &text), ERR_CORRUPT);
     assert_non_null(strstr(text.text, "shard-1.gw: corrupt: it is missing"));
+    blocks_free(&b);
+}
+
+static void a_manifest_that_nobody_could_read_is_not_written(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(160, 5);
+    struct checkpoint_file file[1];
+    struct errmsg text;
+    assert_ok(write_shards(&b, 9, 7, 1, file, &e));
+    struct manifest m = manifest_of(&b, 9, 1, file);
+    m.counted = 1; /* rows of a job without tables */
+    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_string_equal(text.text,
+                        "manifest of checkpoint 9: its row counts do not match its tables");
+    m.counted = 0;
+    m.cut = UINT64_MAX; /* no other one could follow */
+    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_non_null(strstr(text.text, "the number of its checkpoint or generation is impossible"));
     blocks_free(&b);
 }
 
@@ -1362,6 +1383,7 @@ int main(void)
         TEST(a_manifest_comes_back_as_it_was),
         TEST(an_empty_manifest_comes_back_as_it_was),
         TEST(a_look_finds_what_a_cut_lacks_before_it_is_published),
+        TEST(a_manifest_that_nobody_could_read_is_not_written),
         TEST(a_published_cut_may_be_published_again_as_final),
         TEST(a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not),
         TEST(any_failed_write_leaves_the_older_checkpoint_and_no_newer_one),

@@ -14,7 +14,7 @@
 #include "worker/chief/core/chief.h"
 #include "worker/chief/core/chief_state.h"
 
-enum { PS = 2, WORKERS = 2, REJOIN_S = 30 };
+enum { PS = 2, WORKERS = 2, REJOIN_S = 30, ELEMS = 4096 };
 
 struct said {
     uint64_t generation, fence; /* of the last ENTER; the incarnation of the last FENCE */
@@ -35,6 +35,7 @@ struct said {
     int gone[PS];       /* GONE to this ps */
     char momentum[200]; /* the last line about momentum */
     int momenta;        /* and how many there were */
+    char warned[400];   /* the last warning */
     int ended;          /* the exit code, -1: not yet */
     char why[512];      /* it ended */
     bool may_fail;      /* it is no failure of the test */
@@ -167,6 +168,8 @@ static void io_ended(void *ctx, int exit_code, const char *text)
 static void io_say(void *ctx, int is_warning, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
+    if (is_warning)
+        (void)snprintf(said->warned, sizeof said->warned, "%s", text);
     if (!strstr(text, "momentum"))
         return;
     assert_int_equal(is_warning, 0);
@@ -208,7 +211,7 @@ enum { EVALUATOR_S = 40 };
 static void open_with(struct fixture *f, const struct manifest *base, uint32_t evaluator_s)
 {
     struct errmsg e;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {4096}, .init = INIT_ZEROS};
+    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
     *f = (struct fixture){.base = base, .now_ms = 1000};
     assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
     struct chief_config config = {.layout = &f->layout,
@@ -323,19 +326,34 @@ static void start(struct fixture *f)
     assert_int_equal(f->said.welcomes, WORKERS);
 }
 
+/* `m` has the rest. */
+static void saved_as(struct fixture *f, uint32_t ps, Gradwire__CutSaved m)
+{
+    Gradwire__Generation g = generation(f);
+    m.generation = &g;
+    m.cut = f->said.cut;
+    chief_on_ps(f->chief, ps, FRAME_CUT_SAVED, &m.base, f->now_ms);
+}
+
+/* The shard's half of the model, in its file. */
+static Gradwire__CutSaved half(uint32_t shard)
+{
+    Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
+    m.shard = shard;
+    m.file = (char *)(shard ? "shard-1.gw" : "shard-0.gw");
+    m.first_elem = shard * (ELEMS / PS);
+    m.elems = ELEMS / PS;
+    return m;
+}
+
 static void saved_with(struct fixture *f, uint32_t shard, const char *error, const char *broken)
 {
     char text[64];
-    Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
-    Gradwire__Generation g = generation(f);
+    Gradwire__CutSaved m = half(shard);
     (void)snprintf(text, sizeof text, "%s", error);
-    m.generation = &g;
-    m.cut = f->said.cut;
-    m.shard = shard;
     m.error = text;
     m.broken = (char *)broken;
-    m.file = (char *)"";
-    chief_on_ps(f->chief, shard, FRAME_CUT_SAVED, &m.base, f->now_ms);
+    saved_as(f, shard, m);
 }
 
 static void saved(struct fixture *f, uint32_t shard, const char *error)
@@ -1474,9 +1492,153 @@ static void a_worker_may_find_the_job_done_before_the_chief_says_so(void **state
     close_fixture(&f);
 }
 
+/* ---- a ps that is not what it says ---- */
+
+/* Cut 0, up to what the shards have saved. */
+static void copied_by_all(struct fixture *f)
+{
+    open_fixture(f, NULL);
+    start(f);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_STOPPED, i, 0);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_COPIED, i, 0);
+    saved(f, 0, "");
+}
+
+static void a_shard_that_is_saved_as_another_part_fails_the_cut_and_its_ps_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    for (int what = 0; what < 9; what++) {
+        Gradwire__CutSaved m = half(what == 0 ? 0 : 1); /* 0: what is of the other ps */
+        if (what == 1)
+            m.file = (char *)"shard-0.gw"; /* twice */
+        else if (what == 2)
+            m.file = (char *)"../../shard-1.gw";
+        else if (what == 3)
+            m.elems = UINT64_MAX;
+        else if (what == 4)
+            m.first_elem = UINT64_MAX - 1;
+        else if (what == 5)
+            m.elems = m.first_elem = 0;
+        else if (what == 6)
+            m.first_bucket = m.end_bucket = 5;
+        else if (what == 7)
+            m.rows = UINT64_MAX;
+        else if (what == 8)
+            m.file = (char *)"manifest.gw";
+        copied_by_all(&f);
+        saved_as(&f, 1, m);
+        assert_int_equal(f.said.published, 0);
+        assert_int_equal(f.said.discarded, 1);
+        if (!strstr(f.said.warned, "checkpoint 0 at step 0 failed: ps 1 says that shard "))
+            fail_msg("%d: \"%s\"", what, f.said.warned);
+        close_fixture(&f);
+    }
+}
+
+static void a_ps_speaks_for_its_own_shards_only(void **state)
+{
+    (void)state;
+    struct fixture f;
+    Gradwire__Entered entered_as = GRADWIRE__ENTERED__INIT;
+    open_fixture(&f, NULL);
+    for (uint32_t i = 0; i < PS; i++)
+        ps_up(&f, i);
+    Gradwire__Generation g = generation(&f);
+    entered_as.generation = &g;
+    entered(&f, 0);
+    for (uint32_t shard = 1; shard < 4; shard++) { /* 2 and 3 are not in the plan */
+        entered_as.shard = shard;
+        chief_on_ps(f.chief, 0, FRAME_ENTERED, &entered_as.base, f.now_ms);
+        assert_false(chief_facts(f.chief).running);
+    }
+    entered(&f, 1);
+    assert_true(chief_facts(f.chief).running);
+    Gradwire__ShardStatus s = GRADWIRE__SHARD_STATUS__INIT;
+    Gradwire__CutStopped stopped = GRADWIRE__CUT_STOPPED__INIT;
+    s.shard = 1;
+    stopped.generation = &g;
+    stopped.cut = f.said.cut;
+    stopped.status = &s;
+    status(&f, FRAME_CUT_STOPPED, 0, 0);
+    chief_on_ps(f.chief, 0, FRAME_CUT_STOPPED, &stopped.base, f.now_ms);
+    assert_int_equal(f.said.cut_ats, 0);
+    close_fixture(&f);
+}
+
+static void the_chief_waits_for_a_shards_file_only_while_its_ps_saves_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    start(&f);
+    assert_false(chief_expects_file(f.chief, 1, 0, "shard-1.gw"));
+    close_fixture(&f);
+    copied_by_all(&f);
+    assert_true(chief_expects_file(f.chief, 1, 0, "shard-1.gw"));
+    assert_false(chief_expects_file(f.chief, 0, 0, "shard-1.gw"));
+    assert_false(chief_expects_file(f.chief, 1, 0, "shard-0.gw"));
+    assert_false(chief_expects_file(f.chief, 1, 1, "shard-1.gw"));
+    assert_false(chief_expects_file(f.chief, 1, 0, "shard-2.gw"));
+    assert_false(chief_expects_file(f.chief, 1, 0, "manifest.gw"));
+    saved(&f, 1, "");
+    assert_int_equal(f.said.published, 1); /* now nothing may change in it */
+    assert_false(chief_expects_file(f.chief, 1, 0, "shard-1.gw"));
+    close_fixture(&f);
+}
+
+static void a_ps_without_tables_that_counts_rows_leaves_the_manifest_readable(void **state)
+{
+    (void)state;
+    struct fixture f;
+    Gradwire__TableCounts rows = GRADWIRE__TABLE_COUNTS__INIT, *table[] = {&rows};
+    Gradwire__ShardStatus s = GRADWIRE__SHARD_STATUS__INIT;
+    Gradwire__CutStopped stopped = GRADWIRE__CUT_STOPPED__INIT;
+    open_fixture(&f, NULL);
+    start(&f);
+    Gradwire__Generation g = generation(&f);
+    rows.rows = 5;
+    s.n_table = 1;
+    s.table = table;
+    stopped.generation = &g;
+    stopped.cut = f.said.cut;
+    stopped.status = &s;
+    chief_on_ps(f.chief, 0, FRAME_CUT_STOPPED, &stopped.base, f.now_ms);
+    assert_int_equal(f.chief->shard[0].tables, 0);
+    close_fixture(&f);
+}
+
+static void a_ps_whose_numbers_leave_no_room_for_the_next_ends_the_job(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 2; what++) {
+        struct fixture f;
+        Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+        Gradwire__Generation g = GRADWIRE__GENERATION__INIT;
+        open_fixture(&f, NULL);
+        f.said.may_fail = true;
+        m.threads = 1;
+        m.generation = &g;
+        g.number = what ? UINT64_MAX : 1;
+        m.cut = what ? 1 : UINT64_MAX;
+        ps_up(&f, 0);
+        chief_on_ps_up(f.chief, 1, &m, f.now_ms);
+        assert_int_equal(f.said.ended, 1);
+        assert_non_null(strstr(f.said.why, "ps 1 reports generation "));
+        close_fixture(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shard_that_is_saved_as_another_part_fails_the_cut_and_its_ps_is_named),
+        cmocka_unit_test(a_ps_speaks_for_its_own_shards_only),
+        cmocka_unit_test(the_chief_waits_for_a_shards_file_only_while_its_ps_saves_it),
+        cmocka_unit_test(a_ps_without_tables_that_counts_rows_leaves_the_manifest_readable),
+        cmocka_unit_test(a_ps_whose_numbers_leave_no_room_for_the_next_ends_the_job),
         cmocka_unit_test(chief_says_once_what_momentum_async_and_ssp_add),
         cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
         cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),

@@ -128,6 +128,7 @@ struct publication {
     struct host *host;
     bool holds; /* the cut was requested: no one may remove it */
     struct manifest m;
+    uint32_t *from; /* (m.files): the ps that has written the file */
 };
 
 /* Post the result of a disk's thread. Without memory for the error text, another text replaces it, because NULL
@@ -146,6 +147,7 @@ static void publication_free(struct publication *p)
 {
     p->m.identity_text = NULL; /* owned by the job */
     manifest_close(&p->m);
+    mem_free(p->from);
     mem_free(p);
 }
 
@@ -234,6 +236,15 @@ bool host_epochs_on_letter(struct host *h, struct mail *m)
 
 /* ---- a cut ---- */
 
+/* Checks that this process sees each file as its ps has reported it. */
+static enum err look_at_files(const struct publication *p, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    uint32_t bad;
+    enum err err = checkpoint_look(p->host->checkpoints, &p->m, &bad, &why);
+    return err ? err_set(e, err, "ps %" PRIu32 ": %s", p->from[bad], why.text) : ERR_OK;
+}
+
 static void publish(void *arg)
 {
     struct publication *p = arg;
@@ -246,7 +257,7 @@ static void publish(void *arg)
         err = checkpoint_write_encoding(dir, p->m.cut, encoding, strlen(encoding), &p->m.encoding,
                                         &e);
     if (!err)
-        err = checkpoint_look(dir, &p->m, &e);
+        err = look_at_files(p, &e);
     if (!err)
         err = checkpoint_publish(dir, &p->m, &e);
     if (!err)
@@ -277,6 +288,9 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m = *m;
     p->m.file = copy_of(m->file, m->files * sizeof *m->file);
     p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);
+    p->from = mem_zalloc(m->files, sizeof *p->from);
+    for (uint32_t i = 0; p->from && i < m->files; i++)
+        p->from[i] = chief_ps_of(h->chief, i);
     p->m.redo.dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
     p->m.ps_threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
     p->m.begun = (struct beginnings){.runs = 0};
@@ -289,7 +303,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.eval.step = h->eval.step;
     p->m.eval.loss = h->eval.loss;
     memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
-    if (p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads && listed)
+    if (p->from && p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads && listed)
         return p;
     publication_free(p);
     return NULL;

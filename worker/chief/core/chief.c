@@ -1,6 +1,7 @@
 #include "worker/chief/core/chief.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/base/mem.h"
@@ -115,9 +116,24 @@ static void begin(struct chief *c, int64_t now_ms)
 
 /* ---- ps ---- */
 
+/* The next numbers begin above those that a ps reports. */
+static bool numbers_fit(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m)
+{
+    uint64_t generation = msg_generation_get(m->generation).number;
+    if (generation <= CHECKPOINT_NUMBER_MAX && m->cut <= CHECKPOINT_NUMBER_MAX)
+        return true;
+    chief_fail(c,
+               "ps %" PRIu32 " reports generation %" PRIu64 " and %" PRIu64
+               " checkpoints, which is impossible: it is not a ps of this job",
+               ps, generation, m->cut);
+    return false;
+}
+
 void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m, int64_t now_ms)
 {
     begin(c, now_ms);
+    if (c->phase < CHIEF_DONE && !numbers_fit(c, ps, m))
+        return;
     struct chief_ps *p = &c->ps[ps];
     p->up = p->was_up = true;
     p->entered = m->entered;
@@ -161,7 +177,7 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
 {
     begin(c, now_ms);
     if (type == FRAME_ENTERED) {
-        generation_on_entered(c, (const Gradwire__Entered *)m);
+        generation_on_entered(c, ps, (const Gradwire__Entered *)m);
     } else if (type == FRAME_GOING) {
         c->ps[ps].going = true;
         chief_say(c, 0, "ps %u was asked to stop: writing a checkpoint", ps);
@@ -170,9 +186,9 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
         if (c->mode->on_report)
             c->mode->on_report(c, ps, (const Gradwire__StepReport *)m);
     } else if (type == FRAME_WAIT) {
-        wait_on(c, (const Gradwire__Wait *)m);
+        wait_on(c, ps, (const Gradwire__Wait *)m);
     } else {
-        cut_on(c, type, m);
+        cut_on(c, ps, type, m);
         if (type == FRAME_FENCED)
             finish_check(c);
     }

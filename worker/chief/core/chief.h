@@ -229,6 +229,10 @@ struct chief_peer {
     uint64_t incarnation; /* of a worker */
     double away_s;        /* if it is not up */
 };
+/* The ps that has this shard, which is in the plan. */
+uint32_t chief_ps_of(const struct chief *c, uint32_t shard);
+/* True while the chief waits for this file of a cut from this ps. */
+bool chief_expects_file(const struct chief *c, uint32_t ps, uint64_t cut, const char *file);
 /* The smallest number that is larger than the index of each worker that is expected or came. */
 uint32_t chief_workers(const struct chief *c);
 /* True if this worker has taken part since the chief's process started. */

@@ -446,6 +446,8 @@ void past_note(struct chief *c);
 uint64_t shards_furthest(const struct chief *c);     /* the most steps in the hellos of the ps */
 bool shards_all(const struct chief *c, size_t flag); /* flag: an offset in struct chief_shard */
 bool shards_equal(const struct chief *c);
+/* True if the plan has this shard, and this ps has it: a ps speaks for its own shards only. */
+bool shards_are_of(const struct chief *c, uint32_t shard, uint32_t ps);
 void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
 void shards_begin(struct chief *c); /* set the shards' state according to c->begins */
 
@@ -560,7 +562,7 @@ void cut_abort(struct chief *c); /* drop the present cut, and the request of chi
 void cut_progress(struct chief *c);
 void cut_tick(struct chief *c);
 /* A ps's message about a cut, or FENCED. */
-void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
+void cut_on(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
 /* Roll back to the last cut, as soon as every ps is connected: the evaluation of `step` must be made again. */
 void cut_go_back(struct chief *c, uint64_t step);
 /* The ps, or the worker, is connected again: send it the message of the present stage. */
@@ -579,7 +581,7 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
 
 /* wait.c */
 void wait_begin(struct chief *c); /* a generation is entered */
-void wait_on(struct chief *c, const Gradwire__Wait *m);
+void wait_on(struct chief *c, uint32_t ps, const Gradwire__Wait *m);
 void wait_tick(struct chief *c);
 /* "step 12: waiting 5 s for worker 1, ..." */
 void wait_text(const struct chief *c, const struct chief_wait *w, char *out, size_t bytes);
@@ -600,7 +602,7 @@ void generation_gathered(struct chief *c);
 void generation_start(struct chief *c);
 void generation_send_enter(struct chief *c, uint32_t ps);
 void generation_on_journaled(struct chief *c); /* sends the ENTER that waited for the journal */
-void generation_on_entered(struct chief *c, const Gradwire__Entered *m);
+void generation_on_entered(struct chief *c, uint32_t ps, const Gradwire__Entered *m);
 /* send again what a ps of this generation may have missed */
 void generation_resend(struct chief *c, uint32_t ps);
 

@@ -240,7 +240,7 @@ void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
 {
     const struct chief_decision *last = &c->sync.commit.last;
     if (!c->entered || c->rollback_due || c->sync.commit.due.there || c->phase > CHIEF_FINISH ||
-        m->shard >= c->plan.shards || !chief_is_ours(c, m->generation))
+        !shards_are_of(c, m->shard, ps) || !chief_is_ours(c, m->generation))
         return;
     if (m->round == GRADWIRE__ROUND__ACCEPT) {
         accept_on_report(c, ps, m);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/checkpoint/store.h"
+#include "common/rows/key.h"
 #include "worker/chief/core/chief_state.h"
 
 static void send_cut(struct chief *c, uint32_t ps)
@@ -305,8 +307,36 @@ void cut_progress(struct chief *c)
     }
 }
 
-static void take_saved(struct chief *c, const Gradwire__CutSaved *m)
+bool chief_expects_file(const struct chief *c, uint32_t ps, uint64_t cut, const char *file)
 {
+    uint32_t shard;
+    return c->cut.stage == STAGE_SAVE && cut == c->cut.number && store_shard(file, &shard) &&
+           shards_are_of(c, shard, ps);
+}
+
+/* True if this is the shard's part of the plan, in its file. */
+static bool is_its_part(const struct chief *c, const Gradwire__CutSaved *m)
+{
+    const struct plan_shard *p = &c->plan.shard[m->shard];
+    const struct bucket_range of =
+        c->plan.tables ? bucket_shard(m->shard, c->plan.shards) : (struct bucket_range){0, 0};
+    uint32_t shard;
+    return store_shard(m->file, &shard) && shard == m->shard && m->elems == p->elems &&
+           (!m->elems || m->first_elem == p->first_elem) && m->first_bucket == of.first &&
+           m->end_bucket == of.end && (!m->rows || c->plan.tables);
+}
+
+static void take_saved(struct chief *c, uint32_t ps, const Gradwire__CutSaved *m)
+{
+    if (!shards_are_of(c, m->shard, ps) || !is_its_part(c, m)) {
+        char why[160];
+        (void)snprintf(why, sizeof why,
+                       "ps %" PRIu32 " says that shard %" PRIu32
+                       " is saved in \"%.31s\", and that is not its part of the model",
+                       ps, m->shard, m->file);
+        cut_failed(c, why);
+        return;
+    }
     struct chief_shard *s = &c->shard[m->shard];
     struct checkpoint_file *f = &s->file;
     *f = (struct checkpoint_file){
@@ -324,18 +354,18 @@ static void take_saved(struct chief *c, const Gradwire__CutSaved *m)
 #define OURS(m)                                                                                    \
     (c->cut.stage != STAGE_NONE && (m)->cut == c->cut.number && chief_is_ours(c, (m)->generation))
 
-void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m)
+void cut_on(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_CUT_STOPPED) {
         const Gradwire__CutStopped *stopped = (const Gradwire__CutStopped *)m;
-        if (!OURS(stopped) || !stopped->status || stopped->status->shard >= c->plan.shards ||
+        if (!OURS(stopped) || !stopped->status || !shards_are_of(c, stopped->status->shard, ps) ||
             c->cut.stage != STAGE_STOP)
             return;
         shards_take_status(c, stopped->status);
         c->shard[stopped->status->shard].stopped = true;
     } else if (type == FRAME_CUT_COPIED) {
         const Gradwire__CutCopied *copied = (const Gradwire__CutCopied *)m;
-        if (!OURS(copied) || !copied->status || copied->status->shard >= c->plan.shards ||
+        if (!OURS(copied) || !copied->status || !shards_are_of(c, copied->status->shard, ps) ||
             c->cut.stage != STAGE_SAVE || c->shard[copied->status->shard].copied)
             return;
         shards_take_status(c, copied->status);
@@ -348,7 +378,7 @@ void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m)
             cut_failed(c, saved->error);
             return;
         }
-        take_saved(c, saved);
+        take_saved(c, ps, saved);
     } else if (type == FRAME_FENCED) {
         const Gradwire__Fenced *fenced = (const Gradwire__Fenced *)m;
         if (fenced->worker < c->workers && c->mode->on_fenced)

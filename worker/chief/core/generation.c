@@ -256,7 +256,7 @@ static void entered_all(struct chief *c)
         cut_start(c, false);
 }
 
-void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
+void generation_on_entered(struct chief *c, uint32_t ps, const Gradwire__Entered *m)
 {
     if (m->ends && c->entered && chief_is_ours(c, m->generation)) {
         chief_fail(c, "%s", m->error);
@@ -277,7 +277,7 @@ void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
         chief_fail(c, "a shard could not start: %s", m->error);
         return;
     }
-    if (m->shard >= c->plan.shards)
+    if (!shards_are_of(c, m->shard, ps))
         return;
     c->shard[m->shard].entered = true;
     if (shards_all(c, offsetof(struct chief_shard, entered)))

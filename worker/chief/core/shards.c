@@ -11,6 +11,16 @@ bool shards_all(const struct chief *c, size_t flag)
     return true;
 }
 
+bool shards_are_of(const struct chief *c, uint32_t shard, uint32_t ps)
+{
+    return shard < c->plan.shards && c->plan.shard[shard].ps == ps;
+}
+
+uint32_t chief_ps_of(const struct chief *c, uint32_t shard)
+{
+    return c->plan.shard[shard].ps;
+}
+
 uint64_t shards_furthest(const struct chief *c)
 {
     uint64_t furthest = 0;
@@ -32,10 +42,12 @@ bool shards_equal(const struct chief *c)
     return true;
 }
 
-static void take_counts(struct chief_shard *s, const Gradwire__ShardStatus *m)
+static void take_counts(const struct chief *c, struct chief_shard *s,
+                        const Gradwire__ShardStatus *m)
 {
+    size_t most = c->plan.tables ? ROW_TABLES_MAX : 0;
     s->squeezed = m->squeezed;
-    s->tables = m->n_table < ROW_TABLES_MAX ? (uint32_t)m->n_table : ROW_TABLES_MAX;
+    s->tables = (uint32_t)(m->n_table < most ? m->n_table : most);
     for (uint32_t i = 0; i < s->tables; i++) {
 #define X(name) s->table[i].name = m->table[i]->name;
         ROW_COUNTS(X)
@@ -54,7 +66,7 @@ void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m)
     s->clipped = m->clipped;
     s->push = msg_codec_cost_get(m->push);
     s->reply = msg_codec_cost_get(m->reply);
-    take_counts(s, m);
+    take_counts(c, s, m);
     c->mode->take_status(c, s, m);
     if (m->shard != 0)
         return;
@@ -101,7 +113,8 @@ static void from_hellos(struct chief *c)
 {
     for (uint32_t i = 0; i < c->config.ps; i++)
         for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
-            shards_take_status(c, c->ps[i].hello->shards[j]);
+            if (shards_are_of(c, c->ps[i].hello->shards[j]->shard, i))
+                shards_take_status(c, c->ps[i].hello->shards[j]);
     if (c->has_base)
         published_base(c);
 }

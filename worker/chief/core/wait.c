@@ -224,10 +224,10 @@ static void ask(struct chief *c)
     chief_to_ps(c, EVERY_PS, FRAME_WAIT_ASK, &m.base);
 }
 
-void wait_on(struct chief *c, const Gradwire__Wait *m)
+void wait_on(struct chief *c, uint32_t ps, const Gradwire__Wait *m)
 {
     struct tree_leaves missing = {{0}};
-    if (!c->entered || !chief_is_ours(c, m->generation) || m->shard >= c->plan.shards ||
+    if (!c->entered || !chief_is_ours(c, m->generation) || !shards_are_of(c, m->shard, ps) ||
         m->number > c->stall.asks)
         return;
     if (m->missing.len &&

@@ -30,8 +30,7 @@ struct ps_link {
     struct dialer *dialer;
     struct conn *conn;
     bool up, was_up; /* up: now; was_up: at any time */
-    /* the connection's number: an answer that names another number is for an earlier connection, and is dropped */
-    uint64_t connection;
+    struct store_peer store;
     ProtobufCMessage *message;
     uint16_t type;
     uint8_t *body; /* body of a STORE_PUT */
@@ -48,8 +47,8 @@ struct worker_link {
     struct conn *conn;
     struct worker_link *next;
     bool known;
-    bool reads;          /* it is a reader of a cut (STORE_SERVER_READER); `known` is false */
-    uint64_t connection; /* of a reader, as in ps_link */
+    bool reads;              /* it is a reader of a cut (STORE_SERVER_READER); `known` is false */
+    struct store_peer store; /* of a reader */
     uint32_t worker;
     struct greeting greeting;
     struct pending_conn pending;

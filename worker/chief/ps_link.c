@@ -9,6 +9,9 @@
 #include "common/checkpoint/store.h"
 #include "worker/chief/host_state.h"
 
+/* Of each shard: one that it saves, also for a cut that was given up, and one that it restores. */
+enum { PIECES_PER_SHARD = 2 };
+
 static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     (void)c;
@@ -43,15 +46,18 @@ static enum err ps_on_store(struct ps_link *p, const ProtobufCMessage *m)
     uint8_t *body = p->body;
     p->body = NULL;
     if (p->type == FRAME_STORE_GET)
-        return store_server_get(k, p->ps, p->connection, (const Gradwire__StoreGet *)m);
-    return store_server_put(k, p->ps, p->connection, (const Gradwire__StorePut *)m, body, p->bytes);
+        return store_server_get(k, &p->store, (const Gradwire__StoreGet *)m);
+    const Gradwire__StorePut *put = (const Gradwire__StorePut *)m;
+    return store_server_put(k, &p->store, put, body, p->bytes,
+                            chief_expects_file(p->host->chief, p->ps, put->cut, put->file));
 }
 
 void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a)
 {
     struct ps_link *p = &h->ps[ps];
-    if (!p->conn || !p->up || p->connection != a->connection)
+    if (!p->conn || !p->up || p->store.connection != a->connection)
         return;
+    p->store.asks--;
     msg_send(p->conn, FRAME_STORE_ANSWER, &a->head.base, a->bytes ? a->body : NULL, a->bytes);
     if (p->conn && a->bytes)
         conn_copy_out(p->conn, a->body, a->bytes);
@@ -90,6 +96,7 @@ static enum err ps_on_frame(struct conn *c, void *owner)
     p->message = NULL;
     if (p->type == FRAME_HELLO_REPLY && !p->up) {
         p->up = p->was_up = true;
+        p->store.most = PIECES_PER_SHARD * ((const Gradwire__HelloReply *)m)->threads;
         p->refusal[0] = 0;
         p->other_data_ms = 0;
         chief_on_ps_up(h->chief, p->ps, (const Gradwire__HelloReply *)m, clock_now_ms());
@@ -122,7 +129,7 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
     p->up = false;
     if (!p->dialer)
         return; /* the chief ends */
-    store_server_gone(&p->host->store_server, p->ps, p->connection);
+    store_server_gone(&p->host->store_server, &p->store);
     if (was_up) {
         log_info("ps %u: the connection is lost: %s", p->ps, why);
         chief_on_ps_down(p->host->chief, p->ps, clock_now_ms());
@@ -145,7 +152,7 @@ static void ps_on_open(struct conn *c, void *owner)
     Gradwire__Hello m;
     Gradwire__Contents contents;
     p->conn = c;
-    p->connection = ++p->host->connections;
+    p->store = (struct store_peer){.ps = p->ps, .connection = ++p->host->connections};
     hello_make(&m, config->job, config->cluster, p->ps);
     hello_add_contents(&m, &contents, p->host->config.contents);
     m.uuid = (char *)facts.uuid;

@@ -15,7 +15,7 @@
 #include "common/checkpoint/store.h"
 #include "worker/chief/letters.h"
 
-enum task_kind { TASK_PUT, TASK_GET, TASK_GONE };
+enum task_kind { TASK_PUT, TASK_REFUSE, TASK_GET, TASK_GONE };
 
 struct task {
     struct store_server *of;
@@ -32,6 +32,7 @@ struct task {
 struct store_arrival {
     struct store_arrival *next;
     uint64_t connection, request;
+    char file[STORE_NAME_MAX];
     struct files_writer writer;
 };
 
@@ -82,6 +83,19 @@ static struct store_arrival *arrival_of(struct store_server *k, const struct tas
     return a;
 }
 
+/* A ps sends a file once at a time. So what came before is given up: a try of the same file, also of an earlier cut. */
+static void drop_earlier(struct store_server *k, const struct task *t)
+{
+    struct store_arrival *a = k->arrivals;
+    while (a) {
+        struct store_arrival *next = a->next;
+        if (a->connection == t->connection &&
+            (a->request == t->request || strcmp(a->file, t->file) == 0))
+            drop_arrival(k, a);
+        a = next;
+    }
+}
+
 static enum err begin_arrival(struct store_server *k, const struct task *t,
                               struct store_arrival **out, struct errmsg *e)
 {
@@ -107,21 +121,44 @@ static enum err begin_arrival(struct store_server *k, const struct task *t,
     }
     a->connection = t->connection;
     a->request = t->request;
+    memcpy(a->file, t->file, sizeof a->file);
     a->next = k->arrivals;
     k->arrivals = a;
     *out = a;
     return ERR_OK;
 }
 
+/* Checks that a file which has arrived is a whole shard's file, so that no cut is published that nobody can read. */
+static enum err check_arrival(const struct store_arrival *a, struct errmsg *e)
+{
+    struct shard_file f;
+    int fd;
+    enum err err = files_open(a->writer.temporary, &fd, e);
+    if (!err)
+        err = shard_file_adopt(&f, fd, a->writer.path, e);
+    if (err)
+        return err;
+    err = shard_file_verify(&f, e);
+    shard_file_close(&f);
+    return err;
+}
+
+/* The file is not, or no longer, wanted: its checkpoint was given up, or the ps is not one of this job. */
+static enum err refuse(struct store_server *k, const struct task *t, struct errmsg *e)
+{
+    drop_earlier(k, t);
+    return err_set(e, ERR_STATE,
+                   "%s of checkpoint %" PRIu64 " is refused: the chief does not wait for it",
+                   t->file, t->cut);
+}
+
 static enum err put(struct store_server *k, const struct task *t,
                     struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
+    if (t->offset == 0)
+        drop_earlier(k, t);
     struct store_arrival *a = arrival_of(k, t);
-    if (a && t->offset == 0) {
-        drop_arrival(k, a); /* sent again from the start */
-        a = NULL;
-    }
     enum err err = ERR_OK;
     if (!a)
         err = t->offset ? err_set(e, ERR_PROTO, "%s: its beginning is missing", t->file)
@@ -134,6 +171,8 @@ static enum err put(struct store_server *k, const struct task *t,
         err = files_append(&a->writer, t->body, t->bytes, e);
     if (!err)
         answer->head.offset = a->writer.bytes;
+    if (!err && t->last)
+        err = check_arrival(a, e);
     if (!err && t->last)
         err = files_commit(&a->writer, e);
     if (a && (err || t->last))
@@ -195,7 +234,9 @@ static void answer_task(struct store_server *k, const struct task *t)
     a->connection = t->connection;
     a->head.request = t->request;
     a->head.offset = t->offset;
-    enum err err = t->kind == TASK_PUT ? put(k, t, a) : get(k, t, a);
+    enum err err = t->kind == TASK_PUT   ? put(k, t, a)
+                   : t->kind == TASK_GET ? get(k, t, a)
+                                         : refuse(k, t, &a->error);
     a->head.corrupt = checkpoint_unusable(err);
     if (err) {
         say(t, a->error.text);
@@ -240,43 +281,67 @@ static enum err add(struct store_server *k, struct task take, const char *file)
     return err;
 }
 
-enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
-                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes)
+/* A peer waits for the answer to a piece before it sends the next one of that file, which bounds what is kept in memory
+ * for it. Errors: ERR_PROTO. */
+static enum err admit(struct store_peer *peer, bool well_formed, const char *file)
 {
-    if (!store_is_shard(m->file) || bytes == 0) {
-        mem_free(take_body);
-        return ERR_PROTO;
-    }
-    return add(k,
-               (struct task){.kind = TASK_PUT,
-                             .ps = ps,
-                             .connection = connection,
-                             .request = m->request,
-                             .cut = m->cut,
-                             .offset = m->offset,
-                             .last = m->last,
-                             .body = take_body,
-                             .bytes = bytes},
-               m->file);
+    const char *why = !well_formed               ? "no ps has such a file, or the piece is empty"
+                      : peer->asks >= peer->most ? "too many pieces at the same time"
+                                                 : NULL;
+    if (why && peer->ps == STORE_SERVER_READER)
+        log_warn("a worker's request for the file \"%.64s\" is refused: %s", file, why);
+    else if (why)
+        log_warn("ps %u: the file \"%.64s\" is refused: %s", peer->ps, file, why);
+    return why ? ERR_PROTO : ERR_OK;
 }
 
-enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
+static enum err answer_later(struct store_server *k, struct store_peer *peer, struct task take,
+                             const char *file)
+{
+    take.ps = peer->ps;
+    take.connection = peer->connection;
+    enum err err = add(k, take, file);
+    peer->asks += !err;
+    return err;
+}
+
+enum err store_server_put(struct store_server *k, struct store_peer *peer,
+                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes,
+                          bool expected)
+{
+    enum err err = admit(peer, store_is_shard(m->file) && bytes > 0, m->file);
+    if (err) {
+        mem_free(take_body);
+        return err;
+    }
+    return answer_later(k, peer,
+                        (struct task){.kind = expected ? TASK_PUT : TASK_REFUSE,
+                                      .request = m->request,
+                                      .cut = m->cut,
+                                      .offset = m->offset,
+                                      .last = m->last,
+                                      .body = take_body,
+                                      .bytes = bytes},
+                        m->file);
+}
+
+enum err store_server_get(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StoreGet *m)
 {
-    if (!store_is_shard(m->file) && !store_is_manifest(m->file) && !store_is_encoding(m->file))
-        return ERR_PROTO;
-    return add(k,
-               (struct task){.kind = TASK_GET,
-                             .ps = ps,
-                             .connection = connection,
-                             .request = m->request,
-                             .cut = m->cut,
-                             .offset = m->offset},
-               m->file);
+    bool known =
+        store_is_shard(m->file) || store_is_manifest(m->file) || store_is_encoding(m->file);
+    enum err err = admit(peer, known, m->file);
+    if (err)
+        return err;
+    return answer_later(
+        k, peer,
+        (struct task){.kind = TASK_GET, .request = m->request, .cut = m->cut, .offset = m->offset},
+        m->file);
 }
 
-void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
+void store_server_gone(struct store_server *k, const struct store_peer *peer)
 {
-    if (add(k, (struct task){.kind = TASK_GONE, .ps = ps, .connection = connection}, ""))
-        log_error("no memory to drop the unfinished files of ps %u", ps);
+    const struct task t = {.kind = TASK_GONE, .ps = peer->ps, .connection = peer->connection};
+    if (add(k, t, ""))
+        log_error("no memory to drop the unfinished files of ps %u", peer->ps);
 }

@@ -10,6 +10,13 @@
 
 enum { STORE_SERVER_READER = UINT32_MAX /* as the number of a ps: the peer is a worker */ };
 
+/* The other end of a connection, as the control thread knows it. */
+struct store_peer {
+    uint32_t ps;
+    uint64_t connection; /* the caller's number; an answer that names another one is dropped */
+    uint32_t asks, most; /* pieces that are not answered yet; more than `most` are refused */
+};
+
 struct store_server {
     const char *checkpoints;
     struct control *control;
@@ -33,13 +40,16 @@ void store_server_init(struct store_server *k, const char *checkpoints, struct c
 /* Remove the files that are half written. Call after disk_thread_settle. */
 void store_server_close(struct store_server *k);
 
-/* Handle a request; a letter HOST_STORED brings the answer. Thread: the control thread; never waits. Errors: of
- * disk_thread_post; ERR_NOMEM; ERR_PROTO: a file name that no ps uses, or an empty piece. */
-enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
-                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes) MUST_CHECK;
-enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
+/* Handle a request; a letter HOST_STORED brings the answer, which the caller counts (peer->asks). `expected`: the chief
+ * waits for this file of this ps (chief_expects_file); another one is answered with an error. Thread: the control
+ * thread; never waits. Errors: of disk_thread_post; ERR_NOMEM; ERR_PROTO, which is logged: a file name that no ps uses,
+ * an empty piece, or too many pieces at the same time. */
+enum err store_server_put(struct store_server *k, struct store_peer *peer,
+                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes,
+                          bool expected) MUST_CHECK;
+enum err store_server_get(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StoreGet *m) MUST_CHECK;
 /* The connection is lost: files that are half received over it are removed. */
-void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection);
+void store_server_gone(struct store_server *k, const struct store_peer *peer);
 
 #endif

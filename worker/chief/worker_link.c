@@ -60,7 +60,8 @@ static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.cut = encoding_cut;
     g->reads = true;
-    g->connection = ++g->host->connections;
+    g->store = (struct store_peer){
+        .ps = STORE_SERVER_READER, .connection = ++g->host->connections, .most = 1};
     conn_limits(g->conn, FRAME_HEAD_MAX, 0);
     pending_conn_leave(&g->pending);
     msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -70,16 +71,17 @@ static enum err worker_link_get(struct worker_link *g, const Gradwire__StoreGet 
 {
     if (!store_is_manifest(m->file) && !store_is_encoding(m->file))
         return ERR_PROTO;
-    return store_server_get(&g->host->store_server, STORE_SERVER_READER, g->connection, m);
+    return store_server_get(&g->host->store_server, &g->store, m);
 }
 
 void worker_links_tell_kept(struct host *h, const struct store_server_answer *a)
 {
     struct worker_link *g = h->worker_links;
-    while (g && (!g->reads || g->connection != a->connection))
+    while (g && (!g->reads || g->store.connection != a->connection))
         g = g->next;
     if (!g || conn_closed(g->conn))
         return;
+    g->store.asks--;
     msg_send(g->conn, FRAME_STORE_ANSWER, &a->head.base, a->bytes ? a->body : NULL, a->bytes);
     if (a->bytes)
         conn_copy_out(g->conn, a->body, a->bytes);

@@ -128,11 +128,11 @@ class HandTest(HandCase):
         hosts = self.addresses(2)
         of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]}", f"--job={self.JOB}", f"--output={self.out}",
               *self.sets({"worker.threads": 2})]
-        Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")
         me = [WORKER, "--job_name=worker", "--task_index=0", *of]
         small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(1)
         self.assertIn("error worker 0: no address space for the matrix products of 2 threads, 128 MiB each: raise ulimit -v, "
                       "or lower worker.threads; ulimit -v is 253906 KiB", small.last_line())
+        Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")  # the other one would have ended it
         large = Process(self, ["prlimit", f"--as={1200 << 20}", *me], "large", env).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(), large.log())
 

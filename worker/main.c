@@ -266,9 +266,15 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
                                         .checkpoints = p->checkpoints,
                                         .logs = p->logs,
                                         .progress_fd = p->flags.progress_fd,
-                                        .http_fd = p->http_fd};
+                                        .http_fd = p->http_fd,
+                                        .chief = &p->chief_end};
     interim_end(&p->interim);
     enum err err = evaluator_role_run(&role, end, e);
+    if (err == ERR_CLOSED && end->exit_code) {
+        p->result.exit_code = end->exit_code;
+        (void)snprintf(p->result.error, sizeof p->result.error, "%s", e->text);
+        return ERR_OK;
+    }
     if (!err && end->told)
         p->result.exit_code = 143;
     else if (!err)
@@ -463,6 +469,8 @@ static int attend(struct process *p)
     bool trains = true;
     enum err err = process_load_job(p, &e);
     if (!err)
+        chief_end_begin(&p->chief_end, p->output);
+    if (!err)
         err = listen_first(p, &e);
     if (!err)
         err = rest(p, &trains, &e);
@@ -476,10 +484,12 @@ static int attend(struct process *p)
     if (!err && trains)
         err = live(p, &alone, &e);
     interim_end(&p->interim);
-    if (err)
+    if (err) {
+        process_note_failed(p, err_exit_code(err), e.text);
         process_tell_failed(p, err_exit_code(err), e.text);
-    else
+    } else {
         process_tell_failed(p, p->result.exit_code, p->result.error);
+    }
     alone_stop(&alone);
     /* the summary could not be written; the reason of the job's end is logged last */
     if (err && p->result.exit_code)

@@ -20,6 +20,7 @@
 #include "worker/data/planted.h"
 #include "worker/driver/driver.h"
 #include "worker/evaluate/best.h"
+#include "worker/evaluate/chief_end.h"
 #include "worker/model/model.h"
 #include "worker/summarize.h"
 #include "worker/taught/taught.h"
@@ -55,6 +56,7 @@ struct process {
     char *encoding;
     struct journal journal;       /* the chief's: of the earlier runs */
     struct disk_thread logs_disk; /* writes DIR/logs, and eval.json */
+    struct chief_end chief_end;   /* the evaluator's */
     struct driver_result result;
     struct epoch_end_result learned;
     struct epoch_log log; /* log, best, exports: the chief's */
@@ -98,6 +100,8 @@ enum err process_summarize_failed(struct process *p, struct errmsg *e) MUST_CHEC
 /* The process ends with this code. If it is a chief that fails before it has connected, the processes that wait for it
  * end with it, too; those of a launcher are ended by the launcher. */
 void process_tell_failed(const struct process *p, int exit_code, const char *why);
+/* A chief that fails before it has connected writes code and reason to summary.json, where its evaluator reads them. */
+void process_note_failed(const struct process *p, int exit_code, const char *why);
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e) MUST_CHECK;
 
 #endif

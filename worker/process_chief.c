@@ -670,6 +670,16 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     return err;
 }
 
+void process_note_failed(const struct process *p, int exit_code, const char *why)
+{
+    struct errmsg e;
+    bool begun = !p->owns_output || p->introduced; /* by another process, or by this one */
+    if (begun || p->flags.progress_fd >= 0 || exit_code <= 0 || exit_code >= 128)
+        return;
+    if (dirguard_check(&e) || summary_write_failed(&p->job, p->output, exit_code, why, &e))
+        log_warn("%s", e.text);
+}
+
 void process_tell_failed(const struct process *p, int exit_code, const char *why)
 {
     Gradwire__Done what = GRADWIRE__DONE__INIT;

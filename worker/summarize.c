@@ -491,6 +491,36 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     return err;
 }
 
+static bool is_done(const char *path)
+{
+    json_t *all = json_load_file(path, 0, NULL);
+    const char *status = json_string_value(json_object_get(all, "status"));
+    bool done = status && strcmp(status, "done") == 0;
+    json_decref(all);
+    return done;
+}
+
+enum err summary_write_failed(const struct job *job, const char *output, int exit_code,
+                              const char *why, struct errmsg *e)
+{
+    char path[4200];
+    bool ok = true;
+    (void)snprintf(path, sizeof path, "%s/summary.json", output);
+    if (is_done(path))
+        return ERR_OK;
+    json_t *all = json_object();
+    put(all, "status", json_string("failed"), &ok);
+    put(all, "exit_code", json_integer(exit_code), &ok);
+    put(all, "error", text_or_null(why), &ok);
+    put(all, "job", text_or_null(job->name), &ok);
+    put(all, "update", json_string(job_update_word(job->training.update)), &ok);
+    if (!ok) {
+        json_decref(all);
+        all = NULL;
+    }
+    return files_write_json(path, all, JSON_INDENT(2), e);
+}
+
 void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES])
 {
     char found[PROGRESS_WORDS_BYTES] = "";

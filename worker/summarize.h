@@ -50,6 +50,11 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
                        const struct summary_worker *worker, uint32_t workers,
                        struct errmsg *e) MUST_CHECK;
 
+/* Write a summary with the few fields that are known of a run that failed before the chief began it. That of a job which
+ * is done stays as it is. Errors: ERR_IO, ERR_NOMEM. */
+enum err summary_write_failed(const struct job *job, const char *output, int exit_code,
+                              const char *why, struct errmsg *e) MUST_CHECK;
+
 /* Write the result of a job that is done as one line, such as "done: 10 epochs, eval loss 0.0712 accuracy 0.9789, digest ..,
  * model in DIR/model". Without an evaluation it has the values of the training. */
 void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES]);

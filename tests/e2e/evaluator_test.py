@@ -183,6 +183,27 @@ class EvaluatorTest(TrainCase):
         self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator needs the chief's output directory",
                       self.lone({"timeouts.start_s": 1}))
 
+    def test_one_whose_chief_fails_ends_with_its_reason(self):
+        ports = free_ports(2)
+        flags = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", f"--job={self.JOB}",
+                 f"--output={self.out}", "--evaluators=1", *self.sets(KEYS)]
+
+        def evaluator(name):
+            p = Process(self, [WORKER, "--job_name=evaluator", *flags], name)
+            p.until_said("evaluating the checkpoints")
+            return p
+        (self.out / "history.jsonl").mkdir(parents=True)  # the chief finds it before it has connected
+        p, ps = evaluator("early"), Process(self, [PS, "--job_name=ps", *flags[:4], *self.sets(KEYS)], "ps")
+        Process(self, [WORKER, "--job_name=worker", *flags], "fails").wait(1)
+        ps.wait(1)
+        self.assertRegex(p.wait(1).last_line(), "the chief ended the job: .*history.jsonl")
+        self.assertEqual((self.summary()["status"], self.summary()["exit_code"]), ("failed", 1))
+
+        (self.out / "history.jsonl").rmdir()
+        p = evaluator("late")  # and does not take the last run's failure for the next one's
+        Process(self, [WORKER, "--job_name=worker", *flags, "--set=timeouts.start_s=1"], "waits").wait(1)
+        self.assertIn("the chief ended the job: ps 0 was not available for 1 s (timeouts.start_s)", p.wait(1).last_line())
+
     def test_one_whose_ps_stays_away_says_why(self):
         self.train(keys={**KEYS, "training.epochs": 1})
         self.assertIn("ps 0 at 127.0.0.1:1 was not available for 1 s (timeouts.ps_rejoin_s): Connection refused; the last "

@@ -542,9 +542,32 @@ static void a_summary_that_cannot_be_written_leaves_the_older_one(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
+static void a_failure_before_the_start_is_written_but_not_over_a_job_that_is_done(void **state)
+{
+    (void)state;
+    const struct job job = {.name = "people", .training.update = UPDATE_SSP};
+    struct errmsg e = {""};
+    assert_int_equal(summary_write_failed(&job, folder, 2, "rows.csv: \xff", &e), ERR_OK);
+    json_t *all = json_load_file(path, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(all, "status")), "failed");
+    assert_int_equal(json_integer_value(json_object_get(all, "exit_code")), 2);
+    assert_string_equal(json_string_value(json_object_get(all, "error")), "rows.csv: ?");
+    assert_string_equal(json_string_value(json_object_get(all, "job")), "people");
+    assert_string_equal(json_string_value(json_object_get(all, "update")), "ssp");
+    json_decref(all);
+
+    static const char done[] = "{\"status\": \"done\", \"digest\": \"d\"}";
+    assert_int_equal(files_write(path, done, sizeof done - 1, &e), ERR_OK);
+    assert_int_equal(summary_write_failed(&job, folder, 2, "rows.csv", &e), ERR_OK);
+    all = json_load_file(path, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(all, "digest")), "d");
+    json_decref(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_failure_before_the_start_is_written_but_not_over_a_job_that_is_done),
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_no_epoch_that_will_be_learned_again),

@@ -31,7 +31,8 @@
 enum {
     LOOK_MS = 200, /* between two reads of the directory */
     SAY_MS = 10000,
-    ALIVE_EVERY_MS = 5000, /* ps 0 is contacted at this interval */
+    ALIVE_EVERY_MS = 5000,  /* ps 0 is contacted at this interval */
+    FAILED_EVERY_MS = 1000, /* the same after the chief has failed */
     ALIVE_CONNECT_MS = 2000,
     GONE_MS = 10000, /* the job is over if ps 0 is away for this long after a final checkpoint */
 };
@@ -57,6 +58,7 @@ struct watch {
     bool final_seen; /* the newest is a final one, and evaluated */
     struct reach ps; /* the last look at ps 0 */
     bool other_encoding;
+    int failed; /* the exit code with which the chief has failed */
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
 };
 
@@ -86,10 +88,14 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     const char *ps = r->cluster->ps[0];
-    if (now - v->called_ms >= ALIVE_EVERY_MS) {
-        if (ps_is_there(&v->ps, ps))
-            v->alive_ms = clock_now_ms();
+    bool failed = chief_end_failed(r->chief, r->job, r->output, &v->failed, e);
+    if (now - v->called_ms >= (failed ? FAILED_EVERY_MS : ALIVE_EVERY_MS)) {
+        bool there = ps_is_there(&v->ps, ps);
         v->called_ms = now = clock_now_ms();
+        if (there)
+            v->alive_ms = now;
+        else if (failed) /* a ps that is there waits for another process of the chief */
+            return ERR_CLOSED;
     }
     if (!v->seen && now - v->began_ms > (int64_t)r->job->timeouts.start_s * 1000)
         return err_set(e, ERR_TIMEOUT,
@@ -458,7 +464,8 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
         err = watch_run(&v, e);
         atomic_store(&running, NULL);
     }
-    *end = (struct evaluator_end){.told = atomic_load(&told) > 0, .encoding = v.other_encoding};
+    *end = (struct evaluator_end){
+        .told = atomic_load(&told) > 0, .encoding = v.other_encoding, .exit_code = v.failed};
     if (end->told)
         log_info("asked to stop");
     http_thread_free(v.http.thread);

@@ -4,14 +4,16 @@
  * Happy path: wait for a cut -> hold it -> read its weights -> evaluate -> events -> eval.json -> again; the final
  * one ends it.
  * Failure modes: no cut yet (it waits, and logs that; timeouts.start_s), a cut that cannot be read (passed over), a
- * full disk (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), SIGTERM (143; the next process
- * evaluates the same cut from the start). It does not affect training. */
+ * full disk (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), ps 0 away after the chief has failed (it
+ * ends with the chief's reason), SIGTERM (143; the next process evaluates the same cut from the start). It does not
+ * affect training. */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 #define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
 #include "worker/data/dataset.h"
+#include "worker/evaluate/chief_end.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
@@ -25,17 +27,19 @@ struct evaluator_role {
     struct planted planted;
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
-    int progress_fd; /* -1: none */
-    int http_fd;     /* the caller's; -1: none */
+    int progress_fd;               /* -1: none */
+    int http_fd;                   /* the caller's; -1: none */
+    const struct chief_end *chief; /* begun when the process started */
 };
 
 struct evaluator_end {
     bool told;     /* SIGTERM has come */
     bool encoding; /* ERR_INPUT, because a checkpoint's rows have another meaning than these */
+    int exit_code; /* not 0: ERR_CLOSED, because the chief has failed with this code */
 };
 
 /* Run to the end. ERR_OK: done, or SIGTERM. Errors: ERR_INPUT: the checkpoints belong to another job or other data,
- * or their rows have another meaning; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
+ * or their rows have another meaning; ERR_CLOSED: the chief has failed; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
 enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e) MUST_CHECK;
 

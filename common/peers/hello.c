@@ -36,6 +36,7 @@ static void fill(Gradwire__Contents *room, const struct contents *c)
     gradwire__contents__init(room);
     room->fingerprint.data = (uint8_t *)c->fingerprint;
     room->fingerprint.len = sizeof c->fingerprint;
+    room->rows = c->print.rows;
     room->files = c->print.files;
     room->n_digest = room->n_bytes = c->print.entries;
     room->digest = c->print.digest;
@@ -45,7 +46,8 @@ static void fill(Gradwire__Contents *room, const struct contents *c)
 /* It borrows the lists of the message. */
 static struct contents_print print_of(const Gradwire__Contents *m)
 {
-    return (struct contents_print){.files = m->files,
+    return (struct contents_print){.rows = m->rows,
+                                   .files = m->files,
                                    .entries = m->n_digest < m->n_bytes ? m->n_digest : m->n_bytes,
                                    .digest = m->digest,
                                    .bytes = m->bytes};

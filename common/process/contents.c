@@ -258,6 +258,13 @@ static bool reordered(const struct contents_print *a, const struct contents_prin
     return moved;
 }
 
+/* of: at the process with the other data; right: at `judge`. */
+static void put_rows(struct text *t, uint64_t of, uint64_t right, const char *judge)
+{
+    if (of && right && of != right)
+        put(t, "it has %" PRIu64 " rows, %s %" PRIu64 "; ", of, judge, right);
+}
+
 void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,
                      char *out, size_t bytes)
 {
@@ -265,6 +272,7 @@ void contents_differ(const struct contents *c, const struct contents_print *othe
     const struct contents_print *p = &c->print;
     if (bytes)
         out[0] = '\0';
+    put_rows(&t, other->rows, p->rows, own);
     if (other->files != p->files || other->entries != p->entries) {
         put(&t, "it has read %" PRIu64 " files, %s %" PRIu64, other->files, own, p->files);
         if (group_of(other->files) <= 1 && group_of(p->files) == 1)
@@ -299,6 +307,7 @@ bool contents_differ_here(const struct contents *c, const struct contents_print 
     const char *own = contents_differing(c, other);
     if (!own)
         return false;
+    put_rows(&t, c->print.rows, other->rows, peer);
     put_different(&t, c, &c->print, other, peer, *path && strcmp(path, own) ? shown(path) : NULL);
     return true;
 }

@@ -20,6 +20,7 @@ struct contents_file {
 
 /* The digests as they travel. `digest` and `bytes` (entries): of `group` files each, the last one of the rest. */
 struct contents_print {
+    uint64_t rows; /* that the files have; the reader sets it. 0: not known */
     uint64_t files;
     size_t entries;
     uint64_t *digest, *bytes;
@@ -53,8 +54,8 @@ enum { CONTENTS_HEX_BYTES = 65 };
 void contents_hex(const struct contents *c, char hex[CONTENTS_HEX_BYTES]);
 /* Whether another process has read the same. fingerprint_bytes: any number, from a peer. */
 bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes);
-/* Writes how they differ, with this process's names of files: "b.csv differs (4 bytes, 5 at the chief)". `own`: the name
- * of this process. *other is a peer's, and needs no valid values. */
+/* Writes how they differ, with this process's names of files: "it has 1 rows, the chief 2; b.csv differs (4 bytes, 5 at the
+ * chief)". `own`: the name of this process. *other is a peer's, and needs no valid values. */
 void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,
                      char *out, size_t bytes);
 /* The path here of the first file that differs; NULL if the files cannot be compared one by one. It is of *c. */

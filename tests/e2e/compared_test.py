@@ -71,8 +71,8 @@ class DataTest(Hand):
         """Keys of a worker with these lines, which ends soon."""
         return {**LONG, "data.train": self.write(name, lines), "timeouts.start_s": 1}
 
-    def is_refused(self, chief, keys, text):
-        start, theirs = "worker 1 has other training data than the chief: ", f"{self.tmp}/a.csv"
+    def is_refused(self, chief, keys, text, rows=""):
+        start, theirs = f"worker 1 has other training data than the chief: {rows}", f"{self.tmp}/a.csv"
         here = text.replace("at the chief", f"at the chief in {theirs}")
         self.assertIn(f"{start}{keys['data.train']} differs ({here}); all processes must read the same data.train",
                       self.worker(1, keys=keys).wait(2).last_line())
@@ -88,7 +88,7 @@ class DataTest(Hand):
         worker = self.worker(1, keys=LONG)
         worker.until_said("generation 1:")
         worker.stop()
-        self.is_refused(chief, self.other("less.csv", lines[:-1]), "10387 bytes, 10400 at the chief")
+        self.is_refused(chief, self.other("less.csv", lines[:-1]), "10387 bytes, 10400 at the chief", "it has 799 rows, the chief 800; ")
         self.assertIsNone(chief.process.poll(), chief.log())
         chief.stop()
         ps.stop()

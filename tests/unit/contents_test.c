@@ -304,6 +304,8 @@ static void other_rows_are_told_in_every_format(void **state)
                 assert_false(contents_same(&ours, other[k]->fingerprint, sizeof ours.fingerprint));
                 if (!strstr(difference(&ours, other[k]), of->differs))
                     fail_msg("%s: %zu: %s", of->name, k, difference(&ours, other[k]));
+                bool counts = strstr(difference(&ours, other[k]), "it has 2 rows, the chief 3; ");
+                assert_int_equal(counts, other[k] == &fewer);
             }
             contents_close(&copy);
             contents_close(&in_order);

@@ -224,6 +224,7 @@ static void each_side_names_its_own_file_that_differs(void **state)
     Gradwire__Hello m = hello(&worker);
     char text[HELLO_WHY_BYTES];
     hello_add_contents(&m, &room, &theirs);
+    ours.print.rows = 1000; /* and the worker is of a release that does not tell */
     assert_false(hello_judge(&host, &m, &why));
     assert_string_equal(why.text, "worker 3 has other training data than the chief: /chief/a.csv "
                                   "differs (1 bytes, 5 at the chief)");
@@ -238,6 +239,17 @@ static void each_side_names_its_own_file_that_differs(void **state)
     refuse.contents = NULL; /* of a chief that does not send it */
     hello_other_data(&refuse, &worker, &theirs, text, sizeof text);
     assert_string_equal(text, why.text);
+    theirs.print.rows = 999;
+    hello_add_contents(&m, &room, &theirs);
+    assert_false(hello_judge(&host, &m, &why));
+    assert_string_equal(why.text, "worker 3 has other training data than the chief: it has 999 "
+                                  "rows, the chief 1000; /chief/a.csv differs (1 bytes, 5 at the "
+                                  "chief)");
+    hello_refuse(&refuse, &sent, &host, &why);
+    hello_other_data(&refuse, &worker, &theirs, text, sizeof text);
+    assert_string_equal(text, "worker 3 has other training data than the chief: it has 999 rows, "
+                              "the chief 1000; /own/a.csv differs (1 bytes, 5 at the chief in "
+                              "/chief/a.csv)");
     contents_close(&ours);
     contents_close(&theirs);
 }

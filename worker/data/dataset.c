@@ -78,7 +78,11 @@ static enum err read_and_digest(struct dataset *d, const struct reading *r, stru
     enum err err = contents_begin(&d->contents, e);
     if (!err)
         err = read_format(d, r, e);
-    return err ? err : contents_finish(&d->contents, e);
+    if (!err)
+        err = contents_finish(&d->contents, e);
+    if (!err)
+        d->contents.print.rows = d->rows;
+    return err;
 }
 
 static uint8_t largest(const uint8_t *labels, uint64_t rows)

@@ -122,6 +122,33 @@ class HandTest(HandCase):
         self.assertRegex(s["inexact"], r"^generation 3 took over at step \d+ without a part of the run's past: it is not the ")
         self.assertGreater(s["history"][0]["epoch"], 1)
 
+    def test_a_worker_that_connects_to_a_chief_as_it_dies_is_in_time_at_the_next_one_at_another_address(self):
+        """With a token, who connects waits for the chief's first message. A stopped chief accepts, but never sends it."""
+        secret = self.tmp / "secret"
+        secret.write_text("0123456789abcdef" * 2)
+        secret.chmod(0o600)
+        ps, worker, *chiefs = self.addresses(4)
+
+        def start(program, name, chief, *flags):
+            return self.start(program, name, f"--job_name={name.split('-')[0]}", f"--ps_hosts={ps}", f"--worker_hosts={chief},{worker}",
+                              f"--token_file={secret}", *flags, keys={"training.epochs": 1000, "timeouts.worker_rejoin_s": 2})
+
+        def is_connecting():
+            here = f":{int(chiefs[0].split(':')[1]):04X}"
+            lines = map(str.split, pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:])
+            return any(remote.endswith(here) and state == "01" for _, _, remote, state, *_ in lines)
+
+        start(PS, "ps-0", chiefs[0], "--task_index=0")
+        first = start(WORKER, "worker-0", chiefs[0], "--task_index=0")
+        first.until_said("generation 1:")
+        first.process.send_signal(signal.SIGSTOP)
+        late = start(WORKER, "worker-1", chiefs[0], "--task_index=1")
+        self.until("worker 1 connects to the stopped chief", is_connecting)
+        first.stop()
+        second = start(WORKER, "worker-0", chiefs[1], "--task_index=0", "--fault=sleep:0.05")
+        late.until_said("generation 2:")
+        self.assertNotIn("worker 1 was away", second.log())
+
     @unittest.skipIf(SANITIZED, "a sanitizer takes more address space than there is")
     def test_a_worker_without_address_space_for_its_products_ends_with_1_and_names_the_limit(self):
         env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}

@@ -6,7 +6,8 @@
  * our rows have another meaning (the process reads them again by the cut that the chief names: cut_reader.h), or
  * because our data differ (exit 2, control_other_data); the job has ended meanwhile (ps 0 reports that, or the final manifest is in DIR/checkpoints: exit 0); the chief
  * has failed (ps 0 reports that: its exit code); the chief's host
- * is gone without closing the connection (shards of a later generation refuse us: ask ps 0 again). */
+ * is gone without closing the connection (shards of a later generation refuse us: ask ps 0 again); the chief dies while
+ * we connect to it, and the next one has another address (ask ps 0 again). */
 #include "worker/control/chief_link.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@
 
 enum {
     SAY_WAIT_MS = 10000,
-    ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
+    ASK_AGAIN_MS = 3000,
     GOING_ALONE_MS = 2000,
     /* time for all shards to enter a generation that some have entered, and for the chief to welcome us */
     LATER_MS = 10000,
@@ -58,6 +59,7 @@ struct chief_link {
     bool by_ps;       /* the refusal came from ps 0 */
     bool unfit;       /* its cause is how this process was started: trying again does not help */
     char dialed[300]; /* the address that l->chief connects to */
+    bool trusted;     /* a chief has answered there, or ps 0 has named it again */
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t vitals_ms;
     int64_t other_data_ms; /* of the chief, as in control_other_data */
@@ -125,11 +127,13 @@ static void dial_chief(struct chief_link *l)
     l->to_chief = true;
     l->dialed_ms = clock_now_ms();
     if (l->chief && strcmp(l->dialed, l->address) == 0) {
+        l->trusted = true;
         dial_start(l->chief);
         return;
     }
     dial_free(l->chief);
     l->chief = NULL;
+    l->trusted = false;
     memcpy(l->dialed, l->address, sizeof l->dialed);
     if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l,
                  &e)) {
@@ -307,7 +311,7 @@ static void on_open(struct conn *c, void *owner)
     struct chief_link *l = owner;
     l->conn = c;
     if (l->to_chief) {
-        l->up = true;
+        l->up = l->trusted = true;
         l->said_hello = l->vitals = false;
         control_to_train(l->control, TRAIN_HELLO, 0);
         return;
@@ -454,6 +458,16 @@ static void chief_link_on_letter(void *role, struct mail *m)
         msg_send(l->conn, (enum frame_type)m->number, m->data, NULL, 0);
 }
 
+/* The chief may have died after ps 0 had named its address. Then the next one has another address, and waits for us only for
+ * timeouts.worker_rejoin_s. */
+static bool doubts_address(const struct chief_link *l, int64_t now)
+{
+    if (!l->to_chief || l->conn)
+        return false;
+    bool failed = l->chief && dial_why(l->chief)[0];
+    return (failed && !l->trusted) || now - l->dialed_ms > ASK_AGAIN_MS;
+}
+
 /* ps 0 answers a worker only when it knows the chief. */
 static const char *who_is_away(const struct chief_link *l)
 {
@@ -552,7 +566,7 @@ static void chief_link_on_tick(void *role, int64_t now)
         return; /* the training thread ends it, by timeouts.ps_rejoin_s */
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {
         give_up(l, away_s);
-    } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {
+    } else if (doubts_address(l, now)) {
         ask_ps(l);
     } else if (now - l->said_ms >= SAY_WAIT_MS) {
         l->said_ms = now;

@@ -279,7 +279,8 @@ class HandTest(HandCase):
         s = self.all_done(*processes)
         came = [0, 1][:1 + ("generation 1" in processes[1].log())]  # the chief's own list has one, for which it waits
         self.assertEqual((s["digest"], s["workers"]), (self.undisturbed(), len(came)))
-        self.assertEqual([w["worker"] for w in s["per_worker"]], came)
+        # a worker that comes as the job ends confirms the end, and has done nothing
+        self.assertEqual([w["worker"] for w in s["per_worker"] if w["tasks"] or w["worker"] in came], came)
 
     # ---- ports ----
 

@@ -302,16 +302,22 @@ class Process:
     def until_said(self, text):
         def so():
             if text not in self.log() and self.process.poll() is not None and text not in self.log():
-                self.case.fail(f"ended with {self.process.returncode} before it said {text!r}:\n{self.log()}")
+                self.case.fail(f"ended with {self.process.returncode} before it said {text!r}:\n{self.logs()}")
             return text in self.log()
-        self.case.until(lambda: f"said {text!r}:\n{self.log()}", so)
+        self.case.until(lambda: f"said {text!r}:\n{self.logs()}", so)
+
+    def logs(self):
+        """All that was said, for a failing test's message: the cause is often in another process's log."""
+        others = sorted(path for path in self.case.tmp.glob("*.log") if path != self.log_path)
+        return "\n".join([self.log(), *(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in others)])
 
     def wait(self, code=0):
         try:
             got = self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            self.case.fail(f"still running after {DEADLINE_S} s\n{self.log()}")
-        self.case.assertEqual(got, code, self.log())
+            self.case.fail(f"still running after {DEADLINE_S} s\n{self.logs()}")
+        if got != code:
+            self.case.fail(f"ended with {got}, not with {code}\n{self.logs()}")
         return self
 
     def last_line(self):

@@ -60,6 +60,12 @@ class Hand(hand_test.HandCase):
     def worker(self, i, *flags, **options):
         return self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *self.hosts, *flags, **options)
 
+    def worker_1(self, **options):
+        """It is there before its chief, which waits for it only for timeouts.worker_rejoin_s."""
+        worker = self.worker(1, **options)
+        worker.until_said("waiting for the chief")
+        return worker
+
     def chief(self, *flags, **options):
         """Of a job that lasts: each of its computations takes 50 ms."""
         return self.worker(0, "--fault=sleep:0.05", *flags, **options)
@@ -94,23 +100,27 @@ class DataTest(Hand):
         ps.stop()
 
     def test_a_job_that_is_done_without_a_worker_of_other_data_is_right_and_the_worker_ends_with_2(self):
-        ps, worker = self.ps(), self.worker(1, keys={"data.train": self.write("order.csv", points()[::-1])})
+        ps, worker = self.ps(), self.worker_1(keys={"data.train": self.write("order.csv", points()[::-1])})
         chief = self.worker(0)
         self.assertIn("worker 1 has other training data than the chief: ", worker.wait(2).last_line())
         self.assertEqual(self.all_done(chief, ps)["digest"], self.undisturbed())
 
     def test_a_worker_of_other_data_is_refused_in_every_mode(self):
         for mode in ("async", "ssp", "geo"):
-            keys, self.out = {"training.update": mode, "training.microbatches": None}, self.tmp / mode
-            ps, worker = self.ps(keys=keys), self.worker(1, keys=self.other("order.csv", points()[::-1]) | keys)
-            chief = self.worker(0, keys=keys)
+            keys, self.out = {**LONG, "training.update": mode, "training.microbatches": None}, self.tmp / mode
+            ps, chief = self.ps(keys=keys), self.chief(keys=keys)
+            chief.until_said("generation 1:")
+            worker = self.worker(1, keys=self.other("order.csv", points()[::-1]) | keys)
             self.assertIn("worker 1 has other training data than the chief: ", worker.wait(2).last_line())
-            self.assertEqual([w["worker"] for w in self.all_done(chief, ps)["per_worker"] if w["tasks"]], [0])
+            chief.process.send_signal(signal.SIGTERM)
+            chief.wait(143)
+            self.assertEqual([w["worker"] for w in self.summary()["per_worker"] if w["tasks"]], [0])
+            ps.stop()
 
     def test_the_same_data_on_another_path_are_the_same(self):
         with gzip.open(self.tmp / "copy.csv.gz", "wt") as f:
             f.write((self.tmp / "a.csv").read_text())
-        ps, worker = self.ps(), self.worker(1, keys={"data.train": self.tmp / "copy.csv.gz"})
+        ps, worker = self.ps(), self.worker_1(keys={"data.train": self.tmp / "copy.csv.gz"})
         self.all_done(self.worker(0), worker, ps)
 
 
@@ -125,13 +135,13 @@ class KeysTest(Hand):
               "training.learning_rate_schedule": "{exponential_decay: {decay_steps: 1, decay_rate: 0.1}}"}
 
     def test_the_chiefs_values_hold_in_sync(self):
-        ps, worker = self.ps(keys=self.OTHERS), self.worker(1, keys=self.OTHERS)
+        ps, worker = self.ps(keys=self.OTHERS), self.worker_1(keys=self.OTHERS)
         self.assertEqual(self.all_done(self.worker(0), worker, ps)["digest"], self.undisturbed())
 
     def test_in_geo_a_worker_trains_at_the_chiefs_rate(self):
         geo = {"training.update": "geo", "training.epochs": 4}
         others = {**geo, "training.learning_rate": 1e30, "training.geo_every": 3}
-        ps, worker = self.ps(keys=geo), self.worker(1, keys=others)
+        ps, worker = self.ps(keys=geo), self.worker_1(keys=others)
         s = self.all_done(self.worker(0, "--fault=sleep:0.01", keys=geo), worker, ps)
         self.assertGreater(next(w["tasks"] for w in s["per_worker"] if w["worker"] == 1), 0)
         self.assertLess(s["train"]["loss"], 1)
@@ -194,7 +204,7 @@ class ProcessorsTest(Hand):
         return [text.split(" (OpenBLAS ")[0] for text in summary["blas"]]
 
     def test_a_worker_on_another_processor_trains_along_and_the_job_is_not_exact(self):
-        ps, worker = self.ps(), self.worker(1, env=self.OLDER)
+        ps, worker = self.ps(), self.worker_1(env=self.OLDER)
         chief = self.worker(0)
         s = self.all_done(chief, worker, ps)
         own, other = self.kernels(s)
@@ -206,7 +216,7 @@ class ProcessorsTest(Hand):
         self.assertIn("set the same OPENBLAS_CORETYPE in the environment of every process", said[0])
 
     def test_the_same_kernels_are_exact(self):
-        ps, worker = self.ps(), self.worker(1, env=self.OLDER)
+        ps, worker = self.ps(), self.worker_1(env=self.OLDER)
         s = self.all_done(self.worker(0, env=self.OLDER), worker, ps)
         self.assertEqual((s["exact"], self.kernels(s)), (True, ["chief: Nehalem"]))
 

@@ -24,6 +24,8 @@ class ExportJobTest(TrainCase):
         return (self.out / path).stat().st_ino
 
     def test_the_model_is_in_each_format_when_the_job_ends(self):
+        (self.out / "export").mkdir(parents=True)
+        (self.out / "export/model.onnx.tmp-00000000").write_text("of an exporter that was killed")
         job = self.train(keys=BOTH)
         self.assertEqual(self.exports(), {"onnx": ("export/model.onnx", None), "safetensors": ("export/safetensors", None)})
         self.assertEqual(sorted(os.listdir(self.out / "export")), ["model.onnx", "safetensors"])

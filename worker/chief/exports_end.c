@@ -50,7 +50,10 @@ static enum err run(const struct job *job, const char *output, enum export_forma
 void exports_end_run(const struct job *job, const char *output, int progress_fd,
                      struct exports_end *out)
 {
+    char folder[PATH_BYTES];
     *out = (struct exports_end){.n = 0};
+    (void)snprintf(folder, sizeof folder, "%s/export", output);
+    files_clean(folder, true); /* of an exporter that was killed with its chief */
     for (int i = 0; i < EXPORT_FORMATS; i++) {
         enum export_format format = (enum export_format)i;
         struct errmsg e = {""};

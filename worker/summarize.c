@@ -54,20 +54,6 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
     memcpy(f->table, m->table, sizeof f->table);
 }
 
-static bool loses_nothing(const struct job *job)
-{
-    uint32_t allow = job->compression.allow;
-    uint32_t may =
-        codec_mask(job->compression.push, allow) | codec_mask(job->compression.reply, allow);
-    if (may & ~codec_kind_mask(CODEC_IS_EXACT))
-        return false;
-    for (uint32_t i = 0; i < job->model.tables; i++)
-        if (job->model.table[i].push != ROW_CODEC_NONE ||
-            job->model.table[i].reply != ROW_CODEC_NONE)
-            return false;
-    return true;
-}
-
 /* True if ps.memory had room for all rows. */
 static bool had_room(const struct job *job, const struct chief_facts *f)
 {
@@ -90,9 +76,15 @@ static const char *inexact(const struct summarize *what)
 
 static bool has_backups(const struct summarize *what)
 {
-    const struct cluster *c = what->cluster;
-    uint32_t workers = c->sparse ? UINT32_MAX : c->n_workers + c->separate_chief;
-    return job_replicas(what->job, workers) > 0;
+    return job_replicas(what->job, cluster_workers_most(what->cluster)) > 0;
+}
+
+/* The journal knows the keys of earlier runs. An earlier release wrote no such line: dropped microbatches are counted. */
+static bool is_exact(const struct summarize *what, const struct chief_facts *f)
+{
+    char why[JOB_INEXACT_BYTES];
+    return job_is_exact(what->job, cluster_workers_most(what->cluster), why) && !f->dropped &&
+           had_room(what->job, f) && had_one_blas(what) && !inexact(what);
 }
 
 static uint64_t epochs_made(const struct summarize *what, const struct chief_facts *f)
@@ -408,8 +400,6 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct driver_result *r = what->result;
     const struct epoch_end_result *l = what->learned;
     struct evaluation room;
-    bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && had_room(job, f) &&
-                 !has_backups(what) && had_one_blas(what) && !inexact(what);
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";
@@ -433,7 +423,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "peak_rss_bytes", json_object(), ok);
     put(all, "restarts", count(0), ok);
     put(all, "batches", batches(f), ok);
-    put(all, "exact", json_boolean(exact), ok);
+    put(all, "exact", json_boolean(is_exact(what, f)), ok);
     put(all, "blas", blas(what->journal, ok), ok);
     put(all, "inexact", text_or_null(inexact(what)), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);

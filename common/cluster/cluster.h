@@ -44,6 +44,12 @@ struct cluster_flags { /* empty strings: not given */
     int64_t evaluators; /* 0: TF_CONFIG decides; 1: there is one; others: refused */
 };
 
+/* Returns the most workers that can take part, with the chief. A sparse cluster does not know the others. */
+static inline uint32_t cluster_workers_most(const struct cluster *c)
+{
+    return c->sparse ? UINT32_MAX : c->n_workers + c->separate_chief;
+}
+
 /* Reads the cluster from the flags and from `tf_config`, the variable's value or NULL. It accepts the forms of
  * TFJob's TF_CONFIG: dense, sparse ("cluster" with a worker object, or "sparseCluster"), and master as the legacy
  * name of the chief. The caller owns *c (cluster_close); *c is unchanged on error. Errors: ERR_INPUT with one line

@@ -355,6 +355,10 @@ enum err job_blame(const struct job *job, enum job_place place, enum err err, st
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* Returns how many workers' leaves make a step; 0: all, because there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
+/* Returns whether these keys, all of them run-time keys but training.update, keep the promise of equal bits. If not, `why` gets
+ * the first that does not, as "compression.push: int8". */
+enum { JOB_INEXACT_BYTES = 112 };
+bool job_is_exact(const struct job *job, uint32_t workers, char why[JOB_INEXACT_BYTES]);
 
 /* Returns whether examples have weights: a column of data.columns. */
 bool job_has_weights(const struct job *job);

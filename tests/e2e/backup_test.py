@@ -77,6 +77,8 @@ class BackupTest(TrainCase):
         self.assertIn("sync.dropped must stay redo", again.stderr())
         more = self.train("--ps=3", "--workers=1", keys={**keys, "sync.replicas_to_aggregate": 0, "training.epochs": 4})
         self.assertEqual((more.summary()["steps"], more.summary()["epochs"]), (s["steps"] + 32, 4))
+        self.assertEqual((more.summary()["exact"], more.summary()["inexact"]),
+                         (False, "generation 1 trained from step 0 on with sync.replicas_to_aggregate: 2"))
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_to_wait_for_all_changes_nothing(self):

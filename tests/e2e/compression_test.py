@@ -89,6 +89,10 @@ class CompressionTest(TrainCase):
         s = job.wait().summary()
         self.assertEqual({s["batches"][k] for k in ("dealt", "applied_min", "applied_max")}, {s["steps"]})
         self.assertGreater(s["eval"]["accuracy"], 0.6)
+        inexact = (False, "generation 1 trained from step 0 on with compression.push: int8")
+        self.assertEqual((s["exact"], s["inexact"]), inexact)
+        s = self.train(out=job.out, keys={**KEYS, "training.epochs": 3}).summary()  # the weights of epoch 2 are rounded ones
+        self.assertEqual((s["epochs"], s["exact"], s["inexact"]), (3, *inexact))
 
     def test_reads_of_ssp_are_smaller_and_the_evaluated_parameters_are_the_shards_own(self):
         keys = {"training.update": "ssp", "training.staleness": 2}

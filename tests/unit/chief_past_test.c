@@ -1,4 +1,4 @@
-/* The chief by itself: a takeover by a chief whose DIR lacks a part of the run's past. */
+/* The chief by itself: a takeover by a chief whose DIR lacks a part of the run's past, and keys that make a job inexact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,9 +50,18 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     f->entry = *entry;
 }
 
+/* The cut with which a generation begins; cut 0: there is none. */
+static struct manifest base;
+
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
+{
+    *m = base;
+    return base.cut ? ERR_OK : quiet_find_no_cut(ctx, below, m, e);
+}
+
 static const struct chief_io io = {.to_ps = io_to_ps,
                                    .to_worker = quiet_to_worker,
-                                   .find_cut = quiet_find_no_cut,
+                                   .find_cut = io_find_cut,
                                    .publish = quiet_publish,
                                    .discard = quiet_discard,
                                    .restored = quiet_restored,
@@ -263,6 +272,43 @@ static void its_own_generation_and_those_that_begin_without_the_shards_need_no_p
     end(&f);
 }
 
+/* The note of a chief with such a key that takes over at `step` (0: it begins the job); "": none. */
+static const char *noted_at(uint64_t step, const struct journal *journal)
+{
+    static struct fixture f;
+    begin(&f, PER_EPOCH, journal, false);
+    (void)snprintf(f.chief->config.inexact, sizeof f.chief->config.inexact,
+                   "compression.push: int8");
+    ps_up(&f, &(struct found){step ? "own" : "", step, NULL}, step ? 3 : 0);
+    assert_int_equal(f.enters, !f.journaled);
+    assert_int_equal(f.warnings, 0);
+    if (f.journaled)
+        chief_on_journaled(f.chief, NULL, 1000);
+    assert_int_equal(f.enters, 1);
+    assert_true(f.journaled == 0 || f.entry.kind == JOURNAL_INEXACT);
+    end(&f);
+    return f.entry.what;
+}
+
+static void a_key_that_makes_the_job_inexact_is_noted_before_any_ps_enters(void **state)
+{
+    (void)state;
+    struct journal_entry entry = {.kind = JOURNAL_INEXACT, .what = "generation 2 took over"};
+    const struct journal journal = {.n = 1, .entry = &entry};
+    assert_string_equal(noted_at(0, NULL),
+                        "generation 1 trained from step 0 on with compression.push: int8");
+    assert_string_equal(noted_at(99, NULL),
+                        "generation 4 trained from step 99 on with compression.push: int8");
+    assert_string_equal(noted_at(100, NULL), ""); /* all is trained */
+    assert_string_equal(noted_at(99, &journal), "");
+    base = (struct manifest){.cut = 4, .step = 57};
+    assert_string_equal(noted_at(0, NULL),
+                        "generation 1 trained from step 57 on with compression.push: int8");
+    base.step = 104; /* training.epochs was lowered */
+    assert_string_equal(noted_at(0, NULL), "");
+    base = (struct manifest){.cut = 0};
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +320,7 @@ int main(void)
         cmocka_unit_test(while_the_line_is_written_a_ps_that_returns_waits_for_it_too),
         cmocka_unit_test(a_journal_that_has_the_line_needs_no_other),
         cmocka_unit_test(the_first_best_epoch_that_is_lost_is_noted),
+        cmocka_unit_test(a_key_that_makes_the_job_inexact_is_noted_before_any_ps_enters),
         cmocka_unit_test(its_own_generation_and_those_that_begin_without_the_shards_need_no_past),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

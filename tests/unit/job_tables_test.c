@@ -457,6 +457,12 @@ static void rows_of_a_table_travel_in_fewer_bits_where_it_says_so(void **state)
     assert_int_equal(job.model.table[0].push, ROW_CODEC_NONE);
     assert_int_equal(job.model.table[1].push, ROW_CODEC_INT8);
     assert_int_equal(job.model.table[1].reply, ROW_CODEC_BF16);
+    char why[JOB_INEXACT_BYTES];
+    assert_false(job_is_exact(&job, 2, why));
+    assert_string_equal(why, "tables.ids.compression.push: int8");
+    job.model.table[1].push = ROW_CODEC_NONE;
+    assert_false(job_is_exact(&job, 2, why));
+    assert_string_equal(why, "tables.ids.compression.reply: bf16");
     job_close(&job);
     refused("tables.ids.compression.reply=int8",
             "--set tables.ids.compression.reply: 'int8' is unknown; allowed: none, fp16, bf16");

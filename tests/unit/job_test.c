@@ -320,6 +320,32 @@ static void backup_workers_need_a_microbatch_for_each_worker(void **state)
     job_close(&job);
 }
 
+/* The first key that makes the job inexact; "": none does. */
+static const char *inexact_with(const char *text, const char *set, uint32_t workers)
+{
+    static char why[JOB_INEXACT_BYTES];
+    struct job job = parsed(text, set);
+    why[0] = '\0';
+    bool exact = job_is_exact(&job, workers, why);
+    assert_int_equal(exact, why[0] == '\0');
+    job_close(&job);
+    return why;
+}
+
+static void keys_that_make_a_job_inexact_are_named(void **state)
+{
+    (void)state;
+    assert_string_equal(inexact_with(mlp, "compression.push=none", 2), "");
+    assert_string_equal(inexact_with(mlp, "compression.push=zstd", 2), "");
+    assert_string_equal(inexact_with(mlp, "compression.push=int8", 2), "compression.push: int8");
+    assert_string_equal(inexact_with(mlp, "compression.reply=fp16", 2), "compression.reply: fp16");
+    assert_string_equal(inexact_with(mlp, "compression.reply=auto", 2), "");
+    assert_string_equal(inexact_with(mlp, "sync.replicas_to_aggregate=2", 2), "");
+    assert_string_equal(inexact_with(mlp, "sync.replicas_to_aggregate=2", 3),
+                        "sync.replicas_to_aggregate: 2");
+    assert_string_equal(inexact_with(mlp, "training.update=geo", 2), "training.update: geo");
+}
+
 static void what_stale_gradients_want_is_refused_in_sync(void **state)
 {
     (void)state;
@@ -1801,6 +1827,7 @@ int main(void)
         cmocka_unit_test(microbatches_are_a_power_of_two_within_the_batch),
         cmocka_unit_test(backup_workers_are_refused_where_nobody_waits),
         cmocka_unit_test(backup_workers_need_a_microbatch_for_each_worker),
+        cmocka_unit_test(keys_that_make_a_job_inexact_are_named),
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
         cmocka_unit_test(the_interval_of_checkpoints_is_a_number_or_auto),

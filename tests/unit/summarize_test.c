@@ -381,6 +381,15 @@ static void the_summary_has_the_counts_of_each_table(void **state)
     json_decref(json);
 }
 
+/* The same job, so far exact. */
+static struct known *exact(void)
+{
+    struct known *k = full();
+    k->job.compression.push = CODEC_RAW;
+    k->facts.dropped = 0;
+    return k;
+}
+
 static bool is_exact(const struct known *k)
 {
     json_t *json = written(k);
@@ -392,8 +401,7 @@ static bool is_exact(const struct known *k)
 static void a_job_whose_rows_had_no_room_is_not_exact(void **state)
 {
     (void)state;
-    struct known *k = full();
-    k->job.compression.push = CODEC_RAW;
+    struct known *k = exact();
     k->job.model.tables = 2;
     memcpy(k->job.model.table[0].name, "wide", 5);
     memcpy(k->job.model.table[1].name, "ids", 4);
@@ -406,15 +414,23 @@ static void a_job_whose_rows_had_no_room_is_not_exact(void **state)
     assert_false(is_exact(k));
 }
 
+static void a_job_that_dropped_microbatches_in_an_earlier_run_is_not_exact(void **state)
+{
+    (void)state;
+    struct known *k = exact();
+    assert_true(is_exact(k));
+    k->facts.dropped = 1;
+    assert_false(is_exact(k));
+}
+
 static void a_job_of_different_kernels_is_not_exact_and_names_them(void **state)
 {
     (void)state;
-    struct known *k = full();
+    struct known *k = exact();
     const char *own, *other;
     struct journal_entry entry[] = {journal_blas_entry("chief", "Zen (OpenBLAS 0.3.21)"),
                                     journal_blas_entry("worker 1", "Haswell (OpenBLAS 0.3.21)")};
     struct journal journal = {.n = 1, .entry = entry};
-    k->job.compression.push = CODEC_RAW;
     k->what.journal = &journal;
     assert_true(is_exact(k));
     journal.n = 2;
@@ -429,12 +445,11 @@ static void a_job_of_different_kernels_is_not_exact_and_names_them(void **state)
 static void a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why(void **state)
 {
     (void)state;
-    struct known *k = full();
+    struct known *k = exact();
     const char *why;
     struct journal_entry entry[] = {journal_name_entry("a", 0),
                                     {.kind = JOURNAL_INEXACT, .what = "b"}};
     struct journal journal = {.n = 1, .entry = entry};
-    k->job.compression.push = CODEC_RAW;
     k->what.journal = &journal;
     assert_true(is_exact(k));
     journal.n = 2;
@@ -508,12 +523,11 @@ static void the_summary_has_the_staleness_of_each_worker_and_of_all(void **state
 static void a_failed_job_has_an_error_and_no_digest(void **state)
 {
     (void)state;
-    struct known *k = full();
+    struct known *k = exact();
     k->result.exit_code = 1;
     strcpy(k->result.error, "no \"b\xff"
                             "d\"\nline");
     k->learned.digest[0] = 0;
-    k->job.compression.push = CODEC_RAW;
     json_t *json = written(k);
     assert_string_equal(json_string_value(json_object_get(json, "error")), "no \"b?d\"\nline");
     assert_int_equal(json_integer_value(json_object_get(json, "exit_code")), 1);
@@ -577,6 +591,7 @@ int main(void)
         TEST(the_summary_has_the_path_or_the_error_of_each_export),
         TEST(the_summary_has_the_counts_of_each_table),
         TEST(a_job_whose_rows_had_no_room_is_not_exact),
+        TEST(a_job_that_dropped_microbatches_in_an_earlier_run_is_not_exact),
         TEST(a_job_of_different_kernels_is_not_exact_and_names_them),
         TEST(a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why),
         TEST(the_summary_says_how_far_the_evaluator_came),

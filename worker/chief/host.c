@@ -228,13 +228,6 @@ static const struct chief_io chief_io = {
 
 /* ---- the control thread's calls ---- */
 
-/* The number of workers in a sparse cluster is not known, so there can be one more. */
-static uint32_t replicas(const struct job *job, const struct cluster *cluster)
-{
-    return cluster->sparse ? job->sync.replicas_to_aggregate
-                           : job_replicas(job, cluster->n_workers + cluster->separate_chief);
-}
-
 static void set_field(Gradwire__Settings *s, const struct job_key *key, const struct job *job)
 {
     const ProtobufCFieldDescriptor *field =
@@ -260,7 +253,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     msg_optimizer_set(&s, &job->optimizer);
     s.batches_per_epoch = batches_per_epoch;
     s.metrics = metric_sums(job);
-    s.replicas_to_aggregate = replicas(job, cluster);
+    s.replicas_to_aggregate = job_replicas(job, cluster_workers_most(cluster));
     s.redo = job->sync.dropped == DROPPED_REDO;
     s.flush_epochs = job->training.monitor != MONITOR_NONE;
     return s;
@@ -305,6 +298,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
     enum err err = next_cut(h->checkpoints, &config.next_cut, e);
     if (err)
         return err;
+    (void)job_is_exact(job, cluster_workers_most(cluster), config.inexact);
     (void)snprintf(config.past.run, sizeof config.past.run, "%s", h->config.log->uuid);
     if (h->config.finished)
         config.timeouts.start_s = FINISHED_START_S;

@@ -356,11 +356,8 @@ void chief_on_written(struct chief *c, const char *error, int64_t now_ms)
 
 void chief_on_inexact(struct chief *c, const char *why, int64_t now_ms)
 {
-    struct journal_entry entry = {.kind = JOURNAL_INEXACT};
     begin(c, now_ms);
-    (void)snprintf(entry.what, sizeof entry.what, "%s", why);
-    if (!journal_inexact(&c->journal))
-        chief_note(c, &entry);
+    inexact_note(c, why);
     check(c);
 }
 

@@ -112,6 +112,7 @@ struct chief_config {
     const struct journal *journal; /* of the earlier runs; copied. NULL: none */
     /* Hello.blas of the own session, with which others are compared; owned by the caller. "" or NULL: nothing is */
     const char *blas;
+    char inexact[JOB_INEXACT_BYTES]; /* sync: the key that makes the job inexact; "": none does */
     struct chief_past past;
     /* the job was done before: processes that cannot be reached are not waited for */
     bool finished;

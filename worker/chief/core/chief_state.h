@@ -8,6 +8,7 @@
  *   blas                   OpenBLAS's kernels, which the bits depend on
  *   feedback               parts of gradients that workers withhold
  *   shards                 the shards' state as they reported it last
+ *   inexact past           what makes the job inexact: keys, and a directory that lacks the run's past
  *   accept commit          layers of sync: backup workers, the commit of a step
  *   stale leases clocks    for the other modes: staleness, ids of batches, workers that are gone permanently
  *   sync async ssp geo     the update modes
@@ -438,12 +439,18 @@ bool guard_takes_cut(struct chief *c) MUST_CHECK;
  * must not be welcomed yet. */
 bool blas_is_noted(struct chief *c, uint32_t worker) MUST_CHECK;
 
+/* inexact.c: note in the journal why the job is not exact any more, if this is not known. */
+void inexact_note(struct chief *c, const char *why);
+/* A generation begins: note the key that makes it inexact, if it has steps to make. Then ENTER must wait for the journal. */
+void inexact_note_keys(struct chief *c);
+
 /* past.c: a generation begins. If this is a takeover, and DIR lacks a part of the run's past: say so, and note it. Then ENTER
  * must wait for the journal. */
 void past_note(struct chief *c);
 
 /* shards.c */
 uint64_t shards_furthest(const struct chief *c);     /* the most steps in the hellos of the ps */
+uint64_t shards_least(const struct chief *c);        /* the fewest */
 bool shards_all(const struct chief *c, size_t flag); /* flag: an offset in struct chief_shard */
 bool shards_equal(const struct chief *c);
 /* True if the plan has this shard, and this ps has it: a ps speaks for its own shards only. */

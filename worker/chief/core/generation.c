@@ -176,6 +176,7 @@ void generation_start(struct chief *c)
         chief_say(c, 0, "generation %" PRIu64 ": %s", c->generation.number,
                   c->begins == BEGINS_NEW ? "initial values" : "taking over from the last chief");
     past_note(c);
+    inexact_note_keys(c);
     c->enter_due = c->unwritten > 0;
     if (!c->enter_due)
         generation_send_enter(c, EVERY_PS);

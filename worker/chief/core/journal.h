@@ -20,7 +20,7 @@ enum journal_kind {
     /* what: the journal's own name, by which a chief finds that its predecessor had another one. batch: the epochs that the job
      * had by then; an earlier release wrote no history of them */
     JOURNAL_NAME,
-    /* what: which chief took over without a part of the run's past, or which best epoch could not be kept */
+    /* what: the first reason why the job is not exact any more, apart from kernels */
     JOURNAL_INEXACT,
 };
 

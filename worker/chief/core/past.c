@@ -68,17 +68,15 @@ static void tell(struct chief *c, const char *what)
 
 void past_note(struct chief *c)
 {
-    struct journal_entry entry = {.kind = JOURNAL_INEXACT};
-    char what[LACK_BYTES];
+    char what[LACK_BYTES], why[JOURNAL_WHAT_MAX];
     if (c->begins != BEGINS_TAKEOVER || c->config.finished || !lacks(c, what))
         return;
     if (!c->told_past)
         tell(c, what);
     c->told_past = true;
-    (void)snprintf(entry.what, sizeof entry.what,
+    (void)snprintf(why, sizeof why,
                    "generation %" PRIu64 " took over at step %" PRIu64
                    " without a part of the run's past: %s",
                    c->generation.number, shards_furthest(c), what);
-    if (!journal_inexact(&c->journal))
-        chief_note(c, &entry);
+    inexact_note(c, why);
 }

@@ -31,6 +31,16 @@ uint64_t shards_furthest(const struct chief *c)
     return furthest;
 }
 
+uint64_t shards_least(const struct chief *c)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step < least)
+                least = c->ps[i].hello->shards[j]->step;
+    return least;
+}
+
 bool shards_equal(const struct chief *c)
 {
     const struct chief_shard *a = &c->shard[0];

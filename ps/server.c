@@ -81,7 +81,9 @@ struct server {
     enum life life;
     struct generation generation;                   /* the last one entered */
     char uuid[37], journal[37], chief_address[300]; /* uuid, journal: of that generation */
-    struct hello_host host;                         /* the facts that hellos are checked against */
+    uint64_t journal_lines;                         /* of that journal, as in HelloReply */
+    uint32_t journal_crc;
+    struct hello_host host;        /* the facts that hellos are checked against */
     char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
     uint8_t data[32];              /* the fingerprint of the run's training data */
     int64_t chief_lost_ms, said_ms, vitals_ms;
@@ -406,6 +408,8 @@ static void send_hello_reply(struct server *s)
     m.generation = &g;
     m.uuid = s->uuid;
     m.journal = s->journal;
+    m.journal_lines = s->journal_lines;
+    m.journal_crc = s->journal_crc;
     m.threads = s->threads;
     m.chief_address = s->chief_address;
     m.going = life_is[s->life].told;
@@ -528,6 +532,8 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
         s->leases = 0;
     (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
     (void)snprintf(s->journal, sizeof s->journal, "%s", m->journal);
+    s->journal_lines = m->journal_lines;
+    s->journal_crc = m->journal_crc;
     keep_data(s);
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
         log_info("generation %" PRIu64 ": resuming from checkpoint %" PRIu64, s->generation.number,
@@ -540,11 +546,22 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
     to_shards(s, FRAME_ENTER, &m->base);
 }
 
+static void on_journaled(struct server *s, const Gradwire__Journaled *m)
+{
+    if (!generation_equal(msg_generation_get(m->generation), s->generation))
+        return;
+    s->journal_lines = m->journal_lines;
+    s->journal_crc = m->journal_crc;
+}
+
 static enum err on_chief(struct server *s, enum frame_type type, const ProtobufCMessage *m)
 {
     switch (type) {
     case FRAME_ENTER:
         on_enter(s, (const Gradwire__Enter *)m);
+        return ERR_OK;
+    case FRAME_JOURNALED:
+        on_journaled(s, (const Gradwire__Journaled *)m);
         return ERR_OK;
     case FRAME_LEAVE:
         log_info("asked to stop: a checkpoint with everything learned is published");

@@ -438,6 +438,7 @@ static void forget(struct process *p)
     manifest_close(&p->base);
     taught_close(&p->taught);
     journal_close(&p->journal);
+    p->past[0] = '\0';
     process_forget_rows(p);
     job_close(&p->job);
     p->has_base = p->finished = false;

@@ -55,6 +55,7 @@ struct process {
     /* the encoding of the rows, for the cuts that follow; NULL: the format needs none */
     char *encoding;
     struct journal journal;       /* the chief's: of the earlier runs */
+    char past[JOURNAL_WHAT_MAX];  /* the reason why it is not as it was; "": it is */
     struct disk_thread logs_disk; /* writes DIR/logs, and eval.json */
     struct chief_end chief_end;   /* the evaluator's */
     struct driver_result result;

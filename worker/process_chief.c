@@ -252,6 +252,21 @@ static void adopt_best(struct process *p)
                  line->epoch, p->best.cut, p->best.cut_step);
 }
 
+/* Lines of the journal are never removed, so it begins with those that it had when the checkpoint was taken. */
+static void look_at_journal(struct process *p)
+{
+    const struct journal_lines lines = {p->base.journal_lines, p->base.journal_crc};
+    if (journal_begins_with(&p->journal, lines))
+        return;
+    (void)snprintf(p->past, sizeof p->past,
+                   "checkpoints/journal lacked lines that it had at checkpoint %" PRIu64
+                   ", when the job started again",
+                   p->base.cut);
+    log_warn("%s/journal lacks some of the %" PRIu64 " lines that it had at checkpoint %" PRIu64
+             ": this job is not exact any more; bring the file back if you removed it",
+             p->checkpoints, lines.n, p->base.cut);
+}
+
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
@@ -274,6 +289,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     err = check_base(p, per_epoch, e);
     if (err)
         return err;
+    look_at_journal(p);
     expect_best(p);
     /* without a best there was nothing that could stop the job early: monitoring begins now */
     bool stopped = p->best.has && best_stops(&p->best, epochs);
@@ -478,12 +494,30 @@ static struct journal_entry new_name(const struct process *p)
         name, p->has_base ? manifest_epochs(&p->base, order_batches(&p->order)) : 0);
 }
 
-static struct journal_entry lost_best(void)
+/* The reason why the job is not exact any more, found before it trains; "": none. */
+static struct journal_entry inexact_at_start(const struct process *p)
 {
-    return (struct journal_entry){
-        .kind = JOURNAL_INEXACT,
-        .cut = UINT64_MAX,
-        .what = "the best epoch's files were damaged when the job started again"};
+    struct journal_entry entry = {.kind = JOURNAL_INEXACT, .cut = UINT64_MAX};
+    if (p->past[0])
+        (void)snprintf(entry.what, sizeof entry.what, "%s", p->past);
+    else if (p->best.lost && !p->finished)
+        (void)snprintf(entry.what, sizeof entry.what,
+                       "the best epoch's files were damaged when the job started again");
+    return entry;
+}
+
+static bool is_news(const struct process *p, const struct journal_entry *inexact)
+{
+    return inexact->what[0] && p->job.training.update == UPDATE_SYNC &&
+           !journal_inexact(&p->journal);
+}
+
+/* A job that is done trains no more: the reason is for its summary alone. */
+static void note_done(struct process *p)
+{
+    const struct journal_entry inexact = inexact_at_start(p);
+    if (is_news(p, &inexact) && journal_add(&p->journal, &inexact))
+        log_warn("no memory to note why the job is not exact: %s", inexact.what);
 }
 
 static enum err mark_begin(const struct process *p, struct errmsg *e)
@@ -493,10 +527,11 @@ static enum err mark_begin(const struct process *p, struct errmsg *e)
     return journal_mark(p->checkpoints, job, e);
 }
 
-/* Before the chief trains, the journal has a name, its kernels, and whether the best epoch is lost. */
+/* Before the chief trains, the journal has a name, its kernels, and the reason why the job is not exact any more. */
 static void note_start(struct process *p)
 {
     const struct journal_entry blas = journal_blas_entry("chief", blas_of(p));
+    const struct journal_entry inexact = inexact_at_start(p);
     struct journal_entry entry[3];
     size_t n = 0;
     struct errmsg e = {"no memory"};
@@ -504,9 +539,8 @@ static void note_start(struct process *p)
         entry[n++] = new_name(p);
     if (*blas_of(p) && !journal_has_blas(&p->journal, &blas))
         entry[n++] = blas;
-    if (p->best.lost && !p->finished && p->job.training.update == UPDATE_SYNC &&
-        !journal_inexact(&p->journal))
-        entry[n++] = lost_best();
+    if (is_news(p, &inexact))
+        entry[n++] = inexact;
     enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
     if (!err && !p->has_base)
         err = mark_begin(p, &e);
@@ -514,8 +548,8 @@ static void note_start(struct process *p)
         if (journal_add(&p->journal, &entry[i]))
             err = ERR_NOMEM;
     if (err)
-        log_warn("the journal lacks its name, OpenBLAS's kernels or the loss of the best epoch, so "
-                 "a later chief does not know them: %s",
+        log_warn("the journal lacks its name, OpenBLAS's kernels or the reason why the job is not "
+                 "exact, so a later chief does not know them: %s",
                  e.text);
 }
 
@@ -656,7 +690,9 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     if (err)
         return err;
     disk_thread_init(&p->logs_disk);
-    if (!p->finished) {
+    if (p->finished) {
+        note_done(p);
+    } else {
         describe(p);
         warn_of_kernels(p);
         note_start(p);

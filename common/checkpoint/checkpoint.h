@@ -105,6 +105,9 @@ struct manifest {
     } eval;
     double seconds; /* training time so far, over all runs */
     uint64_t restarts;
+    uint64_t
+        journal_lines; /* journal_lines, journal_crc: of the journal at that time; 0: not known */
+    uint32_t journal_crc;
     char *identity_text; /* see job_identity_compare */
     uint8_t data_fingerprint[32];
     bool tables;      /* the files have rows */

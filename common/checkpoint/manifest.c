@@ -33,6 +33,8 @@ enum { UUID_CHARACTERS = 36 };
     X(seconds)                                                                                     \
     X(restarts)                                                                                    \
     X(squeezed)                                                                                    \
+    X(journal_lines)                                                                               \
+    X(journal_crc)                                                                                 \
     X(tables)
 
 void manifest_close(struct manifest *m)

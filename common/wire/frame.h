@@ -39,6 +39,7 @@ enum frame_to {
     X(CHALLENGE, challenge, 4, FRAME_TO_DIALER)                                                    \
     X(ENTER, enter, 10, FRAME_TO_PS | FRAME_TO_SHARDS)                                             \
     X(ENTERED, entered, 11, FRAME_TO_CHIEF)                                                        \
+    X(JOURNALED, journaled, 12, FRAME_TO_PS)                                                       \
     X(PUSH, push, 20, FRAME_TO_SHARD)                                                              \
     X(REPLY, reply, 21, FRAME_TO_LINK)                                                             \
     X(PULL, pull, 22, FRAME_TO_SHARD)                                                              \

@@ -8,6 +8,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,6 +242,27 @@ class ProcessorsTest(Hand):
         self.assertEqual((self.summary()["exact"], self.kernels(self.summary())[0]), (False, "chief: Nehalem"))
         self.assertIn("this job is not exact: the chief multiplies with OpenBLAS's kernels for ", again.log())
         self.assertIn("earlier with others (chief: Nehalem (OpenBLAS ", again.log())
+        journal = self.out / "checkpoints/journal"  # without its last line, which names the other processor
+        journal.write_text("".join(line + "\n" for line in journal.read_text().splitlines()[:-1]))
+        last = self.start(WORKER, "last", keys={"training.epochs": 5}, env=self.OLDER).wait(0)
+        self.assertEqual((self.summary()["exact"], self.kernels(self.summary())), (False, ["chief: Nehalem"]))
+        self.assertRegex(self.summary()["inexact"], r"^checkpoints/journal lacked lines that it had at checkpoint \d+, when the job ")
+        self.assertRegex(last.log(), r" warn .*/checkpoints/journal lacks some of the 3 lines that it had at checkpoint \d+: ")
+
+    def test_a_chief_in_a_directory_that_is_older_than_the_run_says_that_the_job_is_not_exact(self):
+        ps, chief = self.ps(keys=LONG), self.chief(keys=LONG)
+        self.worker(1, keys=LONG)
+        chief.until_said("generation 1:")
+        chief.stop()
+        older = shutil.copytree(self.out, self.tmp / "older")
+        chief = self.chief(keys=LONG, env=self.OLDER)
+        chief.until_said("generation 2: ")
+        self.until("the ps has entered it", lambda: "a new chief takes over" in ps.log())
+        chief.stop()
+        chief = self.chief(keys=LONG, out=older)
+        chief.until_said(f"{older} lacks a part of this run's past (checkpoints/journal lacks lines of the chief before): ")
+        chief.stop()
+        ps.stop()
 
 
 class Other:
@@ -273,6 +295,9 @@ WALK = {"release": dict.fromkeys(ALL, "WalkTest"),
             "takeover": "hand_test.HandTest.test_a_second_chief_with_a_folder_of_its_own_is_refused_and_told_of_the_first"},
         "name of the journal": {
             "takeover": "hand_test.HandTest.test_a_chief_that_takes_over_without_the_runs_past_goes_on_and_says_that_the_job_is_not_exact"},
+        "lines of the journal": {
+            "takeover": "ProcessorsTest.test_a_chief_in_a_directory_that_is_older_than_the_run_says_that_the_job_is_not_exact",
+            "resume": "ProcessorsTest.test_a_job_that_resumes_on_another_processor_is_not_exact_and_says_so"},
         "run-time keys": dict.fromkeys(ALL, "WalkTest"),
         "clock": dict.fromkeys(ALL, "WalkTest")}
 

@@ -357,6 +357,8 @@ struct sim_ps {
     struct sim_thread thread[SIM_THREADS_MAX];
     struct sim_conn *control;
     char uuid[37], journal[37];
+    uint64_t journal_lines;
+    uint32_t journal_crc;
     bool going, asked_status;
     struct sim_report *report[SIM_THREADS_MAX]; /* for the chief's hello: being gathered */
     uint32_t fence_waits[SIM_WORKERS_MAX];

@@ -212,6 +212,7 @@ void sim_ps_start(struct sim *sim, struct sim_ps *ps)
     }
     ps->control = NULL;
     ps->uuid[0] = ps->journal[0] = '\0';
+    ps->journal_lines = ps->journal_crc = 0;
     ps->going = ps->asked_status = false;
     memset(ps->fence_waits, 0, sizeof ps->fence_waits);
     ps->proc.up = true;
@@ -327,6 +328,8 @@ static void hello_reply(struct sim *sim, struct sim_ps *ps)
     m.generation = &g;
     m.uuid = ps->uuid;
     m.journal = ps->journal;
+    m.journal_lines = ps->journal_lines;
+    m.journal_crc = ps->journal_crc;
     m.threads = ps->threads;
     m.going = ps->going;
     m.leases = ps->lease;
@@ -408,6 +411,8 @@ static void note_journal(struct sim_ps *ps, const Gradwire__Enter *m)
                      ps->proc.index);
     }
     (void)snprintf(ps->journal, sizeof ps->journal, "%s", m->journal);
+    ps->journal_lines = m->journal_lines;
+    ps->journal_crc = m->journal_crc;
 }
 
 static void check_generation(struct sim_thread *t)
@@ -575,6 +580,10 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         (void)snprintf(ps->uuid, sizeof ps->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
         note_journal(ps, (const Gradwire__Enter *)m);
         to_shards(ps, TO_TELL, type, m);
+        break;
+    case FRAME_JOURNALED:
+        ps->journal_lines = ((const Gradwire__Journaled *)m)->journal_lines;
+        ps->journal_crc = ((const Gradwire__Journaled *)m)->journal_crc;
         break;
     case FRAME_LEAVE:
         sim_exit(sim, &ps->proc, 143);

@@ -21,15 +21,20 @@ struct fixture {
     int enters, warnings, journaled;
     char warning[400], journal[37];
     struct journal_entry entry; /* the last */
+    struct journal_lines known; /* of the last ENTER or JOURNALED */
 };
 
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct fixture *f = ctx;
     const Gradwire__Enter *enter = (const Gradwire__Enter *)m;
+    const Gradwire__Journaled *journaled = (const Gradwire__Journaled *)m;
     (void)ps;
+    if (type == FRAME_JOURNALED)
+        f->known = (struct journal_lines){journaled->journal_lines, journaled->journal_crc};
     if (type != FRAME_ENTER)
         return;
+    f->known = (struct journal_lines){enter->journal_lines, enter->journal_crc};
     f->enters++;
     f->generation = msg_generation_get(enter->generation);
     (void)snprintf(f->journal, sizeof f->journal, "%s", enter->journal);
@@ -76,6 +81,7 @@ struct found {
     const char *journal;
     uint64_t step;
     Gradwire__Redo *redo;
+    struct journal_lines known; /* 0: as an earlier release */
 };
 
 static void ps_up(struct fixture *f, const struct found *at, uint64_t generation)
@@ -90,6 +96,8 @@ static void ps_up(struct fixture *f, const struct found *at, uint64_t generation
     m.entered = generation > 0;
     m.uuid = (char *)(generation ? RUN : "");
     m.journal = (char *)at->journal;
+    m.journal_lines = at->known.n;
+    m.journal_crc = at->known.crc;
     m.shards = shards;
     m.n_shards = 1;
     chief_on_ps_up(f->chief, 0, &m, 1000);
@@ -133,7 +141,7 @@ static unsigned lacked(uint64_t epochs, uint64_t step, Gradwire__Redo *redo)
     struct fixture f;
     unsigned epoch = 0;
     begin(&f, epochs, NULL, redo != NULL);
-    ps_up(&f, &(struct found){"own", step, redo}, 3);
+    ps_up(&f, &(struct found){.journal = "own", .step = step, .redo = redo}, 3);
     assert_int_equal(f.enters, !f.journaled);
     assert_int_equal(f.warnings, f.journaled);
     const char *what = strstr(f.warning, "(history.jsonl has no line of epoch ");
@@ -173,13 +181,13 @@ static void the_history_of_another_run_has_none_of_this_ones_epochs(void **state
     struct fixture f;
     begin(&f, 5, NULL, false);
     f.chief->config.past.run[0] = '\0';
-    ps_up(&f, &(struct found){"own", 21, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "own", .step = 21}, 3);
     assert_non_null(strstr(f.warning, "no line of epoch 1)"));
     end(&f);
     begin(&f, 5, NULL, false);
     f.chief->config.past.run[0] = '\0';
     f.chief->config.past.from = 2; /* an earlier release wrote no history */
-    ps_up(&f, &(struct found){"own", 21, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "own", .step = 21}, 3);
     assert_int_equal(f.warnings, 0);
     end(&f);
 }
@@ -189,7 +197,7 @@ static void in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_
     (void)state;
     struct fixture f;
     begin(&f, 0, NULL, false);
-    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "other", .step = 5}, 3);
     assert_true(f.enters == 0 && f.warnings == 1 && f.journaled == 1);
     assert_string_equal(
         f.warning,
@@ -205,7 +213,7 @@ static void in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_
     chief_on_ps_down(f.chief, 0, 1000);
     chief_on_journaled(f.chief, NULL, 1000);
     assert_int_equal(f.enters, 0);
-    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "other", .step = 5}, 3);
     assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 1);
     assert_string_equal(f.journal, "own");
     end(&f);
@@ -216,9 +224,9 @@ static void while_the_line_is_written_a_ps_that_returns_waits_for_it_too(void **
     (void)state;
     struct fixture f;
     begin(&f, 0, NULL, false);
-    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "other", .step = 5}, 3);
     chief_on_ps_down(f.chief, 0, 1000);
-    ps_up(&f, &(struct found){"other", 5, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "other", .step = 5}, 3);
     assert_true(f.enters == 0 && f.journaled == 1);
     chief_on_journaled(f.chief, NULL, 1000);
     assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 1);
@@ -232,12 +240,62 @@ static void a_journal_that_has_the_line_needs_no_other(void **state)
     struct journal_entry entry = {.kind = JOURNAL_INEXACT, .what = "generation 2 took over"};
     const struct journal journal = {.n = 1, .entry = &entry};
     begin(&f, 0, &journal, false);
-    ps_up(&f, &(struct found){"own", 35, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "own", .step = 35}, 3);
     assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
     end(&f);
     begin(&f, 0, &journal, false); /* another chief was there in between */
-    ps_up(&f, &(struct found){"other", 35, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "other", .step = 35}, 3);
     assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 0);
+    end(&f);
+}
+
+static void a_journal_that_lacks_lines_of_the_chief_before_is_found_and_noted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct journal_entry entry[] = {journal_name_entry("own", 0),
+                                    journal_blas_entry("chief", "Haswell"),
+                                    journal_blas_entry("worker 1", "Nehalem")};
+    const struct journal whole = {.n = 3, .entry = entry}, older = {.n = 2, .entry = entry};
+    const struct found found = {.journal = "own", .step = 5, .known = journal_lines(&whole, 3)};
+    begin(&f, 0, &whole, false);
+    ps_up(&f, &found, 3);
+    assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
+    assert_true(f.known.n == 3 && f.known.crc == found.known.crc);
+    end(&f);
+    begin(&f, 0, &older, false);
+    ps_up(&f, &found, 3);
+    assert_true(f.enters == 0 && f.warnings == 1 && f.journaled == 1);
+    assert_non_null(
+        strstr(f.warning, "runs/a lacks a part of this run's past (checkpoints/journal lacks "
+                          "lines of the chief before): the job goes on, but is never exact again"));
+    assert_string_equal(f.entry.what,
+                        "generation 4 took over at step 5 without a part of the run's "
+                        "past: checkpoints/journal lacks lines of the chief before");
+    chief_on_journaled(f.chief, NULL, 1000);
+    assert_true(f.enters == 1 && f.known.n == 3 && f.known.crc != found.known.crc);
+    end(&f);
+}
+
+static void a_line_that_is_added_is_known_to_the_ps_when_it_is_on_disk(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct journal_entry entry = journal_name_entry("own", 0);
+    const struct journal journal = {.n = 1, .entry = &entry};
+    begin(&f, 0, &journal, false);
+    ps_up(&f, &(struct found){.journal = "", .step = 0}, 0);
+    quiet_entered(f.chief, 1, f.generation, 1000);
+    assert_int_equal(f.known.n, 1);
+    chief_on_inexact(f.chief, "epoch 7 is the best, but could not be kept", 1000);
+    struct journal_entry other = journal_blas_entry("worker 1", "Nehalem");
+    chief_note(f.chief, &other);
+    assert_int_equal(f.known.n, 1);
+    for (uint64_t n = 2; n <= 3; n++) {
+        chief_on_journaled(f.chief, NULL, 1000);
+        assert_int_equal(f.known.n, n);
+    }
+    assert_true(journal_begins_with(chief_journal(f.chief), f.known));
     end(&f);
 }
 
@@ -246,7 +304,7 @@ static void the_first_best_epoch_that_is_lost_is_noted(void **state)
     (void)state;
     struct fixture f;
     begin(&f, 0, NULL, false);
-    ps_up(&f, &(struct found){"own", 0, NULL}, 3);
+    ps_up(&f, &(struct found){.journal = "own", .step = 0}, 3);
     assert_int_equal(f.journaled, 0);
     chief_on_inexact(f.chief, "epoch 7 is the best, but could not be kept", 1000);
     assert_int_equal(f.journaled, 1);
@@ -263,11 +321,11 @@ static void its_own_generation_and_those_that_begin_without_the_shards_need_no_p
     (void)state;
     struct fixture f;
     begin(&f, 0, NULL, false);
-    ps_up(&f, &(struct found){"", 0, NULL}, 0);
+    ps_up(&f, &(struct found){.journal = "", .step = 0}, 0);
     assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
     quiet_entered(f.chief, 1, f.generation, 1000);
     chief_on_ps_down(f.chief, 0, 1000);
-    ps_up(&f, &(struct found){"own", 35, NULL}, 3); /* its history was read long ago */
+    ps_up(&f, &(struct found){.journal = "own", .step = 35}, 3); /* its history was read long ago */
     assert_true(f.enters == 2 && f.warnings == 0 && f.journaled == 0);
     end(&f);
 }
@@ -279,7 +337,7 @@ static const char *noted_at(uint64_t step, const struct journal *journal)
     begin(&f, PER_EPOCH, journal, false);
     (void)snprintf(f.chief->config.inexact, sizeof f.chief->config.inexact,
                    "compression.push: int8");
-    ps_up(&f, &(struct found){step ? "own" : "", step, NULL}, step ? 3 : 0);
+    ps_up(&f, &(struct found){.journal = step ? "own" : "", .step = step}, step ? 3 : 0);
     assert_int_equal(f.enters, !f.journaled);
     assert_int_equal(f.warnings, 0);
     if (f.journaled)
@@ -319,6 +377,8 @@ int main(void)
             in_another_directory_it_says_so_and_no_ps_enters_before_the_journal_has_it),
         cmocka_unit_test(while_the_line_is_written_a_ps_that_returns_waits_for_it_too),
         cmocka_unit_test(a_journal_that_has_the_line_needs_no_other),
+        cmocka_unit_test(a_journal_that_lacks_lines_of_the_chief_before_is_found_and_noted),
+        cmocka_unit_test(a_line_that_is_added_is_known_to_the_ps_when_it_is_on_disk),
         cmocka_unit_test(the_first_best_epoch_that_is_lost_is_noted),
         cmocka_unit_test(a_key_that_makes_the_job_inexact_is_noted_before_any_ps_enters),
         cmocka_unit_test(its_own_generation_and_those_that_begin_without_the_shards_need_no_past),

@@ -96,6 +96,32 @@ static void a_journal_has_a_name_and_the_first_chief_that_lacked_the_past(void *
     journal_close(&j);
 }
 
+static void a_journal_begins_with_the_lines_that_it_had_and_lacks_none(void **state)
+{
+    (void)state;
+    struct journal j = {0}, less = {0};
+    const struct journal_entry all[] = {journal_name_entry("a", 8),
+                                        journal_blas_entry("chief", "Zen (OpenBLAS 0.3.21)"),
+                                        entry(JOURNAL_REJECTED, 3, 1)};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(journal_add(&j, &all[i]), ERR_OK);
+    for (uint64_t n = 0; n <= 3; n++)
+        assert_true(journal_begins_with(&j, journal_lines(&j, n)));
+    const struct journal_lines known = journal_lines(&j, 3);
+    assert_true(journal_begins_with(&less, (struct journal_lines){0})); /* an earlier release */
+    assert_int_equal(journal_add(&less, &all[0]), ERR_OK);
+    assert_int_equal(journal_add(&less, &all[2]), ERR_OK);
+    assert_false(journal_begins_with(&less, known)); /* it has fewer */
+    assert_int_equal(journal_add(&less, &all[1]), ERR_OK);
+    assert_false(journal_begins_with(&less, known)); /* as many, but others */
+    assert_int_equal(journal_add(&j, &all[0]), ERR_OK);
+    assert_true(journal_begins_with(&j, known));
+    j.entry[1].what[0] = 'C';
+    assert_false(journal_begins_with(&j, known));
+    journal_close(&j);
+    journal_close(&less);
+}
+
 static void a_line_reads_back(void **state)
 {
     (void)state;
@@ -183,6 +209,7 @@ int main(void)
         cmocka_unit_test(batches_count_once_and_recoveries_by_their_cut),
         cmocka_unit_test(lines_of_kernels_are_compared_and_are_no_batches),
         cmocka_unit_test(a_journal_has_a_name_and_the_first_chief_that_lacked_the_past),
+        cmocka_unit_test(a_journal_begins_with_the_lines_that_it_had_and_lacks_none),
         cmocka_unit_test(a_line_reads_back),
         cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
         cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),

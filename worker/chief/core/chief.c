@@ -450,6 +450,7 @@ void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)
         return;
     }
     c->unwritten--;
+    chief_tell_journal(c); /* before anything that waits for the line */
     generation_on_journaled(c);
     if (c->rollback_due)
         roll_back(c);

@@ -398,6 +398,9 @@ void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
 void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t incarnation);
 /* Completes the entry, adds it, and has it written: until chief_on_journaled, c->unwritten counts it. */
 void chief_note(struct chief *c, struct journal_entry *entry);
+/* The lines that are on disk; ps 0 keeps them for the next chief. */
+struct journal_lines chief_journal_lines(const struct chief *c);
+void chief_tell_journal(struct chief *c);
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_fail_with(struct chief *c, int exit_code, const char *text);

@@ -248,6 +248,7 @@ static void publish(struct chief *c)
     const struct chief_shard *s = &c->shard[0];
     struct checkpoint_file files[PLAN_SHARDS_MAX];
     uint8_t window[IDS_WINDOW_BYTES];
+    const struct journal_lines lines = chief_journal_lines(c);
     struct manifest m = {.cut = c->cut.number,
                          .generation = c->generation.number,
                          .final = c->cut.final,
@@ -263,6 +264,8 @@ static void publish(struct chief *c)
                          .file = files,
                          .ps = c->config.ps,
                          .ps_threads = c->threads};
+    m.journal_lines = lines.n;
+    m.journal_crc = lines.crc;
     memcpy(m.uuid, c->uuid, sizeof m.uuid);
     memcpy(m.epoch, c->epoch, sizeof m.epoch);
     if (c->has_base)

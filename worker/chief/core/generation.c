@@ -65,6 +65,7 @@ static uint64_t no_shard_has_begun(const struct chief *c)
 void generation_send_enter(struct chief *c, uint32_t ps)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    const struct journal_lines lines = chief_journal_lines(c);
     m.generation = &c->named;
     m.uuid = c->uuid;
     m.mode = c->begins == BEGINS_NEW       ? GRADWIRE__ENTER_MODE__INIT
@@ -77,6 +78,8 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.store = (uint32_t)c->config.checkpoint.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
     m.journal = (char *)(c->config.past.journal ? c->config.past.journal : "");
+    m.journal_lines = lines.n;
+    m.journal_crc = lines.crc;
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
@@ -193,6 +196,8 @@ void generation_on_journaled(struct chief *c)
 void generation_resend(struct chief *c, uint32_t ps)
 {
     cut_resend(c, ps);
+    if (ps == 0)
+        chief_tell_journal(c);
     if (c->mode->resend)
         c->mode->resend(c, ps);
 }

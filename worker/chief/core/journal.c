@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/mem.h"
 
 void journal_close(struct journal *j)
@@ -95,6 +96,13 @@ uint32_t journal_row(const struct journal *j, uint64_t batch)
 
 /* ---- the journal itself ---- */
 
+void journal_one_line(struct journal_entry *entry)
+{
+    for (char *p = entry->what; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = '?';
+}
+
 struct journal_entry journal_name_entry(const char *name, uint64_t epochs)
 {
     struct journal_entry entry = {.kind = JOURNAL_NAME, .batch = epochs, .cut = UINT64_MAX};
@@ -128,6 +136,27 @@ const char *journal_inexact(const struct journal *j)
     return entry ? entry->what : NULL;
 }
 
+/* ---- lines that others know ---- */
+
+static uint32_t crc_add(uint32_t crc, const struct journal_entry *entry)
+{
+    const uint64_t number[] = {(uint64_t)entry->kind, entry->batch, entry->generation, entry->cut};
+    return crc32c(crc32c(crc, number, sizeof number), entry->what, strlen(entry->what) + 1);
+}
+
+struct journal_lines journal_lines(const struct journal *j, uint64_t n)
+{
+    struct journal_lines lines = {.n = n};
+    for (uint64_t i = 0; i < n; i++)
+        lines.crc = crc_add(lines.crc, &j->entry[i]);
+    return lines;
+}
+
+bool journal_begins_with(const struct journal *j, struct journal_lines lines)
+{
+    return lines.n <= j->n && journal_lines(j, lines.n).crc == lines.crc;
+}
+
 /* ---- OpenBLAS's kernels ---- */
 
 enum { BLAS_CHARACTERS = 63 };
@@ -136,9 +165,7 @@ struct journal_entry journal_blas_entry(const char *process, const char *blas)
 {
     struct journal_entry entry = {.kind = JOURNAL_BLAS, .cut = UINT64_MAX};
     (void)snprintf(entry.what, sizeof entry.what, "%s: %.*s", process, BLAS_CHARACTERS, blas);
-    for (char *p = entry.what; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?'; /* a line stays a line */
+    journal_one_line(&entry);
     return entry;
 }
 

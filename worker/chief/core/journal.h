@@ -41,6 +41,9 @@ enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_
 /* Add all entries of `from`. Without memory some of them are added. */
 enum err journal_join(struct journal *to, const struct journal *from) MUST_CHECK;
 
+/* A text from a file or a peer stays on its line. */
+void journal_one_line(struct journal_entry *entry);
+
 /* Returns an entry that this process multiplies with these kernels (Hello.blas, from a peer). */
 struct journal_entry journal_blas_entry(const char *process, const char *blas);
 bool journal_has_blas(const struct journal *j, const struct journal_entry *entry);
@@ -57,6 +60,14 @@ const char *journal_name(const struct journal *j);      /* "": it has none */
 uint64_t journal_named_epochs(const struct journal *j); /* without a name: 0 */
 const char *
 journal_inexact(const struct journal *j); /* the text of the first JOURNAL_INEXACT; NULL: none */
+
+/* The first n lines of a journal, as others know them: a journal that does not begin with these lines lacks some. */
+struct journal_lines {
+    uint64_t n;
+    uint32_t crc; /* CRC-32C */
+};
+struct journal_lines journal_lines(const struct journal *j, uint64_t n); /* n: at most j->n */
+bool journal_begins_with(const struct journal *j, struct journal_lines lines);
 
 /* journal_has: the batch has an entry. journal_skips: it has a RECOVERED entry. */
 bool journal_has(const struct journal *j, uint64_t batch);

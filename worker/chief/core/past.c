@@ -40,18 +40,29 @@ static uint64_t lacks_epoch(const struct chief *c)
     return !c->led && epochs < epochs_passed(c) ? epochs + 1 : 0;
 }
 
+/* The journal has another name than that of the chief before, or lacks lines that it had. */
+static const char *lacks_of_journal(const struct chief *c)
+{
+    const char *own = c->config.past.journal ? c->config.past.journal : "";
+    const Gradwire__HelloReply *hello = c->ps[0].hello;
+    if (strcmp(hello ? hello->journal : "", own) != 0)
+        return "it is not the directory of the chief before";
+    if (hello && !journal_begins_with(
+                     &c->journal, (struct journal_lines){hello->journal_lines, hello->journal_crc}))
+        return "checkpoints/journal lacks lines of the chief before";
+    return NULL;
+}
+
 /* False: DIR lacks nothing, or only what the journal has a line for. */
 static bool lacks(const struct chief *c, char what[LACK_BYTES])
 {
-    const char *own = c->config.past.journal ? c->config.past.journal : "";
-    const char *journal = c->ps[0].hello ? c->ps[0].hello->journal : "";
+    const char *journal = lacks_of_journal(c);
     uint64_t epoch = lacks_epoch(c);
-    bool other = strcmp(journal, own) != 0;
-    if (other)
-        (void)snprintf(what, LACK_BYTES, "it is not the directory of the chief before");
+    if (journal)
+        (void)snprintf(what, LACK_BYTES, "%s", journal);
     else
         (void)snprintf(what, LACK_BYTES, "history.jsonl has no line of epoch %" PRIu64, epoch);
-    return other || (epoch && !journal_inexact(&c->journal));
+    return journal || (epoch && !journal_inexact(&c->journal));
 }
 
 static void tell(struct chief *c, const char *what)

@@ -47,10 +47,28 @@ void chief_note(struct chief *c, struct journal_entry *entry)
 {
     entry->generation = c->generation.number;
     entry->cut = c->published_cut;
+    journal_one_line(entry);
     if (journal_add(&c->journal, entry))
         chief_say(c, 1, "no memory to note in the journal: %s", entry->what);
     c->unwritten++;
     c->io->journal(c->ctx, entry);
+}
+
+struct journal_lines chief_journal_lines(const struct chief *c)
+{
+    return journal_lines(&c->journal,
+                         c->journal.n > c->unwritten ? c->journal.n - c->unwritten : 0);
+}
+
+void chief_tell_journal(struct chief *c)
+{
+    const struct journal_lines lines = chief_journal_lines(c);
+    Gradwire__Journaled m = GRADWIRE__JOURNALED__INIT;
+    m.generation = &c->named;
+    m.journal_lines = lines.n;
+    m.journal_crc = lines.crc;
+    if (c->entered)
+        chief_to_ps(c, 0, FRAME_JOURNALED, &m.base);
 }
 
 void chief_end(struct chief *c, int exit_code, const char *text)

@@ -363,8 +363,7 @@ static void await_evaluator(const struct process *p)
     for (bool waited = false;; waited = true) {
         struct errmsg e;
         struct eval_result r;
-        bool there =
-            eval_log_judged(&p->job, p->output, p->base.uuid, p->base.cut, &r, &e) && r.final;
+        bool there = eval_log_judged(&p->job, p->output, &p->base, &r, &e);
         if (e.text[0])
             log_warn("%s", e.text);
         if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
@@ -376,21 +375,59 @@ static void await_evaluator(const struct process *p)
     }
 }
 
+/* The evaluator's results for this job's checkpoints up to the last one. */
+struct results {
+    struct eval_log log;
+    struct manifest last;
+};
+
+static void results_close(struct results *r)
+{
+    eval_log_close(&r->log);
+    manifest_close(&r->last);
+}
+
+/* The number of the last cut; UINT64_MAX: there is none. host NULL: no cut was made in this run. */
+static uint64_t last_cut(const struct process *p, const struct host *host)
+{
+    if (host && !p->finished && host_facts(host)->running)
+        return host_facts(host)->cut;
+    return p->has_base ? p->base.cut : UINT64_MAX;
+}
+
+/* Results count only if they belong to the past of the last cut. On an error there are none. */
+static void read_results(const struct process *p, const struct host *host, struct results *r)
+{
+    struct errmsg e;
+    uint64_t cut = last_cut(p, host);
+    *r = (struct results){.log.n = 0};
+    if (!p->cluster.has_evaluator || cut == UINT64_MAX)
+        return;
+    enum err err = eval_log_read(&r->log, &p->job, p->output, &e);
+    if (!err)
+        err = checkpoint_load_manifest(p->checkpoints, cut, &r->last, &e);
+    if (!err) {
+        (void)eval_log_undo(&r->log, &r->last, 1);
+        return;
+    }
+    log_warn("the evaluator's results are not used: %s", e.text);
+    results_close(r);
+}
+
 /* Write the manifest of the trained model, if this run or an earlier one has written the model. */
 static enum err end_model(const struct process *p, const struct epoch_end_config *config,
-                          struct errmsg *e)
+                          const struct host *host, struct errmsg *e)
 {
-    struct eval_log log = {.n = 0};
+    struct results results;
     if (p->result.exit_code != 0 || !p->learned.digest[0])
         return ERR_OK;
-    if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
-        log_warn("%s", e->text);
+    read_results(p, host, &results);
     const struct model_end end = {.config = config,
                                   .learned = &p->learned,
-                                  .evaluator = p->cluster.has_evaluator ? &log : NULL,
-                                  .uuid = p->log.uuid};
+                                  .evaluator = p->cluster.has_evaluator ? &results.log : NULL,
+                                  .final = &results.last};
     enum err err = model_end_write(&end, e);
-    eval_log_close(&log);
+    results_close(&results);
     return err;
 }
 
@@ -406,7 +443,7 @@ static enum err write_rest(void *arg, struct errmsg *e)
 {
     const struct rest *r = arg;
     enum err err = export_final_tables(r->p, e);
-    return err || r->p->cluster.has_evaluator ? err : end_model(r->p, r->config, e);
+    return err || r->p->cluster.has_evaluator ? err : end_model(r->p, r->config, NULL, e);
 }
 
 /* True: DIR is no longer this job's, so nothing can be written there. */
@@ -424,10 +461,9 @@ static bool lost_output(struct process *p)
 
 static enum err summarize_run(struct process *p, const struct host *host, struct errmsg *e)
 {
-    struct eval_log log = {.n = 0};
-    if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
-        log_warn("%s", e->text);
-    const struct summarize what = {.evaluator = p->cluster.has_evaluator ? &log : NULL,
+    struct results results;
+    read_results(p, host, &results);
+    const struct summarize what = {.evaluator = p->cluster.has_evaluator ? &results.log : NULL,
                                    .job = &p->job,
                                    .journal = &p->journal,
                                    .cluster = &p->cluster,
@@ -445,7 +481,7 @@ static enum err summarize_run(struct process *p, const struct host *host, struct
     enum err err = summarize(&what, e);
     if (p->result.exit_code == 0 && p->learned.digest[0])
         summary_words(&what, p->done_words);
-    eval_log_close(&log);
+    results_close(&results);
     return err;
 }
 
@@ -557,7 +593,7 @@ static void note_start(struct process *p)
 static enum err write_end(struct process *p, const struct epoch_end_config *config,
                           const struct host *host, struct errmsg *e)
 {
-    enum err err = p->cluster.has_evaluator ? end_model(p, config, e) : ERR_OK;
+    enum err err = p->cluster.has_evaluator ? end_model(p, config, host, e) : ERR_OK;
     if (err)
         fail_run(p, err, e);
     else if (p->result.exit_code == 0 && p->learned.digest[0])
@@ -571,7 +607,7 @@ static enum err write_again(struct process *p, const struct epoch_end_config *co
 {
     enum err err = complete(p, config, e);
     if (!err)
-        err = end_model(p, config, e);
+        err = end_model(p, config, NULL, e);
     if (!err)
         return summarize_run(p, NULL, e);
     if (err == ERR_INPUT)

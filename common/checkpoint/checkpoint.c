@@ -124,6 +124,25 @@ enum err checkpoint_verify(const char *dir, const struct manifest *m, struct err
     return err;
 }
 
+enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
+{
+    struct manifest made;
+    enum err err = checkpoint_load(dir, cut, &made, e);
+    if (err)
+        return err;
+    char *text = NULL;
+    size_t bytes;
+    err = checkpoint_verify(dir, &made, e);
+    if (!err && made.encoding.bytes)
+        err = checkpoint_read_encoding(dir, &made, &text, &bytes, e);
+    mem_free(text);
+    if (err)
+        manifest_close(&made);
+    else
+        *m = made;
+    return err;
+}
+
 /* Reads the intersection of [first, first + n) and this file into w and the slots. */
 static enum err read_overlap(struct shard_file *f, const struct checkpoint_file *file,
                              uint64_t first, uint64_t n, float *w,

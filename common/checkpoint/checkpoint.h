@@ -79,7 +79,9 @@ enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT_TABLES = 2, CHECKPOINT_FOR
 
 /* Everything in a cut except the blocks and the rows. Zeros are an empty one. The caller owns it: manifest_close. */
 struct manifest {
-    uint32_t format;     /* set by a read */
+    uint32_t format; /* set by a read */
+    uint32_t
+        crc; /* of the head, set by a read: another checkpoint of the same number has another one */
     uint64_t cut;        /* number, one higher for each attempted cut */
     uint64_t generation; /* the generation in which it was taken */
     char uuid[37];
@@ -181,6 +183,11 @@ bool checkpoint_unusable(enum err err);
 /* Reads each file of a loaded checkpoint completely and checks every byte. Call it before a restore:
  * checkpoint_read checks only the frames that it reads. Errors: as checkpoint_load. */
 enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+
+/* Loads the cut and checks all of it: the manifest, every byte of its files, and its encoding. Errors: as
+ * checkpoint_load. */
+enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m,
+                               struct errmsg *e) MUST_CHECK;
 
 /* Reads elements [first, first + n) of the weights, and of each slot whose slot[i] is not NULL, from all files
  * that contain them; checksums are verified. `w` can be NULL (only slots), and so can `slot`. On error w and the

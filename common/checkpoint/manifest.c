@@ -460,8 +460,10 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
         err = checkpoint_corrupt(e, path, "its tables do not match format %" PRIu32, format);
     else
         err = unpack(h, path, m, e);
-    if (!err)
+    if (!err) {
         m->format = format;
+        m->crc = head_crc;
+    }
     checkpoint__manifest__free_unpacked(h, &allocator);
     return err;
 }

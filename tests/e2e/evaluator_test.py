@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,6 +86,35 @@ class EvaluatorTest(TrainCase):
         events = Run(self.out / "logs/eval")
         self.assertEqual(events.twice, [])
         self.assertTrue(math.isclose(events.scalars["epoch_loss"][calm["steps"]], calm["eval"]["loss"], rel_tol=1e-6))
+
+    def damage_final(self, out):
+        """The job goes back, and its next final checkpoint gets the same number."""
+        shard = sorted(out.glob("checkpoints/cut-*"))[-1] / "shard-0.gw"
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 4
+        shard.write_bytes(data)
+
+    def test_a_result_of_a_final_checkpoint_that_was_undone_is_not_that_of_the_next_one(self):
+        before = self.train("--evaluator", keys=KEYS).summary()
+        self.damage_final(self.out)
+        chief = self.tmp / "chief"
+        shutil.copytree(self.out, chief)
+        keys = {**KEYS, "training.learning_rate": 0.1}
+        calm = self.train(out=chief, keys=keys).summary()
+        job = self.train("--evaluator", keys=keys)
+        self.check(job.summary(), calm)
+        self.assertNotEqual(job.summary()["eval"], before["eval"])
+        self.assertEqual(job.summary()["evaluator"]["cut"], before["evaluator"]["cut"])
+        self.same(json.loads((self.out / "model/manifest.json").read_text())["eval"], calm["eval"])
+        self.assertIn("the final checkpoint, ", job.log("evaluator-0"))
+        # Without its word the result of an earlier checkpoint is none of the model's, and said to be an earlier one's.
+        self.damage_final(self.out)
+        alone = Process(self, [WORKER, f"--job={self.JOB}", f"--output={self.out}", "--evaluators=1", *self.sets(KEYS),
+                               "--set=timeouts.evaluator_s=1"], "alone")
+        alone.wait(0)
+        self.assertFalse(self.summary()["evaluator"]["final"])
+        self.assertLess(self.summary()["evaluator"]["step"], self.summary()["steps"])
+        self.assertEqual(set(json.loads((self.out / "model/manifest.json").read_text())["eval"].values()), {None})
 
     def test_killed_it_is_started_again_and_goes_on(self):
         keys = {**KEYS, "checkpoint.every_steps": 10, "training.epochs": 16}

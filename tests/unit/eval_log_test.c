@@ -59,8 +59,8 @@ static void a_cut_that_is_passed_over_is_not_tried_again(void **state)
     (void)state;
     struct eval_log l = {.n = 0};
     const struct manifest m[] = {cut(1, 5, "a"), cut(1, 4, "a")};
-    assert_int_equal(eval_log_choose(&l, m, 2, &(struct eval_passed){1, 4}), 0);
-    assert_int_equal(eval_log_choose(&l, m, 2, &(struct eval_passed){1, 5}), -1);
+    assert_int_equal(eval_log_choose(&l, m, 2, &(struct eval_passed){1, 4, 0}), 0);
+    assert_int_equal(eval_log_choose(&l, m, 2, &(struct eval_passed){1, 5, 0}), -1);
     eval_log_close(&l);
 }
 
@@ -79,6 +79,94 @@ static void a_number_that_is_used_again_after_a_rollback_is_another_cut(void **s
     assert_int_equal(eval_log_at(&l, "a", 400)->cut, 4);
     assert_null(eval_log_at(&l, "a", 600));
     eval_log_close(&l);
+}
+
+/* The cut as its manifest reads, of a job that writes different manifests. */
+static struct manifest written(uint64_t generation, uint64_t number, uint32_t crc)
+{
+    struct manifest m = cut(generation, number, "a");
+    m.crc = crc;
+    return m;
+}
+
+static void judge(struct eval_log *l, const struct manifest *m)
+{
+    bool again;
+    const struct eval_result r = {.cut = m->cut,
+                                  .generation = m->generation,
+                                  .manifest = m->crc,
+                                  .final = m->final,
+                                  .eval.step = m->step};
+    assert_int_equal(eval_log_add(l, "a", &r, &again), ERR_OK);
+}
+
+/* The generation can have the same number again, too: the cut to which the job went back may not know of it. */
+static void a_result_counts_for_no_other_cut_of_the_same_number(void **state)
+{
+    (void)state;
+    struct eval_log l = {.n = 0};
+    struct errmsg e;
+    struct eval_result r;
+    struct manifest five = written(1, 5, 55), six = written(2, 6, 66), other = written(2, 6, 67);
+    six.final = other.final = true;
+    judge(&l, &five);
+    judge(&l, &six);
+    assert_non_null(eval_log_of(&l, &six));
+    assert_null(eval_log_of(&l, &other));
+    const struct manifest m[] = {other, five};
+    assert_int_equal(eval_log_choose(&l, m, 2, NULL), 0);
+    assert_int_equal(eval_log_choose(&l, m, 1, NULL), 0); /* the older one was removed */
+    const struct eval_passed passed = {2, 6, 66}, is_passed = {2, 6, 67};
+    assert_int_equal(eval_log_choose(&l, m, 2, &passed), 0);
+    assert_int_equal(eval_log_choose(&l, m, 2, &is_passed), -1);
+    assert_int_equal(eval_log_write(&l, &job, folder, &e), ERR_OK);
+    assert_true(eval_log_judged(&job, folder, &six, &r, &e) && r.manifest == 66 && r.final);
+    assert_true(eval_log_judged(&job, folder, &five, &r, &e) && r.cut == 5);
+    assert_false(eval_log_judged(&job, folder, &other, &r, &e));
+    eval_log_close(&l);
+}
+
+static void results_of_a_history_that_was_rolled_back_are_undone(void **state)
+{
+    (void)state;
+    const struct manifest four = written(1, 4, 44), five = written(1, 5, 55),
+                          six = written(1, 6, 66), seven = written(1, 7, 77),
+                          new_six = written(2, 6, 67);
+    const struct {
+        struct manifest m[2];
+        size_t n;
+        uint64_t first, left; /* left: the results that stay */
+    } cases[] = {
+        {{seven, six}, 2, UINT64_MAX, 4}, {{seven, four}, 2, UINT64_MAX, 4},
+        {{five, four}, 2, 600, 2},        {{new_six, five}, 2, 600, 2},
+        {{new_six, four}, 2, 600, 2},     {{seven, new_six}, 2, 600, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct eval_log l = {.n = 0};
+        assert_int_equal(eval_log_undo(&l, cases[i].m, cases[i].n), UINT64_MAX);
+        judge(&l, &four);
+        judge(&l, &five);
+        judge(&l, &six);
+        judge(&l, &seven);
+        assert_int_equal(eval_log_undo(&l, cases[i].m, cases[i].n), cases[i].first);
+        assert_int_equal(l.n, cases[i].left);
+        eval_log_close(&l);
+    }
+}
+
+static void a_result_of_an_earlier_release_is_found_by_its_numbers(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"job\": \"digits\", \"uuid\": \"a\", \"results\": [{\"cut\": 6, "
+                               "\"generation\": 1, \"step\": 600, \"final\": true}]}";
+    char path[128];
+    struct errmsg e;
+    struct eval_result r;
+    const struct manifest six = written(1, 6, 66), other = written(2, 6, 67);
+    (void)snprintf(path, sizeof path, "%s/eval.json", folder);
+    assert_int_equal(files_write(path, text, strlen(text), &e), ERR_OK);
+    assert_true(eval_log_judged(&job, folder, &six, &r, &e) && r.final);
+    assert_false(eval_log_judged(&job, folder, &other, &r, &e));
 }
 
 static void another_job_begins_anew(void **state)
@@ -106,6 +194,7 @@ static void the_file_reads_back_to_the_bit(void **state)
     assert_int_equal(got.n, 0); /* there is none yet */
     (void)add(&l, 1, 0, 0);
     (void)add(&l, 2, 9, 900);
+    l.result[1].manifest = UINT32_MAX;
     strcpy(l.data, "12ab");
     assert_int_equal(eval_log_write(&l, &job, folder, &e), ERR_OK);
     assert_int_equal(eval_log_read(&got, &job, folder, &e), ERR_OK);
@@ -116,6 +205,7 @@ static void the_file_reads_back_to_the_bit(void **state)
     assert_true(last->final && !got.result[0].final);
     assert_int_equal(last->cut, 9);
     assert_int_equal(last->generation, 2);
+    assert_true(last->manifest == UINT32_MAX && got.result[0].manifest == 0);
     assert_int_equal(last->eval.step, 900);
     assert_true(last->eval.loss == 1.0 / 12 && last->eval.metric[0] == 0.1 * 9);
     assert_true(isnan(last->eval.metric[1]));
@@ -177,6 +267,9 @@ int main(void)
         TEST(every_cut_is_taken_in_its_order_and_none_twice),
         TEST(a_cut_that_is_passed_over_is_not_tried_again),
         TEST(a_number_that_is_used_again_after_a_rollback_is_another_cut),
+        TEST(a_result_counts_for_no_other_cut_of_the_same_number),
+        TEST(results_of_a_history_that_was_rolled_back_are_undone),
+        TEST(a_result_of_an_earlier_release_is_found_by_its_numbers),
         TEST(another_job_begins_anew),
         TEST(the_file_reads_back_to_the_bit),
         TEST(a_full_disk_leaves_the_old_file),

@@ -189,6 +189,7 @@ static void io_restored(void *ctx, const struct manifest *m)
     host_page_restored(h, m);
     if (h->config.finished || !m)
         return;
+    host_undo_results(h, m->cut);
     bool goes_on = resume_words(text, m, h->control->config.job, h->config.batches_per_epoch);
     log_info("%s", text);
     if (goes_on)

@@ -13,23 +13,6 @@
 #include "worker/chief/journal_file.h"
 #include "worker/evaluate/eval_log.h"
 
-static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,
-                           struct errmsg *e)
-{
-    enum err err = checkpoint_load(checkpoints, cut, m, e);
-    if (err)
-        return err;
-    char *text = NULL;
-    size_t bytes;
-    err = checkpoint_verify(checkpoints, m, e);
-    if (!err && m->encoding.bytes)
-        err = checkpoint_read_encoding(checkpoints, m, &text, &bytes, e);
-    mem_free(text);
-    if (err)
-        manifest_close(m);
-    return err;
-}
-
 enum { COMPLAINTS_MAX = 5, COMPLAINTS_BYTES = 320 };
 
 /* The errors of `cuts` cuts, which must all fit into one line. */
@@ -79,7 +62,7 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
     for (size_t i = 0; i < n && checkpoint_unusable(err); i++) {
         if (cuts[i] >= below)
             continue;
-        err = load_whole(checkpoints, cuts[i], m, e);
+        err = checkpoint_load_whole(checkpoints, cuts[i], m, e);
         if (checkpoint_unusable(err))
             log_warn("checkpoint %" PRIu64 " cannot be used, the one before it is tried: %s",
                      cuts[i], e->text);
@@ -115,7 +98,7 @@ enum err host_find_final(const char *checkpoints, struct manifest *m, struct err
     while (!err && !final && i < n)
         err = is_final(checkpoints, cuts[i++], &final, e);
     if (!err)
-        err = final ? load_whole(checkpoints, cuts[i - 1], m, e)
+        err = final ? checkpoint_load_whole(checkpoints, cuts[i - 1], m, e)
                     : err_set(e, ERR_NOTFOUND, "%s: no checkpoint is the final one", checkpoints);
     mem_free(cuts);
     return err;
@@ -360,7 +343,6 @@ enum {
 /* A search of DIR/eval.json for a cut. */
 struct search {
     struct host *host;
-    char uuid[37];
     uint64_t cut;
     bool final; /* only a final result counts */
 };
@@ -375,10 +357,12 @@ static void look(void *arg)
     struct search *s = arg;
     struct control *control = s->host->control;
     struct errmsg e; /* the evaluator logs this error itself */
+    struct manifest m = {0};
     struct eval_result r;
-    bool judged =
-        eval_log_judged(control->config.job, s->host->config.output, s->uuid, s->cut, &r, &e) &&
-        (r.final || !s->final);
+    bool judged = checkpoint_load_manifest(s->host->checkpoints, s->cut, &m, &e) == ERR_OK &&
+                  eval_log_judged(control->config.job, s->host->config.output, &m, &r, &e) &&
+                  (r.final || !s->final);
+    manifest_close(&m);
     int64_t *took_ms = judged ? mem_zalloc(1, sizeof *took_ms) : NULL;
     if (took_ms)
         *took_ms = judging_ms(r.seconds);
@@ -412,7 +396,6 @@ void host_look(struct host *h, int64_t now_ms)
     if (!s)
         return;
     *s = (struct search){.host = h, .cut = cut, .final = h->awaiting};
-    memcpy(s->uuid, f.uuid, sizeof s->uuid);
     h->looking = disk_thread_post(h->config.logs_disk, look, s) == ERR_OK;
     if (h->looking)
         return;
@@ -430,6 +413,38 @@ void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms)
     if (cut == h->awaited)
         h->awaiting = false;
     chief_on_judged(h->chief, cut, *took_ms, clock_now_ms());
+}
+
+/* Remove the results of later cuts than the one to which the job went back. */
+static void undo_results(void *arg)
+{
+    struct search *s = arg;
+    const struct job *job = s->host->control->config.job;
+    const char *output = s->host->config.output;
+    struct errmsg e;
+    struct manifest base = {0};
+    struct eval_log log = {.n = 0};
+    enum err err = checkpoint_load_manifest(s->host->checkpoints, s->cut, &base, &e);
+    if (!err)
+        err = eval_log_read(&log, job, output, &e);
+    if (!err && eval_log_undo(&log, &base, 1) != UINT64_MAX)
+        err = eval_log_write(&log, job, output, &e);
+    if (err)
+        log_warn("%s/eval.json may have results of checkpoints that are undone: %s", output,
+                 e.text);
+    eval_log_close(&log);
+    manifest_close(&base);
+    mem_free(s);
+}
+
+void host_undo_results(struct host *h, uint64_t base)
+{
+    struct search *s = h->has_evaluator ? mem_zalloc(1, sizeof *s) : NULL;
+    if (!s)
+        return;
+    *s = (struct search){.host = h, .cut = base};
+    if (disk_thread_post(h->config.logs_disk, undo_results, s))
+        mem_free(s);
 }
 
 /* ---- the lock ---- */

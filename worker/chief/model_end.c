@@ -45,8 +45,8 @@ static const struct evaluation *last_eval(const struct model_end *end)
 {
     if (!end->evaluator)
         return end->learned->has_eval ? &end->learned->eval : NULL;
-    const struct eval_result *last = eval_log_last(end->evaluator, end->uuid);
-    return last && last->final ? &last->eval : NULL;
+    const struct eval_result *final = eval_log_of(end->evaluator, end->final);
+    return final ? &final->eval : NULL;
 }
 
 enum err model_end_write(const struct model_end *end, struct errmsg *e)

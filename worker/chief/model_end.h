@@ -9,7 +9,7 @@ struct model_end {
     const struct epoch_end_config *config;
     const struct epoch_end_result *learned;
     const struct eval_log *evaluator; /* the evaluator's results; NULL: the chief evaluates */
-    const char *uuid;                 /* of the job, in `evaluator` */
+    const struct manifest *final;     /* the final cut; unused without `evaluator` */
 };
 
 /* Write manifest.json, when all other files of model/ and best/ are complete. Errors: as model_manifest_write;

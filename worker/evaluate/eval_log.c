@@ -39,20 +39,90 @@ const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid
     return NULL;
 }
 
+/* A result of an earlier release names its checkpoint only by numbers. */
+static bool is_of(const struct eval_result *r, const struct manifest *m)
+{
+    return r->cut == m->cut && r->generation == m->generation && r->eval.step == m->step &&
+           (!r->manifest || r->manifest == m->crc);
+}
+
+const struct eval_result *eval_log_of(const struct eval_log *l, const struct manifest *m)
+{
+    for (size_t i = l->n; i > 0 && strcmp(l->uuid, m->uuid) == 0; i--)
+        if (is_of(&l->result[i - 1], m))
+            return &l->result[i - 1];
+    return NULL;
+}
+
+static bool is_passed(const struct eval_passed *passed, const struct manifest *m)
+{
+    return passed && passed->manifest == m->crc && passed->generation == m->generation &&
+           passed->cut == m->cut;
+}
+
+static bool is_later(const struct manifest *m, const struct manifest *than)
+{
+    return !than || later(m->generation, m->cut, than->generation, than->cut);
+}
+
+/* True unless this cut is older than all that the log has seen. */
+static bool is_behind(const struct manifest *m, const struct eval_result *last,
+                      const struct eval_passed *passed)
+{
+    return (!last || later(m->generation, m->cut, last->generation, last->cut)) &&
+           (!passed || later(m->generation, m->cut, passed->generation, passed->cut));
+}
+
+bool eval_log_knows(const struct eval_log *l, const struct manifest *m,
+                    const struct eval_passed *passed)
+{
+    return eval_log_of(l, m) || is_passed(passed, m);
+}
+
 long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,
                      const struct eval_passed *passed)
 {
-    long next = -1;
+    const struct manifest *known = NULL, *newest = NULL, *next = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct eval_result *last = eval_log_last(l, m[i].uuid);
-        if (last && !later(m[i].generation, m[i].cut, last->generation, last->cut))
-            continue;
-        if (passed && !later(m[i].generation, m[i].cut, passed->generation, passed->cut))
-            continue;
-        if (next < 0 || later(m[next].generation, m[next].cut, m[i].generation, m[i].cut))
-            next = (long)i;
+        if (is_later(&m[i], newest))
+            newest = &m[i];
+        if (is_later(&m[i], known) && eval_log_knows(l, &m[i], passed))
+            known = &m[i];
     }
-    return next;
+    for (size_t i = 0; i < n; i++) {
+        bool due = known ? is_later(&m[i], known)
+                         : &m[i] == newest || is_behind(&m[i], eval_log_last(l, m[i].uuid), passed);
+        if (due && (!next || is_later(next, &m[i])))
+            next = &m[i];
+    }
+    return next ? next - m : -1;
+}
+
+/* A generation numbers its cuts on from the cut with which it began. So a cut with this number or a lower one, of a later
+ * generation, replaces the result's cut, and so does another one with its number. */
+static bool is_undone(const struct eval_result *r, const struct manifest *m, size_t n)
+{
+    bool undone = r->cut > m[0].cut;
+    for (size_t i = 0; i < n && !undone; i++)
+        undone = (m[i].cut == r->cut && !is_of(r, &m[i])) ||
+                 (m[i].cut < r->cut && m[i].generation > r->generation);
+    return undone;
+}
+
+uint64_t eval_log_undo(struct eval_log *l, const struct manifest *m, size_t n)
+{
+    uint64_t first = UINT64_MAX;
+    size_t kept = 0;
+    if (!n || strcmp(l->uuid, m[0].uuid) != 0)
+        return first;
+    for (size_t i = 0; i < l->n; i++) {
+        if (!is_undone(&l->result[i], m, n))
+            l->result[kept++] = l->result[i];
+        else if (l->result[i].eval.step < first)
+            first = l->result[i].eval.step;
+    }
+    l->n = kept;
+    return first;
 }
 
 enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_result *r,
@@ -80,11 +150,11 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
 
 static json_t *result_json(const struct eval_result *r, const struct job *job)
 {
-    json_t *one =
-        json_pack("{s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "cut", (json_int_t)r->cut, "generation",
-                  (json_int_t)r->generation, "step", (json_int_t)r->eval.step, "final",
-                  (int)r->final, "examples", json_number(r->examples), "seconds",
-                  json_number(r->seconds), "loss", json_number(r->eval.loss));
+    json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "cut", (json_int_t)r->cut,
+                            "generation", (json_int_t)r->generation, "manifest",
+                            (json_int_t)r->manifest, "step", (json_int_t)r->eval.step, "final",
+                            (int)r->final, "examples", json_number(r->examples), "seconds",
+                            json_number(r->seconds), "loss", json_number(r->eval.loss));
     for (uint32_t i = 0; one && i < job->model.metrics; i++)
         if (json_object_set_new(one, metric_name(job->model.metric[i]),
                                 json_number(r->eval.metric[i]))) {
@@ -137,6 +207,8 @@ static bool result_of(const json_t *one, const struct job *job, struct eval_resu
                               .eval.loss = number(one, "loss")};
     for (uint32_t i = 0; i < job->model.metrics; i++)
         r->eval.metric[i] = number(one, metric_name(job->model.metric[i]));
+    uint64_t manifest;
+    r->manifest = count(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
     return count(one, "cut", &r->cut) && count(one, "generation", &r->generation) &&
            count(one, "step", &r->eval.step);
 }
@@ -188,17 +260,16 @@ enum err eval_log_read(struct eval_log *l, const struct job *job, const char *ou
     return err;
 }
 
-bool eval_log_judged(const struct job *job, const char *output, const char *uuid, uint64_t cut,
+bool eval_log_judged(const struct job *job, const char *output, const struct manifest *m,
                      struct eval_result *r, struct errmsg *e)
 {
     struct eval_log log;
     *e = (struct errmsg){""};
     if (eval_log_read(&log, job, output, e))
         return false;
-    const struct eval_result *last = eval_log_last(&log, uuid);
-    bool judged = last && last->cut == cut;
-    if (judged)
-        *r = *last;
+    const struct eval_result *found = eval_log_of(&log, m);
+    if (found)
+        *r = *found;
     eval_log_close(&log);
-    return judged;
+    return found != NULL;
 }

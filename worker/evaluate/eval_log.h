@@ -1,9 +1,11 @@
 /* DIR/eval.json: the evaluator's result for each checkpoint, in the order in which they were taken. The evaluator
- * writes the file atomically; the chief reads the last result from it. This file also decides which cut is evaluated
- * next, by values alone.
+ * writes the file atomically; the chief reads the results from it, and removes those that a rollback undoes. This file also
+ * decides which cut is evaluated next, by values alone.
  *
- *   {"job": "mnist", "uuid": "...", "eval_fingerprint": "...", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
- *    "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]} */
+ *   {"job": "mnist", "uuid": "...", "eval_fingerprint": "...", "results": [{"cut": 3, "generation": 1, "manifest": 2769421043,
+ *    "step": 500, "final": false, "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]}
+ *
+ * A job that goes back to an older cut uses numbers again. So a result counts for the cut with the same manifest alone. */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 #define GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 
@@ -14,7 +16,8 @@
 
 struct eval_result {
     uint64_t cut, generation;
-    bool final; /* from the manifest: this was the last cut of the training */
+    uint32_t manifest; /* the manifest's crc; 0: an earlier release wrote the result */
+    bool final;        /* from the manifest: this was the last cut of the training */
     double examples, seconds;
     struct evaluation eval; /* its step is the cut's */
 };
@@ -38,14 +41,24 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
                         struct errmsg *e) MUST_CHECK;
 void eval_log_close(struct eval_log *l);
 
-/* The index in m (n) of the cut to evaluate next: the oldest one that was taken after the cut of the log's last result,
- * and after *passed, the last cut that was passed over (NULL: none). The log's results of another job do not count.
+/* The index in m (n, of one job) of the cut to evaluate next: the oldest one that was taken after the newest cut with a result
+ * or, *passed, the last cut that was passed over (NULL: none). If none of m is such a cut, it is the oldest one that was taken
+ * after the cuts of the log's last result and of *passed, or else the newest. The log's results of another job do not count.
  * -1: none. */
 struct eval_passed {
     uint64_t generation, cut;
+    uint32_t manifest; /* its crc */
 };
 long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,
                      const struct eval_passed *passed);
+/* True if this cut has a result, or was passed over last. */
+bool eval_log_knows(const struct eval_log *l, const struct manifest *m,
+                    const struct eval_passed *passed);
+
+/* m (n): manifests of cuts, the newest first. Remove the results of their job that belong to a history which was rolled back:
+ * the newest cut, or one of a later generation, has a lower number, or another cut has the number now. Returns the first step
+ * of a removed result; UINT64_MAX: none was. */
+uint64_t eval_log_undo(struct eval_log *l, const struct manifest *m, size_t n);
 
 /* Add the result of a cut of job `uuid`. Results at its step or later belong to a history that was rolled back, and
  * are removed; *again is true if there were any. Errors: ERR_NOMEM. */
@@ -54,9 +67,11 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
 
 /* The last result of job `uuid`, or NULL. */
 const struct eval_result *eval_log_last(const struct eval_log *l, const char *uuid);
-/* True if the last result of job `uuid` in DIR/eval.json is that of this cut; *r is then the result. False also if
- * the file cannot be read: *e then says why; otherwise *e is empty. */
-bool eval_log_judged(const struct job *job, const char *output, const char *uuid, uint64_t cut,
+/* The result of this cut, or NULL. */
+const struct eval_result *eval_log_of(const struct eval_log *l, const struct manifest *m);
+/* True if DIR/eval.json has a result of this cut; *r is then the result. False also if the file cannot be read: *e then
+ * says why; otherwise *e is empty. */
+bool eval_log_judged(const struct job *job, const char *output, const struct manifest *m,
                      struct eval_result *r, struct errmsg *e);
 /* The result at this step of job `uuid`, or NULL. */
 const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid, uint64_t step);

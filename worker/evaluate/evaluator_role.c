@@ -37,6 +37,14 @@ enum {
     GONE_MS = 10000, /* the job is over if ps 0 is away for this long after a final checkpoint */
 };
 
+/* The last final checkpoint that was checked completely. */
+struct verdict {
+    uint64_t cut;
+    uint32_t manifest;
+    bool there, whole;
+    int64_t at_ms;
+};
+
 /* Only main uses it, except for the two variables below, which the signal handler uses. */
 struct watch {
     const struct evaluator_role *role;
@@ -52,11 +60,14 @@ struct watch {
     char
         guarded[37]; /* the job's UUID, since whose first checkpoint DIR is guarded; "": none yet */
     bool unsaved;    /* eval.json lacks the last result */
+    uint64_t undone; /* the first step of results that were removed; UINT64_MAX: none */
     struct eval_passed passed;
     bool any_passed;
-    bool seen;       /* a checkpoint has been found */
-    bool final_seen; /* the newest is a final one, and evaluated */
-    struct reach ps; /* the last look at ps 0 */
+    struct verdict verdict;
+    bool seen;         /* a checkpoint has been found */
+    uint64_t at_start; /* the newest one then */
+    bool final_seen;   /* the newest is a final one, and evaluated */
+    struct reach ps;   /* the last look at ps 0 */
     bool other_encoding;
     int failed; /* the exit code with which the chief has failed */
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
@@ -235,9 +246,10 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     enum err err = eval_log_add(&v->log, m->uuid, r, &again);
     if (err)
         return err_set(e, err, "out of memory");
-    if (again || !v->begun)
-        events_restart(v->events, EVENTS_EVAL, r->eval.step);
+    if (again || !v->begun || v->undone != UINT64_MAX)
+        events_restart(v->events, EVENTS_EVAL, v->undone < r->eval.step ? v->undone : r->eval.step);
     v->begun = v->unsaved = true;
+    v->undone = UINT64_MAX;
     contents_hex(&v->role->eval->contents, v->log.data);
     uint64_t per_epoch = v->role->batches_per_epoch;
     bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
@@ -260,7 +272,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     /* removed, or written again after a rollback */
     if (err == ERR_NOTFOUND || err == ERR_CORRUPT) {
         log_warn("checkpoint %" PRIu64 " is skipped: %s", m->cut, e->text);
-        v->passed = (struct eval_passed){m->generation, m->cut};
+        v->passed = (struct eval_passed){m->generation, m->cut, m->crc};
         v->any_passed = true;
         return ERR_OK;
     }
@@ -270,6 +282,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
         return err;
     struct eval_result r = {.cut = m->cut,
                             .generation = m->generation,
+                            .manifest = m->crc,
                             .final = m->final,
                             .examples = sums.examples,
                             .seconds = clock_now_s() - began_s,
@@ -283,6 +296,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
 struct found {
     size_t n;
     struct manifest *m; /* newest first */
+    bool partly;        /* a manifest could not be read */
 };
 
 static void found_close(struct found *f)
@@ -318,6 +332,7 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     for (size_t i = 0; f->m && i < n && err != ERR_NEWER; i++) {
         enum err one = checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e);
         f->n += one == ERR_OK;
+        f->partly |= one != ERR_OK && one != ERR_CORRUPT;
         err = i == 0 && one == ERR_NEWER ? one : ERR_OK;
     }
     mem_free(cuts);
@@ -327,6 +342,73 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     }
     leave_other_jobs(v, f);
     return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static const struct eval_passed *passed(const struct watch *v)
+{
+    return v->any_passed ? &v->passed : NULL;
+}
+
+static bool is_checked(const struct verdict *last, const struct manifest *m)
+{
+    return last->there && last->cut == m->cut && last->manifest == m->crc;
+}
+
+/* Check a final checkpoint completely, as the chief does before it believes that the job is done: from a damaged one the
+ * job goes back. A damaged one is checked again later, since its storage may have failed. */
+static enum err check_whole(struct watch *v, const struct manifest *m, bool *whole,
+                            struct errmsg *e)
+{
+    struct verdict *last = &v->verdict;
+    int64_t now = clock_now_ms();
+    struct manifest read = {0};
+    bool checked = is_checked(last, m);
+    *whole = checked && last->whole;
+    if (*whole || (checked && now - last->at_ms < SAY_MS))
+        return ERR_OK;
+    enum err err = checkpoint_load_whole(v->role->checkpoints, m->cut, &read, e);
+    manifest_close(&read);
+    if (err && err != ERR_CORRUPT && err != ERR_NOTFOUND)
+        return err;
+    *whole = err == ERR_OK;
+    if (err && !checked)
+        log_warn("the final checkpoint, %" PRIu64
+                 ", cannot be used, so the job resumes from an older one: %s",
+                 m->cut, e->text);
+    *last = (struct verdict){m->cut, m->crc, true, *whole, now};
+    return ERR_OK;
+}
+
+/* True if the next chief looks at this checkpoint before it believes that the job is done. A living chief has published the later
+ * ones; and a result must not wait for the check. */
+static bool needs_check(const struct watch *v, const struct manifest *m)
+{
+    return m->final && m->cut <= v->at_start &&
+           (is_checked(&v->verdict, m) || eval_log_knows(&v->log, m, passed(v)));
+}
+
+/* Leave out a final checkpoint that is damaged: the chief goes back, and another one will follow. */
+static enum err leave_damaged(struct watch *v, struct found *f, struct errmsg *e)
+{
+    bool whole = false;
+    while (f->n > 0 && needs_check(v, &f->m[0])) {
+        enum err err = check_whole(v, &f->m[0], &whole, e);
+        if (err || whole)
+            return err;
+        manifest_close(&f->m[0]);
+        memmove(f->m, f->m + 1, --f->n * sizeof *f->m);
+    }
+    return ERR_OK;
+}
+
+/* Forget the results of a history that was rolled back. */
+static void undo(struct watch *v, const struct found *f)
+{
+    uint64_t first = f->partly ? UINT64_MAX : eval_log_undo(&v->log, f->m, f->n);
+    if (first == UINT64_MAX)
+        return;
+    log_info("the job went back: results from step %" PRIu64 " on are removed", first);
+    v->undone = first < v->undone ? first : v->undone;
 }
 
 /* True if no checkpoint will follow this one. */
@@ -343,18 +425,23 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     enum err err = look(v, &f, e);
     if (err)
         return err;
-    if (f.n > 0 && !v->seen)
+    if (f.n > 0 && !v->seen) {
         v->alive_ms = clock_now_ms();
+        v->at_start = f.m[0].cut;
+    }
     v->seen |= f.n > 0;
     atomic_store(&v->meter.seen, v->seen);
-    long next = eval_log_choose(&v->log, f.m, f.n, v->any_passed ? &v->passed : NULL);
-    if (f.n > 0)
+    err = leave_damaged(v, &f, e);
+    if (!err)
+        undo(v, &f);
+    long next = eval_log_choose(&v->log, f.m, f.n, passed(v));
+    if (!err && f.n > 0)
         err = check_data(v, &f.m[0], e);
     if (!err && next >= 0)
         err = evaluate(v, &f.m[next], e);
     *more = !err && next > 0;
-    *done = next < 0 && f.n > 0 && is_last(v, &f.m[0]);
-    v->final_seen = next < 0 && f.n > 0 && f.m[0].final;
+    v->final_seen = !err && next < 0 && f.n > 0 && f.m[0].final && eval_log_of(&v->log, &f.m[0]);
+    *done = v->final_seen && is_last(v, &f.m[0]);
     found_close(&f);
     return err;
 }
@@ -452,6 +539,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
     struct watch v = {.role = role,
                       .began_ms = now,
                       .alive_ms = now,
+                      .undone = UINT64_MAX,
                       .said_ms = now - SAY_MS,
                       .away_said_ms = now - SAY_MS};
     disk_thread_init(&v.logs_disk);

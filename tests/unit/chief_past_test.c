@@ -325,8 +325,25 @@ static void its_own_generation_and_those_that_begin_without_the_shards_need_no_p
     assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
     quiet_entered(f.chief, 1, f.generation, 1000);
     chief_on_ps_down(f.chief, 0, 1000);
-    ps_up(&f, &(struct found){.journal = "own", .step = 35}, 3); /* its history was read long ago */
-    assert_true(f.enters == 2 && f.warnings == 0 && f.journaled == 0);
+    ps_up(&f, &(struct found){.journal = "own", .step = 35}, 1); /* its history was read long ago */
+    assert_true(f.warnings == 0 && f.journaled == 0);
+    end(&f);
+}
+
+/* A chief that was paused: a replacement with a copy of DIR took over, and has ended. */
+static void a_generation_of_another_chief_after_its_own_is_a_past_that_it_lacks(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 0, NULL, false);
+    ps_up(&f, &(struct found){.journal = "", .step = 0}, 0);
+    quiet_entered(f.chief, 1, f.generation, 1000);
+    chief_on_ps_down(f.chief, 0, 1000);
+    ps_up(&f, &(struct found){.journal = "own", .step = 35}, 2);
+    assert_true(f.enters == 1 && f.warnings == 1 && f.journaled == 1);
+    assert_non_null(strstr(f.warning, "(another chief has led the run meanwhile)"));
+    chief_on_journaled(f.chief, NULL, 1000);
+    assert_true(f.enters == 2 && f.generation.number == 3);
     end(&f);
 }
 
@@ -382,6 +399,7 @@ int main(void)
         cmocka_unit_test(the_first_best_epoch_that_is_lost_is_noted),
         cmocka_unit_test(a_key_that_makes_the_job_inexact_is_noted_before_any_ps_enters),
         cmocka_unit_test(its_own_generation_and_those_that_begin_without_the_shards_need_no_past),
+        cmocka_unit_test(a_generation_of_another_chief_after_its_own_is_a_past_that_it_lacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,6 +337,7 @@ struct chief {
     uint64_t total;
 
     struct generation generation;
+    struct generation before;   /* the one before it that this process began; all zero: none */
     Gradwire__Generation named; /* `generation`, as a message */
     bool entered;               /* this chief has entered `generation` on all shards */
     bool led;                   /* the same of this or of an earlier generation */

@@ -31,6 +31,7 @@ static void next_generation(struct chief *c)
         largest = c->base.generation;
     if (c->has_base && c->base.cut + 1 > c->next_cut)
         c->next_cut = c->base.cut + 1;
+    c->before = c->generation;
     c->generation = (struct generation){largest + 1, c->io->random(c->ctx)};
     c->named = msg_generation(c->generation);
 }

@@ -252,19 +252,44 @@ static void adopt_best(struct process *p)
                  line->epoch, p->best.cut, p->best.cut_step);
 }
 
+/* The end of a warning about the journal. */
+static const char *not_exact(const struct process *p)
+{
+    return p->job.training.update == UPDATE_SYNC ? ", and this job is not exact any more" : "";
+}
+
+static enum err read_journal(struct process *p, struct errmsg *e)
+{
+    struct journal_damage d;
+    enum err err = journal_read(&p->journal, p->checkpoints, &d, e);
+    if (!err && d.torn)
+        log_warn(
+            "%s/journal:%zu: the last line is incomplete: whoever wrote it was killed before it "
+            "had an effect; it is skipped, and removed before the next one is written",
+            p->checkpoints, d.lines + 1);
+    if (err || !d.damaged)
+        return err;
+    log_warn("%s/journal:%zu: the line is damaged: it is skipped%s (damaged lines: %zu of %zu)",
+             p->checkpoints, d.first, not_exact(p), d.damaged, d.lines);
+    (void)snprintf(p->past, sizeof p->past,
+                   "line %zu of checkpoints/journal was damaged when the job started again",
+                   d.first);
+    return ERR_OK;
+}
+
 /* Lines of the journal are never removed, so it begins with those that it had when the checkpoint was taken. */
 static void look_at_journal(struct process *p)
 {
     const struct journal_lines lines = {p->base.journal_lines, p->base.journal_crc};
-    if (journal_begins_with(&p->journal, lines))
+    if (p->past[0] || journal_begins_with(&p->journal, lines))
         return;
     (void)snprintf(p->past, sizeof p->past,
                    "checkpoints/journal lacked lines that it had at checkpoint %" PRIu64
                    ", when the job started again",
                    p->base.cut);
     log_warn("%s/journal lacks some of the %" PRIu64 " lines that it had at checkpoint %" PRIu64
-             ": this job is not exact any more; bring the file back if you removed it",
-             p->checkpoints, lines.n, p->base.cut);
+             "%s; bring the file back if you removed it",
+             p->checkpoints, lines.n, p->base.cut, not_exact(p));
 }
 
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
@@ -279,7 +304,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
         err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints,
                         p->has_eval ? &p->eval.contents : NULL, e);
     if (!err)
-        err = journal_read(&p->journal, p->checkpoints, e);
+        err = read_journal(p, e);
     if (!err)
         err = epoch_log_read(&p->log, &p->job, p->output, e);
     p->learned.seconds_before = seconds_before(p);

@@ -31,6 +31,33 @@ static bool is_torn(int fd)
     return bytes != 0 && (bytes < 0 || pread(fd, &last, 1, bytes - 1) != 1 || last != '\n');
 }
 
+/* Returns the bytes of the complete lines among these; -1: see errno. */
+static off_t complete(int fd, off_t bytes)
+{
+    for (char last; bytes > 0; bytes--) {
+        if (pread(fd, &last, 1, bytes - 1) != 1)
+            return -1;
+        if (last == '\n')
+            break;
+    }
+    return bytes;
+}
+
+enum err line_file_cut_torn(const char *path, struct errmsg *e)
+{
+    enum err err = dirguard_check(e);
+    if (err)
+        return err;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? ERR_OK : io_error(e, path);
+    off_t bytes = lseek(fd, 0, SEEK_END), whole = complete(fd, bytes);
+    if (whole < 0 || (whole < bytes && ftruncate(fd, whole)))
+        err = io_error(e, path);
+    (void)close(fd);
+    return err;
+}
+
 enum err line_file_append(const char *path, const char *lines, size_t bytes, struct errmsg *e)
 {
     enum err err = dirguard_check(e);

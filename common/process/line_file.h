@@ -12,6 +12,8 @@
  * ERR_IO; some of the bytes can then be in the file. ERR_STATE, as in files.h. */
 enum err line_file_append(const char *path, const char *lines, size_t bytes,
                           struct errmsg *e) MUST_CHECK;
+/* Removes an incomplete last line. Does nothing if the file is missing. Blocks. Errors: ERR_IO; ERR_STATE, as in files.h. */
+enum err line_file_cut_torn(const char *path, struct errmsg *e) MUST_CHECK;
 /* fsync of the file and of its directory. Blocks. Errors: ERR_IO. */
 enum err line_file_sync(const char *path, struct errmsg *e) MUST_CHECK;
 

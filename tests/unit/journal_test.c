@@ -14,6 +14,8 @@
 #include "common/base/mem.h"
 #include "worker/chief/journal_file.h"
 
+static struct journal_damage damage;
+
 static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)
 {
     struct journal_entry e = {.kind = kind, .batch = batch, .cut = cut, .generation = 3};
@@ -60,7 +62,7 @@ static void lines_of_kernels_are_compared_and_are_no_batches(void **state)
     for (int i = 0; i < 3; i++) {
         char line[JOURNAL_LINE_MAX];
         assert_false(journal_has_blas(&j, &entry[i]));
-        assert_int_equal(journal_parse(&j, line, journal_line(&entry[i], line)), ERR_OK);
+        assert_int_equal(journal_parse(&j, line, journal_line(&entry[i], line), &damage), ERR_OK);
         assert_true(journal_has_blas(&j, &entry[i]));
         assert_int_equal(journal_blas_same(&j), i < 2);
     }
@@ -87,7 +89,7 @@ static void a_journal_has_a_name_and_the_first_chief_that_lacked_the_past(void *
     assert_null(journal_inexact(&j));
     for (int i = 0; i < 3; i++) {
         char line[JOURNAL_LINE_MAX];
-        assert_int_equal(journal_parse(&j, line, journal_line(&all[i], line)), ERR_OK);
+        assert_int_equal(journal_parse(&j, line, journal_line(&all[i], line), &damage), ERR_OK);
         assert_string_equal(journal_name(&j), "a");
         assert_int_equal(journal_named_epochs(&j), 8);
     }
@@ -130,7 +132,7 @@ static void a_line_reads_back(void **state)
     struct journal_entry e = entry(JOURNAL_RECOVERED, UINT64_MAX - 1, UINT64_MAX);
     size_t bytes = journal_line(&e, line);
     assert_int_equal(line[bytes - 1], '\n');
-    assert_int_equal(journal_parse(&j, line, bytes), ERR_OK);
+    assert_int_equal(journal_parse(&j, line, bytes, &damage), ERR_OK);
     assert_int_equal(j.n, 1);
     assert_int_equal(j.entry[0].kind, JOURNAL_RECOVERED);
     assert_true(j.entry[0].batch == e.batch && j.entry[0].cut == e.cut);
@@ -138,17 +140,17 @@ static void a_line_reads_back(void **state)
     assert_string_equal(j.entry[0].what, e.what);
     assert_non_null(strstr(line, " cut none: "));
     static const char before[] = "recovered batch 4 generation 1 cut 18446744073709551615: a\n";
-    assert_int_equal(journal_parse(&j, before, sizeof before - 1), ERR_OK);
+    assert_int_equal(journal_parse(&j, before, sizeof before - 1, &damage), ERR_OK);
     assert_int_equal(j.n, 2);
     assert_true(j.entry[1].cut == UINT64_MAX);
     journal_close(&j);
 }
 
-static void lines_that_make_no_sense_are_passed_over(void **state)
+static void lines_that_make_no_sense_are_counted_and_the_first_is_named(void **state)
 {
     (void)state;
-    static const char text[] = "\n"
-                               "rejected batch 1 generation 1 cut 0: a\n"
+    static const char text[] = "rejected batch 1 generation 1 cut 0: a\n"
+                               "\n"
                                "mistaken batch 2 generation 1 cut 0: a\n"
                                "rejected batch x generation 1 cut 0: a\n"
                                "rejected batch 3 generation 1\n"
@@ -157,13 +159,38 @@ static void lines_that_make_no_sense_are_passed_over(void **state)
                                "rejected batch 5 generation 1 cut 0: b\n"
                                "rejected batch 4 generation 1 cut 0: torn";
     struct journal j = {0};
-    assert_int_equal(journal_parse(&j, text, sizeof text - 1), ERR_OK);
+    assert_int_equal(journal_parse(&j, text, sizeof text - 1, &damage), ERR_OK);
     assert_int_equal(j.n, 2);
     assert_true(journal_has(&j, 1) && journal_has(&j, 5));
+    assert_true(damage.lines == 8 && damage.damaged == 6 && damage.first == 2 && damage.torn);
     journal_close(&j);
 }
 
-static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
+static void a_line_with_any_other_bit_is_damaged(void **state)
+{
+    (void)state;
+    char line[JOURNAL_LINE_MAX];
+    struct journal_entry e = entry(JOURNAL_RECOVERED, 9, 2);
+    size_t bytes = journal_line(&e, line);
+    for (size_t i = 0; i < 8 * bytes; i++) {
+        struct journal j = {0};
+        line[i / 8] ^= (char)(1 << i % 8);
+        assert_int_equal(journal_parse(&j, line, bytes, &damage), ERR_OK);
+        assert_int_equal(j.n, 0);
+        assert_true(damage.damaged > 0 || damage.torn);
+        line[i / 8] ^= (char)(1 << i % 8);
+        journal_close(&j);
+    }
+    char whole[1200];
+    (void)snprintf(whole, sizeof whole, "%s%.*s%300s\n%s", line, (int)bytes - 1, line, "", line);
+    struct journal j = {0};
+    assert_int_equal(journal_parse(&j, whole, strlen(whole), &damage), ERR_OK);
+    assert_true(j.n == 2 && damage.lines == 3 && damage.damaged == 1 && damage.first == 2 &&
+                !damage.torn);
+    journal_close(&j);
+}
+
+static void a_torn_line_is_skipped_and_removed_before_the_next_is_written(void **state)
 {
     (void)state;
     char dir[] = "/tmp/gradwire-journal-XXXXXX", folder[64], path[80];
@@ -172,7 +199,7 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     assert_non_null(mkdtemp(dir));
     (void)snprintf(folder, sizeof folder, "%s/checkpoints", dir);
     (void)snprintf(path, sizeof path, "%s/journal", folder);
-    assert_int_equal(journal_read(&j, folder, &e), ERR_OK); /* none is an empty one */
+    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK); /* none is an empty one */
     assert_int_equal(j.n, 0);
     struct journal_entry some[] = {entry(JOURNAL_REJECTED, 1, 0), entry(JOURNAL_RECOVERED, 2, 0)};
     assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
@@ -186,10 +213,14 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     assert_non_null(file);
     assert_true(fputs("rejected batch 7 gener", file) >= 0);
     assert_int_equal(fclose(file), 0);
+    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK);
+    assert_true(j.n == 2 && damage.torn && damage.damaged == 0);
+    journal_close(&j);
     some[0].batch = 3;
     assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
-    assert_int_equal(journal_read(&j, folder, &e), ERR_OK);
+    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK);
     assert_int_equal(j.n, 3);
+    assert_true(damage.lines == 3 && damage.damaged == 0 && !damage.torn);
     assert_true(journal_has(&j, 1) && journal_skips(&j, 2) && journal_has(&j, 3));
     journal_close(&j);
     assert_int_equal(unlink(path), 0);
@@ -211,8 +242,9 @@ int main(void)
         cmocka_unit_test(a_journal_has_a_name_and_the_first_chief_that_lacked_the_past),
         cmocka_unit_test(a_journal_begins_with_the_lines_that_it_had_and_lacks_none),
         cmocka_unit_test(a_line_reads_back),
-        cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
-        cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),
+        cmocka_unit_test(lines_that_make_no_sense_are_counted_and_the_first_is_named),
+        cmocka_unit_test(a_line_with_any_other_bit_is_damaged),
+        cmocka_unit_test(a_torn_line_is_skipped_and_removed_before_the_next_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,31 @@
-/* The journal on the disk: one line of text for each entry, appended and synced. A line that is torn or cannot be
- * parsed is skipped. */
+/* The journal on the disk: one line of text for each entry, with a checksum, appended and synced.
+ *
+ * An entry has an effect only when its line is synced. So a last line without its line feed, which a chief that was killed or a
+ * power cut left, had none: it is skipped, and removed before the next line is written. A damaged line may have had one. Lines
+ * that are missing are found by others: ps 0 and the checkpoints know how many there were (struct journal_lines). */
 #ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 #define GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 
 #include "worker/chief/core/journal.h"
 
-enum { JOURNAL_LINE_MAX = 256 };
+enum { JOURNAL_LINE_MAX = 272, JOURNAL_MAX_BYTES = 1 << 30 };
+
+/* The lines that are skipped. */
+struct journal_damage {
+    size_t lines;          /* complete ones, damaged or not */
+    size_t damaged, first; /* damaged ones, and the number of the first of these, from 1 */
+    bool torn;             /* there is an incomplete line behind them */
+};
 
 /* One line with its newline. Returns the length, without the NUL. */
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX]);
 /* Add the entries of a text. Errors: ERR_NOMEM. */
-enum err journal_parse(struct journal *j, const char *text, size_t bytes) MUST_CHECK;
+enum err journal_parse(struct journal *j, const char *text, size_t bytes,
+                       struct journal_damage *d) MUST_CHECK;
 
-/* Read checkpoints/journal; a missing file counts as an empty one. Errors: ERR_IO, ERR_NOMEM. */
-enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg *e) MUST_CHECK;
+/* Read checkpoints/journal; a missing file counts as an empty one. Errors: ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
+enum err journal_read(struct journal *j, const char *checkpoints, struct journal_damage *d,
+                      struct errmsg *e) MUST_CHECK;
 /* Append entries and fsync the file; if the file is new, the directory too. Blocks. Errors: ERR_IO. */
 enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
                         struct errmsg *e) MUST_CHECK;

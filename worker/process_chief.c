@@ -219,14 +219,26 @@ static const struct epoch_line *unkept_line(const struct process *p)
     return lacks && !p->finished ? last : NULL;
 }
 
+/* The history lacks some of the epochs that the checkpoint has, and may lack the best one. */
+static bool lacks_lines(const struct process *p, bool ours, uint64_t epochs)
+{
+    uint64_t from = journal_named_epochs(&p->journal);
+    uint64_t whole = ours ? epoch_log_whole(&p->log, from) : from;
+    return p->job.training.monitor != MONITOR_NONE &&
+           epochs > p->job.early_stopping.start_from_epoch && whole < epochs;
+}
+
 /* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last
  * chief had no time to keep, its weights are gone. */
-static void expect_best(struct process *p)
+static void expect_best(struct process *p, uint64_t epochs)
 {
     const struct epoch_line *unkept = unkept_line(p);
     const struct epoch_line *line =
         epoch_log_best(&p->log, unkept ? unkept->epoch - 1 : UINT64_MAX);
-    if (!line || strcmp(p->log.uuid, p->base.uuid) != 0)
+    bool ours = strcmp(p->log.uuid, p->base.uuid) == 0;
+    if (!p->best.has && lacks_lines(p, ours, epochs))
+        p->best.lost = true;
+    if (!line || !ours)
         return;
     struct evaluation eval = line->eval;
     eval.step = line->step;
@@ -303,6 +315,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (!err)
         err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints,
                         p->has_eval ? &p->eval.contents : NULL, e);
+    if (!err && p->has_base)
+        err = best_begin(&p->best, p->base.uuid, e);
     if (!err)
         err = read_journal(p, e);
     if (!err)
@@ -315,7 +329,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (err)
         return err;
     look_at_journal(p);
-    expect_best(p);
+    expect_best(p, epochs);
     /* without a best there was nothing that could stop the job early: monitoring begins now */
     bool stopped = p->best.has && best_stops(&p->best, epochs);
     p->finished = p->base.final && (epochs >= p->job.training.epochs || stopped);
@@ -563,7 +577,7 @@ static struct journal_entry inexact_at_start(const struct process *p)
         (void)snprintf(entry.what, sizeof entry.what, "%s", p->past);
     else if (p->best.lost && !p->finished)
         (void)snprintf(entry.what, sizeof entry.what,
-                       "the best epoch's files were damaged when the job started again");
+                       "the best epoch was damaged or missing when the job started again");
     return entry;
 }
 

@@ -164,6 +164,24 @@ class EvaluatorTest(TrainCase):
         self.check(self.summary(), self.calm())
         self.same(json.loads((self.out / "model/manifest.json").read_text())["eval"], self.summary()["eval"])
 
+    def test_it_ends_where_its_folder_is_replaced_and_writes_nothing_there(self):
+        ports = free_ports(2)
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", f"--job={self.JOB}",
+                 f"--output={self.out}", "--evaluators=1", *self.sets({**KEYS, "training.epochs": 100000})]
+        ps = Process(self, [PS, "--job_name=ps", *hosts], "ps")
+        chief = Process(self, [WORKER, "--job_name=worker", "--task_index=0", *hosts], "chief")
+        evaluator = Process(self, [WORKER, "--job_name=evaluator", *hosts], "evaluator")
+        self.until("a result", (self.out / "eval.json").exists)
+        chief.stop()
+        shutil.copytree(self.out, self.tmp / "copy")
+        self.out.rename(self.tmp / "removed")
+        (self.tmp / "copy").rename(self.out)
+        before = (self.out / "eval.json").read_bytes()
+        self.assertIn(f"{self.out} was removed or replaced: its lock is not the file that this job holds, so this job ends",
+                      evaluator.wait(1).last_line())
+        self.assertEqual((self.out / "eval.json").read_bytes(), before)
+        ps.stop()
+
     def test_without_keys_the_next_checkpoint_follows_its_result(self):
         job = self.launch("--evaluator", *slow(0.2), keys={"training.epochs": 100000, "worker.threads": 1})
         job.until_cut(2)

@@ -60,6 +60,7 @@ struct watch {
     char
         guarded[37]; /* the job's UUID, since whose first checkpoint DIR is guarded; "": none yet */
     bool unsaved;    /* eval.json lacks the last result */
+    struct errmsg why_unsaved;
     uint64_t undone; /* the first step of results that were removed; UINT64_MAX: none */
     struct eval_passed passed;
     bool any_passed;
@@ -67,10 +68,11 @@ struct watch {
     bool seen;         /* a checkpoint has been found */
     uint64_t at_start; /* the newest one then */
     bool final_seen;   /* the newest is a final one, and evaluated */
+    bool last_seen;    /* and no checkpoint will follow it */
     struct reach ps;   /* the last look at ps 0 */
     bool other_encoding;
     int failed; /* the exit code with which the chief has failed */
-    int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
+    int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms, guard_ms;
 };
 
 static atomic_int told;
@@ -95,6 +97,19 @@ static bool ps_is_there(struct reach *r, const char *address)
     return reach_all(r, 1, ALIVE_CONNECT_MS) == ERR_OK && r->is == REACH_OPEN;
 }
 
+static void put_state(const struct watch *v, char *out, size_t bytes)
+{
+    if (v->last_seen)
+        (void)snprintf(out, bytes,
+                       "the final checkpoint is evaluated, but its result is not written: %.300s",
+                       v->why_unsaved.text);
+    else if (v->verdict.there && !v->verdict.whole)
+        (void)snprintf(out, bytes, "the final checkpoint, %" PRIu64 ", cannot be used",
+                       v->verdict.cut);
+    else
+        (void)snprintf(out, bytes, "the last checkpoint is not the final one");
+}
+
 static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
@@ -113,12 +128,13 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
                        "%s: no checkpoint after %u s (timeouts.start_s): the evaluator needs the "
                        "chief's output directory, on storage that both share",
                        r->checkpoints, r->job->timeouts.start_s);
-    if (v->seen && now - v->alive_ms > (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
-        return err_set(e, ERR_TIMEOUT,
-                       "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s)%s%s; the last "
-                       "checkpoint is not the final one",
-                       ps, r->job->timeouts.ps_rejoin_s, v->ps.why[0] ? ": " : "", v->ps.why);
-    return ERR_OK;
+    if (!v->seen || now - v->alive_ms <= (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
+        return ERR_OK;
+    char state[400];
+    put_state(v, state, sizeof state);
+    return err_set(e, ERR_TIMEOUT,
+                   "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s)%s%s; %s", ps,
+                   r->job->timeouts.ps_rejoin_s, v->ps.why[0] ? ": " : "", v->ps.why, state);
 }
 
 static void say_waiting(struct watch *v, int64_t now)
@@ -177,11 +193,14 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     return ERR_OK;
 }
 
-/* Results of this job must not get into the directory of another one, if DIR is removed. */
+/* Results of this job must not get into the directory of another one, if DIR is removed or replaced. */
 static enum err guard_output(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     if (strcmp(v->guarded, m->uuid) == 0)
         return ERR_OK;
+    enum err err = dirguard_check(e);
+    if (err)
+        return err;
     (void)snprintf(v->guarded, sizeof v->guarded, "%s", m->uuid);
     return dirguard_begin(v->role->output, -1, e);
 }
@@ -265,8 +284,6 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     double began_s = clock_now_s();
     struct sums sums;
     enum err err = check_manifest(v, m, e);
-    if (!err)
-        err = guard_output(v, m, e);
     if (!err)
         err = evaluate_cut(v, m, &sums, e);
     /* removed, or written again after a rollback */
@@ -436,12 +453,14 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
         undo(v, &f);
     long next = eval_log_choose(&v->log, f.m, f.n, passed(v));
     if (!err && f.n > 0)
+        err = guard_output(v, &f.m[0], e);
+    if (!err && f.n > 0)
         err = check_data(v, &f.m[0], e);
     if (!err && next >= 0)
         err = evaluate(v, &f.m[next], e);
     *more = !err && next > 0;
     v->final_seen = !err && next < 0 && f.n > 0 && f.m[0].final && eval_log_of(&v->log, &f.m[0]);
-    *done = v->final_seen && is_last(v, &f.m[0]);
+    *done = v->last_seen = v->final_seen && is_last(v, &f.m[0]);
     found_close(&f);
     return err;
 }
@@ -449,17 +468,26 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
 /* A full disk must not end the evaluator, because the chief waits for the file: the write is tried again. */
 static void save(struct watch *v, int64_t now)
 {
-    struct errmsg e = {""};
+    struct errmsg *why = &v->why_unsaved;
     if (!v->unsaved || now - v->tried_ms < 1000)
         return;
     v->tried_ms = now;
-    v->unsaved = eval_log_write(&v->log, v->role->job, v->role->output, &e) != ERR_OK;
+    v->unsaved = eval_log_write(&v->log, v->role->job, v->role->output, why) != ERR_OK;
     if (v->unsaved && now - v->said_ms >= SAY_MS) {
-        log_warn("the result is not written yet, and the write will be tried again: %s", e.text);
+        log_warn("the result is not written yet, and the write will be tried again: %s", why->text);
         v->said_ms = now;
     } else if (!v->unsaved) {
         v->tried_ms = 0;
     }
+}
+
+/* Errors: ERR_STATE, DIR is no longer this job's. */
+static enum err check_dir(struct watch *v, int64_t now, struct errmsg *e)
+{
+    if (now - v->guard_ms < DIRGUARD_EVERY_MS)
+        return ERR_OK;
+    v->guard_ms = now;
+    return dirguard_check(e);
 }
 
 static enum err watch_run(struct watch *v, struct errmsg *e)
@@ -480,6 +508,9 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
         if (err)
             return err == ERR_CLOSED ? ERR_OK : err;
         save(v, now);
+        err = check_dir(v, now, e);
+        if (err)
+            return err;
         if (done && !v->unsaved)
             return ERR_OK;
         if (v->final_seen && !v->unsaved && now - v->alive_ms > GONE_MS)

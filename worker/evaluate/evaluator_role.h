@@ -4,9 +4,9 @@
  * Happy path: wait for a cut -> hold it -> read its weights -> evaluate -> events -> eval.json -> again; the final
  * one ends it.
  * Failure modes: no cut yet (it waits, and logs that; timeouts.start_s), a cut that cannot be read (passed over), a
- * full disk (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), ps 0 away after the chief has failed (it
- * ends with the chief's reason), SIGTERM (143; the next process evaluates the same cut from the start). It does not
- * affect training. */
+ * full disk (tried again), DIR removed or replaced, ps 0 away for timeouts.ps_rejoin_s (it gives up), ps 0 away after
+ * the chief has failed (it ends with the chief's reason), SIGTERM (143; the next process evaluates the same cut from
+ * the start). It does not affect training. */
 #ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 #define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 
@@ -39,7 +39,8 @@ struct evaluator_end {
 };
 
 /* Run to the end. ERR_OK: done, or SIGTERM. Errors: ERR_INPUT: the checkpoints belong to another job or other data,
- * or their rows have another meaning; ERR_CLOSED: the chief has failed; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
+ * or their rows have another meaning; ERR_STATE: DIR was removed or replaced; ERR_CLOSED: the chief has failed;
+ * ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
 enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e) MUST_CHECK;
 

@@ -63,9 +63,24 @@ static bool had_room(const struct job *job, const struct chief_facts *f)
     return without == 0;
 }
 
+/* The i-th kernels of the evaluator, if they can matter and are not the chief's; otherwise *entry is unchanged. */
+static bool evaluator_blas(const struct summarize *what, uint32_t i, struct journal_entry *entry)
+{
+    const struct journal_entry chief = journal_blas_entry("chief", what->evaluator->blas[i]);
+    if (!journal_blas(what->journal, 0) || journal_has_blas(what->journal, &chief))
+        return false;
+    *entry = journal_blas_entry("evaluator", what->evaluator->blas[i]);
+    return true;
+}
+
 static bool had_one_blas(const struct summarize *what)
 {
-    return !what->journal || journal_blas_same(what->journal);
+    bool one = !what->journal || journal_blas_same(what->journal);
+    struct journal_entry other;
+    for (uint32_t i = 0; one && what->journal && what->evaluator && i < what->evaluator->kernels;
+         i++)
+        one = !evaluator_blas(what, i, &other);
+    return one;
 }
 
 /* The text of the first event that makes the result another one than the undisturbed job's; NULL: none does. */
@@ -384,11 +399,16 @@ static json_t *exports(const struct exports_end *x, bool *ok)
 }
 
 /* The kernels of OpenBLAS, by process, as far as they can matter; null: nothing is known, or they cannot. */
-static json_t *blas(const struct journal *j, bool *ok)
+static json_t *blas(const struct summarize *what, bool *ok)
 {
+    const struct journal *j = what->journal;
+    struct journal_entry other;
     json_t *all = j && journal_blas(j, 0) ? json_array() : json_null();
     for (size_t i = 0; j && journal_blas(j, i); i++)
         add(all, json_string(journal_blas(j, i)), ok);
+    for (uint32_t i = 0; j && what->evaluator && i < what->evaluator->kernels; i++)
+        if (evaluator_blas(what, i, &other))
+            add(all, json_string(other.what), ok);
     return all;
 }
 
@@ -424,7 +444,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "restarts", count(0), ok);
     put(all, "batches", batches(f), ok);
     put(all, "exact", json_boolean(is_exact(what, f)), ok);
-    put(all, "blas", blas(what->journal, ok), ok);
+    put(all, "blas", blas(what, ok), ok);
     put(all, "inexact", text_or_null(inexact(what)), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);

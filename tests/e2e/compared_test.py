@@ -55,8 +55,8 @@ class Hand(hand_test.HandCase):
         (self.tmp / name).write_text("\n".join(lines) + "\n")
         return self.tmp / name
 
-    def ps(self, **options):
-        return self.start(PS, "ps", "--job_name=ps", "--task_index=0", *self.hosts, **options)
+    def ps(self, *flags, **options):
+        return self.start(PS, "ps", "--job_name=ps", "--task_index=0", *self.hosts, *flags, **options)
 
     def worker(self, i, *flags, **options):
         return self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *self.hosts, *flags, **options)
@@ -215,6 +215,19 @@ class ProcessorsTest(Hand):
         self.assertEqual(len(said), 1, chief.log())
         self.assertIn("worker 1 multiplies with OpenBLAS's kernels for Nehalem (OpenBLAS ", said[0])
         self.assertIn("set the same OPENBLAS_CORETYPE in the environment of every process", said[0])
+
+    def test_an_evaluator_on_another_processor_evaluates_and_the_job_is_not_exact(self):
+        keys, with_it = {"data.eval": self.tmp / "a.csv", "timeouts.evaluator_s": 60}, "--evaluators=1"
+        ps, worker, chief = self.ps(with_it, keys=keys), self.worker(1, with_it, keys=keys), self.worker(0, with_it, keys=keys)
+        evaluator = self.start(WORKER, "evaluator", "--job_name=evaluator", *self.hosts, with_it, keys=keys, env=self.OLDER)
+        s = self.all_done(chief, worker, ps, evaluator)
+        self.assertEqual((s["exact"], self.kernels(s)[1:], s["evaluator"]["final"]), (False, ["evaluator: Nehalem"], True))
+        said = [line for line in chief.log().splitlines() if "not exact" in line]
+        self.assertEqual(len(said), 1, chief.log())
+        self.assertIn("the evaluator multiplies with OpenBLAS's kernels for Nehalem (OpenBLAS ", said[0])
+        self.assertIn("set the same OPENBLAS_CORETYPE in the environment of every process", said[0])
+        again = self.start(WORKER, "again", with_it, keys=keys).wait(0)  # the job is done, and stays so
+        self.assertEqual((self.summary()["exact"], self.kernels(self.summary())[1:]), (False, ["evaluator: Nehalem"]), again.log())
 
     def test_the_same_kernels_are_exact(self):
         ps, worker = self.ps(), self.worker_1(env=self.OLDER)

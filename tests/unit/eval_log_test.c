@@ -195,11 +195,18 @@ static void the_file_reads_back_to_the_bit(void **state)
     (void)add(&l, 1, 0, 0);
     (void)add(&l, 2, 9, 900);
     l.result[1].manifest = UINT32_MAX;
+    eval_log_add_blas(&l, "Zen");
+    eval_log_add_blas(&l, "");
+    eval_log_add_blas(&l, "Zen");
+    eval_log_add_blas(&l, "Haswell");
     strcpy(l.data, "12ab");
     assert_int_equal(eval_log_write(&l, &job, folder, &e), ERR_OK);
     assert_int_equal(eval_log_read(&got, &job, folder, &e), ERR_OK);
     assert_int_equal(got.n, 2);
     assert_string_equal(got.data, "12ab");
+    assert_int_equal(got.kernels, 2);
+    assert_string_equal(got.blas[0], "Zen");
+    assert_string_equal(got.blas[1], "Haswell");
     const struct eval_result *last = eval_log_last(&got, "a");
     assert_non_null(last);
     assert_true(last->final && !got.result[0].final);

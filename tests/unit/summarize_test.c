@@ -442,6 +442,33 @@ static void a_job_of_different_kernels_is_not_exact_and_names_them(void **state)
     json_decref(json);
 }
 
+static void a_job_whose_evaluator_has_other_kernels_is_not_exact_and_names_them(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    const char *own, *other;
+    struct journal_entry entry[] = {journal_blas_entry("chief", "Zen (OpenBLAS 0.3.21)")};
+    struct journal journal = {.n = 1, .entry = entry};
+    k->job.compression.push = CODEC_RAW;
+    k->what.journal = &journal;
+    k->what.evaluator = &k->log;
+    assert_true(is_exact(k)); /* an earlier release wrote eval.json */
+    eval_log_add_blas(&k->log, "Zen (OpenBLAS 0.3.21)");
+    assert_true(is_exact(k));
+    eval_log_add_blas(&k->log, "Haswell (OpenBLAS 0.3.21)");
+    assert_false(is_exact(k));
+    json_t *json = written(k);
+    assert_int_equal(json_unpack(json, "{s:[s s !]}", "blas", &own, &other), 0);
+    assert_string_equal(own, "chief: Zen (OpenBLAS 0.3.21)");
+    assert_string_equal(other, "evaluator: Haswell (OpenBLAS 0.3.21)");
+    json_decref(json);
+    journal.n = 0; /* the job is async, or its model needs no OpenBLAS */
+    assert_true(is_exact(k));
+    json = written(k);
+    assert_true(json_is_null(json_object_get(json, "blas")));
+    json_decref(json);
+}
+
 static void a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why(void **state)
 {
     (void)state;
@@ -593,6 +620,7 @@ int main(void)
         TEST(a_job_whose_rows_had_no_room_is_not_exact),
         TEST(a_job_that_dropped_microbatches_in_an_earlier_run_is_not_exact),
         TEST(a_job_of_different_kernels_is_not_exact_and_names_them),
+        TEST(a_job_whose_evaluator_has_other_kernels_is_not_exact_and_names_them),
         TEST(a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why),
         TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),

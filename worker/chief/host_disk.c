@@ -347,26 +347,45 @@ struct search {
     bool final; /* only a final result counts */
 };
 
+/* The finding of a search. */
+struct looked {
+    bool judged;
+    int64_t took_ms;
+    char other[MODEL_BLAS_BYTES]; /* kernels that are not the chief's; "": none */
+};
+
 static int64_t judging_ms(double seconds)
 {
     return seconds > 0 ? (int64_t)(1000 * (seconds < JUDGING_MAX_S ? seconds : JUDGING_MAX_S)) : 0;
 }
 
+/* `own`: "" if the job is not exact whatever multiplies. */
+static void find_other_kernels(const struct eval_log *log, const char *own, char *other)
+{
+    for (uint32_t i = 0; *own && i < log->kernels; i++)
+        if (strcmp(log->blas[i], own) != 0)
+            (void)snprintf(other, MODEL_BLAS_BYTES, "%s", log->blas[i]);
+}
+
 static void look(void *arg)
 {
     struct search *s = arg;
-    struct control *control = s->host->control;
+    const struct host *h = s->host;
     struct errmsg e; /* the evaluator logs this error itself */
     struct manifest m = {0};
-    struct eval_result r;
-    bool judged = checkpoint_load_manifest(s->host->checkpoints, s->cut, &m, &e) == ERR_OK &&
-                  eval_log_judged(control->config.job, s->host->config.output, &m, &r, &e) &&
-                  (r.final || !s->final);
+    struct eval_log log = {.n = 0};
+    const struct eval_result *r = NULL;
+    struct looked *found = mem_zalloc(1, sizeof *found);
+    if (found && checkpoint_load_manifest(h->checkpoints, s->cut, &m, &e) == ERR_OK &&
+        eval_log_read(&log, h->control->config.job, h->config.output, &e) == ERR_OK)
+        r = eval_log_of(&log, &m);
+    if (r && (r->final || !s->final)) {
+        *found = (struct looked){.judged = true, .took_ms = judging_ms(r->seconds)};
+        find_other_kernels(&log, h->config.blas, found->other);
+    }
+    eval_log_close(&log);
     manifest_close(&m);
-    int64_t *took_ms = judged ? mem_zalloc(1, sizeof *took_ms) : NULL;
-    if (took_ms)
-        *took_ms = judging_ms(r.seconds);
-    control_post(control, HOST_LOOKED, s->cut, took_ms, mem_free); /* NULL: no result */
+    control_post(h->control, HOST_LOOKED, s->cut, found, mem_free);
     mem_free(s);
 }
 
@@ -404,15 +423,28 @@ void host_look(struct host *h, int64_t now_ms)
     log_warn("no thread could be started to look for the evaluator's result");
 }
 
-void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms)
+static void tell_kernels(struct host *h, const char *other)
 {
-    h->looking = false;
-    if (!took_ms)
+    if (!*other || h->told_kernels)
         return;
+    h->told_kernels = true;
+    log_warn("the evaluator multiplies with OpenBLAS's kernels for %s, the chief with those for "
+             "%s: the evaluation can have other last digits than the chief's would have, so this "
+             "job is not exact; set the same OPENBLAS_CORETYPE in the environment of every process",
+             other, h->config.blas);
+}
+
+void host_on_looked(struct host *h, uint64_t cut, const void *letter)
+{
+    const struct looked *found = letter;
+    h->looking = false;
+    if (!found || !found->judged)
+        return;
+    tell_kernels(h, found->other);
     h->judged = cut;
     if (cut == h->awaited)
         h->awaiting = false;
-    chief_on_judged(h->chief, cut, *took_ms, clock_now_ms());
+    chief_on_judged(h->chief, cut, found->took_ms, clock_now_ms());
 }
 
 /* Remove the results of later cuts than the one to which the job went back. */

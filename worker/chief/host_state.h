@@ -84,6 +84,7 @@ struct host {
     uint64_t awaited;
     uint64_t judged; /* the last cut for which a result was found; UINT64_MAX: none */
     int64_t looked_ms;
+    bool told_kernels; /* the evaluator has other kernels of OpenBLAS: that was logged */
     bool dir_checking; /* DIR is being checked */
     int64_t dir_checked_ms;
     uint64_t cut_told; /* the last cut that was reported to the launcher */
@@ -156,7 +157,7 @@ void host_journal(void *ctx, const struct journal_entry *entry); /* as in chief_
 /* The evaluator's results, of the final cut and of each published cut, are read from DIR/eval.json. */
 void host_await_evaluator(void *ctx, uint64_t cut); /* as in chief_io */
 void host_look(struct host *h, int64_t now_ms);
-void host_on_looked(struct host *h, uint64_t cut, const int64_t *took_ms); /* HOST_LOOKED */
+void host_on_looked(struct host *h, uint64_t cut, const void *letter); /* HOST_LOOKED */
 /* The job went back to the cut `base`: results of later cuts are removed. */
 void host_undo_results(struct host *h, uint64_t base);
 /* Check about once a second that DIR is still this job's (dirguard.h); HOST_DIR reports it. */

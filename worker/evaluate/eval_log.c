@@ -129,7 +129,7 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
                       bool *again)
 {
     if (strcmp(l->uuid, uuid) != 0)
-        l->n = 0;
+        l->n = l->kernels = 0;
     size_t before = l->n, n = before;
     while (n > 0 && l->result[n - 1].eval.step >= r->eval.step)
         n--;
@@ -144,6 +144,15 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
     *again = n < before;
     (void)snprintf(l->uuid, sizeof l->uuid, "%s", uuid);
     return ERR_OK;
+}
+
+void eval_log_add_blas(struct eval_log *l, const char *blas)
+{
+    for (uint32_t i = 0; i < l->kernels; i++)
+        if (strcmp(l->blas[i], blas) == 0)
+            return;
+    if (*blas && l->kernels < EVAL_BLAS_MAX)
+        (void)snprintf(l->blas[l->kernels++], sizeof *l->blas, "%s", blas);
 }
 
 /* ---- the file ---- */
@@ -164,6 +173,18 @@ static json_t *result_json(const struct eval_result *r, const struct job *job)
     return one;
 }
 
+/* NULL: no memory. */
+static json_t *blas_json(const struct eval_log *l)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; all && i < l->kernels; i++)
+        if (json_array_append_new(all, json_string(l->blas[i]))) {
+            json_decref(all);
+            all = NULL;
+        }
+    return all;
+}
+
 static json_t *log_json(const struct eval_log *l, const struct job *job)
 {
     json_t *results = json_array();
@@ -173,9 +194,10 @@ static json_t *log_json(const struct eval_log *l, const struct job *job)
             json_decref(results);
             results = NULL;
         }
-    return results ? json_pack("{s:s, s:s, s:s, s:o}", "job", job->name, "uuid", l->uuid,
-                               "eval_fingerprint", l->data, "results", results)
-                   : NULL;
+    return results
+               ? json_pack("{s:s, s:s, s:s, s:o, s:o}", "job", job->name, "uuid", l->uuid,
+                           "eval_fingerprint", l->data, "blas", blas_json(l), "results", results)
+               : NULL;
 }
 
 enum err eval_log_write(const struct eval_log *l, const struct job *job, const char *output,
@@ -230,6 +252,11 @@ static enum err take_results(struct eval_log *l, const json_t *all, const struct
             return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     }
     (void)snprintf(l->data, sizeof l->data, "%s", data ? data : "");
+    const json_t *blas = json_object_get(all, "blas");
+    for (size_t i = 0; i < json_array_size(blas); i++) {
+        const char *name = json_string_value(json_array_get(blas, i));
+        eval_log_add_blas(l, name ? name : "");
+    }
     return ERR_OK;
 }
 

@@ -2,7 +2,7 @@
  * writes the file atomically; the chief reads the results from it, and removes those that a rollback undoes. This file also
  * decides which cut is evaluated next, by values alone.
  *
- *   {"job": "mnist", "uuid": "...", "eval_fingerprint": "...", "results": [{"cut": 3, "generation": 1, "manifest": 2769421043,
+ *   {"job": "mnist", "uuid": "...", "eval_fingerprint": "...", "blas": ["Zen (OpenBLAS 0.3.21)"], "results": [{"cut": 3, "generation": 1, "manifest": 2769421043,
  *    "step": 500, "final": false, "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]}
  *
  * A job that goes back to an older cut uses numbers again. So a result counts for the cut with the same manifest alone. */
@@ -13,6 +13,7 @@
 #include "common/job/job.h"
 #include "common/process/contents.h"
 #include "worker/model/evaluation.h"
+#include "worker/model/model.h"
 
 struct eval_result {
     uint64_t cut, generation;
@@ -22,12 +23,18 @@ struct eval_result {
     struct evaluation eval; /* its step is the cut's */
 };
 
-enum { EVAL_LOG_MAX = 100000 }; /* number of results; the oldest are dropped */
+enum {
+    EVAL_LOG_MAX = 100000, /* number of results; the oldest are dropped */
+    EVAL_BLAS_MAX = 8      /* number of different kernels; later ones are not named */
+};
 
 struct eval_log {
     char uuid[37]; /* of the job; "": none yet */
     char data
         [CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": an earlier release wrote the file */
+    uint32_t kernels;
+    char blas[EVAL_BLAS_MAX]
+             [MODEL_BLAS_BYTES]; /* (kernels) with which results were computed, as in model_blas */
     size_t n;
     struct eval_result *result; /* (n) by generation and cut; steps ascend too */
 };
@@ -64,6 +71,9 @@ uint64_t eval_log_undo(struct eval_log *l, const struct manifest *m, size_t n);
  * are removed; *again is true if there were any. Errors: ERR_NOMEM. */
 enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_result *r,
                       bool *again) MUST_CHECK;
+
+/* Note the kernels of OpenBLAS that compute this job's results; "": the model needs none. */
+void eval_log_add_blas(struct eval_log *l, const char *blas);
 
 /* The last result of job `uuid`, or NULL. */
 const struct eval_result *eval_log_last(const struct eval_log *l, const char *uuid);

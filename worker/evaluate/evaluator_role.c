@@ -270,6 +270,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     v->begun = v->unsaved = true;
     v->undone = UINT64_MAX;
     contents_hex(&v->role->eval->contents, v->log.data);
+    eval_log_add_blas(&v->log, model_blas(v->role->model));
     uint64_t per_epoch = v->role->batches_per_epoch;
     bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
     curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,

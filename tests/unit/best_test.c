@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "worker/evaluate/best.h"
@@ -351,6 +352,48 @@ static void a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking(voi
     assert_false(best_lacks(&b, 3, &better));
 }
 
+/* Publish cut 3 with these weights. */
+static void publish(const float *w, double seconds)
+{
+    struct errmsg e;
+    struct checkpoint_file file;
+    const struct checkpoint_shard shard = {.generation = 1, .elems = 32, .w = (float *)w};
+    struct manifest m = {.cut = 3,
+                         .generation = 1,
+                         .step = 10,
+                         .total_elems = 32,
+                         .files = 1,
+                         .file = &file,
+                         .seconds = seconds};
+    assert_int_equal(checkpoint_write_shard(folder, 3, &shard, &file, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(folder, &m, &e), ERR_OK);
+}
+
+/* A job that went back uses the number again. */
+static void rows_of_another_cut_with_the_same_number_are_not_the_bests(void **state)
+{
+    (void)state;
+    const struct row_layout rows = {.tables = 1};
+    struct layout with_rows = layout;
+    const struct evaluation eval = {.step = 10, .loss = 0.5};
+    const float w[32] = {0.5f};
+    struct best b, again;
+    struct errmsg e = {""};
+    int hold;
+    with_rows.rows = (struct row_layout *)&rows;
+    publish(w, 1);
+    assert_int_equal(best_init(&b, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(checkpoint_hold(folder, 3, &hold, &e), ERR_OK);
+    assert_int_equal(best_keep_cut(&b, 1, &eval, 3, hold, &e), ERR_OK);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_true(again.has && again.cut == 3 && again.cut_manifest == b.cut_manifest);
+    best_close(&again);
+    publish(w, 2);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_true(!again.has && again.lost);
+    best_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +417,8 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             a_better_evaluation_of_a_later_epoch_that_is_not_kept_is_lacking, begin, end),
+        cmocka_unit_test_setup_teardown(rows_of_another_cut_with_the_same_number_are_not_the_bests,
+                                        begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,6 +165,12 @@ enum err tables_end_export_all(const struct tables_end *t, const struct manifest
     enum err err = checkpoint_load(t->checkpoints, best->cut, &m, e);
     if (err)
         return err_wrap(e, err, "the best epoch's rows: ");
+    if (m.crc != best->cut_manifest) {
+        manifest_close(&m);
+        return err_set(e, ERR_CORRUPT,
+                       "the best epoch's rows: checkpoint %" PRIu64 " in %s is another one by now",
+                       best->cut, t->checkpoints);
+    }
     err = tables_end_export(&to, restores ? &m : final, digest, e);
     to.folder = "best";
     if (!err)

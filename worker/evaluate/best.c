@@ -98,24 +98,41 @@ static void let_go(struct best *b)
     b->hold = -1;
 }
 
-/* With tables: hold the cut that the file names. */
-static enum err take_up_cut(struct best *b, double cut, struct errmsg *e)
+static void note_cut(struct best *b, const struct manifest *m)
 {
-    struct manifest m;
+    b->cut = m->cut;
+    b->cut_step = m->step;
+    b->cut_manifest = m->crc;
+}
+
+/* A job that went back may have given the number to another cut. A file of an earlier release notes no checksum. */
+static bool is_noted(const json_t *notes, const struct manifest *m)
+{
+    double step = number_of(notes, "cut_step"), crc = number_of(notes, "cut_manifest");
+    return (isnan(step) || step == (double)m->step) && (isnan(crc) || crc == m->crc);
+}
+
+/* With tables: hold the cut that the file names. */
+static enum err take_up_cut(struct best *b, const json_t *notes, struct errmsg *e)
+{
+    struct manifest m = {0};
+    double cut = number_of(notes, "cut");
     enum err err =
         cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(e, ERR_CORRUPT, "it names no checkpoint");
     if (!err)
         err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, e);
     if (!err)
         err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, e);
+    if (!err && !is_noted(notes, &m))
+        err = err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 " is another one by now", m.cut);
     if (err) {
         let_go(b);
-        return err_wrap(e, err, "%s: its rows cannot be read: ", b->path);
+        err = err_wrap(e, err, "%s: its rows cannot be read: ", b->path);
+    } else {
+        note_cut(b, &m);
     }
-    b->cut = m.cut;
-    b->cut_step = m.step;
     manifest_close(&m);
-    return ERR_OK;
+    return err;
 }
 
 /* Take the evaluation from the file's notes. ERR_STATE: the file is of another monitor. */
@@ -219,7 +236,7 @@ static enum err take_up(struct best *b, struct errmsg *e)
     if (!err)
         err = take_up_notes(b, notes, e);
     if (!err && has_tables(b))
-        err = take_up_cut(b, number_of(notes, "cut"), e);
+        err = take_up_cut(b, notes, e);
     json_decref(notes);
     b->has = err == ERR_OK;
     b->other = err == ERR_STATE;
@@ -335,6 +352,8 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->cut);
         notes[n] = (struct export_note){.key = "cut_step"};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->step);
+        notes[n] = (struct export_note){.key = "cut_manifest"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu32, cut->crc);
     }
     enum err err = add_check(b, notes, &n, w, e);
     if (!err)
@@ -467,8 +486,7 @@ enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *
     } else {
         let_go(b);
         note(b, epoch, eval);
-        b->cut = m.cut;
-        b->cut_step = m.step;
+        note_cut(b, &m);
         b->hold = take_hold;
     }
     manifest_close(&m);

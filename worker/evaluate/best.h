@@ -28,6 +28,7 @@ struct best {
     struct evaluation eval;
     char data[CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": it is not known */
     uint64_t cut, cut_step;        /* with tables: the cut that has its rows, and the cut's step */
+    uint32_t cut_manifest;         /* the crc of that cut's manifest */
     int hold;                      /* the hold of that cut; -1: none */
 };
 

@@ -127,6 +127,13 @@ class EarlyTest(TrainCase):
         self.assertEqual(got.summary()["digest"], want["digest"])
         self.check(got.summary())
 
+    def test_a_job_that_is_done_needs_no_best_epoch_that_it_does_not_restore(self):
+        keys = {**KEYS, "training.epochs": 2, "early_stopping.restore_best_weights": "false"}
+        s = self.train(keys=keys).summary()
+        shutil.rmtree(self.out / "best")
+        again = self.train(keys=keys).summary()
+        self.assertEqual((again["digest"], again["exact"]), (s["digest"], True))
+
     def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
         for update in ("async", "ssp", "geo"):
             with self.subTest(update):

@@ -109,6 +109,10 @@ class TablesBestTest(TrainCase):
         self.assertEqual(self.notes()["digest"], self.calm["digest"])
         self.assertNotEqual(self.files("model"), self.files("best"))
         self.assertEqual(self.files("best"), self.files("best", self.tmp / "calm"))
+        kept = self.files("model")
+        shutil.rmtree(self.out / "best")
+        again = self.train("--ps=1", "--workers=1", job=self.job, keys=keys).summary()  # it is done, also without best/
+        self.assertEqual((again["digest"], self.files("model")), (s["digest"], kept))
 
     def test_a_job_that_is_done_goes_on_with_more_patience_and_stays_done_without(self):
         s = self.undisturbed()

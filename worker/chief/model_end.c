@@ -57,7 +57,7 @@ enum err model_end_write(const struct model_end *end, struct errmsg *e)
     bool restores = epoch_end_restores_best(end->config);
     enum err err = restores ? write_one(end, "model", best->epoch, &best->eval, e)
                             : write_one(end, "model", last, last_eval(end), e);
-    if (!err && best->has)
+    if (!err && best->has && !best->gone)
         err = write_one(end, "best", best->epoch, &best->eval, e);
     return err;
 }

@@ -158,9 +158,9 @@ enum err tables_end_export_all(const struct tables_end *t, const struct manifest
     struct tables_end to = *t;
     struct manifest m;
     char of_best[65];
-    bool restores = best->has && t->job->early_stopping.restore_best_weights;
+    bool restores = t->job->early_stopping.restore_best_weights;
     to.folder = "model";
-    if (!best->has)
+    if (!best->has || best->gone)
         return tables_end_export(&to, final, digest, e);
     enum err err = checkpoint_load(t->checkpoints, best->cut, &m, e);
     if (err)

@@ -154,6 +154,18 @@ class EarlyTest(TrainCase):
         want = self.train(keys={**keys, **another}, out=self.tmp / "empty").summary()
         self.assertEqual((got["digest"], got["epochs"], got["batches"]["rejected"]), (want["digest"], want["epochs"], 0))
 
+    def test_a_ps_that_is_killed_while_training_stops_early_or_after_a_new_best_changes_nothing(self):
+        for every, when in ((0, "training stops early"), (120, "epoch 4/60 done")):
+            with self.subTest(when):
+                keys, out = {**KEYS, "checkpoint.every_steps": every, "checkpoint.every_seconds": 0}, self.tmp / f"at-{every}"
+                want = self.train("--ps=1", keys=keys, out=self.tmp / f"calm-{every}").summary()
+                job = self.launch("--ps=1", *slow(0.002), keys=keys, out=out)
+                job.until(when, lambda: when in job.logs() + job.stderr())  # noqa: B023
+                job.kill("ps-0", signal.SIGKILL)
+                got = job.wait().summary()
+                self.assertEqual((got["digest"], got["epochs"], got["exact"], got["inexact"]),
+                                 (want["digest"], want["epochs"], True, None))
+
     def test_a_job_that_is_done_can_continue_with_a_monitor(self):
         none = {**KEYS, "training.monitor": "none", "early_stopping.patience": 0, "early_stopping.restore_best_weights": "false"}
         self.train(keys={**none, "training.epochs": 4})

@@ -88,12 +88,14 @@ static void write_log(struct epoch_end *end)
     post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0));
 }
 
+/* The epochs after this step are trained again, and so decide again which of them is the best, and the last. */
 static void undo_best(struct epoch_end *end, uint64_t step)
 {
-    struct errmsg e = {""};
-    enum err err = end->config.finished ? ERR_OK : best_undo(end->config.best, step, &e);
-    if (err)
-        stop(end, err_exit_code(err), e.text);
+    if (end->config.finished)
+        return;
+    best_undo(end->config.best, step);
+    if (end->enough_step > step)
+        end->enough_epoch = end->enough_step = 0;
 }
 
 /* The best epoch before the undone ones may be overwritten by one of these. */
@@ -410,7 +412,7 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
 static void give_up_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     struct best *best = end->config.best;
-    if (!best->gone || best_is_beaten(best, epoch, eval))
+    if (!best_is_given_up(best, epoch, eval))
         return;
     lose_best(end, best->epoch,
               "its weights in best/ are gone (damaged, removed, or replaced by an epoch that was "

@@ -365,6 +365,7 @@ static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     b->has = true;
     b->gone = false;
+    b->ahead = 0;
     b->value = best_monitored(b->job, eval);
     b->epoch = epoch;
     b->eval = *eval;
@@ -375,6 +376,13 @@ static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 void best_give_up(struct best *b)
 {
     b->has = b->gone = false;
+    b->ahead = 0;
+}
+
+bool best_is_given_up(const struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    bool again = epoch < b->ahead && !best_stops(b, epoch);
+    return b->gone && !best_is_beaten(b, epoch, eval) && !again;
 }
 
 /* The best in best/ counts no more, for later processes too. */
@@ -399,25 +407,25 @@ enum err best_begin(struct best *b, const char *run, struct errmsg *e)
     return err;
 }
 
-enum err best_undo(struct best *b, uint64_t step, struct errmsg *e)
+void best_undo(struct best *b, uint64_t step)
 {
     if (!b->has || b->eval.step <= step)
-        return ERR_OK;
+        return;
     log_info("epoch %" PRIu64 ", which was the best, is undone: the job is at step %" PRIu64
              " again",
              b->epoch, step);
-    if (!b->gone)
-        return drop(b, e);
-    best_give_up(b);
-    return ERR_OK;
+    if (b->epoch > b->ahead)
+        b->ahead = b->epoch;
+    b->has = b->gone = false;
 }
 
 void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     if (!monitors(b) || b->other || (b->has && b->epoch >= epoch))
         return;
-    let_go(b);
+    const uint64_t ahead = b->ahead;
     note(b, epoch, eval);
+    b->ahead = ahead;
     b->gone = true;
     b->lost = false;
 }

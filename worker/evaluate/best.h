@@ -20,7 +20,9 @@ struct best {
     char path[4200];         /* DIR/best/weights.safetensors */
     char run[UUID_BYTES];    /* of the file, the job's; "": an earlier release did not note it */
     bool has;
-    bool gone;      /* the history knows the best epoch, but its weights are gone */
+    bool gone; /* the history knows the best epoch, but its weights are gone */
+    uint64_t
+        ahead; /* an undone epoch that was the best: trained again with the same bits it is so again; 0: none */
     bool lost;      /* there was a file of the best epoch, but it is damaged */
     bool other;     /* the file is of another monitor */
     double value;   /* of the monitored quantity */
@@ -43,12 +45,14 @@ void best_close(struct best *b); /* releases the cut; an all-zero struct needs n
 
 /* The job has this UUID: the best of another job is removed from best/. Errors: ERR_IO. */
 enum err best_begin(struct best *b, const char *run, struct errmsg *e) MUST_CHECK;
-/* The job goes back to this step, with the parameters that it had: a best of later steps is undone, and removed from best/.
- * Errors: ERR_IO. */
-enum err best_undo(struct best *b, uint64_t step, struct errmsg *e) MUST_CHECK;
+/* The job goes back to this step, with the parameters that it had: a best of later steps is undone. Its file stays until another
+ * epoch is kept, so that a later process knows that it was the best. */
+void best_undo(struct best *b, uint64_t step);
 /* The history says that this was the best. If best/ has an earlier one or none, the weights are gone. */
 void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval);
-/* The best whose weights are gone counts no more. */
+/* True if the best's weights are gone, this evaluation has not beaten it, and no epoch that is trained again will: the job has lost
+ * its best. Then best_give_up: that best counts no more. */
+bool best_is_given_up(const struct best *b, uint64_t epoch, const struct evaluation *eval);
 void best_give_up(struct best *b);
 
 /* True if the evaluation is better than the best by more than min_delta, or is that of the best whose weights are gone; NaN

@@ -26,11 +26,12 @@ static double last_rate(const struct optimizer *o, uint64_t t)
     return optimizer_rate(o, updates ? updates : 1);
 }
 
-static const struct epoch_sums *last_epoch(const struct epoch_sums *epochs)
+/* The last of the first `most` epochs. */
+static const struct epoch_sums *last_epoch(const struct epoch_sums *epochs, uint64_t most)
 {
     const struct epoch_sums *last = NULL;
     for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
-        if (epochs[i].batches && (!last || epochs[i].epoch > last->epoch))
+        if (epochs[i].batches && epochs[i].epoch < most && (!last || epochs[i].epoch > last->epoch))
             last = &epochs[i];
     return last;
 }
@@ -83,28 +84,44 @@ static bool had_one_blas(const struct summarize *what)
     return one;
 }
 
-/* The text of the first event that makes the result another one than the undisturbed job's; NULL: none does. */
-static const char *inexact(const struct summarize *what)
-{
-    return what->journal ? journal_inexact(what->journal) : NULL;
-}
-
 static bool has_backups(const struct summarize *what)
 {
     return job_replicas(what->job, cluster_workers_most(what->cluster)) > 0;
 }
 
-/* The journal knows the keys of earlier runs. An earlier release wrote no such line: dropped microbatches are counted. */
-static bool is_exact(const struct summarize *what, const struct chief_facts *f)
-{
-    char why[JOB_INEXACT_BYTES];
-    return job_is_exact(what->job, cluster_workers_most(what->cluster), why) && !f->dropped &&
-           had_room(what->job, f) && had_one_blas(what) && !inexact(what);
-}
-
 static uint64_t epochs_made(const struct summarize *what, const struct chief_facts *f)
 {
     return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
+}
+
+/* A job that is done ends in the middle of an epoch only if training.epochs was lowered. */
+static bool ends_within(const struct summarize *what, const struct chief_facts *f)
+{
+    bool within = f->redo.there ? f->steps > f->redo.begin : f->steps % what->batches_per_epoch;
+    return within && what->result->exit_code == 0 && what->job->training.update == UPDATE_SYNC;
+}
+
+/* The text of the first event that makes the result another one than the undisturbed job's; "": none does. Where it ends is not an
+ * event of its past: with more epochs the job continues. */
+static const char *inexact(const struct summarize *what, const struct chief_facts *f,
+                           char room[JOURNAL_WHAT_MAX])
+{
+    const char *known = what->journal ? journal_inexact(what->journal) : NULL;
+    room[0] = '\0';
+    if (!known && ends_within(what, f))
+        (void)snprintf(room, JOURNAL_WHAT_MAX,
+                       "step %" PRIu64 ", in the middle of epoch %" PRIu64
+                       ": training.epochs was lowered to %" PRIu32,
+                       f->steps, epochs_made(what, f) + 1, what->job->training.epochs);
+    return known ? known : room;
+}
+
+/* The journal knows the keys of earlier runs. An earlier release wrote no such line: dropped microbatches are counted. */
+static bool is_exact(const struct summarize *what, const struct chief_facts *f)
+{
+    char why[JOB_INEXACT_BYTES], room[JOURNAL_WHAT_MAX];
+    return job_is_exact(what->job, cluster_workers_most(what->cluster), why) && !f->dropped &&
+           had_room(what->job, f) && had_one_blas(what) && !*inexact(what, f, room);
 }
 
 /* Steps with a batch of their own, minus the lost batches (geo), and minus the dropped microbatches that no other step has
@@ -150,10 +167,12 @@ static struct chief_facts facts(const struct summarize *what)
 }
 
 /* The loss and the metrics of the training in the last epoch, in *room; NULL: no epoch is known. */
-static const struct evaluation *trained(const struct job *job, const struct chief_facts *f,
+static const struct evaluation *trained(const struct summarize *what, const struct chief_facts *f,
                                         struct evaluation *room)
 {
-    const struct epoch_sums *last = last_epoch(f->epoch);
+    const struct job *job = what->job;
+    const struct epoch_sums *last =
+        last_epoch(f->epoch, ends_within(what, f) ? epochs_made(what, f) : UINT64_MAX);
     if (!last)
         return NULL;
     room->loss = last->loss / last->examples;
@@ -420,6 +439,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct driver_result *r = what->result;
     const struct epoch_end_result *l = what->learned;
     struct evaluation room;
+    char why[JOURNAL_WHAT_MAX];
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";
@@ -434,7 +454,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "microbatches", count(job->training.microbatches), ok);
     put(all, "steps", count(f->steps), ok);
     put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", eval_json(job, trained(job, f, &room)), ok);
+    put(all, "train", eval_json(job, trained(what, f, &room)), ok);
     put(all, "eval", eval_json(job, evaluated(what, f)), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
@@ -445,7 +465,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "batches", batches(f), ok);
     put(all, "exact", json_boolean(is_exact(what, f)), ok);
     put(all, "blas", blas(what, ok), ok);
-    put(all, "inexact", text_or_null(inexact(what)), ok);
+    const char *reason = inexact(what, f, why);
+    put(all, "inexact", text_or_null(*reason ? reason : NULL), ok);
     put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);
     put(all, "history", history(what, f, ok), ok);
@@ -537,7 +558,7 @@ void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES])
     struct evaluation room;
     const struct chief_facts f = facts(what);
     const struct evaluation *eval = evaluated(what, &f);
-    const struct evaluation *shown = eval ? eval : trained(what->job, &f, &room);
+    const struct evaluation *shown = eval ? eval : trained(what, &f, &room);
     uint64_t epochs = epochs_made(what, &f);
     if (shown)
         progress_words(found, what->job, shown->loss, shown->metric);

@@ -2,6 +2,7 @@
 # labels: short
 """Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job resumes from them."""
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import LAUNCH, LONG_ROWS, SANITIZED, SHORT, TSAN, Process, TrainCase, slow  # noqa: E402
+from cluster import LAUNCH, LONG_ROWS, MODEL, SANITIZED, SHORT, TSAN, Process, TrainCase, slow  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 4,
         "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
@@ -144,15 +145,30 @@ class CheckpointTest(TrainCase):
                 self.assertIn(words, job.log("worker-0"))
                 self.assertEqual(job.summary()["digest"], first["digest"])
 
-    def test_an_interrupted_job_that_is_to_end_before_where_it_stands_trains_nothing(self):
-        job = self.launch(*slow(0.005), keys={**KEYS, "training.epochs": 100})
-        steps = int(LONG_ROWS) // 64
+    def test_an_interrupted_job_that_is_to_end_before_where_it_stands_trains_nothing_and_says_where_it_ends(self):
+        keys = {**KEYS, "optimizer.adam.use_ema": "true"}
+        job = self.launch(*slow(0.005), keys={**keys, "training.epochs": 100})
+        steps = -(-int(LONG_ROWS) // 64)
         job.until_cut(steps // 20 + 2)
         job.signal(signal.SIGTERM)
         job.wait(143)
-        job = self.launch(keys={**KEYS, "training.epochs": 1}).wait()
+        # Another name is no other job, for a checkpoint (docs/reference/comparisons.md).
+        job = self.launch(keys={**keys, "training.epochs": 1, "name": "other"}).wait()
         self.assertIn("nothing was trained: training.epochs is 1, and checkpoint ", job.stderr())
         self.assertNotIn("resuming from checkpoint", job.stderr())
+        s = job.summary()
+        if s["steps"] % steps == 0:
+            self.skipTest("it was stopped at an epoch's end")
+        epochs = s["steps"] // steps
+        self.assertIn(f" is already in the middle of epoch {epochs + 1}, so the model is not that of a job with training.epochs: 1; ", job.stderr())
+        self.assertEqual((s["epochs"], s["exact"], s["inexact"]), (
+            epochs, False, f"step {s['steps']}, in the middle of epoch {epochs + 1}: training.epochs was lowered to 1"))
+        self.assertEqual(s["train"], s["history"][-1]["train"])
+        self.assertNotEqual(s["eval"], s["history"][-1]["eval"])  # it is of the model, which has its averages
+        out = subprocess.run([MODEL, "evaluate", self.out, "--json"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(json.loads(out)["eval"]["loss"], s["eval"]["loss"])
+        s = self.train(keys={**keys, "training.epochs": epochs + 1}).summary()
+        self.assertEqual((s["steps"], s["epochs"], s["exact"], s["inexact"]), ((epochs + 1) * steps, epochs + 1, True, None))
 
     def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
         job = self.launch(*slow(0.4), keys={"training.epochs": 100000})  # 500 steps take 200 s

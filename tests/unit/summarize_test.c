@@ -423,6 +423,32 @@ static void a_job_that_dropped_microbatches_in_an_earlier_run_is_not_exact(void 
     assert_false(is_exact(k));
 }
 
+static void a_job_that_is_done_in_the_middle_of_an_epoch_is_not_exact_and_says_where(void **state)
+{
+    (void)state;
+    struct known *k = exact();
+    const char *inexact;
+    double loss;
+    k->job.training.epochs = 10;
+    k->facts.steps = 9399;
+    k->facts.epoch[1] = (struct epoch_sums){.epoch = 10, .batches = 19, .examples = 2, .loss = 7};
+    json_t *json = written(k);
+    assert_int_equal(
+        json_unpack(json, "{s:s s:{s:F}}", "inexact", &inexact, "train", "loss", &loss), 0);
+    assert_string_equal(inexact,
+                        "step 9399, in the middle of epoch 11: training.epochs was lowered to 10");
+    assert_true(loss == 0.1); /* of epoch 10 */
+    json_decref(json);
+    assert_false(is_exact(k));
+    k->result.exit_code = 143; /* it will continue there */
+    assert_true(is_exact(k));
+    k->result.exit_code = 0;
+    k->facts.redo = (struct manifest_redo){.there = true, .epoch = 10, .begin = 9399};
+    assert_true(is_exact(k)); /* with extra steps, that is an epoch's end */
+    k->facts.redo.begin = 9390;
+    assert_false(is_exact(k));
+}
+
 static void a_job_of_different_kernels_is_not_exact_and_names_them(void **state)
 {
     (void)state;
@@ -619,6 +645,7 @@ int main(void)
         TEST(the_summary_has_the_counts_of_each_table),
         TEST(a_job_whose_rows_had_no_room_is_not_exact),
         TEST(a_job_that_dropped_microbatches_in_an_earlier_run_is_not_exact),
+        TEST(a_job_that_is_done_in_the_middle_of_an_epoch_is_not_exact_and_says_where),
         TEST(a_job_of_different_kernels_is_not_exact_and_names_them),
         TEST(a_job_whose_evaluator_has_other_kernels_is_not_exact_and_names_them),
         TEST(a_job_whose_past_a_chief_did_not_know_is_not_exact_and_says_why),

@@ -627,6 +627,22 @@ static bool goes_back(struct epoch_end *end)
     return end->goes_back;
 }
 
+/* The job ends here. If training.epochs was lowered, this can be in the middle of an epoch, and these weights have no evaluation
+ * yet. False: the averages are on their way, or it was interrupted. */
+static bool is_judged(struct epoch_end *end, uint64_t step)
+{
+    bool again = false;
+    if (session_place(end->session).steps == 0 || end->evaluated_step == step ||
+        end->config.finished)
+        return true;
+    if (!averages_are_here(end))
+        return false;
+    (void)evaluate(end, &again);
+    if (!again)
+        end->evaluated_step = step;
+    return !again;
+}
+
 /* False: the next step must not begin. */
 static bool between_steps(struct epoch_end *end)
 {
@@ -648,7 +664,8 @@ static bool between_steps(struct epoch_end *end)
         return false;
     if (end->step_due)
         tell_step(end);
-    if (end->finish_asked && session_is_at_end(end->session) && !best_cut_is_open(&end->best_cut))
+    if (end->finish_asked && session_is_at_end(end->session) && !best_cut_is_open(&end->best_cut) &&
+        is_judged(end, step))
         finish(end);
     return true;
 }

@@ -11,12 +11,26 @@ const char *resume_ways(bool done)
                 : ", or start from scratch with --fresh or another --output";
 }
 
+/* The steps of the epoch that is not complete. */
+static uint64_t steps_within(const struct manifest *m, uint64_t per_epoch)
+{
+    return m->step - (m->redo.there ? m->redo.begin : manifest_epochs(m, per_epoch) * per_epoch);
+}
+
 void resume_words_done(char out[RESUME_WORDS_BYTES], const struct manifest *m,
                        const struct job *job, uint64_t per_epoch, uint64_t waited)
 {
     static const char anew[] =
         "to train from scratch (with another rate, for example), use --fresh or another --output";
     uint64_t epochs = manifest_epochs(m, per_epoch);
+    char has[128];
+    if (steps_within(m, per_epoch))
+        (void)snprintf(has, sizeof has,
+                       "is already in the middle of epoch %" PRIu64
+                       ", so the model is not that of a job with training.epochs: %" PRIu32,
+                       epochs + 1, job->training.epochs);
+    else
+        (void)snprintf(has, sizeof has, "already has %" PRIu64, epochs);
     assert(waited || epochs >= job->training.epochs);
     if (waited)
         (void)snprintf(out, RESUME_WORDS_BYTES,
@@ -27,9 +41,9 @@ void resume_words_done(char out[RESUME_WORDS_BYTES], const struct manifest *m,
     else
         (void)snprintf(out, RESUME_WORDS_BYTES,
                        "nothing was trained: training.epochs is %" PRIu32
-                       ", and checkpoint %" PRIu64 " (step %" PRIu64 ") already has %" PRIu64
-                       "; to train more, set training.epochs above %" PRIu64 "; %s",
-                       job->training.epochs, m->cut, m->step, epochs, epochs, anew);
+                       ", and checkpoint %" PRIu64 " (step %" PRIu64
+                       ") %s; to train more, set training.epochs above %" PRIu64 "; %s",
+                       job->training.epochs, m->cut, m->step, has, epochs, anew);
 }
 
 bool resume_words(char out[RESUME_WORDS_BYTES], const struct manifest *m, const struct job *job,
@@ -40,10 +54,10 @@ bool resume_words(char out[RESUME_WORDS_BYTES], const struct manifest *m, const 
         resume_words_done(out, m, job, per_epoch, 0);
         return false;
     }
-    uint64_t begin = m->redo.there ? m->redo.begin : epochs * per_epoch;
     (void)snprintf(out, RESUME_WORDS_BYTES,
                    "resuming from checkpoint %" PRIu64 ": epoch %" PRIu64 "/%" PRIu32
                    ", after step %" PRIu64 "/%" PRIu64 " (step %" PRIu64 " in all)",
-                   m->cut, epochs + 1, job->training.epochs, m->step - begin, per_epoch, m->step);
+                   m->cut, epochs + 1, job->training.epochs, steps_within(m, per_epoch), per_epoch,
+                   m->step);
     return true;
 }

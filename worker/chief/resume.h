@@ -6,7 +6,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 
-enum { RESUME_WORDS_BYTES = 320 };
+enum { RESUME_WORDS_BYTES = 400 };
 
 /* The ways out, appended to the text that refuses a job because it changed. `done`: the checkpoint is final, and its
  * weights fit the model. */

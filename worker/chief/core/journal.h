@@ -61,10 +61,11 @@ uint64_t journal_named_epochs(const struct journal *j); /* without a name: 0 */
 const char *
 journal_inexact(const struct journal *j); /* the text of the first JOURNAL_INEXACT; NULL: none */
 
-/* The first n lines of a journal, as others know them: a journal that does not begin with these lines lacks some. */
+/* The first n lines of a journal, as others know them: a journal that does not begin with these lines lacks some. Manifests have
+ * the CRC: the numbers of the kinds are permanent. */
 struct journal_lines {
     uint64_t n;
-    uint32_t crc; /* CRC-32C */
+    uint32_t crc; /* CRC-32C, as in proto/README.md */
 };
 struct journal_lines journal_lines(const struct journal *j, uint64_t n); /* n: at most j->n */
 bool journal_begins_with(const struct journal *j, struct journal_lines lines);

@@ -25,7 +25,7 @@ static bool has(const char *folder, const char *name)
 {
     char path[FILES_PATH_MAX + NAME_BYTES];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
+    return files_may_be(path);
 }
 
 /* The number of "cut-N"; false: it is another name. */
@@ -193,26 +193,30 @@ enum err trained_open_tables(struct trained *t, struct errmsg *e)
 
 /* ---- a folder ---- */
 
-/* The number in a note of the weights' file; UINT64_MAX: none. */
-static uint64_t noted(const char *folder, const char *key)
+/* *number: in a note of the weights' file; UINT64_MAX: none. */
+static enum err noted(const char *folder, const char *key, uint64_t *number, struct errmsg *e)
 {
     char path[FILES_PATH_MAX + NAME_BYTES], text[NAME_BYTES], *end;
+    bool there;
     (void)snprintf(path, sizeof path, "%s/%s", folder, weights_name);
-    if (export_note(path, key, text, sizeof text) || text[0] < '0' || text[0] > '9')
-        return UINT64_MAX;
-    uint64_t number = strtoull(text, &end, 10);
-    return *end == '\0' ? number : UINT64_MAX;
+    enum err err = export_note(path, key, text, sizeof text, &there, e);
+    *number = UINT64_MAX;
+    if (err || !there || text[0] < '0' || text[0] > '9')
+        return err;
+    uint64_t value = strtoull(text, &end, 10);
+    *number = *end == '\0' ? value : UINT64_MAX;
+    return ERR_OK;
 }
 
 /* DIR/best of a model with tables, before the job has ended: the rows are in a checkpoint alone, and the weights are those of
  * this checkpoint. */
-static enum err open_best_cut(struct trained *t, const char *best, struct folder_options *o,
-                              struct errmsg *e)
+static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
+                              struct folder_options *o, struct errmsg *e)
 {
     const char *slash = strrchr(best, '/');
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.*s/checkpoints", (int)(slash - best),
                    best);
-    enum err err = take_cut(t, noted(best, "cut"), e);
+    enum err err = take_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);
     (void)snprintf(t->path, sizeof t->path, "%s", best);
@@ -222,14 +226,19 @@ static enum err open_best_cut(struct trained *t, const char *best, struct folder
 static enum err open_folder(struct trained *t, const char *whole, struct folder_options *o,
                             struct errmsg *e)
 {
-    if (has(whole, weights_name) && !has(whole, "tables") && noted(whole, "cut") != UINT64_MAX)
-        return open_best_cut(t, whole, o, e);
-    enum err err = folder_open_as(&t->folder, whole, o, e);
+    uint64_t cut = UINT64_MAX;
+    enum err err = ERR_OK;
+    if (has(whole, weights_name) && !has(whole, "tables"))
+        err = noted(whole, "cut", &cut, e);
+    if (err)
+        return err;
+    if (cut != UINT64_MAX)
+        return open_best_cut(t, whole, cut, o, e);
+    err = folder_open_as(&t->folder, whole, o, e);
     if (err)
         return err;
     (void)snprintf(t->path, sizeof t->path, "%s", t->folder.path);
-    t->step = noted(t->path, "step");
-    return ERR_OK;
+    return noted(t->path, "step", &t->step, e);
 }
 
 /* ---- opening ---- */

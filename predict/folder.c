@@ -22,7 +22,7 @@ static bool has(const char *folder, const char *name)
 {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
+    return files_may_be(path);
 }
 
 static enum err find_weights(struct folder *f, const char *path, struct errmsg *e)
@@ -47,7 +47,7 @@ static void side_file(const struct folder *f, const char *name, char path[static
     static const char *const near[] = {"", "/../checkpoints", "/../model", "/..", "/../../model"};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
         (void)snprintf(path, PATH_BYTES, "%s%s/%s", f->path, near[i], name);
-        if (access(path, F_OK) == 0)
+        if (files_may_be(path))
             return;
     }
     (void)snprintf(path, PATH_BYTES, "%s/%s", f->path, name);

@@ -166,6 +166,11 @@ enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut,
 enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
 
+/* The same, and checks all bytes of the cut's files: only such a cut is used to continue a job. Reads the whole cut. Errors:
+ * as checkpoint_load. */
+enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m,
+                               struct errmsg *e) MUST_CHECK;
+
 /* Checks that each file of the manifest exists with the right size and head, also before the manifest is published.
  * *bad: the index of the first file that does not. Errors: as checkpoint_load. */
 enum err checkpoint_look(const char *dir, const struct manifest *m, uint32_t *bad,

@@ -313,6 +313,11 @@ enum err files_open(const char *path, int *out, struct errmsg *e)
     return err;
 }
 
+bool files_may_be(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 static enum err read_whole(int fd, const char *path, size_t max, uint8_t **data, size_t *bytes,
                            struct errmsg *e)
 {

@@ -323,6 +323,14 @@ static void a_file_that_cannot_be_read_now_is_an_error_and_not_lost(void **state
         files_fail_read_at(-1, 0);
         assert_true(opened().has);
     }
+    struct errmsg e = {""};
+    char path[sizeof b.path];
+    (void)snprintf(path, sizeof path, "%s", b.path);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("weights.safetensors", path), 0); /* to itself: is it there? */
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder, NULL, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/best/weights.safetensors"));
+    assert_int_equal(unlink(path), 0);
 }
 
 static void a_full_disk_keeps_the_former_best(void **state)

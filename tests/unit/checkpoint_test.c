@@ -317,6 +317,36 @@ static void a_look_finds_what_a_cut_lacks_before_it_is_published(void **state)
     blocks_free(&b);
 }
 
+/* If the storage does not tell whether a manifest is there, no older cut is used without a word. */
+static void a_manifest_that_cannot_be_looked_up_is_passed_over_with_its_name(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(160, 5);
+    struct checkpoint_file file[1];
+    struct errmsg text = {""};
+    char path[FILES_PATH_MAX];
+    uint64_t *cuts;
+    size_t n;
+    for (uint64_t cut = 8; cut < 10; cut++) {
+        assert_ok(write_shards(&b, cut, 7, 1, file, &e));
+        struct manifest m = manifest_of(&b, cut, 1, file);
+        assert_ok(checkpoint_publish(dir, &m, &e));
+    }
+    assert_ok(checkpoint_path(path, dir, 9, CHECKPOINT_MANIFEST, &e));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(CHECKPOINT_MANIFEST, path), 0); /* to itself */
+    assert_ok(checkpoint_list(dir, &cuts, &n, &e));
+    assert_int_equal(n, 2);
+    struct manifest found;
+    assert_int_equal(checkpoint_load_whole(dir, cuts[0], &found, &text), ERR_IO);
+    assert_non_null(strstr(text.text, path));
+    assert_ok(host_find_cut(dir, UINT64_MAX, &found, &e));
+    assert_int_equal(found.cut, 8);
+    manifest_close(&found);
+    mem_free(cuts);
+    blocks_free(&b);
+}
+
 static void a_manifest_that_nobody_could_read_is_not_written(void **state)
 {
     (void)state;
@@ -1386,6 +1416,7 @@ int main(void)
         TEST(a_manifest_comes_back_as_it_was),
         TEST(an_empty_manifest_comes_back_as_it_was),
         TEST(a_look_finds_what_a_cut_lacks_before_it_is_published),
+        TEST(a_manifest_that_cannot_be_looked_up_is_passed_over_with_its_name),
         TEST(a_manifest_that_nobody_could_read_is_not_written),
         TEST(a_published_cut_may_be_published_again_as_final),
         TEST(a_cut_whose_storage_fails_is_unusable_and_one_for_which_descriptors_lack_is_not),

@@ -22,8 +22,12 @@
 #include "common/net/reach.h"
 #include "common/process/skew.h"
 #include "common/net/socket.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/process/files.h"
+#include "tests/lib/folder.h"
 #include "tests/lib/peer.h"
 #include "worker/doctor/certificate.h"
+#include "worker/doctor/check.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/holder.h"
 
@@ -352,9 +356,119 @@ static void files_of_certificates_go_together(void **state)
     assert_string_equal(half.text, "its key is missing");
 }
 
+/* ---- checkpoints ---- */
+
+static char *const dir = folder_dir;
+
+static void write_cut(uint64_t cut)
+{
+    static float w[16];
+    struct errmsg e = {""};
+    uint32_t threads[] = {1};
+    struct checkpoint_file file;
+    struct checkpoint_shard s = {.generation = 1, .elems = 16, .w = w};
+    assert_int_equal(checkpoint_write_shard(dir, cut, &s, &file, &e), ERR_OK);
+    const struct manifest m = {.cut = cut,
+                               .generation = 1,
+                               .uuid = "u",
+                               .total_elems = 16,
+                               .identity_text = (char *)"",
+                               .files = 1,
+                               .file = &file,
+                               .ps = 1,
+                               .ps_threads = threads};
+    assert_int_equal(checkpoint_publish(dir, &m, &e), ERR_OK);
+}
+
+/* The line that a doctor of the chief, or of a ps, says about the directory. */
+static const char *says_of_cuts(bool is_chief)
+{
+    static char line[2048];
+    struct finding f = {.name = "checkpoint"};
+    struct check *p = mem_zalloc(1, sizeof *p);
+    p->has_job = p->has_cluster = true;
+    p->cluster.is_chief = is_chief;
+    p->cluster.role = is_chief ? ROLE_WORKER : ROLE_PS;
+    p->job.identity_text = (char *)"";
+    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s", dir);
+    (void)snprintf(p->output, sizeof p->output, "%s", dir);
+    check_checkpoint(p, &f);
+    finding_line(&f, line, sizeof line);
+    mem_free(p);
+    return line;
+}
+
+static void damage(uint64_t cut)
+{
+    struct errmsg e;
+    char path[FILES_PATH_MAX];
+    assert_int_equal(checkpoint_path(path, dir, cut, "shard-0.gw", &e), ERR_OK);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, CHECKPOINT_MAGIC_BYTES + 3, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_doctor_finds_the_checkpoint_from_which_the_chief_would_resume(void **state)
+{
+    (void)state;
+    write_cut(1);
+    write_cut(2);
+    assert_non_null(strstr(says_of_cuts(true), "checkpoint: resumes from checkpoint 2, step 0"));
+    damage(2);
+    assert_non_null(strstr(says_of_cuts(true),
+                           "warn checkpoint: checkpoint 2 cannot be used, the one before it will "
+                           "be: "));
+    assert_non_null(strstr(says_of_cuts(true), "/cut-0000000002/shard-0.gw: corrupt: the checksum "
+                                               "of frame 0 differs"));
+    damage(1);
+    assert_non_null(strstr(says_of_cuts(true), "FAIL checkpoint: checkpoint 1 cannot be used: "));
+}
+
+static void
+a_doctor_without_memory_or_descriptors_does_not_say_that_a_checkpoint_is_damaged(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        const char *says;
+    } of[] = {
+        {EIO, "warn checkpoint: checkpoint 2 cannot be used, the one before it will be: "},
+        {ENOMEM, "FAIL checkpoint: checkpoint 2 is not read: "},
+        {EMFILE, "FAIL checkpoint: checkpoint 2 is not read: "},
+    };
+    write_cut(1);
+    write_cut(2);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        for (int chief = 0; chief < 2; chief++) {
+            long n = 0;
+            for (;; n++) {
+                files_fail_read_at(n, of[i].error);
+                const char *line = says_of_cuts(chief);
+                if (!files_fail_read_fired())
+                    break;
+                if (!strstr(line, of[i].says) || !strstr(line, strerror(of[i].error)) ||
+                    !strstr(line, "/cut-0000000002/"))
+                    fail_msg("%ld: %s", n, line);
+            }
+            assert_true(n > 3);
+            files_fail_read_at(-1, 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_doctor_finds_the_checkpoint_from_which_the_chief_would_resume, folder_setup,
+            folder_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_doctor_without_memory_or_descriptors_does_not_say_that_a_checkpoint_is_damaged,
+            folder_setup, folder_teardown),
         cmocka_unit_test(the_worst_that_was_said_is_the_verdict_and_stands_alone),
         cmocka_unit_test(what_is_too_much_for_a_line_is_counted),
         cmocka_unit_test(a_ps_needs_blocks_slots_and_a_copy_for_a_cut),

@@ -119,13 +119,16 @@ static void a_note_is_added_and_what_the_file_has_stays(void **state)
     const struct export_note more = {"step", "7"};
     float back[sizeof w / sizeof *w];
     char text[8];
+    bool there;
+    assert_int_equal(export_note(path, "step", text, sizeof text, &there, &e), ERR_NOTFOUND);
     assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_NOTFOUND);
     assert_int_equal(export_safetensors(path, &layout, w, notes, 2, &e), ERR_OK);
     assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_OK);
     assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK);
     for (size_t i = 0; i < 3; i++) {
         static const char *const said[][2] = {{"job", "a"}, {"digest", "new"}, {"step", "7"}};
-        assert_int_equal(export_note(path, said[i][0], text, sizeof text), ERR_OK);
+        assert_int_equal(export_note(path, said[i][0], text, sizeof text, &there, &e), ERR_OK);
+        assert_true(there);
         assert_string_equal(text, said[i][1]);
     }
     assert_int_equal(export_read_safetensors(path, &layout, back, &e), ERR_OK);
@@ -134,7 +137,12 @@ static void a_note_is_added_and_what_the_file_has_stays(void **state)
                             tensors[i].elems * sizeof *w);
     assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
     assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK); /* the first one */
-    assert_int_equal(export_note(path, "step", text, sizeof text), ERR_OK);
+    assert_int_equal(export_note(path, "step", text, sizeof text, &there, &e), ERR_OK);
+    assert_true(there);
+    assert_int_equal(export_note(path, "steps", text, sizeof text, &there, &e), ERR_OK);
+    assert_false(there);
+    assert_int_equal(export_note(path, "step", text, 1, &there, &e), ERR_OK);
+    assert_false(there); /* it does not fit */
 }
 
 static void a_model_without_tensors_is_an_empty_file_of_safetensors(void **state)

@@ -183,8 +183,10 @@ bool journal_begins(const char *checkpoints, const char *job)
     size_t bytes = 0;
     struct errmsg e;
     mark_path(path, checkpoints);
-    bool is = files_read_regular(path, MARK_MAX_BYTES, &text, &bytes, &e) == ERR_OK &&
-              bytes == strlen(job) && memcmp(text, job, bytes) == 0;
+    enum err err = files_read_regular(path, MARK_MAX_BYTES, &text, &bytes, &e);
+    if (err)
+        return err != ERR_NOTFOUND; /* it may be this job's */
+    bool is = bytes == strlen(job) && memcmp(text, job, bytes) == 0;
     mem_free(text);
     return is;
 }

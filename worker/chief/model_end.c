@@ -10,9 +10,21 @@
 static enum err note(const char *folder, const char *key, char *out, size_t bytes, struct errmsg *e)
 {
     char path[4200];
+    bool there;
     (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    enum err err = export_note(path, key, out, bytes);
-    return err ? err_set(e, ERR_CORRUPT, "%s: its metadata have no `%s`", path, key) : ERR_OK;
+    enum err err = export_note(path, key, out, bytes, &there, e);
+    if (err || there)
+        return err;
+    return err_set(e, ERR_CORRUPT, "%s: its metadata have no `%s`", path, key);
+}
+
+/* Checks that the file has the model's tensors, to their last bytes. */
+static enum err check_weights(const struct epoch_end_config *c, const char *folder,
+                              struct errmsg *e)
+{
+    char path[4200];
+    (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
+    return export_check_safetensors(path, model_layout(c->model), e);
 }
 
 /* The step and the digest are those of the weights in the folder. */
@@ -23,7 +35,9 @@ static enum err write_one(const struct model_end *end, const char *name, uint64_
     char folder[4160], step[24], digest[65];
     const struct epoch_line *line = epoch_log_find(c->log, epoch);
     (void)snprintf(folder, sizeof folder, "%s/%s", c->output, name);
-    enum err err = note(folder, "step", step, sizeof step, e);
+    enum err err = check_weights(c, folder, e);
+    if (!err)
+        err = note(folder, "step", step, sizeof step, e);
     if (!err)
         err = note(folder, "digest", digest, sizeof digest, e);
     if (err)

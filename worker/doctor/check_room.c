@@ -220,16 +220,27 @@ static void check_lock(const struct check *p, struct finding *f)
     finding_mend(f, VERDICT_WARN, "a job runs there; another job needs its own --output");
 }
 
+/* The chief reads it whole; a ps reads its part, and other processes the manifest. */
+static enum err load_cut(const struct check *p, uint64_t cut, struct manifest *m, struct errmsg *e)
+{
+    return p->cluster.is_chief ? checkpoint_load_whole(p->checkpoints, cut, m, e)
+                               : checkpoint_load(p->checkpoints, cut, m, e);
+}
+
 /* False: it cannot be used, and the job goes back to the one before it, if there is one. */
 static bool judge_cut(const struct check *p, struct finding *f, uint64_t cut, bool last)
 {
     struct manifest m;
     struct errmsg e = {""};
-    enum err err = checkpoint_load(p->checkpoints, cut, &m, &e);
+    enum err err = load_cut(p, cut, &m, &e);
     if (err == ERR_NEWER) {
         (void)finding_error(f, err, &e);
         finding_mend(f, VERDICT_FAIL, "start that release, or start from scratch with --fresh");
         return true;
+    }
+    if (err && !checkpoint_unusable(err)) {
+        finding_say(f, VERDICT_FAIL, "checkpoint %" PRIu64 " is not read: %s", cut, e.text);
+        return true; /* nothing is wrong with it, so the job does not go back */
     }
     if (err) {
         finding_say(f, last ? VERDICT_FAIL : VERDICT_WARN,

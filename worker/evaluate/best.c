@@ -255,8 +255,12 @@ static enum err take_up(struct best *b, struct errmsg *e)
 static enum err check_data(const struct best *b, struct errmsg *e)
 {
     char data[CONTENTS_HEX_BYTES];
-    if (!b->data[0] || export_note(b->path, "eval_data", data, sizeof data) ||
-        strcmp(data, b->data) == 0)
+    bool there = false;
+    enum err err =
+        b->data[0] ? export_note(b->path, "eval_data", data, sizeof data, &there, e) : ERR_OK;
+    if (err)
+        return err_wrap(e, err, "the best epoch: ");
+    if (!there || strcmp(data, b->data) == 0)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "%s: the best epoch was found on other evaluation data (fingerprint %.8s there, "
@@ -288,7 +292,7 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     if (err)
         return err;
     clean(b);
-    err = access(b->path, F_OK) == 0 ? take_up(b, e) : ERR_OK;
+    err = files_may_be(b->path) ? take_up(b, e) : ERR_OK;
     return b->has && !err ? check_data(b, e) : err;
 }
 

@@ -45,8 +45,9 @@ struct export_found {
  * value that is not finite; or the file has no tensor of the layout. */
 enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
                                  struct export_found *found, struct errmsg *e) MUST_CHECK;
-/* Read the note `key` of the file. Errors: ERR_NOTFOUND and those above; ERR_TOOBIG: it does not fit. */
-enum err export_note(const char *path, const char *key, char *out, size_t bytes) MUST_CHECK;
+/* Read the note `key` of the file; *there is false if it has none that fits. Errors: as above; ERR_NOTFOUND: no file. */
+enum err export_note(const char *path, const char *key, char *out, size_t bytes, bool *there,
+                     struct errmsg *e) MUST_CHECK;
 
 /* SHA-256 over name (without a NUL), shape (u32 rank then u32 dims, little-endian) and little-endian bytes of each
  * tensor in the order of weights.safetensors. hex: 64 characters and a NUL; empty if OpenSSL has no memory. w:

@@ -64,22 +64,18 @@ static json_t *hex(const uint8_t *bytes, size_t n)
 static enum err hash_file(const char *path, struct sha256 *hash, uint64_t *bytes, struct errmsg *e)
 {
     int fd;
-    ssize_t got;
+    size_t got = PIECE_BYTES;
     enum err err = files_open(path, &fd, e);
     if (err)
         return err;
     uint8_t *piece = mem_zalloc(PIECE_BYTES, 1);
     if (!piece)
         err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    for (*bytes = 0; !err && (got = read(fd, piece, PIECE_BYTES)) != 0;) {
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    for (*bytes = 0; !err && got == PIECE_BYTES; *bytes += got) {
+        err = files_read_at(fd, path, *bytes, piece, PIECE_BYTES, &got, e);
+        if (err)
             break;
-        }
-        sha256_add(hash, piece, (size_t)got);
-        *bytes += (uint64_t)got;
+        sha256_add(hash, piece, got);
     }
     mem_free(piece);
     (void)close(fd);
@@ -124,7 +120,7 @@ static enum err add_tables(json_t *files, const char *folder, bool *ok, struct e
     (void)snprintf(path, sizeof path, "%s/tables", folder);
     int found = scandir(path, &entry, is_table, by_bytes);
     if (found < 0)
-        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+        return errno == ENOENT ? ERR_OK : files_read_error(path, e);
     enum err err = ERR_OK;
     for (int i = 0; i < found; i++) {
         (void)snprintf(path, sizeof path, "tables/%s", entry[i]->d_name);
@@ -143,7 +139,7 @@ static enum err add_files(json_t *files, const char *folder, bool *ok, struct er
     enum err err = ERR_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (access(path, F_OK) == 0)
+        if (files_may_be(path))
             err = add_file(files, folder, names[i], ok, e);
     }
     return err ? err : add_tables(files, folder, ok, e);

@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "common/checkpoint/row_copy.h"
 #include "worker/export/export.h"
 #include "worker/warm_start/first_cut.h"
@@ -171,7 +172,7 @@ static enum err check_file(const struct job *job, const struct layout *l,
                            const struct manifest *base, const char *was, struct errmsg *e)
 {
     char is[DIGEST_BYTES];
-    if (access(job->model.weights, F_OK)) {
+    if (!files_may_be(job->model.weights)) {
         log_info("model.weights: %s is not there; the job resumes from checkpoint %" PRIu64
                  ", and does not need it",
                  job->model.weights, base->cut);

@@ -1,0 +1,168 @@
+/* The end of an epoch at the chief: which evaluations may be the best. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "tests/lib/trained.h"
+#include "worker/chief/epoch_end.h"
+#include "worker/core/session_inner.h"
+#include "worker/tensorboard/curves.h"
+
+static const char JOB[] =
+    "name: t\noptimizer: sgd\ntraining: {batch_size: 2, microbatches: 1, epochs: 100, monitor: "
+    "loss}\nworker: {threads: 1}\n"
+    "data: {format: csv, train: train.txt, eval: eval.txt, columns: [number: x, label: {name: "
+    "y}]}\n"
+    "model: {input: {shape: auto}, loss: sparse_categorical_crossentropy, layers: [dense: {units: "
+    "2, activation: softmax}]}\n";
+enum { PER_EPOCH = 2 };
+
+/* A chief whose session is at the end of an epoch; its letters to the control thread are read here. */
+static struct fixture {
+    struct trained t;
+    struct order order;
+    struct cluster cluster;
+    struct train *train;
+    struct session *session;
+    float *w;
+    struct control control;
+    struct driver_result result;
+    struct best best;
+    struct epoch_log log;
+    struct curves curves;
+    struct epoch_end_result learned;
+    struct epoch_end *end;
+    uint64_t epoch;
+    int evaluated, inexact; /* letters */
+    char why[sizeof(struct errmsg) + 80];
+} f;
+
+static void on_letter(void *arg, struct mail *m)
+{
+    (void)arg;
+    if (m->type == CONTROL_EPOCH_LINE)
+        epoch_end_ops.noted(f.end);
+    f.evaluated += m->type == CONTROL_EVALUATED;
+    f.inexact += m->type == CONTROL_INEXACT;
+    if (m->type == CONTROL_INEXACT)
+        (void)snprintf(f.why, sizeof f.why, "%s", (const char *)m->data);
+    if (m->type == CONTROL_EPOCH_LINE || m->type == CONTROL_STEP)
+        loop_stop(&f.control.loop);
+}
+
+static void must(enum err err)
+{
+    if (err)
+        fail_msg("%s", f.t.e.text);
+}
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    f = (struct fixture){.learned.first_step_s = NAN};
+    trained_init(&f.t, JOB, "1,0\n2,1\n3,0\n4,1\n", "1,1\n2,0\n");
+    f.order = (struct order){4, 2, 1, 1};
+    const struct train_config config = {.job = &f.t.job,
+                                        .cluster = &f.cluster,
+                                        .model = f.t.model,
+                                        .data = &f.t.train,
+                                        .order = &f.order};
+    must(train_new(&f.train, &config, &f.t.e));
+    const struct train_parts *parts = train_parts(f.train);
+    must(best_init(&f.best, &f.t.job, model_layout(f.t.model), f.t.dir, f.t.dir, NULL, &f.t.e));
+    const struct epoch_end_config end = {.job = &f.t.job,
+                                         .model = f.t.model,
+                                         .data = &f.t.train,
+                                         .eval = &f.t.eval,
+                                         .best = &f.best,
+                                         .curves = &f.curves,
+                                         .log = &f.log,
+                                         .output = f.t.dir,
+                                         .progress_fd = -1};
+    must(epoch_end_new(&f.end, &end, parts, &f.learned, &f.t.e));
+    must(loop_init(&f.control.loop));
+    must(mailbox_init(&f.control.in, &f.control.loop, on_letter, NULL));
+    driver_start(parts->driver, &f.control, NULL, NULL, &f.result);
+    f.session = driver_session(parts->driver);
+    f.w = parts->w;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    f.session->phase = SESSION_NEW; /* it has no connections to close */
+    epoch_end_free(f.end);
+    train_free(f.train);
+    mailbox_close(&f.control.in);
+    loop_close(&f.control.loop);
+    best_close(&f.best);
+    epoch_log_close(&f.log);
+    trained_close(&f.t);
+    return 0;
+}
+
+static void begin(bool sync)
+{
+    f.session->phase = SESSION_READY;
+    f.session->terms.sync = sync;
+    f.session->terms.settings.batches_per_epoch = PER_EPOCH;
+    f.session->terms.generation.number = 1;
+    epoch_end_ops.welcomed(f.end);
+}
+
+/* The next epoch's end in sync, with a kernel of these values: the nearer to 0, the better is the loss. */
+static void epoch_ends(float value)
+{
+    uint64_t elems = model_layout(f.t.model)->elems;
+    for (uint64_t i = 0; i < elems; i++)
+        f.w[i] = i == 0 ? value : 0;
+    f.session->step = ++f.epoch * PER_EPOCH;
+    assert_false(epoch_end_ops.between(f.end)); /* the history's line is on its way */
+    assert_int_equal(loop_run(&f.control.loop), ERR_OK);
+    assert_true(epoch_end_ops.between(f.end));
+    assert_int_equal(loop_run(&f.control.loop), ERR_OK);
+    assert_int_equal(f.evaluated, f.epoch);
+}
+
+static void
+an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact(void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_ends(-4);
+    assert_int_equal(f.best.epoch, 1);
+    assert_int_equal(f.inexact, 0);
+
+    epoch_end_ops.parked(f.end);
+    epoch_ends(-2); /* better, but the shards may be beyond it */
+    assert_int_equal(f.best.epoch, 1);
+    assert_int_equal(f.inexact, 1);
+    assert_string_equal(f.why,
+                        "epoch 2 is the best, but could not be kept: the others have trained "
+                        "on without the chief's own worker");
+
+    epoch_end_ops.parked(f.end);
+    epoch_ends(-5); /* worse: nothing is lost */
+    assert_int_equal(f.inexact, 1);
+
+    epoch_ends(-3); /* this session is with the others again */
+    assert_int_equal(f.best.epoch, 4);
+    assert_int_equal(f.inexact, 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+    const struct CMUnitTest tests[] = {
+        TEST(an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

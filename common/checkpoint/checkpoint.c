@@ -99,25 +99,6 @@ bool checkpoint_unusable(enum err err)
     return err == ERR_CORRUPT || err == ERR_NOTFOUND || err == ERR_IO;
 }
 
-enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
-{
-    struct manifest made;
-    enum err err = checkpoint_load(dir, cut, &made, e);
-    if (err)
-        return err;
-    char *text = NULL;
-    size_t bytes;
-    err = checkpoint_verify(dir, &made, e);
-    if (!err && made.encoding.bytes)
-        err = checkpoint_read_encoding(dir, &made, &text, &bytes, e);
-    mem_free(text);
-    if (err)
-        manifest_close(&made);
-    else
-        *m = made;
-    return err;
-}
-
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
                                  const struct optimizer *o, float *w, struct errmsg *e)
 {

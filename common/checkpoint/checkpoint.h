@@ -189,11 +189,6 @@ bool checkpoint_unusable(enum err err);
  * checkpoint_read checks only the frames that it reads. Errors: as checkpoint_load. */
 enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
 
-/* Loads the cut and checks all of it: the manifest, every byte of its files, and its encoding. Errors: as
- * checkpoint_load. */
-enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m,
-                               struct errmsg *e) MUST_CHECK;
-
 /* Reads elements [first, first + n) of the weights, and of each slot whose slot[i] is not NULL, from all files
  * that contain them; checksums are verified. `w` can be NULL (only slots), and so can `slot`. On error w and the
  * slots are undefined. Errors: as checkpoint_load; ERR_STATE the checkpoint has no such range or slot. */

@@ -85,10 +85,11 @@ static void read_back(const struct manifest *m, enum err want, struct manifest *
     assert_int_equal(folder_make(folder), 0);
     (void)snprintf(cut, sizeof cut, "%s/cut-0000000001", folder);
     assert_int_equal(mkdir(cut, 0700), 0);
-    assert_int_equal(checkpoint_publish(folder, m, &e), ERR_OK);
-    assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), want);
+    assert_int_equal(checkpoint_publish(folder, m, &e), want); /* the writer has the reader's checks */
     if (want)
         assert_non_null(strstr(e.text, "its list of earlier runs is invalid"));
+    else
+        assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), ERR_OK);
     assert_int_equal(folder_remove(folder), 0);
 }
 
@@ -131,9 +132,9 @@ static void a_manifest_with_a_list_that_cannot_be_is_damaged(void **state)
     (void)state;
     struct checkpoint_file file;
     struct manifest is, without_tables = manifest_of(&file, false, 1);
-    read_back(&without_tables, ERR_CORRUPT, &is);
+    read_back(&without_tables, ERR_STATE, &is);
     struct manifest too_long = manifest_of(&file, true, BEGINNINGS_MAX + 1);
-    read_back(&too_long, ERR_CORRUPT, &is);
+    read_back(&too_long, ERR_STATE, &is);
 }
 
 int main(void)

@@ -144,10 +144,11 @@ static void read_back(const struct manifest *m, enum err want, struct manifest *
     assert_int_equal(folder_make(folder), 0);
     (void)snprintf(cut, sizeof cut, "%s/cut-0000000001", folder);
     assert_int_equal(mkdir(cut, 0700), 0);
-    assert_int_equal(checkpoint_publish(folder, m, &e), ERR_OK);
-    assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), want);
+    assert_int_equal(checkpoint_publish(folder, m, &e), want); /* the writer has the reader's checks */
     if (want)
         assert_non_null(strstr(e.text, "its row counts do not match its tables"));
+    else
+        assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), ERR_OK);
     assert_int_equal(folder_remove(folder), 0);
 }
 
@@ -182,7 +183,7 @@ static void a_manifest_that_counts_what_it_has_not_is_damaged(void **state)
     struct checkpoint_file file;
     struct manifest m = manifest_of(&file, false), is;
     m.counted = 1;
-    read_back(&m, ERR_CORRUPT, &is);
+    read_back(&m, ERR_STATE, &is);
 }
 
 int main(void)

@@ -144,7 +144,8 @@ static void read_back(const struct manifest *m, enum err want, struct manifest *
     assert_int_equal(folder_make(folder), 0);
     (void)snprintf(cut, sizeof cut, "%s/cut-0000000001", folder);
     assert_int_equal(mkdir(cut, 0700), 0);
-    assert_int_equal(checkpoint_publish(folder, m, &e), want); /* the writer has the reader's checks */
+    assert_int_equal(checkpoint_publish(folder, m, &e),
+                     want); /* the writer has the reader's checks */
     if (want)
         assert_non_null(strstr(e.text, "its row counts do not match its tables"));
     else

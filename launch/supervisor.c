@@ -332,12 +332,14 @@ static void supervisor_ran(struct supervisor *s, uint32_t i)
 
 static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 {
+    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!clean) /* then this is why it ended, and it may have no log to say so */
+        (void)supervisor_lost_dir(s);
     bool was_ending = s->policy.ending, chief_was_done = s->policy.chief_done;
     if (i == s->plan->crew->chief && !s->plan->fleet)
         on_progress(s->plan->progress_fd, EV_READ, s); /* its last messages count */
     supervisor_ran(s, i);
     struct policy_verdict v = policy_exit(&s->policy, i, status);
-    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     supervisor_follow(s, i, &v, clean || was_ending,
                       WIFEXITED(status) && v.exit_code == WEXITSTATUS(status));
     if (s->policy.chief_done && !chief_was_done)

@@ -178,12 +178,12 @@ class EncodingTest(NightsCase):
         self.assertIn("use input_dim 7 in a job that starts from scratch", self.said(job))
 
     def as_an_earlier_release_has_written_it(self):
-        """The newest manifest's last field goes, and the file that it names."""
+        """Of the newest manifest go the fields of later releases, and the file that one of them names."""
         cut = max(self.out.glob("checkpoints/cut-*"))
         data = (cut / "manifest.gw").read_bytes()
         magic, head = data[:8], data[8:-16]
         at = head.rindex(b"\xf2\x07")  # field 126, of a length
-        self.assertEqual(at + 3 + head[at + 2], len(head))
+        self.assertIn(len(head) - (at + 3 + head[at + 2]), range(1, 10))  # 127 and 128, of the journal
         head = head[:at]
         (cut / "manifest.gw").write_bytes(magic + head + struct.pack("<II", len(head), zlib.crc32(head)) + magic)
         (cut / "encoding.json").unlink()

@@ -7,7 +7,6 @@
 This file is all of it: copy it next to your program. It needs numpy to score; encoding alone needs only Python. It uses
 the packages safetensors and xxhash if they are installed, and torch if you call `torch_module`.
 docs/guides/python.md is the guide; docs/reference/files.md and encoding.md define the files that it reads."""
-import csv
 import gzip
 import json
 import math
@@ -22,6 +21,7 @@ except ImportError:  # keys and features of one row need no numpy
     np = None
 
 FORMAT = 1  # of manifest.json
+ROW_BYTES = 512 << 10  # a row of text has at most so many
 M = 2**64 - 1
 
 
@@ -365,7 +365,100 @@ def _open(path):
         magic = file.read(4)
     if magic == b"\x28\xb5\x2f\xfd":
         raise ModelError(f"{path}: zstd: decompress it first")
-    return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+
+
+class CsvText:
+    """The fields of csv text: docs/reference/data.md, "Quotes". `data`: the options of the job's section data."""
+
+    def __init__(self, data):
+        self.delimiter = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}[data["delimiter"]]
+        self.blanks = " \t".replace(self.delimiter, "") if data["trim"] else ""
+        self.quotes, self.comment = data["quotes"], data.get("comment")
+        self.escape = "\\" if data.get("escape", "none") == "backslash" else ""
+        escape, ends = re.escape(self.escape), re.escape(self.delimiter) + r"\n"
+        self.plain = re.compile(rf"(?:[^{ends}{escape}]|{escape}.)*" if escape else rf"[^{ends}]*", re.DOTALL)
+        self.mark = re.compile('["' + escape + "]")
+
+    def records(self, path):
+        """(line, fields, numbers of fields in which text follows the quotes) of each row."""
+        with _open(path) as file:
+            text, first, lines = "", 1, 0
+            for line in file:
+                lines += 1
+                if not text:
+                    first = lines
+                    if self.comment and line.startswith(self.comment) or not line.strip("\r\n" + self.blanks):
+                        continue
+                text += line if line.endswith("\n") else line + "\n"
+                record = self.split(text)
+                if record:
+                    if any("\r" in field for field in record[2]):
+                        raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
+                    yield first, record[0], record[1]
+                    text = ""
+                elif len(text) > ROW_BYTES:
+                    break
+            if text:
+                raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
+
+    def split(self, text):
+        """(fields, numbers of those in which text follows the quotes, texts that are not in quotes) of a row with its line
+        end; None: the row is longer."""
+        if not self.mark.search(text):
+            body = text[:-2 if text.endswith("\r\n") else -1]
+            fields = [f.strip(self.blanks) if self.blanks else f for f in body.split(self.delimiter)]
+            return fields, [], [body]
+        fields, wrong, plain, at = [], [], [], 0
+        while True:
+            while self.blanks and text[at] in self.blanks:
+                at += 1
+            quoted = self.quotes and text[at] == '"'
+            value, at = self._quoted(text, at + 1) if quoted else ("", at)
+            if value is None:
+                return None
+            end = self.plain.match(text, at + (quoted and text[at] == self.escape)).end()  # here it is a character
+            rest, at = text[at:end], end
+            if at == len(text):
+                return None
+            if text[at] == "\n" and rest.endswith("\r") and not self._is_escaped(rest, len(rest) - 1):
+                rest = rest[:-1]
+            rest = self._trimmed(rest)
+            if quoted and rest:
+                wrong.append(len(fields))
+            if not self.escape or rest == self.escape + "N":
+                plain.append(rest)
+            else:
+                plain.append(re.sub(r"\\.", "", rest, flags=re.DOTALL))
+                rest = re.sub(r"\\(.)", r"\1", rest, flags=re.DOTALL)
+            fields.append(value + rest)
+            at += 1
+            if text[at - 1] == "\n":
+                return fields, wrong, plain
+
+    def _quoted(self, text, at):
+        parts = []
+        while True:
+            found = self.mark.search(text, at)
+            if not found:
+                return None, at
+            parts.append(text[at:found.start()])
+            at, doubled = found.end(), text.startswith('"', found.end())
+            if found.group() == '"' and not doubled:
+                return "".join(parts), at
+            if at == len(text):
+                return None, at
+            parts.append(text[at])
+            at += 1
+
+    def _is_escaped(self, text, at):
+        before = text[:at]
+        return bool(self.escape) and (len(before) - len(before.rstrip(self.escape))) % 2 == 1
+
+    def _trimmed(self, text):
+        while text and text[-1] in self.blanks and not self._is_escaped(text, len(text) - 1):
+            text = text[:-1]
+        return text
 
 
 # ---- tables: docs/explanation/tables.md ----
@@ -637,45 +730,33 @@ class Model:
 
     def read(self, path):
         """The rows of a csv or libsvm file, one after the other, as the job file describes its format."""
-        lines = self._lines(path)
-        if self.data["format"] == "libsvm":
-            return self._read_libsvm(lines)
-        return self._read_csv(path, lines)
+        return self._read_libsvm(path) if self.data["format"] == "libsvm" else self._read_csv(path)
 
-    def _lines(self, path):
-        comment, inside = self.data.get("comment"), False
-        with _open(path) as file:
-            for line in file:
-                if not inside and (comment and line.startswith(comment) or not line.strip("\r\n" + (" \t" if self.data["trim"] else ""))):
-                    continue
-                inside ^= self.data["quotes"] and line.count('"') % 2 == 1
-                yield line
-
-    def _read_csv(self, path, lines):
-        delimiter = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}[self.data["delimiter"]]
-        quoting = csv.QUOTE_MINIMAL if self.data["quotes"] else csv.QUOTE_NONE
+    def _read_csv(self, path):
         header, names = self.data["header"], [c.name for c in self.encoding.fields]
         unlabeled = [c.name for c in self.encoding.fields if c.kind not in ("label", "weight")]
-        csv.field_size_limit(1 << 20)
-        for number, fields in enumerate(csv.reader(lines, delimiter=delimiter, quoting=quoting, skipinitialspace=self.data["trim"])):
-            fields = [f.strip(" \t") for f in fields] if self.data["trim"] else fields
-            if number == 0 and header != "none":
-                names = fields if header == "names" else names
+        used = {c.name for c in self.encoding.fields}
+        for line, fields, wrong in CsvText(self.data).records(path):
+            if header != "none":
+                names, header = fields if header == "names" else names, "none"
                 continue
-            here = unlabeled if header != "names" and len(fields) == len(unlabeled) else names
+            here = unlabeled if self.data["header"] != "names" and len(fields) == len(unlabeled) else names
             if len(fields) != len(here):
-                raise ModelError(f"{path}: row {number + 1} has {len(fields)} fields, the model's columns are {len(names)}")
+                raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the model's columns are {len(names)}")
             if None in names and here is not names:
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
+            if any(here[i] in used for i in wrong):
+                raise ModelError(f"{path}:{line}: text follows the quotes of a field")
             yield fields if None in names else dict(zip(here, fields))
 
-    def _read_libsvm(self, lines):
+    def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
-        for line in lines:
-            words = line.split("#")[0].split()
-            if words:
-                pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
-                yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
+        with _open(path) as file:
+            for line in file:
+                words = line.split("#")[0].split()
+                if words:
+                    pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
+                    yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
 
     def _keys(self, rows, name):
         c = self.encoding.keys[name]

@@ -348,11 +348,13 @@ static enum err check_room(struct job_reader *r)
         (unsigned long long)cells, JOB_ROW_CELLS_MAX);
 }
 
-/* Without quotes, a field cannot contain the delimiter. */
+/* Without quotes and escapes, a field cannot contain the delimiter. */
 static enum err check_separators(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
-    for (uint32_t i = 0; i < csv->columns && !csv->quotes; i++)
+    if (csv->quotes || csv->escape != ESCAPE_NONE)
+        return ERR_OK;
+    for (uint32_t i = 0; i < csv->columns; i++)
         if (csv->column[i].kind == COLUMN_KEYS &&
             strchr(csv->column[i].key.separator, job_delimiter_char(csv)))
             return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
@@ -388,6 +390,11 @@ char job_delimiter_char(const struct job_csv *csv)
 {
     static const char delimiters[] = {',', '\t', ';', '|', ' '};
     return delimiters[csv->delimiter];
+}
+
+char job_escape_char(const struct job_csv *csv)
+{
+    return csv->escape == ESCAPE_BACKSLASH ? '\\' : '\0';
 }
 
 bool job_reads_csv(const struct job *job)

@@ -90,6 +90,7 @@ enum key_missing {
     KEY_MISSING_KEY    /* a given key */
 };
 enum csv_header { HEADER_NONE, HEADER_SKIP, HEADER_NAMES };
+enum csv_escape { ESCAPE_NONE, ESCAPE_BACKSLASH };
 enum csv_delimiter {
     DELIMITER_COMMA,
     DELIMITER_TAB,
@@ -180,6 +181,7 @@ struct job_csv {
     struct job_column *column; /* (columns) */
     enum csv_header header;
     enum csv_delimiter delimiter;
+    enum csv_escape escape;
     bool quotes, trim;
     char comment[JOB_NAME_MAX]; /* lines that start with this are skipped; "": none */
     char *missing;              /* markers of missing values, joined by '\n' */
@@ -382,6 +384,8 @@ uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *c
 
 /* Returns the character for data.delimiter. */
 char job_delimiter_char(const struct job_csv *csv);
+/* Returns the character for data.escape; '\0': none. */
+char job_escape_char(const struct job_csv *csv);
 /* Returns whether rows come from csv text, read or generated. */
 bool job_reads_csv(const struct job *job);
 /* Same, or from libsvm text: then data.columns describes the rows. */

@@ -156,7 +156,8 @@ static const struct section sections[] = {
              "[large-data.md](../guides/large-data.md) explains `memory_mb` and `spill`."},
     {.title = "### csv files",
      .rows =
-         "data.columns data.header data.delimiter data.quotes data.trim data.comment data.missing"},
+         "data.columns data.header data.delimiter data.quotes data.escape data.trim data.comment "
+         "data.missing"},
     {.title = "### Columns",
      .rows = "data.columns[]",
      .words = JOB_COLUMN_PREFIX,

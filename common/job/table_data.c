@@ -91,6 +91,18 @@ static const struct job_word delimiter_spellings[] = {
     LAST_WORD,
 };
 
+static const struct job_word escape_words[] = {
+    {"none", ESCAPE_NONE, NULL, NULL},
+    {"backslash", ESCAPE_BACKSLASH, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word escape_spellings[] = {
+    {"\\", ESCAPE_BACKSLASH, NULL, NULL},
+    {"\\\\", ESCAPE_BACKSLASH, NULL, NULL},
+    LAST_WORD,
+};
+
 static const struct job_word bad_rows_words[] = {
     {"stop", BAD_ROWS_STOP, NULL, NULL},
     {"skip", BAD_ROWS_SKIP, NULL, NULL},
@@ -289,8 +301,14 @@ static const struct job_key keys[] = {
             EXAMPLE("tab"), .identity = true, .words = delimiter_words,
             .spellings = delimiter_spellings, .fallback = "comma", OF_CSV),
     JOB_KEY("data.quotes", BOOL, data.csv.quotes,
-            "`csv`: fields can be in double quotes, as in RFC 4180.", EXAMPLE("false"),
-            .identity = true, .fallback = "true", OF_CSV),
+            "`csv`: fields can be in double quotes, as in RFC 4180. A quote counts only at the "
+            "start of a field.",
+            EXAMPLE("false"), .identity = true, .fallback = "true", OF_CSV),
+    JOB_KEY("data.escape", WORD, data.csv.escape,
+            "`csv`: the character after a backslash stands for itself, as in files of MySQL and "
+            "Spark. You can also write the character: `\\`.",
+            EXAMPLE("backslash"), .identity = true, .words = escape_words,
+            .spellings = escape_spellings, .fallback = "none", OF_CSV),
     JOB_KEY("data.trim", BOOL, data.csv.trim, "`csv`: remove spaces and tabs around each field.",
             EXAMPLE("true"), .identity = true, .fallback = "false", OF_CSV),
     JOB_KEY("data.comment", TEXT, data.csv.comment,

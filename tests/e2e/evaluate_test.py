@@ -165,7 +165,7 @@ class EvaluateTest(ModelCase):
         self.assertEqual(self.evaluate("copy", "mor*.csv")["rows"], 2)
         (self.tmp / "empty.csv").write_text("")
         (self.tmp / "unlabeled.csv").write_text("town,age,size,w\nRome,1,2,1\n")
-        for file, text in (("nothing.csv", "nothing.csv"), ("empty.csv", "empty.csv: it has no header"),
+        for file, text in (("nothing.csv", "nothing.csv"), ("empty.csv", "empty.csv: it has no row"),
                            ("unlabeled.csv", 'unlabeled.csv:1: its header does not name "answer" of data.columns')):
             error = self.call("evaluate", "copy", file, code=2)
             self.assertIn(text, error)

@@ -167,7 +167,7 @@ class PredictTest(ModelCase):
         (self.tmp / "empty.csv").write_text("")
         (self.tmp / "other.csv").write_text("town,size\nRome,1\n")
         before = sorted(self.tmp.iterdir())
-        for words, text in ((["none.csv"], "none.csv: No such file or directory"), (["empty.csv"], "it has no header"),
+        for words, text in ((["none.csv"], "none.csv: No such file or directory"), (["empty.csv"], "it has no row"),
                             (["other.csv"], 'its header does not name "age"'), (["eval.csv", "--output=no/x.csv"], "no/x.csv"),
                             (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file"),
                             (["eval.csv", "--output="], "--output: the name of the file is missing")):

@@ -35,6 +35,9 @@ static const char *const columns[] = {
     LIBSVM ", columns: [label: c, keys: {name: b, max_values: 3}]",
     LIBSVM ", columns: [keys: {name: b, max_values: 3, buckets: 5}, label: {name: c, classes: "
            "['-1', '*']}]",
+    "columns: [category: a, ignore, number: b, label: c], escape: backslash, comment: '#'",
+    "columns: [category: a, ignore, label: c], escape: backslash, quotes: false, delimiter: tab, "
+    "trim: true",
 };
 enum { JOBS = sizeof columns / sizeof *columns };
 

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,34 +20,127 @@ struct texts {
 };
 
 /* Bytes that matter, often enough; behind them what must not be seen. */
-static size_t random_text(struct texts *t, uint64_t run, char delimiter)
+static size_t random_text(struct texts *t, uint64_t run, const struct csv_grammar *g)
 {
-    const char often[] = {delimiter, '\n', '"', 'x', ' ', '\0', (char)0xff, '"'};
+    const char often[] = {g->delimiter, '\n',         '"',  'x', ' ', '#', '\\', '"',
+                          '\r',         g->delimiter, '\t', '"', '"', ',', '\n', '\0'};
     size_t bytes = rng_u64(run, 0) % (MOST + 1);
     uint64_t rare = rng_u64(run, 1) % 40 + 1;
     for (size_t i = 0; i < bytes; i++) {
         uint64_t bits = rng_u64(run, 2 + i);
-        t->text[i] = bits % rare == 0 ? often[bits >> 32 & 7] : (char)(bits >> 40);
+        t->text[i] = bits % rare == 0 ? often[bits >> 32 & 15] : (char)(bits >> 40 | 0x80);
     }
-    memset(t->text + bytes, delimiter, sizeof t->text - bytes);
+    memset(t->text + bytes, g->delimiter, sizeof t->text - bytes);
     return bytes;
 }
 
-static size_t scan_bytewise(uint32_t *at, const char *text, size_t bytes, char delimiter,
-                            bool quotes)
+/* Text as programs write it: each quote is where it belongs. */
+static size_t written_text(struct texts *t, uint64_t run, const struct csv_grammar *g)
 {
+    static const char *const fields[] = {"\"a\"",
+                                         "\"b,;c\\td| e\"",
+                                         "\"q\"\"q\"\"\"",
+                                         "\"\"",
+                                         "",
+                                         "1.5",
+                                         "a long text without quotes",
+                                         "\"two\nlines\""};
+    size_t bytes = 0;
+    for (uint64_t i = 2; bytes < MOST - 64; i++) {
+        uint64_t bits = rng_u64(run, i);
+        const char *blanks = g->trim && bits >> 20 & 1 ? " " : "", *field = fields[bits & 7];
+        bytes += (size_t)snprintf(t->text + bytes, MOST - bytes, "%s%s%c", blanks, field,
+                                  bits >> 24 & 3 ? g->delimiter : '\n');
+    }
+    memset(t->text + bytes, g->delimiter, sizeof t->text - bytes);
+    return bytes;
+}
+
+/* ---- the rules once more, a field at a time ---- */
+
+struct reader {
+    const struct csv_grammar *g;
+    const char *p, *end;
+};
+
+static bool take_escape(struct reader *r)
+{
+    if (!r->g->escape || r->p == r->end || *r->p != r->g->escape)
+        return false;
+    r->p += r->end - r->p > 1 ? 2 : 1;
+    return true;
+}
+
+/* p moves to the end of the field. */
+static void read_field(struct reader *r)
+{
+    bool after = false;
+    while (r->g->trim && r->p < r->end && csv_is_blank(r->g, *r->p))
+        r->p++;
+    if (r->g->quotes && r->p < r->end && *r->p == '"') {
+        for (r->p++; r->p < r->end; r->p++) {
+            if (take_escape(r)) {
+                r->p--;
+            } else if (*r->p == '"') {
+                if (r->p + 1 == r->end || r->p[1] != '"')
+                    break;
+                r->p++;
+            }
+        }
+        r->p += r->p < r->end;
+        after = true; /* here an escape is a byte */
+    }
+    while (r->p < r->end && *r->p != '\n' && *r->p != r->g->delimiter) {
+        if (after || !take_escape(r))
+            r->p++;
+        after = false;
+    }
+}
+
+static size_t scan_by_fields(uint32_t *at, const char *text, size_t bytes,
+                             const struct csv_grammar *g)
+{
+    struct reader r = {g, text, text + bytes};
     size_t n = 0;
-    bool inside = false;
-    for (size_t i = 0; i < bytes; i++) {
-        if (quotes && text[i] == '"')
-            inside = !inside;
-        else if (!inside && (text[i] == delimiter || text[i] == '\n'))
-            at[n++] = (uint32_t)i;
+    for (bool row = true; r.p < r.end; r.p++) {
+        size_t left = (size_t)(r.end - r.p);
+        bool comment = row && g->comment_bytes && left >= g->comment_bytes &&
+                       memcmp(r.p, g->comment, g->comment_bytes) == 0;
+        if (comment)
+            r.p = memchr(r.p, '\n', left) ? (const char *)memchr(r.p, '\n', left) : r.end;
+        else
+            read_field(&r);
+        if (r.p >= r.end)
+            break;
+        row = *r.p == '\n';
+        at[n++] = (uint32_t)(r.p - text);
     }
     return n;
 }
 
-static void scan_is_the_same_at_every_level_as_a_byte_at_a_time(void **state)
+static size_t end_of_rows(const uint32_t *at, size_t n, const char *text)
+{
+    while (n > 0 && text[at[n - 1]] != '\n')
+        n--;
+    return n ? at[n - 1] + (size_t)1 : 0;
+}
+
+/* Of the marks in a comment only the last one, at its end, matters. */
+static size_t without_comments(uint32_t *at, size_t n, const char *text,
+                               const struct csv_grammar *g)
+{
+    size_t kept = 0, begin = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool comment = g->comment_bytes && text[begin] == *g->comment, ends = text[at[i]] == '\n';
+        if (!comment || ends)
+            at[kept++] = at[i];
+        if (ends)
+            begin = at[i] + (size_t)1;
+    }
+    return kept;
+}
+
+static void scan_is_the_same_at_every_level_as_a_field_at_a_time(void **state)
 {
     (void)state;
     static const char delimiters[] = {',', '\t', ';', '|', ' '};
@@ -56,27 +150,68 @@ static void scan_is_the_same_at_every_level_as_a_byte_at_a_time(void **state)
         if (!kernels_use((enum kernels_level)level))
             continue;
         for (uint64_t run = 0; run < RUNS; run++) {
-            char delimiter = delimiters[run % sizeof delimiters];
-            bool quotes = run % 3;
-            size_t bytes = random_text(t, run, delimiter);
-            size_t wanted = scan_bytewise(t->wanted, t->text, bytes, delimiter, quotes);
-            size_t got = csv_scan(t->got, t->text, bytes, delimiter, quotes);
+            struct csv_grammar g = {.delimiter = delimiters[run % sizeof delimiters],
+                                    .quotes = run % 3,
+                                    .trim = run % 4 == 1,
+                                    .escape = run % 7 == 2 ? '\\' : '\0',
+                                    .comment = "#",
+                                    .comment_bytes = run % 5 == 3};
+            size_t bytes = run & 8 ? random_text(t, run, &g) : written_text(t, run, &g);
+            size_t wanted = scan_by_fields(t->wanted, t->text, bytes, &g);
+            size_t got = csv_scan(t->got, t->text, bytes, &g);
+            got = without_comments(t->got, got, t->text, &g);
             if (got != wanted || memcmp(t->got, t->wanted, got * sizeof *t->got) != 0)
                 fail_msg("level %d, run %d", level, (int)run);
+            assert_int_equal(csv_scan_rows(t->text, bytes, &g),
+                             end_of_rows(t->wanted, wanted, t->text));
         }
     }
     free(t);
 }
 
-static void scan_finds_ends_outside_of_quotes(void **state)
+static void marks_are(const struct csv_grammar *g, const char *line, const uint32_t *wanted,
+                      size_t n)
+{
+    char text[64 + CSV_SCAN_PAD] = "";
+    uint32_t at[64 + CSV_SCAN_PAD];
+    memcpy(text, line, strlen(line));
+    assert_int_equal(csv_scan(at, text, strlen(line), g), n);
+    assert_memory_equal(at, wanted, n * sizeof *at);
+}
+#define MARKS(g, text, ...)                                                                        \
+    do {                                                                                           \
+        const uint32_t wanted[] = {__VA_ARGS__};                                                   \
+        marks_are(g, text, wanted, sizeof wanted / sizeof *wanted);                                \
+    } while (0)
+
+static void a_quote_counts_only_where_a_field_begins(void **state)
 {
     (void)state;
-    char text[64 + CSV_SCAN_PAD] = "a,\"b,\n\"\"\",c\n\"d\n";
-    uint32_t at[64 + CSV_SCAN_PAD];
-    static const uint32_t wanted[] = {1, 9, 11};
-    assert_int_equal(csv_scan(at, text, strlen(text), ',', true), 3);
-    assert_memory_equal(at, wanted, sizeof wanted);
-    assert_int_equal(csv_scan(at, text, strlen(text), ',', false), 6);
+    struct csv_grammar plain = {.delimiter = ','}, quotes = {.delimiter = ',', .quotes = true},
+                       trim = quotes, escape = quotes, comment = quotes;
+    trim.trim = true;
+    escape.escape = '\\';
+    comment.comment = "#";
+    comment.comment_bytes = 1;
+    MARKS(&quotes, "a,\"b,\n\"\"\",c\n\"d\n", 1, 9, 11);
+    MARKS(&plain, "a,\"b,\n\"\"\",c\n\"d\n", 1, 4, 5, 9, 11, 14);
+    MARKS(&quotes, "12\" pipe,1\n\"a\"b\"c,d\"\n", 8, 10, 17, 20);
+    MARKS(&quotes, "a, \"b,c\"\n", 1, 5, 8);
+    MARKS(&trim, "a, \t\"b,c\" ,d\n", 1, 10, 12);
+    MARKS(&escape, "a\\,b,\"c\\\",d\"\\,e\n", 4, 13, 15);
+    MARKS(&comment, "# it's 12\"\n\"a\n#\",b\n", 10, 16, 18);
+}
+
+static void findings_are_of_the_end_and_of_carriage_returns(void **state)
+{
+    (void)state;
+    const struct csv_grammar g = {.delimiter = ',', .quotes = true, .escape = '\\'};
+    struct csv_findings found = csv_scan_findings("a,\"b\r\"\"\n,", 9, &g);
+    assert_true(found.quote == 2 && found.cr == 9 && found.marks == 1 && !found.escape);
+    found = csv_scan_findings("\"a\"\r,\\", 6, &g);
+    assert_true(found.quote == 6 && found.cr == 3 && found.marks == 1 && found.escape);
+    found = csv_scan_findings("a\\\rb", 4, &g);
+    assert_true(found.quote == 4 && found.cr == 4 && !found.escape);
 }
 
 static void count_counts_every_byte(void **state)
@@ -97,8 +232,9 @@ static void count_counts_every_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scan_is_the_same_at_every_level_as_a_byte_at_a_time),
-        cmocka_unit_test(scan_finds_ends_outside_of_quotes),
+        cmocka_unit_test(scan_is_the_same_at_every_level_as_a_field_at_a_time),
+        cmocka_unit_test(a_quote_counts_only_where_a_field_begins),
+        cmocka_unit_test(findings_are_of_the_end_and_of_carriage_returns),
         cmocka_unit_test(count_counts_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

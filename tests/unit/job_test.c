@@ -1081,6 +1081,7 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         {least, "data.header", "skip", OF_CSV, {NULL}},
         {least, "data.delimiter", "tab", OF_CSV, {NULL}},
         {least, "data.quotes", "false", OF_CSV, {NULL}},
+        {least, "data.escape", "backslash", OF_CSV, {NULL}},
         {least, "data.trim", "true", OF_CSV, {NULL}},
         {least, "data.comment", "\"#\"", OF_CSV, {NULL}},
         {least, "data.missing", "[\"\", \"?\"]", OF_CSV, {NULL}},
@@ -1465,6 +1466,24 @@ static void a_delimiter_is_a_word_or_the_character_itself(void **state)
                          strstr(job.identity_text, "data.delimiter = tab\n") != NULL);
         job_close(&job);
     }
+}
+
+static void an_escape_is_a_word_or_the_character_itself(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"data.escape=backslash", "data.escape=\\",
+                                       "data.escape=\"\\\\\"", "data.escape='\\'"};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct job job = parsed(csv, sets[i]);
+        assert_int_equal(job_escape_char(&job.data.csv), '\\');
+        assert_non_null(strstr(job.identity_text, "data.escape = backslash\n"));
+        job_close(&job);
+    }
+    struct job job = parsed(csv, "data.escape=none");
+    assert_int_equal(job_escape_char(&job.data.csv), '\0');
+    assert_null(
+        strstr(job.identity_text, "data.escape")); /* jobs of earlier releases keep theirs */
+    job_close(&job);
 }
 
 static void columns_are_read_as_the_job_says(void **state)
@@ -1874,6 +1893,7 @@ int main(void)
             first_weights_are_a_path_and_the_chief_alone_has_a_line_for_their_contents),
         cmocka_unit_test(run_time_keys_leave_the_identity_alone),
         cmocka_unit_test(a_delimiter_is_a_word_or_the_character_itself),
+        cmocka_unit_test(an_escape_is_a_word_or_the_character_itself),
         cmocka_unit_test(columns_are_read_as_the_job_says),
         cmocka_unit_test(columns_that_make_no_sense_are_refused),
         cmocka_unit_test(augmentation_is_for_images_alone),

@@ -6,12 +6,13 @@
  * and then waits until all earlier pieces are joined. So rows, words and the first error are the same for any number
  * of threads. Only the pieces that are being read are in memory as text.
  *
- * A row ends at a newline with an even number of quotes before it, so a quote that is never closed extends the row
- * until a piece is full, and is refused. The fingerprint is made from the digests of the pieces, which threads
+ * A row ends at a newline that is not in quotes (csv_scan.h), so a quote that is never closed extends the row until a
+ * piece is full or the file ends, and is refused. The fingerprint is made from the digests of the pieces, which threads
  * compute in parallel. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/process/cores.h"
@@ -80,8 +81,9 @@ struct csv {
     /* for joining, in the order of tickets; never taken while another lock is held */
     pthread_mutex_t join_lock;
     pthread_cond_t joined;
-    uint64_t next_ticket, bad, rows; /* rows: all that were joined, also bad ones */
-    struct place zero, minus;        /* the positions of the first labels 0 and -1 */
+    uint64_t next_ticket, rows; /* rows: all that were joined, also bad ones */
+    uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
+    struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -89,43 +91,35 @@ struct csv {
 
 /* ---- reading pieces; the caller holds the lock ---- */
 
-/* The end of the last row: after the last newline outside of quotes; 0: no such newline. The text begins outside of
- * quotes. */
-static size_t last_row_end(const char *text, size_t bytes, bool has_quotes)
-{
-    size_t quotes = has_quotes ? csv_count(text, bytes, '"') : 0;
-    for (size_t end = bytes; end > 0;) {
-        const char *newline = memrchr(text, '\n', end);
-        if (!newline)
-            return 0;
-        size_t at = (size_t)(newline - text);
-        quotes -= has_quotes ? csv_count(newline, end - at, '"') : 0;
-        if (quotes % 2 == 0)
-            return at + 1;
-        end = at;
-    }
-    return 0;
-}
-
-static void skip_byte_order_mark(struct csv_piece *p)
+static size_t byte_order_mark_bytes(const struct csv_piece *p)
 {
     enum { BYTES = 3 };
-    if (p->bytes < BYTES || memcmp(p->text, "\xEF\xBB\xBF", BYTES) != 0)
-        return;
-    p->bytes -= BYTES;
-    p->text += BYTES;
+    return p->bytes >= BYTES && memcmp(p->text, "\xEF\xBB\xBF", BYTES) == 0 ? BYTES : 0;
+}
+
+static enum err refuse_long_row(const struct csv *c, const struct csv_piece *p, struct errmsg *e)
+{
+    struct csv_findings found = csv_scan_findings(p->text, p->bytes, &p->grammar);
+    uint64_t line = c->line + csv_count(p->text, found.quote, '\n');
+    const char *why = "";
+    if (found.quote < p->bytes)
+        why = "a quote begins a field here, and is not closed; with data.quotes: false it is "
+              "text";
+    else if (found.cr < p->bytes)
+        why = csv_lone_return(&p->grammar, p->text, p->bytes);
+    return err_set(e, ERR_INPUT, "%s:%" PRIu64 ": a row of more than %d bytes%s%s",
+                   c->file[c->next_file].path, found.quote < p->bytes ? line : c->line,
+                   CSV_PIECE_BYTES, *why ? ": " : "", why);
 }
 
 /* Keep whole rows in the piece, and the rest for the next one; at the file's end all is kept. */
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
-    const char *path = c->file[c->next_file].path;
     struct csv_piece *p = &w->piece;
-    p->has_quotes = c->job->quotes && !c->format.libsvm && memchr(p->text, '"', p->bytes);
-    size_t keep = end_of_file ? p->bytes : last_row_end(p->text, p->bytes, p->has_quotes);
+    csv_piece_look(p, &c->format);
+    size_t keep = end_of_file ? p->bytes : csv_scan_rows(p->text, p->bytes, &p->grammar);
     if (keep == 0 && p->bytes)
-        return err_set(e, ERR_INPUT, "%s:%" PRIu64 ": a row of more than %d bytes%s", path, c->line,
-                       CSV_PIECE_BYTES, p->has_quotes ? ": is a quote never closed?" : "");
+        return refuse_long_row(c, p, e);
     c->tail_bytes = p->bytes - keep;
     memcpy(c->tail, p->text + keep, c->tail_bytes);
     p->bytes = keep;
@@ -202,7 +196,8 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
     struct csv_piece *p = &w->piece;
-    bool first = !f->field;
+    bool first = c->file_bytes == 0, begins = !f->begun;
+    size_t mark;
     size_t got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
     p->text = w->text;
     memcpy(p->text, c->tail, c->tail_bytes);
@@ -210,18 +205,20 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     if (err)
         return err_wrap(e, err, "%s: ", f->path);
     p->bytes = c->tail_bytes + got;
+    mark = first ? byte_order_mark_bytes(p) : 0;
+    p->text += mark;
+    p->bytes -= mark;
     err = cut_piece(c, w, got < wanted, e);
     if (err)
         return err;
     w->file = f;
     w->digested = false;
-    w->text_bytes = p->bytes;
+    w->text_bytes = mark + p->bytes;
     if (p->bytes && p->text[p->bytes - 1] != '\n')
         p->text[p->bytes++] = '\n';
-    p->begins_file = first;
-    if (first) {
+    p->begins_file = begins;
+    if (begins) {
         err = digest_piece(c, w, e); /* before the quotes of a header are removed */
-        skip_byte_order_mark(p);
         if (!err)
             err = csv_file_begin(f, p, &c->format, e);
     }
@@ -333,12 +330,14 @@ static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
         (void)err_set(&c->first_bad, ERR_INPUT, "%s:%" PRIu64 ": %s", w->file->path,
                       w->piece.first_bad_line, w->piece.first_bad.text);
     c->bad += w->piece.bad;
+    c->bad_lines += w->piece.bad_lines;
     if (c->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%s", c->first_bad.text);
-    if (c->bad > c->job->bad_rows_max)
-        return err_set(e, ERR_INPUT, "more than %u bad rows (data.bad_rows_max); the first: %s",
-                       c->job->bad_rows_max, c->first_bad.text);
-    return ERR_OK;
+    if (c->bad_lines <= c->job->bad_rows_max)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "more than %u bad rows (data.bad_rows_max)%s; the first: %s",
+                   c->job->bad_rows_max, c->bad_lines > c->bad ? ", each line counted" : "",
+                   c->first_bad.text);
 }
 
 /* Refuse a set with both labels 0 and -1: one class for both would be a guess. */
@@ -410,8 +409,8 @@ static void parse(struct csv *c, struct work *w)
     if (!w->err)
         w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
                                   : csv_rows(&w->piece, &c->format, &w->e);
-    if (w->err)
-        (void)err_wrap(&w->e, w->err, "%s: ", w->file->path);
+    if (w->err) /* wrong input has its line */
+        (void)err_wrap(&w->e, w->err, w->err == ERR_INPUT ? "%s:" : "%s: ", w->file->path);
     else if (c->reading->sink)
         w->err = c->reading->sink->take(c->reading->sink->ctx, (uint32_t)(w - c->work), &w->piece,
                                         &w->e);
@@ -507,7 +506,7 @@ static enum err name_sources(struct csv *c, struct errmsg *e)
     const struct job *job = c->reading->job;
     if (job->data.format != DATA_SYNTHETIC)
         return paths_expand(&c->paths, c->reading->patterns, e);
-    drawn_init(&c->drawn, job, c->reading->eval, c->format.delimiter);
+    drawn_init(&c->drawn, job, c->reading->eval, c->format.grammar.delimiter);
     c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
     char *name = c->paths.path ? mem_strdup(job->data.synthetic == SYNTHETIC_CLICKS
                                                 ? "data.synthetic: clicks"
@@ -519,6 +518,16 @@ static enum err name_sources(struct csv *c, struct errmsg *e)
     }
     c->paths.path[c->paths.count++] = name;
     return ERR_OK;
+}
+
+static void say_bad(const struct csv *c)
+{
+    char lines[48] = "";
+    if (c->bad_lines > c->bad)
+        (void)snprintf(lines, sizeof lines, " (%" PRIu64 " lines)", c->bad_lines);
+    log_warn("%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s", c->reading->key, c->bad,
+             lines, c->rows, c->reading->sink ? "have no result" : "are left out",
+             c->first_bad.text);
 }
 
 static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -537,9 +546,7 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
         err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
-        log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " %s; the first: %s", c->reading->key,
-                 c->bad, c->rows, c->reading->sink ? "have no result" : "are left out",
-                 c->first_bad.text);
+        say_bad(c);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;
@@ -591,6 +598,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     if (err)
         return err;
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
+    c.format.grammar.quotes &= !c.format.libsvm;
     c.format.unlabeled = r->unlabeled;
     c.format.keep = r->sink ? r->sink->keep : NULL;
     c.format.signs = r->job->model.loss == LOSS_BINARY_CROSSENTROPY && !c.format.names.count &&

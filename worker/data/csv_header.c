@@ -162,10 +162,10 @@ static enum err refuse_names(const char *name, const struct csv_format *f, const
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
     const char *hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
-    if (!hint && !f->job->trim && has_blanked(line, bytes, f->delimiter, name))
+    if (!hint && !f->job->trim && has_blanked(line, bytes, f->grammar.delimiter, name))
         hint = "blanks around a name count: use data.trim: true";
     if (!hint)
-        hint = nearest_name(near, line, bytes, f->delimiter, name);
+        hint = nearest_name(near, line, bytes, f->grammar.delimiter, name);
     if (!hint)
         hint = "without a header in the file, leave data.header out";
     return err_set(e, ERR_INPUT,
@@ -211,35 +211,38 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
     return refuse_kept(name, near.best ? hint : NULL, e);
 }
 
-/* Read the header's names from `bytes` of text up to its newline. */
-static enum err fields_by_header(struct csv_file *file, const struct csv_format *f, char *text,
-                                 size_t bytes, uint32_t *mark, struct errmsg *e)
+/* Read the header's names from `bytes` of text, without its line end. */
+static enum err fields_by_header(struct csv_file *file, const struct csv_format *f,
+                                 const struct csv_grammar *g, char *text, size_t bytes,
+                                 uint32_t *mark, struct errmsg *e)
 {
     char near[CSV_NEAREST_BYTES];
-    size_t n = csv_scan(mark, text, bytes, f->delimiter, f->job->quotes);
+    size_t n = csv_scan(mark, text, bytes, g);
     enum err err = ERR_OK;
-    if (bytes && text[bytes - 1] == '\r')
-        bytes--;
     mark[n] = (uint32_t)bytes;
     for (size_t i = 0, begin = 0; i <= n && !err; i++) {
         char *from = text + begin, *to = text + mark[i];
         begin = mark[i] + (size_t)1;
-        if (!csv_field_text(&from, &to, f->job, f->job->quotes))
-            return err_set(e, ERR_INPUT, "its header has a quote inside a field");
+        if (!csv_field_text(&from, &to, g))
+            return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
         err = add_named_field(file, f, from, (size_t)(to - from), e);
     }
     const char *name = err ? NULL : unnamed_column(file, f);
     if (name)
         return refuse_names(name, f, text, bytes, e);
     name = err ? NULL : unkept_column(file, f);
-    return name ? refuse_kept(name, nearest_name(near, text, bytes, f->delimiter, name), e) : err;
+    return name ? refuse_kept(name, nearest_name(near, text, bytes, g->delimiter, name), e) : err;
 }
 
-/* The end of the first row that is neither empty nor a comment; `bytes`: no such row. Moves *begin to the row. */
-static size_t find_header(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
+/* The end of the first row that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such row.
+ * Moves *begin to the row. */
+static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
 {
-    size_t n = csv_scan(p->mark, p->text, p->bytes, '\n', f->job->quotes);
+    size_t n = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    *begin = 0;
     for (size_t i = 0; i < n; i++) {
+        if (p->text[p->mark[i]] != '\n')
+            continue;
         if (!csv_is_no_row(f, p->text + *begin, p->text + p->mark[i]))
             return p->mark[i];
         *begin = p->mark[i] + (size_t)1;
@@ -248,43 +251,67 @@ static size_t find_header(const struct csv_format *f, const struct csv_piece *p,
 }
 
 /* The number of columns that the first row lacks: the label, and the weight. */
-static uint32_t absent_columns(const struct csv_format *f, const struct csv_piece *p)
+static uint32_t absent_columns(const struct csv_format *f, const struct csv_piece *p, size_t begin,
+                               size_t end)
 {
     uint32_t fields = 0, labels = 0;
+    if (!f->unlabeled)
+        return 0;
     for (uint32_t i = 0; i < f->job->columns; i++) {
         fields += f->job->column[i].kind != COLUMN_CROSS;
         labels += is_label(&f->job->column[i]);
     }
-    size_t begin = 0, end = f->unlabeled ? find_header(f, p, &begin) : p->bytes;
-    if (end == p->bytes)
-        return 0;
-    size_t there =
-        csv_scan(p->mark, p->text + begin, end - begin, f->delimiter, f->job->quotes) + 1;
+    size_t there = csv_scan(p->mark, p->text + begin, end - begin, &p->grammar) + 1;
     return there < fields && fields - there <= labels ? fields - (uint32_t)there : 0;
+}
+
+static void drop_text(struct csv_piece *p, size_t bytes)
+{
+    p->line += csv_count(p->text, bytes, '\n');
+    p->bytes -= bytes;
+    p->text += bytes;
+}
+
+/* The header is [begin, end) of the text. */
+static enum err read_header(struct csv_file *file, const struct csv_format *f,
+                            const struct csv_piece *p, size_t begin, size_t end, struct errmsg *e)
+{
+    char *text = p->text + begin;
+    size_t bytes = csv_without_return(&p->grammar, text, end - begin);
+    const char *wrong = csv_lone_return(&p->grammar, text, bytes);
+    if (wrong)
+        return err_set(e, ERR_INPUT, "%s", wrong);
+    if (f->job->header == HEADER_SKIP)
+        return ERR_OK;
+    return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
 }
 
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
                         struct errmsg *e)
 {
     enum csv_header header = f->job->header;
-    size_t begin = 0;
+    size_t begin, end = find_row(f, p, &begin);
     enum err err = ERR_OK;
+    file->begun = begin < p->bytes;
+    if (!file->begun) {
+        drop_text(p, p->bytes);
+        return ERR_OK;
+    }
     if (header != HEADER_NAMES)
-        err = fields_by_order(file, f, absent_columns(f, p), e);
+        err = fields_by_order(file, f, absent_columns(f, p, begin, end), e);
     if (!err && header != HEADER_NAMES)
         err = check_kept(file, f, e);
     if (err || header == HEADER_NONE)
         return err ? err_wrap(e, err, "%s: ", file->path) : ERR_OK;
-    size_t end = find_header(f, p, &begin);
-    if (end == p->bytes)
-        return err_set(e, ERR_INPUT, "%s: it has no header", file->path);
-    if (header == HEADER_NAMES)
-        err = fields_by_header(file, f, p->text + begin, end - begin, p->mark, e);
+    uint64_t line = p->line + csv_count(p->text, begin, '\n');
+    if (end == p->bytes) {
+        err = csv_refuse_open(e, p->text + begin, end - begin, line, &p->grammar);
+        return err_wrap(e, err, "%s:", file->path);
+    }
+    err = read_header(file, f, p, begin, end, e);
     if (err == ERR_INPUT)
-        return err_wrap(e, err, "%s:%zu: ", file->path, 1 + csv_count(p->text, begin, '\n'));
-    p->line += csv_count(p->text, end, '\n') + 1;
-    p->bytes -= end + 1;
-    p->text += end + 1;
+        return err_wrap(e, err, "%s:%llu: ", file->path, (unsigned long long)line);
+    drop_text(p, end + 1);
     return err;
 }
 

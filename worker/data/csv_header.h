@@ -6,15 +6,17 @@
 
 struct csv_file {
     const char *path;        /* a view */
-    struct csv_field *field; /* (fields); NULL: not known yet */
+    struct csv_field *field; /* (fields) */
     uint32_t fields;
+    bool begun; /* its first row, or its header, has been found */
 };
 
 /* The field of the job's column: not a cross. */
 struct csv_field csv_field_of(const struct job_csv *job, uint32_t column);
 
-/* Find the fields of a file whose beginning is in `p`, and remove the header, if there is one, from the piece. Owns:
- * csv_file_close. Errors: ERR_INPUT: no header, or a column that it does not name, or names twice; ERR_NOMEM. */
+/* Find the fields of a file whose first rows are in `p`, and remove the header, if there is one, from the piece. If the
+ * piece has no row, it becomes empty, and the file has not begun. Owns: csv_file_close. Errors: ERR_INPUT: a column
+ * that the header does not name, or names twice; a header that cannot be read; ERR_NOMEM. */
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
                         struct errmsg *e) MUST_CHECK;
 void csv_file_close(struct csv_file *file);

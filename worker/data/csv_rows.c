@@ -69,8 +69,12 @@ enum err csv_format_init(struct csv_format *out, const struct job_csv *job,
 {
     struct csv_format f = {.job = job,
                            .schema = schema,
-                           .comment_bytes = strlen(job->comment),
-                           .delimiter = job_delimiter_char(job),
+                           .grammar = {.delimiter = job_delimiter_char(job),
+                                       .quotes = job->quotes,
+                                       .trim = job->trim,
+                                       .escape = job_escape_char(job),
+                                       .comment = job->comment,
+                                       .comment_bytes = strlen(job->comment)},
                            .learning = learning,
                            .classes = classes,
                            .others = VOCABULARY_NONE};
@@ -95,53 +99,84 @@ void csv_format_close(struct csv_format *f)
 
 /* ---- a field ---- */
 
-static bool is_blank(char c)
+/* Remove the quotes and escapes, and replace "" by one quote, in place. False: text follows the quotes. */
+static bool unquote(char **begin, char **end, char escape)
 {
-    return c == ' ' || c == '\t';
-}
-
-/* Remove the quotes, and replace "" by one quote, in place. False: it has a single quote inside. */
-static bool unquote(char **begin, char **end)
-{
-    char *p = *begin + 1, *last = *end - 1;
-    if (last < p || *last != '"')
-        return false;
-    char *out = memchr(p, '"', (size_t)(last - p));
+    char *p = *begin + 1, *stop = *end, *out = p;
     *begin = p;
-    *end = last;
-    if (!out)
-        return true;
-    for (p = out; p < last; p++) {
-        if (*p == '"' && (++p == last || *p != '"'))
-            return false;
+    for (; p < stop; p++) {
+        if (escape && *p == escape && p + 1 < stop)
+            p++;
+        else if (*p == '"' && (++p == stop || *p != '"'))
+            break;
         *out++ = *p;
     }
     *end = out;
+    return p == stop;
+}
+
+static bool unquote_plain(char **begin, char **end)
+{
+    char *first = *begin + 1, *last = *end - 1;
+    if (last < first || *last != '"' || memchr(first, '"', (size_t)(last - first)))
+        return unquote(begin, end, '\0');
+    *begin = first;
+    *end = last;
     return true;
 }
 
-bool csv_field_text(char **begin, char **end, const struct job_csv *job, bool has_quotes)
+/* Remove the escapes of a field without quotes. \N alone, which MySQL writes for NULL, stays as it is. */
+static void unescape(char *begin, char **end, char escape)
 {
-    if (job->trim) {
-        while (*begin < *end && is_blank(**begin))
+    char *p = memchr(begin, escape, (size_t)(*end - begin)), *out = p;
+    if (!p || (*end - begin == 2 && p == begin && p[1] == 'N'))
+        return;
+    for (; p < *end; p++) {
+        p += *p == escape && p + 1 < *end;
+        *out++ = *p;
+    }
+    *end = out;
+    *out = '\0';
+}
+
+/* True if the byte before `at` escapes the one at `at`. */
+static bool is_escaped(const char *begin, const char *at, char escape)
+{
+    size_t n = 0;
+    while (escape && at - n > begin && at[-1 - (ptrdiff_t)n] == escape)
+        n++;
+    return n % 2;
+}
+
+bool csv_field_text(char **begin, char **end, const struct csv_grammar *g)
+{
+    if (g->trim) {
+        while (*begin < *end && csv_is_blank(g, **begin))
             ++*begin;
-        while (*end > *begin && is_blank((*end)[-1]))
+        while (*end > *begin && csv_is_blank(g, (*end)[-1]) &&
+               !is_escaped(*begin, *end - 1, g->escape))
             --*end;
     }
-    if (!has_quotes || *begin == *end)
-        return true;
-    if (**begin == '"')
-        return unquote(begin, end);
-    return !memchr(*begin, '"', (size_t)(*end - *begin));
+    if (*begin < *end && g->quotes && **begin == '"')
+        return g->escape ? unquote(begin, end, g->escape) : unquote_plain(begin, end);
+    if (g->escape)
+        unescape(*begin, end, g->escape);
+    return true;
 }
 
 /* ---- fields ---- */
 
-static const char *quote_hint(const struct job_csv *job, const char *text, size_t bytes)
+static bool is_quoted(const char *text, size_t bytes)
 {
-    if (!job->trim && csv_hint_trim(&text, &bytes) && *text == '"' && text[bytes - 1] == '"')
-        return "it has blanks around its quotes; use data.trim: true";
-    return "put the whole field in quotes and double the quote in it, or use data.quotes: false";
+    return bytes > 1 && *text == '"' && text[bytes - 1] == '"';
+}
+
+/* True if the field has blanks around its quotes: with data.trim these would count. */
+static bool has_blanks_around_quotes(const struct csv_grammar *g, const char *text, size_t bytes)
+{
+    if (g->trim || !bytes || (!csv_is_blank(g, *text) && !csv_is_blank(g, text[bytes - 1])))
+        return false;
+    return csv_hint_trim(&text, &bytes) && is_quoted(text, bytes);
 }
 
 static void keep_text(const struct csv_row *r, uint32_t kept, const char *begin, const char *end)
@@ -157,9 +192,13 @@ static void read_field(struct csv_row *r, char *begin, char *end)
     const struct csv_field *field = &p->field[r->field];
     if (field->kind == COLUMN_IGNORE && !field->kept)
         return;
-    if (!csv_field_text(&begin, &end, r->format->job, p->has_quotes)) {
-        csv_row_bad(r, "a quote inside a field: %s",
-                    quote_hint(r->format->job, begin, (size_t)(end - begin)));
+    if (p->grammar.quotes && has_blanks_around_quotes(&p->grammar, begin, (size_t)(end - begin))) {
+        csv_row_bad(r, "it has blanks around its quotes; use data.trim: true");
+        return;
+    }
+    if (!csv_field_text(&begin, &end, &p->grammar)) {
+        csv_row_bad(r, "text follows the quotes of a field: double a quote that belongs to the "
+                       "text, or use data.quotes: false");
         return;
     }
     if (field->kept)
@@ -173,12 +212,32 @@ static void read_field(struct csv_row *r, char *begin, char *end)
 
 bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *end)
 {
-    size_t comment = f->comment_bytes;
-    if (comment && (size_t)(end - begin) >= comment && memcmp(begin, f->job->comment, comment) == 0)
+    const struct csv_grammar *g = &f->grammar;
+    if (g->comment_bytes && (size_t)(end - begin) >= g->comment_bytes &&
+        memcmp(begin, g->comment, g->comment_bytes) == 0)
         return true;
-    while (begin < end && (*begin == '\r' || (f->job->trim && is_blank(*begin))))
+    while (begin < end && (*begin == '\r' || (g->trim && csv_is_blank(g, *begin))))
         begin++;
     return begin == end;
+}
+
+size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes)
+{
+    bool is = bytes && text[bytes - 1] == '\r' && !is_escaped(text, text + bytes - 1, g->escape);
+    return bytes - is;
+}
+
+const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_t bytes)
+{
+    if (!memchr(text, '\r', bytes))
+        return NULL;
+    size_t at = csv_scan_findings(text, bytes, g).cr;
+    if (at == bytes)
+        return NULL;
+    if (at + 1 == bytes)
+        return "its line ends in CR CR LF; remove the CRs: tr -d '\\r' < FILE > NEW";
+    return "it has a CR (\\r) without LF; if CR ends the file's lines, as on old Macs, convert it: "
+           "tr '\\r' '\\n' < FILE > NEW";
 }
 
 /* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. Of a bad row, texts are kept. */
@@ -187,11 +246,29 @@ static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, c
     char *text = r->piece->text;
     for (; mark <= end && (!r->bad || r->format->keep); mark++, r->field++) {
         size_t stop = *mark;
-        size_t cut = mark == end && stop > begin && text[stop - 1] == '\r' ? stop - 1 : stop;
+        size_t cut =
+            mark == end ? begin + csv_without_return(&r->piece->grammar, text + begin, stop - begin)
+                        : stop;
         if (!r->bad || r->piece->field[r->field].kept)
             read_field(r, text + begin, text + cut);
         begin = stop + 1;
     }
+}
+
+/* True if a quote would open a field if data.trim were true. */
+static bool has_blank_before_quote(const struct csv_grammar *g, const char *line, size_t bytes)
+{
+    const char *end = line + bytes;
+    while (line && g->quotes && !g->trim) {
+        const char *at = line;
+        while (at < end && csv_is_blank(g, *at))
+            at++;
+        if (at > line && at < end && *at == '"')
+            return true;
+        line = memchr(line, g->delimiter, (size_t)(end - line));
+        line += line != NULL;
+    }
+    return false;
 }
 
 static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size_t fields)
@@ -199,6 +276,8 @@ static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size
     char out[CSV_HINT_BYTES];
     uint32_t wanted = r->piece->fields;
     const char *hint = csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
+    if (!hint && has_blank_before_quote(&r->piece->grammar, line, bytes))
+        hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && fields > wanted)
         hint = csv_row_names_hint(r, line, bytes);
     csv_row_bad(r, "it has %zu field%s, %s %u%s%s", fields, fields == 1 ? "" : "s",
@@ -206,16 +285,24 @@ static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size
                 wanted, hint ? "; " : "", hint ? hint : "");
 }
 
-/* The same; `end` is NULL if no mark ends the row. */
+static void refuse_return(struct csv_row *r, const char *text, size_t bytes)
+{
+    const struct csv_grammar *g = &r->piece->grammar;
+    const char *wrong = csv_lone_return(g, text, csv_without_return(g, text, bytes));
+    if (wrong)
+        csv_row_bad(r, "%s", wrong);
+}
+
+/* The same. */
 static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     struct csv_piece *p = r->piece;
     enum err err = csv_row_begin(r);
     if (err)
         return err;
-    if (!end)
-        csv_row_bad(r, "a quote is never closed; with data.quotes: false it is text");
-    else if ((size_t)(end - mark) + 1 != p->fields)
+    if (p->lone_cr)
+        refuse_return(r, p->text + begin, *end - begin);
+    if ((size_t)(end - mark) + 1 != p->fields)
         refuse_count(r, p->text + begin, *end - begin, (size_t)(end - mark) + 1);
     r->field = 0;
     if (!r->bad)
@@ -227,30 +314,67 @@ static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, 
     return r->failed;
 }
 
+static bool has_lone_return(const char *text, size_t bytes)
+{
+    const char *end = text + bytes;
+    while ((text = memchr(text, '\r', (size_t)(end - text))))
+        if (++text == end || *text != '\n')
+            return true;
+    return false;
+}
+
+void csv_piece_look(struct csv_piece *p, const struct csv_format *f)
+{
+    struct csv_grammar *g = &p->grammar;
+    *g = f->grammar;
+    g->quotes = g->quotes && memchr(p->text, '"', p->bytes);
+    if (g->escape && !memchr(p->text, g->escape, p->bytes))
+        g->escape = '\0';
+}
+
+enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
+                         const struct csv_grammar *g)
+{
+    struct csv_findings found = csv_scan_findings(text, bytes, g);
+    if (found.quote < bytes)
+        return err_set(e, ERR_INPUT,
+                       "%llu: a quote begins a field here, and is never closed; with "
+                       "data.quotes: false it is text",
+                       (unsigned long long)(line + csv_count(text, found.quote, '\n')));
+    return err_set(e, ERR_INPUT, "%llu: the file ends with an escape (data.escape)",
+                   (unsigned long long)(line + csv_count(text, bytes - (bytes > 0), '\n')));
+}
+
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
-    size_t marks = csv_scan(p->mark, p->text, p->bytes, f->delimiter, p->has_quotes);
+    size_t marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    const bool lines = p->grammar.quotes || p->grammar.escape; /* a row can have several */
     const uint32_t *mark = p->mark, *last = mark + marks;
     struct csv_row r = {.piece = p, .format = f, .line = p->line};
     enum err err = ERR_OK;
-    p->rows = p->bad = 0;
+    p->rows = p->bad = p->bad_lines = 0;
+    p->lone_cr = has_lone_return(p->text, p->bytes);
     for (size_t begin = 0; begin < p->bytes && !err;) {
         const uint32_t *end = mark;
         while (end < last && p->text[*end] != '\n')
             end++;
-        size_t stop = end < last ? *end : p->bytes;
-        if (!csv_is_no_row(f, p->text + begin, p->text + stop))
-            err = read_row(&r, begin, mark, end < last ? end : NULL);
+        if (end == last)
+            return csv_refuse_open(e, p->text + begin, p->bytes - begin, r.line, &p->grammar);
+        const uint64_t bad = p->bad, n = lines ? csv_count(p->text + begin, *end - begin, '\n') : 0;
+        if (!csv_is_no_row(f, p->text + begin, p->text + *end))
+            err = read_row(&r, begin, mark, end);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
             return ERR_OK;
-        r.line += p->has_quotes ? csv_count(p->text + begin, stop - begin, '\n') + 1 : 1;
-        begin = stop + 1;
-        mark = end + (end < last);
+        p->bad_lines += p->bad > bad ? n + 1 : 0;
+        r.line += n + 1;
+        begin = *end + (size_t)1;
+        mark = end + 1;
         assert(mark == last || *mark >= begin);
     }
-    assert(p->bad <= p->rows && p->rows <= p->room);
+    assert(p->bad <= p->rows && p->bad <= p->bad_lines && p->rows <= p->room);
     if (err == ERR_TOOBIG)
-        return err_set(e, ERR_INPUT, "a category has more than %d words", VOCABULARY_MAX);
+        return err_set(e, ERR_INPUT, "%llu: a category has more than %d words",
+                       (unsigned long long)r.line - 1, VOCABULARY_MAX);
     return err ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
                : ERR_OK;
 }

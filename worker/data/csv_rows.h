@@ -8,6 +8,7 @@
 
 #include "common/job/job.h"
 #include "worker/data/table.h"
+#include "worker/data/text/csv_scan.h"
 
 enum { CSV_PIECE_BYTES = 512 << 10 }; /* also the most bytes that a row can have */
 
@@ -35,8 +36,7 @@ struct csv_text {
 struct csv_format {
     const struct job_csv *job;
     const struct table_schema *schema;
-    char delimiter;
-    size_t comment_bytes;
+    struct csv_grammar grammar;
     bool libsvm;                 /* the text is libsvm, not csv */
     bool signs;                  /* libsvm: the label -1 means class 0 */
     bool unlabeled;              /* labels and weights are not read, and can be absent */
@@ -64,7 +64,8 @@ struct csv_piece {
     bool begins_file; /* no row of the file comes before it */
     const struct csv_field *field;
     uint32_t fields;
-    bool has_quotes;
+    struct csv_grammar grammar; /* the format's, without what does not occur in the text */
+    bool lone_cr;               /* a '\r' occurs that no '\n' follows */
 
     uint32_t *mark;        /* room for bytes + CSV_SCAN_PAD */
     uint32_t *cells;       /* (rows, table_row_cells) */
@@ -74,21 +75,37 @@ struct csv_piece {
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
-    uint64_t bad;
+    uint64_t bad,
+        bad_lines; /* bad_lines: the lines of these rows; a field in quotes can have many */
     uint64_t first_bad_line;
     struct errmsg first_bad;
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };
 
+/* Find what of the grammar occurs in the text. */
+void csv_piece_look(struct csv_piece *p, const struct csv_format *f);
+
 /* Read the rows. Bad rows are counted, and the first is described; with data.bad_rows: stop reading ends there.
- * Errors: ERR_NOMEM; ERR_INPUT: too many words. Thread: any. */
+ * Errors: ERR_NOMEM; ERR_INPUT: too many words, or quotes that are never closed: the message begins with the line.
+ * Thread: any. */
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
+
+/* The error of a text that begins a row, at `line`, and whose end is not the row's. Writes no path. Returns ERR_INPUT. */
+enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
+                         const struct csv_grammar *g) MUST_CHECK;
 
 /* True for a line of blanks, or a comment, which is not a row. */
 bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *end);
 
-/* Trim a field, and remove its quotes. False: it has quotes in a position that is not allowed. */
-bool csv_field_text(char **begin, char **end, const struct job_csv *job, bool has_quotes);
+/* The bytes of a row without the '\r' of its line end. */
+size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes);
+/* The error of a row with a '\r' that is neither in quotes nor escaped: other programs end the row there. NULL: none.
+ */
+const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_t bytes);
+
+/* Trim a field, and remove its quotes and escapes, in place. False: text follows its quotes. A text that is shorter
+ * than the field ends with a byte that continues no number. */
+bool csv_field_text(char **begin, char **end, const struct csv_grammar *g);
 
 #endif

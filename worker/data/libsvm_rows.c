@@ -175,5 +175,6 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
         at = (const char *)memchr(label, '\n', (size_t)(end - label)) + 1;
     }
     assert(p->bad <= p->rows && p->rows <= p->room);
+    p->bad_lines = p->bad;
     return ERR_OK;
 }

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/job/keys.h"
+#include "worker/data/text/csv_scan.h"
 
 bool csv_hint_is_name(const char *text, size_t bytes)
 {
@@ -33,15 +34,13 @@ bool csv_hint_trim(const char **text, size_t *bytes)
     return *bytes < before;
 }
 
-static uint32_t fields_by(const char *line, size_t bytes, char delimiter, bool quotes)
+static uint32_t fields_by(const char *line, size_t bytes, const struct job_csv *job)
 {
-    uint32_t n = 1;
-    bool inside = false;
-    for (size_t i = 0; i < bytes; i++) {
-        inside ^= quotes && line[i] == '"';
-        n += !inside && line[i] == delimiter;
-    }
-    return n;
+    const struct csv_grammar g = {.delimiter = job_delimiter_char(job),
+                                  .quotes = job->quotes,
+                                  .trim = job->trim,
+                                  .escape = job_escape_char(job)};
+    return (uint32_t)csv_scan_findings(line, bytes, &g).marks + 1;
 }
 
 static const char *say(char out[static CSV_HINT_BYTES], const char *delimiter, uint32_t fields)
@@ -53,14 +52,17 @@ static const char *say(char out[static CSV_HINT_BYTES], const char *delimiter, u
 const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job_csv *job,
                                const char *line, size_t bytes, uint32_t wanted)
 {
-    bool lone = fields_by(line, bytes, job_delimiter_char(job), job->quotes) == 1;
+    bool lone = fields_by(line, bytes, job) == 1;
     const struct job_word *best = NULL;
     uint32_t most = 1;
     for (const struct job_word *w = job_key_find("data.delimiter")->words; w->word; w++) {
-        const struct job_csv other = {.delimiter = (enum csv_delimiter)w->value};
+        const struct job_csv other = {.delimiter = (enum csv_delimiter)w->value,
+                                      .quotes = job->quotes,
+                                      .trim = job->trim,
+                                      .escape = job->escape};
         if (other.delimiter == job->delimiter)
             continue;
-        uint32_t n = fields_by(line, bytes, job_delimiter_char(&other), job->quotes);
+        uint32_t n = fields_by(line, bytes, &other);
         if (n > 1 && n == wanted)
             return say(out, w->word, n);
         /* spaces occur in any text */

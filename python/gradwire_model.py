@@ -365,6 +365,8 @@ def _open(path):
         magic = file.read(4)
     if magic == b"\x28\xb5\x2f\xfd":
         raise ModelError(f"{path}: zstd: decompress it first")
+    if magic[:2] in (b"\xff\xfe", b"\xfe\xff") or magic == b"\0\0\xfe\xff":
+        raise ModelError(f"{path}: it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv")
     return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
@@ -753,6 +755,8 @@ class Model:
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
         with _open(path) as file:
             for line in file:
+                if "\r" in line.rstrip("\r\n"):
+                    raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
                 words = line.split("#")[0].split()
                 if words:
                     pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <iconv.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -157,6 +158,87 @@ static void lines_may_end_as_they_like(void **state)
           "1 : 2");
     READS(NUMBER_LABEL ", comment: '#'", "# a\n1,2\n#3,4\n", "1 : 2");
     READS(NUMBER_LABEL ", trim: true", "  \n 1 ,\t2 \n", "1 : 2");
+}
+
+#define CR_CR_LF "its line ends in CR CR LF; remove the CRs: tr -d '\\r' < FILE > NEW"
+/* Python's csv and pandas end a row there. */
+static void a_cr_that_no_lf_follows_is_named(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {"none", "skip", "names"};
+    static char big[CSV_PIECE_BYTES + 64];
+    for (size_t at = 0; at < CSV_PIECE_BYTES + 32; at += 4)
+        memcpy(big + at, "w,1\r", 4);
+    for (size_t i = 0; i < 3; i++) {
+        char data[128];
+        (void)snprintf(data, sizeof data, "%s, header: %s", WORD_LABEL, headers[i]);
+        refuses(data, "w,y\ra,1\rb,2\r", ":1: " CSV_LONE_RETURN);
+        refuses(data, "w,y\ra,1\rb,2", ":1: " CSV_LONE_RETURN);
+        refuses(data, "w,y\r\r\na,1\r\r\n", ":1: " CR_CR_LF);
+        refuses(data, big, ":1: a row of more than 524288 bytes: " CSV_LONE_RETURN);
+    }
+    refuses(WORD_LABEL, "a,1\nb\rc,2\n", ":2: " CSV_LONE_RETURN);
+    refuses("columns: [ignore, category: w, label: y]", "a\r,x,1\n", ":1: " CSV_LONE_RETURN);
+    refuses("columns: [ignore, category: w, label: y]", "\"a\"\r,x,1\n", ":1: " CSV_LONE_RETURN);
+    refuses(WORD_LABEL, "a,1\r\nb,2\r\r\n", ":2: " CR_CR_LF);
+    READS(WORD_LABEL ", bad_rows: skip", "a,1\nb\rc,2\nd,3\n", "1 0 : 1", "-", "0 1 : 3");
+    READS(WORD_LABEL, "\"a\rb\",1\r\n\"\r\",2\n", "1 0 : 1", "0 1 : 2");
+}
+
+static void converted(struct fixture *f, const char *text, const char *to, const char *mark,
+                      size_t mark_bytes)
+{
+    char out[1024], *from = (char *)(uintptr_t)text, *at = out + mark_bytes;
+    size_t left = strlen(text), room = sizeof out - mark_bytes;
+    iconv_t convert = iconv_open(to, "UTF-8");
+    memcpy(out, mark, mark_bytes);
+    assert_int_equal(iconv(convert, &from, &left, &at, &room), 0);
+    (void)iconv_close(convert);
+    put(f, "a.csv", out, (size_t)(at - out));
+}
+
+static void text_of_utf_16_and_utf_32_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *encoding, *mark;
+        size_t mark_bytes;
+    } all[] = {{"UTF-16LE", "\xFF\xFE", 2},
+               {"UTF-16BE", "\xFE\xFF", 2},
+               {"UTF-32LE", "\xFF\xFE\0\0", 4},
+               {"UTF-32BE", "\0\0\xFE\xFF", 4}};
+    static const char *const texts[] = {
+        "w,y\na,1\nb,2\n",
+        "\xE4\xB8\x80\xE4\xB8\x80\xE5\x80\x89\xE5\xBA\xAB\xE7\xAE\xA1\xE7\x90\x86,1\n"};
+    for (size_t i = 0; i < 16; i++) {
+        struct fixture f;
+        char name[16], why[300];
+        size_t mark = i & 4 ? all[i & 3].mark_bytes : 0;
+        setup(&f, i & 8 ? WORD_LABEL : WORD_LABEL ", header: skip", NULL, 0);
+        converted(&f, texts[i >> 3], all[i & 3].encoding, all[i & 3].mark, mark);
+        assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+        (void)snprintf(name, sizeof name, "%.*s", mark ? 6 : 8, all[i & 3].encoding);
+        (void)snprintf(why, sizeof why,
+                       "a.csv: it is %s, and only UTF-8 is read; convert it: iconv -f %s -t "
+                       "UTF-8 FILE > NEW",
+                       name, name);
+        if (!strstr(f.e.text, why))
+            fail_msg("%s, not %s", f.e.text, why);
+        teardown(&f);
+    }
+}
+
+/* Load the text, and compare the last warning without the path's directory. */
+static void warns(struct fixture *f, const char *text, const char *wanted)
+{
+    char words[400];
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    loads(f, text);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    if (!strstr(words, wanted))
+        fail_msg("%s, not %s", words, wanted);
 }
 
 static void delimiter_is_as_the_job_says(void **state)
@@ -404,19 +486,25 @@ static void files_of_xz_and_bzip2_are_refused_by_name(void **state)
     READS(WORD_LABEL, "BZh9 is a word,1\n", "1 : 1");
 }
 
-static void a_nul_byte_is_a_byte(void **state)
+static void a_nul_byte_is_a_byte_with_a_warning(void **state)
 {
     (void)state;
     struct fixture f;
+    char words[400];
     static const char text[] = "a\0b,1\na,2\na\0b,3\n";
     setup(&f, WORD_LABEL, NULL, 0);
     put(&f, "a.csv", text, sizeof text - 1);
+    log_init("test", LOG_WARN);
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    assert_non_null(
+        strstr(words, "a.csv:1: a NUL byte, which is read like any other: is it text of UTF-16?"));
     ROWS_ARE(&f.d, "1 0 : 1", "0 1 : 2", "1 0 : 3");
     teardown(&f);
     refuses_bytes(
         NUMBER_LABEL, "1\0,2\n", 5, 0,
-        ":1: column \"a\": \"1?\" is not a number; use data.missing if it marks a missing value");
+        ":1: column \"a\": \"1?\" is not a number; it has a NUL byte: is it text of UTF-16?");
 }
 
 static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
@@ -505,6 +593,90 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
     refuses(
         NUMBER_LABEL ", header: names", "a,y\nx,2\n",
         ":2: column \"a\": \"x\" is not a number; use data.missing if it marks a missing value");
+}
+
+/* Spark writes such parts. */
+static void an_empty_part_holds_no_rows_whatever_the_header(void **state)
+{
+    (void)state;
+    static const char *const empty[] = {"", "\xEF\xBB\xBF", "\n\r\n", "# nothing\n", "# nothing"};
+    static const struct {
+        const char *header, *text, *only;
+    } of[] = {
+        {"none", "1,2\n", ""}, {"skip", "a,y\n1,2\n", "a,y\n"}, {"names", "y,a\n2,1\n", "y,a"}};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k <= sizeof empty / sizeof *empty; k++) {
+            struct fixture f;
+            char data[128];
+            const char *part = k < 5 ? empty[k] : of[i].only;
+            (void)snprintf(data, sizeof data, NUMBER_LABEL ", comment: '#', header: %s",
+                           of[i].header);
+            setup(&f, data, NULL, 0);
+            put(&f, "0.csv", part, strlen(part));
+            put(&f, "b.csv", part, strlen(part));
+            loads(&f, of[i].text);
+            ROWS_ARE(&f.d, "1 : 2");
+            dataset_close(&f.d);
+            put(&f, "a.csv", part, strlen(part));
+            assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+            assert_non_null(strstr(f.e.text, "0.csv: it has no row"));
+            teardown(&f);
+        }
+}
+
+/* More lines before the header than a piece has. */
+static void a_header_may_begin_in_a_later_piece(void **state)
+{
+    (void)state;
+    char *text = malloc(CSV_PIECE_BYTES + 64);
+    assert_non_null(text);
+    memset(text, '\n', CSV_PIECE_BYTES + 64);
+    memcpy(text, "# 12\" wide", 10);
+    strcpy(text + CSV_PIECE_BYTES + 10, "y,a\n2,1\n");
+    READS(NUMBER_LABEL ", header: names, comment: '#'", text, "1 : 2");
+    READS(NUMBER_LABEL ", header: skip, comment: '#'", text, "2 : 1");
+    strcpy(text + CSV_PIECE_BYTES + 10, "2,1\nx,1\n");
+    refuses(NUMBER_LABEL ", comment: '#'", text,
+            ":524290: column \"a\": \"x\" is not a number; use data.missing if it marks a missing "
+            "value");
+    free(text);
+}
+
+#define SKIPS                                                                                      \
+    ": data.header: skip leaves this line out, but it reads like a row%s; for files without a "    \
+    "header use data.header: none"
+static void a_skipped_line_that_reads_like_a_row_is_said(void **state)
+{
+    (void)state;
+    static const char classes[] = "columns: [number: a, category: c, label: {classes: [no, yes]}]",
+                      others[] = "columns: [category: c, label: {classes: [no, '*']}]";
+    static const struct {
+        const char *data, *text;
+        bool said;
+    } of[] = {
+        {NUMBER_LABEL, "3,4\n1,2\n", true},    {NUMBER_LABEL, "a,y\n1,2\n", false},
+        {NUMBER_LABEL, "a,4\n1,2\n", false},   {NUMBER_LABEL, ",4\n1,2\n", true},
+        {NUMBER_LABEL, "3,4,5\n1,2\n", false}, {WORD_LABEL, "w,y\na,2\n", false},
+        {classes, "3,x,yes\n1,y,no\n", true},  {classes, "3,x,answer\n1,y,no\n", false},
+        {others, "c,y\nx,no\n", false},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct fixture f;
+        char data[200], why[200];
+        (void)snprintf(data, sizeof data, "%s, header: skip", of[i].data);
+        (void)snprintf(why, sizeof why, "a.csv:1" SKIPS, "");
+        setup(&f, data, NULL, 0);
+        warns(&f, of[i].text, of[i].said ? why : "nothing");
+        teardown(&f);
+    }
+    struct fixture f;
+    char why[300];
+    setup(&f, NUMBER_LABEL ", header: skip", NULL, 0);
+    put(&f, "b.csv", "\n3,4\n", 5);
+    put(&f, "c.csv", "3,4\n", 4);
+    (void)snprintf(why, sizeof why, "b.csv:2" SKIPS, " (in 1 more files, too)");
+    warns(&f, "a,y\n1,2\n", why);
+    teardown(&f);
 }
 
 static void missing_numbers_are_filled(void **state)
@@ -1477,10 +1649,15 @@ int main(void)
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),
-        cmocka_unit_test(a_nul_byte_is_a_byte),
+        cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
+        cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
+        cmocka_unit_test(text_of_utf_16_and_utf_32_is_named),
         cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
         cmocka_unit_test(features_stand_in_the_order_of_the_columns),
         cmocka_unit_test(a_header_is_left_out_or_names_the_columns),
+        cmocka_unit_test(an_empty_part_holds_no_rows_whatever_the_header),
+        cmocka_unit_test(a_header_may_begin_in_a_later_piece),
+        cmocka_unit_test(a_skipped_line_that_reads_like_a_row_is_said),
         cmocka_unit_test(missing_numbers_are_filled),
         cmocka_unit_test(a_missing_category_has_a_place_of_its_own),
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),

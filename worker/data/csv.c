@@ -22,6 +22,7 @@
 #include "worker/data/csv_header.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/text/csv_scan.h"
+#include "worker/data/text/text_encoding.h"
 #include "worker/data/drawn/drawn.h"
 #include "worker/data/encoding_given.h"
 #include "worker/data/libsvm_rows.h"
@@ -84,6 +85,7 @@ struct csv {
     uint64_t next_ticket, rows; /* rows: all that were joined, also bad ones */
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
+    struct place nul;           /* the position of the first NUL byte */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -191,6 +193,16 @@ static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, s
     return ERR_OK;
 }
 
+static enum err check_encoding(const struct csv_piece *p, struct errmsg *e)
+{
+    const char *encoding = text_encoding(p->text, p->bytes);
+    if (!encoding)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "it is %s, and only UTF-8 is read; convert it: iconv -f %s -t UTF-8 FILE > NEW",
+                   encoding, encoding);
+}
+
 /* Fill the piece from the open file. */
 static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
 {
@@ -205,6 +217,9 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     if (err)
         return err_wrap(e, err, "%s: ", f->path);
     p->bytes = c->tail_bytes + got;
+    err = first ? check_encoding(p, e) : ERR_OK;
+    if (err)
+        return err_wrap(e, err, "%s: ", f->path);
     mark = first ? byte_order_mark_bytes(p) : 0;
     p->text += mark;
     p->bytes -= mark;
@@ -356,6 +371,12 @@ static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *
                    c->zero.path, c->zero.line, c->minus.path, c->minus.line);
 }
 
+static void note_nul(struct csv *c, const struct work *w)
+{
+    if (!c->nul.path && w->piece.nul_line)
+        c->nul = (struct place){w->file->path, w->piece.nul_line};
+}
+
 static void join_contents(struct csv *c, const struct work *w)
 {
     if (c->reading->sink)
@@ -372,6 +393,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
+    note_nul(c, w);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
     if (!err)
@@ -399,11 +421,18 @@ static void join_in_turn(struct csv *c, struct work *w)
 
 /* ---- threads ---- */
 
+static void find_nul(struct csv_piece *p)
+{
+    const char *nul = memchr(p->text, '\0', p->bytes);
+    p->nul_line = nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
+}
+
 static void parse(struct csv *c, struct work *w)
 {
     if (w->err)
         return;
     w->err = digest_piece(c, w, &w->e);
+    find_nul(&w->piece);
     for (uint32_t i = 0; i < c->table->schema->inputs; i++)
         vocabulary_clear(&w->piece.words[i]);
     if (!w->err)
@@ -474,6 +503,28 @@ static void say_unknown(const struct csv *c, uint32_t threads)
     }
 }
 
+/* A part without a header of its own loses a row to data.header: skip. */
+static void say_skipped(const struct csv *c)
+{
+    size_t skipped = 0, rows = 0;
+    const struct csv_file *first = NULL;
+    char more[64] = "";
+    for (size_t i = 0; i < c->paths.count; i++) {
+        skipped += c->file[i].skipped_line > 0;
+        rows += c->file[i].skipped_row;
+        first = first || !c->file[i].skipped_row ? first : &c->file[i];
+    }
+    if (rows > 1)
+        (void)snprintf(more, sizeof more, " (in %zu more files, too)", rows - 1);
+    if (skipped > 1)
+        log_info("%s: data.header: skip has left out the first line of each of %zu files",
+                 c->reading->key, skipped);
+    if (first)
+        log_warn("%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it reads like a "
+                 "row%s; for files without a header use data.header: none",
+                 c->reading->key, first->path, first->skipped_line, more);
+}
+
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
@@ -489,6 +540,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     }
     if (!err && !c->reading->look && c->rows > c->bad)
         say_unknown(c, threads);
+    if (!err)
+        say_skipped(c);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
     for (size_t i = 0; i < c->paths.count && c->file; i++)
@@ -547,6 +600,9 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
         say_bad(c);
+    if (!err && c->nul.path)
+        log_warn("%s:%" PRIu64 ": a NUL byte, which is read like any other: is it text of UTF-16?",
+                 c->nul.path, c->nul.line);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;

@@ -7,6 +7,7 @@
 #include "common/base/words.h"
 #include "worker/data/csv_row.h"
 #include "worker/data/text/csv_hint.h"
+#include "worker/data/text/csv_number.h"
 #include "worker/data/text/csv_scan.h"
 
 enum { CSV_NEAREST_BYTES = WORDS_BYTES_MAX + 24 };
@@ -272,17 +273,54 @@ static void drop_text(struct csv_piece *p, size_t bytes)
     p->text += bytes;
 }
 
+/* True if the text fits the column as few headers do: a number, or a name of a class. *other: no row has this text. */
+static bool is_value(const struct csv_format *f, const struct csv_field *field, const char *text,
+                     size_t bytes, bool *other)
+{
+    bool named = field->kind == COLUMN_LABEL && (f->names.count || f->others != VOCABULARY_NONE);
+    bool number =
+        field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
+    float v;
+    if (!number || csv_is_missing(f, text, bytes) || (named && f->others != VOCABULARY_NONE))
+        return false;
+    bool is = named ? vocabulary_find(&f->names, text, bytes) != VOCABULARY_NONE
+                    : csv_number(text, bytes, &v);
+    *other = !is;
+    return is;
+}
+
+/* True if the header that is left out could be a row: it has a value, and no field that cannot be one. */
+static bool reads_like_row(const struct csv_file *file, const struct csv_format *f,
+                           const struct csv_grammar *g, char *text, size_t bytes, uint32_t *mark)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    bool value = false, other = n + 1 != file->fields;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !other; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        other = !csv_field_text(&from, &to, g);
+        if (!other)
+            value |= is_value(f, &file->field[i], from, (size_t)(to - from), &other);
+    }
+    return value && !other;
+}
+
 /* The header is [begin, end) of the text. */
 static enum err read_header(struct csv_file *file, const struct csv_format *f,
-                            const struct csv_piece *p, size_t begin, size_t end, struct errmsg *e)
+                            const struct csv_piece *p, size_t begin, size_t end, uint64_t line,
+                            struct errmsg *e)
 {
     char *text = p->text + begin;
     size_t bytes = csv_without_return(&p->grammar, text, end - begin);
     const char *wrong = csv_lone_return(&p->grammar, text, bytes);
     if (wrong)
         return err_set(e, ERR_INPUT, "%s", wrong);
-    if (f->job->header == HEADER_SKIP)
+    if (f->job->header == HEADER_SKIP) {
+        file->skipped_line = line;
+        file->skipped_row = reads_like_row(file, f, &p->grammar, text, bytes, p->mark);
         return ERR_OK;
+    }
     return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
 }
 
@@ -308,7 +346,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
         err = csv_refuse_open(e, p->text + begin, end - begin, line, &p->grammar);
         return err_wrap(e, err, "%s:", file->path);
     }
-    err = read_header(file, f, p, begin, end, e);
+    err = read_header(file, f, p, begin, end, line, e);
     if (err == ERR_INPUT)
         return err_wrap(e, err, "%s:%llu: ", file->path, (unsigned long long)line);
     drop_text(p, end + 1);

@@ -9,6 +9,9 @@ struct csv_file {
     struct csv_field *field; /* (fields) */
     uint32_t fields;
     bool begun; /* its first row, or its header, has been found */
+    /* with data.header: skip: the line that was left out, and whether it could be a row */
+    uint64_t skipped_line; /* 0: none */
+    bool skipped_row;
 };
 
 /* The field of the job's column: not a cross. */

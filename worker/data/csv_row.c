@@ -75,6 +75,8 @@ const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes
                          const struct vocabulary *known, const char *usual)
 {
     const struct job_csv *job = r->format->job;
+    if (memchr(text, '\0', bytes))
+        return "; it has a NUL byte: is it text of UTF-16?";
     if (job->header == HEADER_NONE && is_first_of_file(r) && csv_hint_is_name(text, bytes))
         return "; if this line is a header, use data.header: skip, or names";
     if (!job->trim && csv_hint_trim(&text, &bytes) &&

@@ -236,8 +236,7 @@ const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_
         return NULL;
     if (at + 1 == bytes)
         return "its line ends in CR CR LF; remove the CRs: tr -d '\\r' < FILE > NEW";
-    return "it has a CR (\\r) without LF; if CR ends the file's lines, as on old Macs, convert it: "
-           "tr '\\r' '\\n' < FILE > NEW";
+    return CSV_LONE_RETURN;
 }
 
 /* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. Of a bad row, texts are kept. */

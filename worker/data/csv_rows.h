@@ -79,6 +79,7 @@ struct csv_piece {
         bad_lines; /* bad_lines: the lines of these rows; a field in quotes can have many */
     uint64_t first_bad_line;
     struct errmsg first_bad;
+    uint64_t nul_line; /* of the first NUL byte; 0: none */
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };
@@ -102,6 +103,9 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
 size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes);
 /* The error of a row with a '\r' that is neither in quotes nor escaped: other programs end the row there. NULL: none.
  */
+#define CSV_LONE_RETURN                                                                            \
+    "it has a CR (\\r) without LF; if CR ends the file's lines, as on old Macs, convert it: tr "   \
+    "'\\r' '\\n' < FILE > NEW"
 const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_t bytes);
 
 /* Trim a field, and remove its quotes and escapes, in place. False: text follows its quotes. A text that is shorter

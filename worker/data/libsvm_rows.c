@@ -141,6 +141,25 @@ void libsvm_pairs(struct csv_row *r, const char *text)
     read_pairs(&l, text);
 }
 
+/* True if a '\r' is neither at the end of the line nor before others there: with CR alone for line ends, all rows are
+ * one line. */
+static bool has_lone_return(const char *line, const char *end)
+{
+    while (end > line && end[-1] == '\r')
+        end--;
+    return memchr(line, '\r', (size_t)(end - line)) != NULL;
+}
+
+static enum err refuse_line(struct csv_row *r)
+{
+    enum err err = csv_row_begin(r);
+    if (err)
+        return err;
+    csv_row_bad(r, "%s", CSV_LONE_RETURN);
+    csv_row_end(r);
+    return ERR_OK;
+}
+
 /* Read a line, starting at its label. */
 static enum err read_line(struct csv_row *r, const char *at)
 {
@@ -161,18 +180,23 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
 {
     struct csv_row r = {.piece = p, .format = f, .line = p->line};
     const char *end = p->text + p->bytes;
+    const bool returns = memchr(p->text, '\r', p->bytes) != NULL;
     assert(f->schema->keys == 1 && f->schema->inputs == 0 && f->schema->key[0].options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = 0;
     p->zero_line = p->minus_line = 0;
     for (const char *at = p->text; at < end; r.line++) {
-        const char *label = skip_blanks(at);
-        enum err err = is_over(*label) ? ERR_OK : read_line(&r, label);
+        const char *label = skip_blanks(at), *stop = memchr(at, '\n', (size_t)(end - at));
+        enum err err = ERR_OK;
+        if (returns && has_lone_return(at, stop))
+            err = refuse_line(&r);
+        else if (!is_over(*label))
+            err = read_line(&r, label);
         if (err)
             return err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
             return ERR_OK;
-        at = (const char *)memchr(label, '\n', (size_t)(end - label)) + 1;
+        at = stop + 1;
     }
     assert(p->bad <= p->rows && p->rows <= p->room);
     p->bad_lines = p->bad;

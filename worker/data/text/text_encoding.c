@@ -1,0 +1,77 @@
+#include "worker/data/text/text_encoding.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { LOOKED_BYTES = 4096, UNIT = 4 };
+
+/* How many of the units of 4 bytes are NUL at each of their bytes. */
+struct nuls {
+    size_t at[UNIT], units;
+};
+
+static struct nuls count_nuls(const char *text, size_t bytes)
+{
+    struct nuls n = {.units = bytes / UNIT};
+    for (size_t i = 0; i < n.units * UNIT; i++)
+        n.at[i % UNIT] += text[i] == '\0';
+    return n;
+}
+
+/* True if the byte is NUL in at least half of the units. */
+static bool often(const struct nuls *n, int at)
+{
+    return n->units > 0 && 2 * n->at[at] >= n->units;
+}
+
+/* True if each newline byte of the text is a character of 2 bytes, and there is one: `nul` is the place of its NUL byte,
+ * 1 or 0. */
+static bool has_wide_newlines(const char *text, size_t bytes, size_t nul)
+{
+    bool found = false;
+    for (size_t i = 0; i + 1 < bytes; i += 2) {
+        const char low = text[i + 1 - nul], high = text[i + nul];
+        if (high == '\0' ? low == '\0' : low == '\n' && high >= ' ')
+            return false; /* in 8-bit text the byte next to a newline is another character */
+        found |= low == '\n' && high == '\0';
+    }
+    return found;
+}
+
+static const char *encoding_of_mark(const char *text, size_t bytes)
+{
+    static const struct {
+        const char *mark;
+        size_t bytes;
+        const char *encoding;
+    } marks[] = {{"\xFF\xFE\0\0", 4, "UTF-32"},
+                 {"\0\0\xFE\xFF", 4, "UTF-32"},
+                 {"\xFF\xFE", 2, "UTF-16"},
+                 {"\xFE\xFF", 2, "UTF-16"}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (bytes >= marks[i].bytes && memcmp(text, marks[i].mark, marks[i].bytes) == 0)
+            return marks[i].encoding;
+    return NULL;
+}
+
+const char *text_encoding(const char *text, size_t bytes)
+{
+    const char *marked = encoding_of_mark(text, bytes);
+    if (marked)
+        return marked;
+    bytes = bytes < LOOKED_BYTES ? bytes : LOOKED_BYTES;
+    if (!memchr(text, '\0', bytes))
+        return NULL;
+    const struct nuls n = count_nuls(text, bytes);
+    if (n.at[3] == n.units && often(&n, 2) && n.at[0] < n.units)
+        return "UTF-32LE";
+    if (n.at[0] == n.units && often(&n, 1) && n.at[3] < n.units)
+        return "UTF-32BE";
+    if ((often(&n, 1) && often(&n, 3) && n.at[0] + n.at[2] == 0) ||
+        has_wide_newlines(text, bytes, 1))
+        return "UTF-16LE";
+    if ((often(&n, 0) && often(&n, 2) && n.at[1] + n.at[3] == 0) ||
+        has_wide_newlines(text, bytes, 0))
+        return "UTF-16BE";
+    return NULL;
+}

@@ -1,0 +1,11 @@
+/* Recognizes text that is UTF-16 or UTF-32 by its first bytes. Pure. */
+#ifndef GRADWIRE_WORKER_DATA_TEXT_TEXT_ENCODING_H
+#define GRADWIRE_WORKER_DATA_TEXT_TEXT_ENCODING_H
+
+#include <stddef.h>
+
+/* iconv's name of the encoding of the text that begins with these bytes: with a byte order mark "UTF-16" or "UTF-32",
+ * otherwise with the order of its bytes, "UTF-16LE". NULL: it is another text, such as UTF-8. */
+const char *text_encoding(const char *text, size_t bytes);
+
+#endif

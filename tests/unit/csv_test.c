@@ -228,7 +228,7 @@ static void text_of_utf_16_and_utf_32_is_named(void **state)
     }
 }
 
-/* Load the text, and compare the last warning without the path's directory. */
+/* Load the text, and compare the last warning without the path's directory. A look tells it, too. */
 static void warns(struct fixture *f, const char *text, const char *wanted)
 {
     char words[400];
@@ -239,6 +239,9 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     log_init("test", LOG_ERROR);
     if (!strstr(words, wanted))
         fail_msg("%s, not %s", words, wanted);
+    struct dataset_look look = {0};
+    assert_int_equal(dataset_look(&look, &f->job, 0, 0, &f->e), ERR_OK);
+    assert_string_equal(look.warning.text, strcmp(wanted, "nothing") ? words : "");
 }
 
 static void delimiter_is_as_the_job_says(void **state)

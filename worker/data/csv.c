@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -503,6 +504,20 @@ static void say_unknown(const struct csv *c, uint32_t threads)
     }
 }
 
+/* Log a warning, and remember the first one of a look, for its caller. */
+static void PRINTF_LIKE(2, 3) warn(const struct csv *c, const char *fmt, ...)
+{
+    struct dataset_look *look = c->reading->look;
+    char text[sizeof look->warning.text];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    log_warn("%s", text);
+    if (look && !look->warning.text[0])
+        (void)err_set(&look->warning, ERR_INPUT, "%s", text);
+}
+
 /* A part without a header of its own loses a row to data.header: skip. */
 static void say_skipped(const struct csv *c)
 {
@@ -520,9 +535,10 @@ static void say_skipped(const struct csv *c)
         log_info("%s: data.header: skip has left out the first line of each of %zu files",
                  c->reading->key, skipped);
     if (first)
-        log_warn("%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it reads like a "
-                 "row%s; for files without a header use data.header: none",
-                 c->reading->key, first->path, first->skipped_line, more);
+        warn(c,
+             "%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it reads like a "
+             "row%s; for files without a header use data.header: none",
+             c->reading->key, first->path, first->skipped_line, more);
 }
 
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -578,9 +594,8 @@ static void say_bad(const struct csv *c)
     char lines[48] = "";
     if (c->bad_lines > c->bad)
         (void)snprintf(lines, sizeof lines, " (%" PRIu64 " lines)", c->bad_lines);
-    log_warn("%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s", c->reading->key, c->bad,
-             lines, c->rows, c->reading->sink ? "have no result" : "are left out",
-             c->first_bad.text);
+    warn(c, "%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s", c->reading->key, c->bad,
+         lines, c->rows, c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
 }
 
 static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -601,8 +616,8 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err && c->bad)
         say_bad(c);
     if (!err && c->nul.path)
-        log_warn("%s:%" PRIu64 ": a NUL byte, which is read like any other: is it text of UTF-16?",
-                 c->nul.path, c->nul.line);
+        warn(c, "%s:%" PRIu64 ": a NUL byte, which is read like any other: is it text of UTF-16?",
+             c->nul.path, c->nul.line);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;

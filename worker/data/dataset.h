@@ -95,6 +95,7 @@ struct dataset_look {
     bool grows;     /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys; /* for the training part: the keys that it looks up in tables */
+    struct errmsg warning;  /* csv: the first warning about the data; "": none */
 };
 /* Read the beginnings of the files, and check that they have this format and the model's shape and classes. Of more
  * than DATASET_SAMPLE_FILES csv files only so many are read, the first one and others spread evenly, so the time is

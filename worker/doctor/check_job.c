@@ -180,6 +180,8 @@ static void say_look(struct finding *f, const char *part, const struct dataset_l
         (void)snprintf(files, sizeof files, "%zu file%s", l->files, l->files == 1 ? "" : "s");
     finding_say(f, VERDICT_OK, "%s: %s, %s%" PRIu64 " rows, %s in memory", part, files,
                 l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
+    if (l->warning.text[0])
+        finding_say(f, VERDICT_WARN, "%s", l->warning.text);
 }
 
 /* ---- the encoding of a checkpoint ---- */

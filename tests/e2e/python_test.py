@@ -10,10 +10,12 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
 import gradwire_model as reader  # noqa: E402
+from csv_files import File  # noqa: E402
 from cluster import DEADLINE_S, MODEL, ROOT, TrainCase  # noqa: E402
 
 NUMPY = importlib.util.find_spec("numpy")
@@ -42,6 +44,37 @@ class HashTest(unittest.TestCase):
                                                                      "missing": "none", "of": ["a", "b"]}}, [""])
         self.assertEqual(cross.cross([[(0xbb7b4148340ac23e, 1.0)], [(0x3231bb3a2b0f9c68, 1.0)]]), [(0xc5446c880bde638f, 1.0)])
         self.assertEqual(cross.cross([[(1, 1.0)], []]), [])
+
+
+class CsvTest(unittest.TestCase):
+    def records(self, text, **options):
+        options = {"delimiter": "comma", "quotes": True, "trim": False, **options}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.csv"
+            path.write_bytes(text)
+            return list(reader.CsvText(options).records(path))
+
+    def test_fields_are_those_of_pythons_csv(self):
+        for seed in range(300):
+            file = File(seed)
+            options = {"delimiter": file.delimiter_name, "quotes": file.quotes, "escape": "backslash" if file.escape else "none"}
+            text = file.text.removeprefix(b"\xef\xbb\xbf").decode("latin-1").encode()
+            try:
+                rows = [fields for _, fields, wrong in self.records(text, **options)][file.header != "none":]
+            except reader.ModelError as e:
+                self.assertTrue(file.wrong, f"{seed}: {e}")
+                continue
+            if "text after" not in file.wrong and "open" not in file.wrong:
+                self.assertEqual(rows, file.rows(), seed)
+
+    def test_what_pythons_csv_does_not_know(self):
+        self.assertEqual([f for _, f, _ in self.records(b'# it is 12" wide\n "a, b " ,\t1\n\n \n', comment="#", trim=True)], [["a, b ", "1"]])
+        self.assertEqual([f for _, f, _ in self.records(b'\\N,"\\N"\n', escape="backslash")], [["\\N", "N"]])
+        self.assertEqual([w for _, _, w in self.records(b'"a"b,c\n')], [[0]])
+        for text, said in ((b'a,b\n\n"c\n', "a.csv:3: a quote begins a field of this row, and is never closed"),
+                           (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
+            with self.assertRaisesRegex(reader.ModelError, said):
+                self.records(text)
 
 
 def columns(*specs, missing=("",), features=0):

@@ -115,12 +115,26 @@ static enum err refuse_long_row(const struct csv *c, const struct csv_piece *p, 
                    CSV_PIECE_BYTES, *why ? ": " : "", why);
 }
 
+/* The position after the last '\n' that ends a row; 0: none. */
+static size_t last_row_end(struct csv_piece *p)
+{
+    if (csv_is_plain(&p->grammar)) {
+        const char *newline = memrchr(p->text, '\n', p->bytes);
+        return newline ? (size_t)(newline - p->text) + 1 : 0;
+    }
+    p->marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    while (p->marks && p->text[p->mark[p->marks - 1]] != '\n')
+        p->marks--;
+    return p->marks ? p->mark[p->marks - 1] + (size_t)1 : 0;
+}
+
 /* Keep whole rows in the piece, and the rest for the next one; at the file's end all is kept. */
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
     struct csv_piece *p = &w->piece;
     csv_piece_look(p, &c->format);
-    size_t keep = end_of_file ? p->bytes : csv_scan_rows(p->text, p->bytes, &p->grammar);
+    p->marks = 0;
+    size_t keep = end_of_file ? p->bytes : last_row_end(p);
     if (keep == 0 && p->bytes)
         return refuse_long_row(c, p, e);
     c->tail_bytes = p->bytes - keep;

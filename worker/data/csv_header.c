@@ -331,6 +331,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
     size_t begin, end = find_row(f, p, &begin);
     enum err err = ERR_OK;
     file->begun = begin < p->bytes;
+    p->marks = 0; /* the text changes */
     if (!file->begun) {
         drop_text(p, p->bytes);
         return ERR_OK;

@@ -346,8 +346,8 @@ enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint6
 
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
-    size_t marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
-    const bool lines = p->grammar.quotes || p->grammar.escape; /* a row can have several */
+    size_t marks = p->marks ? p->marks : csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    const bool lines = !csv_is_plain(&p->grammar); /* a row can have several */
     const uint32_t *mark = p->mark, *last = mark + marks;
     struct csv_row r = {.piece = p, .format = f, .line = p->line};
     enum err err = ERR_OK;

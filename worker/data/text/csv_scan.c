@@ -201,18 +201,16 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
         return (size_t)(at - first);                                                               \
     }
 
-/* `at`: as csv_scan does; NULL: as csv_scan_rows does. */
 #define SCAN(name, target, equal)                                                                  \
     target static size_t name(uint32_t *at, struct scan *s)                                        \
     {                                                                                              \
         const struct csv_grammar *g = s->g;                                                        \
         const char comment = g->comment_bytes ? *g->comment : '\0';                                \
         uint32_t *first = at;                                                                      \
-        size_t rows = 0;                                                                           \
         for (size_t i = 0; i < s->bytes; i += BLOCK) {                                             \
             const char *p = s->text + i;                                                           \
-            uint64_t marks = 0, newline = equal(p, '\n');                                          \
-            struct masks m = {equal(p, g->delimiter), newline, 0, 0, 0, 0};                        \
+            uint64_t marks = 0;                                                                    \
+            struct masks m = {equal(p, g->delimiter), equal(p, '\n'), 0, 0, 0, 0};                 \
             m.quote = g->quotes ? equal(p, '"') : 0;                                               \
             m.blank = g->trim ? (equal(p, ' ') | equal(p, '\t')) & ~m.delimiter : 0;               \
             m.escape = g->escape ? equal(p, g->escape) : 0;                                        \
@@ -221,12 +219,9 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
                 marks = marks_by_byte(s, i, s->bytes);                                             \
             else if (!marks_of_block(s, &m, &marks))                                               \
                 marks = marks_by_byte(s, i, i + BLOCK);                                            \
-            if (at)                                                                                \
-                at = positions(at, marks, (uint32_t)i);                                            \
-            else if (marks & newline)                                                              \
-                rows = i + BLOCK - (size_t)__builtin_clzll(marks & newline);                       \
+            at = positions(at, marks, (uint32_t)i);                                                \
         }                                                                                          \
-        return first ? (size_t)(at - first) : rows;                                                \
+        return (size_t)(at - first);                                                               \
     }
 
 SCAN_PLAIN(plain_base, , simd_equal_base)
@@ -238,42 +233,17 @@ SCAN(scan_avx2, __attribute__((target("avx2"))), simd_equal_avx2)
 SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), simd_equal_avx512)
 #endif
 
-static bool is_plain(const struct csv_grammar *g)
-{
-    return !g->quotes && !g->escape;
-}
-
-static size_t scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g)
-{
-    struct scan s = begin(text, bytes, g);
-#if SIMD_X86
-    if (kernels() == &kernels_avx512)
-        return scan_avx512(at, &s);
-    if (kernels() == &kernels_avx2)
-        return scan_avx2(at, &s);
-#endif
-    return scan_base(at, &s);
-}
-
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g)
 {
-    if (!is_plain(g))
-        return scan(at, text, bytes, g);
+    struct scan s = begin(text, bytes, g);
+    const bool plain = csv_is_plain(g);
 #if SIMD_X86
     if (kernels() == &kernels_avx512)
-        return plain_avx512(at, text, bytes, g->delimiter);
+        return plain ? plain_avx512(at, text, bytes, g->delimiter) : scan_avx512(at, &s);
     if (kernels() == &kernels_avx2)
-        return plain_avx2(at, text, bytes, g->delimiter);
+        return plain ? plain_avx2(at, text, bytes, g->delimiter) : scan_avx2(at, &s);
 #endif
-    return plain_base(at, text, bytes, g->delimiter);
-}
-
-size_t csv_scan_rows(const char *text, size_t bytes, const struct csv_grammar *g)
-{
-    const char *newline = is_plain(g) ? memrchr(text, '\n', bytes) : NULL;
-    if (is_plain(g))
-        return newline ? (size_t)(newline - text) + 1 : 0;
-    return scan(NULL, text, bytes, g);
+    return plain ? plain_base(at, text, bytes, g->delimiter) : scan_base(at, &s);
 }
 
 size_t csv_count(const char *text, size_t bytes, char byte)

@@ -23,6 +23,12 @@ struct csv_grammar {
     size_t comment_bytes;
 };
 
+/* True if each delimiter and each '\n' ends a field. */
+static inline bool csv_is_plain(const struct csv_grammar *g)
+{
+    return !g->quotes && !g->escape;
+}
+
 /* A space or a tab, which data.trim removes; the delimiter is none. */
 static inline bool csv_is_blank(const struct csv_grammar *g, char c)
 {
@@ -33,9 +39,6 @@ static inline bool csv_is_blank(const struct csv_grammar *g, char c)
  * text begins a row. `at` has room for `bytes` + CSV_SCAN_PAD entries. bytes < 2^32. In a comment only the '\n' is
  * certain to be found. Thread: any. */
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g);
-
-/* The position after the last '\n' that ends a row; 0: none. The text begins a row. */
-size_t csv_scan_rows(const char *text, size_t bytes, const struct csv_grammar *g);
 
 /* The number of times that `byte` occurs in the text. */
 size_t csv_count(const char *text, size_t bytes, char byte);

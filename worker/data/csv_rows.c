@@ -265,7 +265,7 @@ static bool has_blank_before_quote(const struct csv_grammar *g, const char *line
         if (at > line && at < end && *at == '"')
             return true;
         line = memchr(line, g->delimiter, (size_t)(end - line));
-        line += line != NULL;
+        line = line ? line + 1 : NULL;
     }
     return false;
 }

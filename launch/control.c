@@ -12,6 +12,7 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "common/base/printable.h"
 #include "common/process/dirlock.h"
 #include "common/flags/flags.h"
 #include "launch/base/options.h"
@@ -47,7 +48,7 @@ static void control_wait(int pidfd, const char *dir)
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     for (int n; (n = poll(&p, 1, CONTROL_SAY_EVERY_MS)) <= 0;)
         if (n == 0)
-            (void)fprintf(stderr, "gradwire: %s: the job is still ending\n", dir);
+            (void)fprintf(stderr, "gradwire: %s: the job is still ending\n", PRINTABLE(dir));
 }
 
 /* True: a job without a launcher runs in DIR, so whatever started its processes must end them. */
@@ -62,14 +63,14 @@ static bool control_is_others(const char *dir)
         (void)fprintf(stderr,
                       "gradwire: %s: the job has no launcher; send SIGTERM to each process where "
                       "you started it\n",
-                      dir);
+                      PRINTABLE(dir));
     else if (sscanf(job_dir_attempt(&d), "slurm-%lu-%lu", &job, &step) == 2)
         (void)fprintf(stderr, "gradwire: %s: srun started this job; end it with: scancel %lu.%lu\n",
-                      dir, job, step);
+                      PRINTABLE(dir), job, step);
     else
         (void)fprintf(stderr,
                       "gradwire: %s: the job runs as ranks (%s); end it where you started them\n",
-                      dir, job_dir_attempt(&d));
+                      PRINTABLE(dir), PRINTABLE(job_dir_attempt(&d)));
     return true;
 }
 
@@ -83,17 +84,17 @@ int control_stop(int argc, char **argv)
     pid_t pid;
     int fd = control_launcher(dir, &pid);
     if (fd < 0) {
-        (void)printf("%s: nothing to stop: no launcher runs\n", dir);
+        (void)printf("%s: nothing to stop: no launcher runs\n", PRINTABLE(dir));
         return 0;
     }
     if (pidfd_send_signal(fd, SIGTERM, NULL, 0) != 0) {
-        (void)fprintf(stderr, "gradwire: %s: cannot stop pid %ld: %s\n", dir, (long)pid,
+        (void)fprintf(stderr, "gradwire: %s: cannot stop pid %ld: %s\n", PRINTABLE(dir), (long)pid,
                       strerror(errno));
         (void)close(fd);
         return EXIT_FAILED;
     }
     (void)fprintf(stderr, "gradwire: %s: asked the launcher, pid %ld, to end; waiting for it\n",
-                  dir, (long)pid);
+                  PRINTABLE(dir), (long)pid);
     control_wait(fd, dir);
     (void)close(fd);
     summary_print(stdout, dir);
@@ -151,16 +152,17 @@ static void control_no_log(const char *dir, const char *const *wanted)
     if (d.by == JOB_DIR_RANK) {
         (void)fprintf(stderr,
                       "gradwire: %s has no logs: its ranks write to the output of srun or mpirun\n",
-                      dir);
+                      PRINTABLE(dir));
         return;
     }
-    (void)fprintf(stderr, "gradwire: %s/processes has no log", dir);
+    (void)fprintf(stderr, "gradwire: %s/processes has no log", PRINTABLE(dir));
     for (const char *before = " of"; *wanted; wanted++, before = ",")
-        (void)fprintf(stderr, "%s %s", before, *wanted);
+        (void)fprintf(stderr, "%s %s", before, PRINTABLE(*wanted));
     size_t n = control_find_logs(dir, &any, found, CONTROL_LOGS_NAMED);
     for (size_t i = 0; i < n; i++) {
         const char *name = strrchr(found[i], '/') + 1;
-        (void)fprintf(stderr, "%s%.*s", i ? ", " : "; it has ", (int)strlen(name) - 4, name);
+        found[i][strlen(found[i]) - strlen(".log")] = '\0';
+        (void)fprintf(stderr, "%s%s", i ? ", " : "; it has ", PRINTABLE(name));
         free(found[i]);
     }
     (void)fprintf(stderr, "%s\n", n == CONTROL_LOGS_NAMED ? ", ..." : "");

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/dirlock.h"
 #include "launch/base/rundir.h"
@@ -33,12 +34,12 @@ const char *job_dir_given(const char *command, int argc, char **argv)
     flags_parse(command, argc, argv);
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     if (stat(dir, &s) != 0)
-        (void)fprintf(stderr, "gradwire: %s: %s; " WANTED "\n", dir, strerror(errno));
+        (void)fprintf(stderr, "gradwire: %s: %s; " WANTED "\n", PRINTABLE(dir), strerror(errno));
     else if (S_ISREG(s.st_mode))
-        (void)fprintf(stderr, "gradwire: %s is a file; " WANTED "\n", dir);
+        (void)fprintf(stderr, "gradwire: %s is a file; " WANTED "\n", PRINTABLE(dir));
     else if (!job_dir_is(dir))
         (void)fprintf(stderr, "gradwire: %s is not the output directory of a job; " WANTED "\n",
-                      dir);
+                      PRINTABLE(dir));
     else
         return dir;
     return NULL;

@@ -8,6 +8,7 @@
 
 #include "common/flags/flags.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/base/words.h"
 #include "common/process/ulimits.h"
 #include "launch/base/options.h"
@@ -61,7 +62,7 @@ static const char *main_meant(const char *name)
 static int main_unknown(const char *name)
 {
     const char *meant = main_meant(name);
-    (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", name,
+    (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", PRINTABLE(name),
                   meant ? ", did you mean " : "", meant ? meant : "",
                   meant ? "?" : "; --help lists them");
     return EXIT_INPUT;

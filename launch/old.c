@@ -17,6 +17,7 @@
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/files.h"
 #include "launch/base/options.h"
@@ -297,12 +298,12 @@ static void old_print(const struct old *o)
     for (size_t i = 0; i < o->n; i++) {
         old_path(o, o->number[i], path);
         if (!old_is_of_dir(path, o->number[i], why)) {
-            (void)printf("%s  kept: %s\n", path, why);
+            (void)printf("%s  kept: %s\n", PRINTABLE(path), PRINTABLE(why));
             continue;
         }
         size_text(size, sizeof size, old_bytes(path));
         date_text(date, path);
-        (void)printf("%s  %-11s  %8s  %s\n", path, state_text(path), size, date);
+        (void)printf("%s  %-11s  %8s  %s\n", PRINTABLE(path), state_text(path), size, date);
     }
 }
 
@@ -321,9 +322,9 @@ static bool old_remove(const struct old *o, uint32_t number)
             (void)close(lock);
     }
     if (gone)
-        (void)printf("%s: removed, %s\n", path, size);
+        (void)printf("%s: removed, %s\n", PRINTABLE(path), size);
     else
-        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", path, why);
+        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", PRINTABLE(path), PRINTABLE(why));
     return gone;
 }
 
@@ -343,14 +344,16 @@ static bool old_check(const struct old *o, const char *const *which, size_t n)
             (void)fprintf(stderr,
                           "gradwire: --remove: '%s' is not allowed; allowed: all, or a number N "
                           "of %s.N\n",
-                          which[i], o->dir);
+                          PRINTABLE(which[i]), PRINTABLE(o->dir));
             return false;
         }
         if (old_has(o, number))
             continue;
-        (void)fprintf(stderr, "gradwire: --remove: %s.%u does not exist", o->dir, number);
+        (void)fprintf(stderr, "gradwire: --remove: %s.%u does not exist", PRINTABLE(o->dir),
+                      number);
         for (size_t k = 0; k < o->n; k++)
-            (void)fprintf(stderr, "%s%s.%u", k ? ", " : "; these exist: ", o->dir, o->number[k]);
+            (void)fprintf(stderr, "%s%s.%u", k ? ", " : "; these exist: ", PRINTABLE(o->dir),
+                          o->number[k]);
         (void)fprintf(stderr, "\n");
         return false;
     }
@@ -382,7 +385,7 @@ static bool old_remove_one_of_all(const struct old *o, uint32_t number)
     if (old_is_aside(path))
         return old_remove(o, number);
     if (!old_is_of_dir(path, number, why))
-        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", path, why);
+        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", PRINTABLE(path), PRINTABLE(why));
     return true;
 }
 
@@ -408,15 +411,16 @@ static int old_none(const struct old *o)
     uint32_t number;
     bool aside = dot && digits_read(dot + 1, 1, OLD_NUMBER_MAX, &number);
     if (stat(o->dir, &s) != 0)
-        (void)fprintf(stderr, "gradwire: %s: %s\n", o->dir, strerror(errno));
+        (void)fprintf(stderr, "gradwire: %s: %s\n", PRINTABLE(o->dir), strerror(errno));
     else if (!job_dir_is(o->dir))
-        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job\n", o->dir);
+        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job\n",
+                      PRINTABLE(o->dir));
     else if (aside)
-        (void)fprintf(stderr, "gradwire: %s has no earlier runs; did you mean %.*s?\n", o->dir,
-                      (int)(dot - o->dir), o->dir);
+        (void)fprintf(stderr, "gradwire: %s has no earlier runs; did you mean %.*s?\n",
+                      PRINTABLE(o->dir), (int)(dot - o->dir), PRINTABLE(o->dir));
     else {
-        (void)printf("%s has no earlier runs; train --fresh keeps them as %s.1, %s.2\n", o->dir,
-                     o->dir, o->dir);
+        (void)printf("%s has no earlier runs; train --fresh keeps them as %s.1, %s.2\n",
+                     PRINTABLE(o->dir), PRINTABLE(o->dir), PRINTABLE(o->dir));
         return 0;
     }
     return EXIT_INPUT;
@@ -441,7 +445,7 @@ int old_main(int argc, char **argv)
     while (bytes > 1 && dir[bytes - 1] == '/')
         bytes--;
     if (!o || bytes + 16 >= sizeof o->dir) {
-        (void)fprintf(stderr, "gradwire: %.200s: %s\n", dir,
+        (void)fprintf(stderr, "gradwire: %.200s: %s\n", PRINTABLE(dir),
                       o ? "the path is too long" : "out of memory");
         mem_free(o);
         return o ? EXIT_INPUT : EXIT_FAILED;

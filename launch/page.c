@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/printable.h"
 #include "launch/base/rundir.h"
 
 bool page_url(const char *dir, char out[PAGE_URL_BYTES])
@@ -36,5 +37,5 @@ void page_open(const char *url)
     (void)fprintf(stderr,
                   "gradwire: cannot start a browser (BROWSER names none, and xdg-open is not "
                   "installed): open %s\n",
-                  url);
+                  PRINTABLE(url));
 }

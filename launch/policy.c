@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 
 enum { POLICY_EXIT_RESTART = 128, POLICY_EXIT_FAILED = 1 };
 
@@ -80,7 +81,7 @@ static void policy_add_why(struct policy_verdict *v, const char *fmt, ...)
     size_t at = strlen(v->why);
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(v->why + at, sizeof v->why - at, fmt, args);
+    (void)printable_vformat(v->why + at, sizeof v->why - at, fmt, args);
     va_end(args);
 }
 

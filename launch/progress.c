@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+
 static double progress_real(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -21,7 +23,7 @@ static uint64_t progress_count(const json_t *object, const char *key)
 static void progress_text(char *out, size_t bytes, const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
-    (void)snprintf(out, bytes, "%s", text ? text : "");
+    (void)printable_text(out, bytes, text ? text : "");
 }
 
 static bool progress_type_of(enum progress_type *type, const json_t *object)

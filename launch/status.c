@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
@@ -49,7 +50,7 @@ static void status_print_wait(const json_t *kept)
     char *line = json_dumps(json_object_get(kept, "wait"), 0);
     if (line && !progress_parse(&event, line, strlen(line)) && *event.text) {
         double since = difftime(time(NULL), json_integer_value(json_object_get(kept, "wait_time")));
-        (void)printf("  waiting %.0f s for %s\n", since + event.seconds, event.text);
+        (void)printf("  waiting %.0f s for %s\n", since + event.seconds, PRINTABLE(event.text));
     }
     free(line);
 }
@@ -65,7 +66,7 @@ static void status_print_progress(const char *dir)
     if (line && !progress_parse(&event, line, strlen(line))) {
         json_int_t batch_size = json_integer_value(json_object_get(kept, "batch_size"));
         progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
-        (void)printf("  %s  (%lld s ago)\n", text,
+        (void)printf("  %s  (%lld s ago)\n", PRINTABLE(text),
                      (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
     } else {
         (void)printf("  no step yet\n");
@@ -114,7 +115,7 @@ static void status_print_ranks(const struct job_dir *d)
     uint32_t end = rendezvous_end(d->folder);
     for (uint32_t i = 0; i < end; i++)
         if (rendezvous_read(d->folder, i, &r) && r.role[0])
-            (void)printf("  %s %u: pid %ld on %s%s\n", r.role, r.index, r.pid, r.host,
+            (void)printf("  %s %u: pid %ld on %s%s\n", r.role, r.index, r.pid, PRINTABLE(r.host),
                          is_gone(&r) ? ", gone" : "");
 }
 
@@ -161,7 +162,8 @@ static int status_no_summary(const struct job_dir *d, const char *dir, bool befo
     const char *by = d->by == JOB_DIR_TRAIN ? "launcher" : "chief";
     (void)printf("%s: not running; the last run left no summary (its %s was killed%s): %s to "
                  "resume\n",
-                 dir, by, d->by == JOB_DIR_TRAIN ? "" : ", or refused to start: read its log",
+                 PRINTABLE(dir), by,
+                 d->by == JOB_DIR_TRAIN ? "" : ", or refused to start: read its log",
                  d->by == JOB_DIR_TRAIN ? "run train again" : "start it again");
     if (before) {
         (void)printf("  the run before it:\n");
@@ -178,7 +180,7 @@ static int status_last_run(const struct job_dir *d, const char *dir)
         return status_no_summary(d, dir, old);
     const char *again =
         d->by == JOB_DIR_TRAIN ? ", run train again to resume" : ", start it again to resume";
-    (void)printf("%s: not running%s; the last run:\n", dir,
+    (void)printf("%s: not running%s; the last run:\n", PRINTABLE(dir),
                  end == SUMMARY_INTERRUPTED ? again : "");
     summary_print(stdout, dir);
     if (end == SUMMARY_INTERRUPTED)
@@ -190,8 +192,8 @@ static int status_no_chief(const struct job_dir *d, const char *dir)
 {
     bool alive;
     uint32_t n = status_count_ranks(d, &alive);
-    (void)printf("%s: %u rank%s of %s %s arrived, and the chief has not begun%s\n", dir, n,
-                 n == 1 ? "" : "s", job_dir_attempt(d), n == 1 ? "has" : "have",
+    (void)printf("%s: %u rank%s of %s %s arrived, and the chief has not begun%s\n", PRINTABLE(dir),
+                 n, n == 1 ? "" : "s", PRINTABLE(job_dir_attempt(d)), n == 1 ? "has" : "have",
                  alive ? "" : "; the ranks are on other hosts, or gone");
     return alive ? STATUS_RUNS : STATUS_TO_RESUME;
 }
@@ -225,11 +227,11 @@ static void status_print_page(const char *url, const char *host)
 {
     unsigned port = status_port(url);
     if (!*host)
-        (void)printf("  page: %s\n", url);
+        (void)printf("  page: %s\n", PRINTABLE(url));
     else
         (void)printf(
-            "  page: %s on host %s only; to reach it from here: ssh -L %u:127.0.0.1:%u %s\n", url,
-            host, port, port, host);
+            "  page: %s on host %s only; to reach it from here: ssh -L %u:127.0.0.1:%u %s\n",
+            PRINTABLE(url), PRINTABLE(host), port, port, PRINTABLE(host));
 }
 
 /* --open: show the page, by exec. Returns `exit_code` if the page cannot be shown. `url` NULL: the job has no page. */
@@ -246,9 +248,10 @@ static int status_open(const char *dir, const char *url, const char *host, int e
         (void)fprintf(stderr,
                       "gradwire: the page is only on host %s: run the ssh command above, then open "
                       "%s; or start the ranks with --http-address\n",
-                      host, url);
+                      PRINTABLE(host), PRINTABLE(url));
     else
-        (void)fprintf(stderr, "gradwire: %s has no page: a job has one only while it runs\n", dir);
+        (void)fprintf(stderr, "gradwire: %s has no page: a job has one only while it runs\n",
+                      PRINTABLE(dir));
     return url ? EXIT_FAILED : exit_code;
 }
 
@@ -258,21 +261,21 @@ static void status_print_running(const struct job_dir *d, const char *dir)
 {
     long pid = (long)d->holder;
     if (d->by == JOB_DIR_TRAIN) {
-        (void)printf("%s: %s, launcher pid %ld\n", dir,
+        (void)printf("%s: %s, launcher pid %ld\n", PRINTABLE(dir),
                      d->lives ? "running" : "ending, its launcher is gone", pid);
         status_print_launched(dir);
         status_print_progress(dir);
     } else if (d->by == JOB_DIR_RANK && !d->began) {
-        (void)printf("%s: running, chief pid %ld; ranks of %s have arrived since then\n", dir, pid,
-                     job_dir_attempt(d));
+        (void)printf("%s: running, chief pid %ld; ranks of %s have arrived since then\n",
+                     PRINTABLE(dir), pid, PRINTABLE(job_dir_attempt(d)));
         status_print_cut(dir);
     } else if (d->by == JOB_DIR_RANK) {
-        (void)printf("%s: running, %s, chief pid %ld on %s\n", dir, job_dir_attempt(d), pid,
-                     d->chief.host);
+        (void)printf("%s: running, %s, chief pid %ld on %s\n", PRINTABLE(dir),
+                     PRINTABLE(job_dir_attempt(d)), pid, PRINTABLE(d->chief.host));
         status_print_ranks(d);
         status_print_cut(dir);
     } else {
-        (void)printf("%s: running, started by hand, chief pid %ld\n", dir, pid);
+        (void)printf("%s: running, started by hand, chief pid %ld\n", PRINTABLE(dir), pid);
         status_print_cut(dir);
     }
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/json.h"
+#include "common/base/printable.h"
 #include "common/process/files.h"
 #include "launch/base/rundir.h"
 
@@ -27,7 +29,7 @@ static json_t *summary_alone(const struct supervisor_result *result, const struc
 {
     return json_pack("{s:s, s:i, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "status",
                      summary_status(result->exit_code), "exit_code", result->exit_code, "error",
-                     *result->error ? json_string(result->error) : json_null(), "job", job->name,
+                     *result->error ? json_text(result->error) : json_null(), "job", job->name,
                      "update", job_update_word(job->training.update), "ps", (json_int_t)o->ps,
                      "workers", (json_int_t)options_trainers(o), "microbatches",
                      (json_int_t)job->training.microbatches, "steps", (json_int_t)result->step,
@@ -56,7 +58,7 @@ static void summary_agree_on_status(json_t *summary, const struct supervisor_res
     if (both && strcmp(status, summary_status(SUPERVISOR_EXIT_INT)) == 0)
         summary_set(summary, "error", json_sprintf("%s; %s", result->error, error));
     else if (!both)
-        summary_set(summary, "error", json_string(result->error));
+        summary_set(summary, "error", json_text(result->error));
 }
 
 enum err summary_complete(const char *dir, const struct supervisor_result *result,
@@ -121,7 +123,7 @@ static void summary_print_head(FILE *out, const json_t *s)
     const char *error = json_string_value(json_object_get(s, "error"));
     const json_t *seconds = json_object_get(s, "seconds"),
                  *rate = json_object_get(s, "examples_per_s");
-    (void)fprintf(out, "%s: %s", job ? job : "job", status ? status : "?");
+    (void)fprintf(out, "%s: %s", PRINTABLE(job ? job : "job"), status ? status : "?");
     if (json_is_number(seconds))
         (void)fprintf(out, " in %.1f s", json_number_value(seconds));
     (void)fprintf(out, ", %lld epochs, %lld steps",
@@ -132,7 +134,7 @@ static void summary_print_head(FILE *out, const json_t *s)
     (void)fprintf(out, "\n");
     bool asked = status && strcmp(status, "interrupted") == 0; /* the user ended it */
     if (error && *error)
-        (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", error);
+        (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", PRINTABLE(error));
 }
 
 /* Print the numbers under `key` in one line, "  eval: loss 0.0712, accuracy 0.9789"; prints nothing if there are none. */
@@ -148,7 +150,7 @@ static void summary_print_numbers(FILE *out, const json_t *s, const char *key, c
             continue;
         if (!any)
             (void)fprintf(out, "  %s: ", title);
-        (void)fprintf(out, "%s%s %.*f%s", any ? ", " : "", name, digits,
+        (void)fprintf(out, "%s%s %.*f%s", any ? ", " : "", PRINTABLE(name), digits,
                       json_number_value(value) / unit, unit_name);
         any = true;
     }
@@ -184,6 +186,6 @@ void summary_print(FILE *out, const char *dir)
     summary_print_numbers(out, s, "peak_rss_bytes", "peak memory", 1e6, 0, " MB");
     if (digest)
         (void)fprintf(out, "  digest %s\n", digest);
-    (void)fprintf(out, "  %s\n", path);
+    (void)fprintf(out, "  %s\n", PRINTABLE(path));
     json_decref(s);
 }

@@ -23,6 +23,7 @@
 #include <event2/event.h>
 
 #include "common/base/clock.h"
+#include "common/base/printable.h"
 #include "common/cluster/descriptors.h"
 #include "common/flags/flags.h"
 #include "common/job/job.h"
@@ -138,7 +139,7 @@ static enum err train_check(struct train *t, struct errmsg *e)
 static void train_tell_problems(const struct problems *p, struct errmsg *e)
 {
     for (size_t i = 0; i + 1 < p->kept; i++)
-        (void)fprintf(stderr, "gradwire: %s\n", p->line[i]);
+        (void)fprintf(stderr, "gradwire: %s\n", PRINTABLE(p->line[i]));
     if (p->kept > 0)
         err_set(e, ERR_INPUT, "%s", p->line[p->kept - 1]);
 }
@@ -344,7 +345,8 @@ static int train_wait_in_front(const struct train *t, pid_t launcher, int fd)
         ;
     (void)close(fd);
     if (n == 1) {
-        (void)printf("%s runs in the background, launcher pid %ld\n", t->output, (long)launcher);
+        (void)printf("%s runs in the background, launcher pid %ld\n", PRINTABLE(t->output),
+                     (long)launcher);
         return 0;
     }
     int status;

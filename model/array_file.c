@@ -10,6 +10,7 @@
 #include <zip.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "model/output.h"
 
 enum { COPY_BYTES = 1 << 16, DOS_DATE_1980_01_01 = 0x21, CODE_BYTES = 4 };
@@ -93,43 +94,13 @@ void array_word(struct text *t, const char *word, size_t bytes)
     text_add(t, word, bytes);
 }
 
-/* The bytes of a character from its first byte; 0: none begins so. *code: its first bits. */
-static size_t begin_character(unsigned char c, uint32_t *code)
-{
-    static const struct {
-        unsigned char mask, is, bits;
-    } first[] = {{0x80, 0, 0x7F}, {0xE0, 0xC0, 0x1F}, {0xF0, 0xE0, 0x0F}, {0xF8, 0xF0, 0x07}};
-    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-        if ((c & first[i].mask) == first[i].is) {
-            *code = c & first[i].bits;
-            return i + 1;
-        }
-    return 0;
-}
-
-/* Read a character (RFC 3629). Returns its bytes; 0: the text is not UTF-8. */
-static size_t read_character(const char *text, size_t bytes, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = begin_character((unsigned char)*text, code);
-    if (n == 0 || n > bytes)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if (((unsigned char)text[i] & 0xC0) != 0x80)
-            return 0;
-        *code = *code << 6 | ((unsigned char)text[i] & 0x3F);
-    }
-    bool surrogate = *code >= 0xD800 && *code < 0xE000;
-    return *code < least[n] || *code > 0x10FFFF || surrogate ? 0 : n;
-}
-
 /* Count the characters of a word; false: it is not UTF-8. */
 static bool count_characters(const char *word, size_t bytes, uint32_t *count)
 {
     uint32_t code;
     *count = 0;
     for (size_t at = 0, n; at < bytes; at += n, (*count)++)
-        if ((n = read_character(word + at, bytes - at, &code)) == 0)
+        if ((n = printable_character(word + at, bytes - at, &code)) == 0)
             return false;
     return true;
 }
@@ -165,7 +136,7 @@ static enum err write_word(const struct array_file *a, const char *word, size_t 
 {
     uint32_t code, longest = a->longest ? a->longest : 1, count = 0;
     for (size_t at = 0; at < bytes; count++) {
-        at += read_character(word + at, bytes - at, &code);
+        at += printable_character(word + at, bytes - at, &code);
         (void)fwrite(&code, CODE_BYTES, 1, to);
     }
     for (code = 0; count < longest; count++)

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/job/tree_json.h"
 #include "common/process/files.h"
 
@@ -73,7 +75,7 @@ static void key_of(char key[static KEY_BYTES], const struct job_node *c, unsigne
                    const json_t *among)
 {
     const char *name = c->key ? c->key : name_of(c);
-    (void)snprintf(key, KEY_BYTES, c->key ? "%s" : "[%s]", name ? name : "");
+    (void)printable_format(key, KEY_BYTES, c->key ? "%s" : "[%s]", name ? name : "");
     if (!name || json_object_get(among, key))
         (void)snprintf(key, KEY_BYTES, "[%u]", i);
 }
@@ -260,9 +262,9 @@ static json_t *facts_of(const char *dir, const struct read *r)
 {
     const json_t *s = r->summary, *m = r->model;
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "path", dir,
-        "job", either(s, "job", r->keys ? r->keys : m, r->keys ? "name" : "job"), "status",
-        status_of(r), "gradwire", either(m, "gradwire", NULL, ""), "update",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "path",
+        json_text(dir), "job", either(s, "job", r->keys ? r->keys : m, r->keys ? "name" : "job"),
+        "status", status_of(r), "gradwire", either(m, "gradwire", NULL, ""), "update",
         either(s, "update", json_object_get(r->keys, "training"), "update"), "steps",
         either(s, "steps", m, "step"), "epochs", either(s, "epochs", m, "epoch"), "seconds",
         either(s, "seconds", NULL, ""), "data", data_of(m), "digest",
@@ -280,7 +282,7 @@ enum err compare_job_read(const char *path, json_t **facts, json_t **keys, struc
     if (!err && !r.keys && !(r.keys = json_object()))
         err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
     if (!err && !(made = facts_of(path, &r)))
-        err = err_set(e, ERR_INPUT, "%.300s: a path or a file is not UTF-8", path);
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
     read_close(&r);
     if (err) {
         json_decref(r.keys);

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 
 enum {
     WIDTH_DEFAULT = 100,
@@ -37,7 +37,7 @@ static int terminal_width(void)
 
 /* ---- cells ---- */
 
-/* A value as text. Control characters are shown as '?': a file may have any. */
+/* A value as text, printable: a file may have any. */
 static void cell_text(char out[static LABEL_BYTES], const json_t *value)
 {
     if (!value || json_is_null(value)) {
@@ -53,8 +53,7 @@ static void cell_text(char out[static LABEL_BYTES], const json_t *value)
         (void)snprintf(out, LABEL_BYTES, "%s", text ? text : "?");
         free(text);
     }
-    for (char *p = out; *p; p++)
-        *p = control_shown(*p);
+    (void)printable_text(out, LABEL_BYTES, out);
 }
 
 /* Print right-aligned in `width` characters. A longer path loses its beginning, because its end tells more; other text loses
@@ -62,10 +61,11 @@ static void cell_text(char out[static LABEL_BYTES], const json_t *value)
 static void print_cell(const char *text, int width)
 {
     int n = (int)strlen(text);
+    char out[LABEL_BYTES];
     if (n > width && strchr(text, '/'))
-        printf("  ..%s", text + n - (width - 2));
+        printf("  ..%s", printable_end(text, (size_t)width - 2));
     else if (n > width)
-        printf("  %.*s..", width - 2, text);
+        printf("  %s..", printable_text(out, (size_t)width - 1, text));
     else
         printf("  %*s", width, text);
 }
@@ -85,7 +85,7 @@ static void print_label(const struct part *p, const char *text)
 {
     int n = (int)strlen(text);
     if (n > p->label)
-        printf("..%s", text + n - (p->label - 2));
+        printf("..%s", printable_end(text, (size_t)p->label - 2));
     else
         printf("%-*s", p->label, text);
 }
@@ -271,9 +271,7 @@ static void print_differ(const struct part *p, const json_t *differ)
                                              : "no key of the job file differs");
     for (size_t k = 0; k < json_array_size(differ); k++) {
         const json_t *one = json_array_get(differ, k);
-        (void)snprintf(text, sizeof text, "%s", json_string_value(json_object_get(one, "key")));
-        for (char *c = text; *c; c++)
-            *c = control_shown(*c);
+        (void)printable_text(text, sizeof text, json_string_value(json_object_get(one, "key")));
         print_label(p, text);
         for (size_t i = p->first; i < p->end; i++) {
             cell_text(text, json_array_get(json_object_get(one, "values"), i));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "formats/keras/export.h"
 #include "model/array_file.h"
@@ -446,10 +447,10 @@ static enum err encode(struct encode *x, struct errmsg *e)
 static void print_arrays(const struct encode *x)
 {
     static const char *const types[] = {"float32", "int64", "text"};
-    printf("%s: %" PRIu64 " rows\n", flags_text("output"), x->rows);
+    printf("%s: %" PRIu64 " rows\n", PRINTABLE(flags_text("output")), x->rows);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct array_file *a = &x->array[i];
-        printf("  %s  %s (n", a->name, types[a->kind]);
+        printf("  %s  %s (n", PRINTABLE(a->name), types[a->kind]);
         for (uint32_t k = 0; k < a->rank; k++)
             printf(", %u", a->dim[k]);
         printf(")\n");

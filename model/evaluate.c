@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/math/pool.h"
 #include "model/command.h"
@@ -91,7 +92,7 @@ static void print_text(const struct evaluate *v)
 {
     const struct trained *t = &v->model;
     const struct job *job = &t->folder.job;
-    printf("%s: %s", job->name, shown(t->path));
+    printf("%s: %s", PRINTABLE(job->name), PRINTABLE(shown(t->path)));
     if (t->step != UINT64_MAX)
         printf(", step %" PRIu64, t->step);
     printf("\n  eval: loss %.4f", v->result.loss);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/flags/flags.h"
+#include "common/base/printable.h"
 #include "common/formats/export.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
@@ -98,10 +99,10 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
 static void print_value(const struct graph_value *v, const char *note)
 {
     static const char *const types[] = {"float32", "float64", "int64", "bool", "string"};
-    printf("  %s  %s (n", v->name, types[v->type]);
+    printf("  %s  %s (n", PRINTABLE(v->name), types[v->type]);
     for (uint32_t i = 1; i < v->rank; i++)
         printf(", %u", v->dim[i]);
-    printf(")%s%s\n", *note ? "  " : "", note);
+    printf(")%s%s\n", *note ? "  " : "", PRINTABLE(note));
 }
 
 static void print_input(const struct exporter *x, const struct graph_input *in)
@@ -115,7 +116,7 @@ static void print_input(const struct exporter *x, const struct graph_input *in)
                                         [GRAPH_VECTORS] = "the layer's output"};
     print_value(&x->graph->value[in->value], notes[in->source]);
     if (in->source == GRAPH_VECTORS)
-        printf("    its table is not inside: %s\n", in->why);
+        printf("    its table is not inside: %s\n", PRINTABLE(in->why));
 }
 
 static void print_graph(const struct exporter *x)
@@ -130,12 +131,12 @@ static void print_graph(const struct exporter *x)
 static void print_keras_value(void *arg, const char *name, const char *shape)
 {
     (void)arg;
-    printf("  %s  float32 %s\n", name, shape);
+    printf("  %s  float32 %s\n", PRINTABLE(name), shape);
 }
 
 static enum err print_result(const struct exporter *x, struct errmsg *e)
 {
-    printf("%s: %s\n", export_format_word(x->format), x->path);
+    printf("%s: %s\n", export_format_word(x->format), PRINTABLE(x->path));
     if (x->graph)
         print_graph(x);
     if (x->format != EXPORT_KERAS)

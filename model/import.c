@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/files.h"
 #include "formats/imports/imports.h"
@@ -138,18 +139,21 @@ static enum err write_weights(const char *dir, const struct layout *l, const flo
 static void print_tensors(const struct layout *l)
 {
     for (uint32_t i = 0; i < l->tensors; i++) {
-        printf("  %s (", l->tensor[i].name);
+        printf("  %s (", PRINTABLE(l->tensor[i].name));
         for (uint32_t k = 0; k < l->tensor[i].rank; k++)
             printf("%s%u", k ? ", " : "", l->tensor[i].shape[k]);
         printf(")\n");
     }
 }
 
-static void print_notes(const char *notes)
+/* The lines quote the file. */
+static void print_lines(FILE *to, const char *before, const char *lines)
 {
-    for (const char *at = notes; at && *at;) {
-        int n = (int)strcspn(at, "\n");
-        printf("  note: %.*s\n", n, at);
+    char line[PRINTABLE_BYTES];
+    for (const char *at = lines; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        (void)printable_copy(line, sizeof line, at, n);
+        (void)fprintf(to, "%s%s\n", before, line);
         at += n + (at[n] == '\n');
     }
 }
@@ -163,8 +167,7 @@ static enum err import_model(const char *file, const char *dir, struct errmsg *e
     enum err err = keras_is_model(file) ? keras_import(&m, file, &refused, e)
                                         : imports_onnx(&m, file, &refused, e);
     if (err) {
-        if (refused)
-            (void)fputs(refused, stderr);
+        print_lines(stderr, "", refused);
         mem_free(refused);
         return err;
     }
@@ -175,12 +178,12 @@ static enum err import_model(const char *file, const char *dir, struct errmsg *e
     if (!err)
         err = write_job(file, dir, &m, e);
     if (!err) {
-        printf("%s: %u tensors\n", file, l->tensors);
+        printf("%s: %u tensors\n", PRINTABLE(file), l->tensors);
         print_tensors(l);
-        print_notes(m.notes);
+        print_lines(stdout, "  note: ", m.notes);
         if (!m.w)
             printf("  note: the file has no weights\n");
-        printf("%s/job.yaml\n%s%s%s", dir, m.w ? dir : "", m.w ? "/" : "",
+        printf("%s/job.yaml\n%s%s%s", PRINTABLE(dir), m.w ? dir : "", m.w ? "/" : "",
                m.w ? "weights.safetensors\n" : "");
     }
     imported_close(&m);
@@ -212,7 +215,7 @@ static void print_missing(const struct named *m)
     const struct layout *l = model_layout(m->model);
     for (uint32_t i = 0; i < l->tensors; i++)
         if (!m->found[i])
-            printf("  note: the file does not have %s\n", l->tensor[i].name);
+            printf("  note: the file does not have %s\n", PRINTABLE(l->tensor[i].name));
     if (m->others)
         printf("  note: %u tensors of the file are not used\n", m->others);
 }
@@ -237,12 +240,13 @@ static enum err import_tensors(const char *file, const char *dir, struct errmsg 
     if (!err)
         err = named_read(&m, file, &job, renames, n, e);
     if (!err) {
-        printf("%s: %u of the job's %u tensors\n", file, m.n, model_layout(m.model)->tensors);
+        printf("%s: %u of the job's %u tensors\n", PRINTABLE(file), m.n,
+               model_layout(m.model)->tensors);
         err = write_found(&m, dir, e);
         if (!err)
             print_missing(&m);
         if (!err)
-            printf("%s/%s\n", dir, weights_name);
+            printf("%s/%s\n", PRINTABLE(dir), weights_name);
         named_close(&m);
     }
     job_close(&job);

@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/math/kernels.h"
 #include "common/process/ulimits.h"
@@ -41,6 +42,6 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], c->name) == 0)
             return c->run(argc - 1, argv + 1);
     (void)fprintf(stderr, "gradwire-model: %s is not one of its commands\n",
-                  argc > 1 ? argv[1] : "\"\"");
+                  PRINTABLE(argc > 1 ? argv[1] : "\"\""));
     return EXIT_INPUT;
 }

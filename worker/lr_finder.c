@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/base/printable.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
 #include "common/base/log.h"
@@ -218,6 +219,6 @@ enum err lr_finder_report(const struct lr_found *f, const char *output, struct e
         (void)printf("suggested training.learning_rate: %.2g, at which the loss falls fastest, or "
                      "%.2g, a tenth of the rate with the lowest loss\n",
                      f->steepest, f->tenth_of_least);
-    (void)printf("%s\n", path);
+    (void)printf("%s\n", PRINTABLE(path));
     return ERR_OK;
 }

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/formats/export.h"
 #include "common/math/optimizer.h"
@@ -197,25 +197,6 @@ static const struct evaluation *evaluated(const struct summarize *what, const st
 }
 
 /* ---- JSON ---- */
-
-/* null without a text; '?' for bytes beyond ASCII in text that is not UTF-8 (an error may quote a file). */
-static json_t *text_or_null(const char *text)
-{
-    if (!text)
-        return json_null();
-    json_t *json = json_string(text);
-    if (json)
-        return json;
-    char *ascii = mem_strdup(text);
-    if (!ascii)
-        return NULL;
-    for (char *p = ascii; *p; p++)
-        if ((unsigned char)*p >= 0x80)
-            *p = '?';
-    json = json_string(ascii);
-    mem_free(ascii);
-    return json;
-}
 
 static json_t *count(uint64_t value)
 {
@@ -411,7 +392,7 @@ static json_t *exports(const struct exports_end *x, bool *ok)
         add(all,
             json_pack("{s:s, s:o, s:o}", "format", export_format_word(x->of[i].format), "path",
                       *error ? json_null() : json_string(path), "error",
-                      text_or_null(*error ? error : NULL)),
+                      json_text(*error ? error : NULL)),
             ok);
     }
     return all;
@@ -446,8 +427,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     json_t *all = json_object();
     put(all, "status", json_string(status), ok);
     put(all, "exit_code", json_integer(r->exit_code), ok);
-    put(all, "error", text_or_null(r->exit_code ? r->error : NULL), ok);
-    put(all, "job", text_or_null(job->name), ok);
+    put(all, "error", json_text(r->exit_code ? r->error : NULL), ok);
+    put(all, "job", json_text(job->name), ok);
     put(all, "update", json_string(job_update_word(job->training.update)), ok);
     put(all, "ps", count(what->cluster->n_ps), ok);
     put(all, "workers", count(number_of_workers(what, worker, workers)), ok);
@@ -466,8 +447,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "exact", json_boolean(is_exact(what, f)), ok);
     put(all, "blas", blas(what, ok), ok);
     const char *reason = inexact(what, f, why);
-    put(all, "inexact", text_or_null(*reason ? reason : NULL), ok);
-    put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
+    put(all, "inexact", json_text(*reason ? reason : NULL), ok);
+    put(all, "digest", json_text(l->digest[0] ? l->digest : NULL), ok);
     put(all, "staleness", staleness(worker, workers, ok), ok);
     put(all, "history", history(what, f, ok), ok);
     put(all, "per_worker", accounts(worker, workers, ok), ok);

@@ -41,8 +41,8 @@ struct summary_worker {
 };
 
 /* Write DIR/summary.json, as docs/reference/files.md lists it, atomically. Doubles read back to the same bits;
- * values that are not finite become null. peak_rss_bytes is {} here: a launcher completes it. Bytes that are not
- * UTF-8 become '?'. Errors: ERR_IO, ERR_NOMEM. */
+ * values that are not finite become null. peak_rss_bytes is {} here: a launcher completes it. Texts are printable
+ * (printable.h). Errors: ERR_IO, ERR_NOMEM. */
 enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;
 
 /* The same from values that are already known, of the workers 0 to (workers) - 1; what->host is ignored. */

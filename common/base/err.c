@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+
 static struct err_limits limits;
 
 const char *err_str(enum err code)
@@ -54,7 +56,7 @@ enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...)
     if (e) {
         va_list args;
         va_start(args, fmt);
-        (void)vsnprintf(e->text, sizeof e->text, fmt, args);
+        (void)printable_vformat(e->text, sizeof e->text, fmt, args);
         va_end(args);
         name_limit(e, code);
     }
@@ -67,14 +69,9 @@ enum err err_wrap(struct errmsg *e, enum err code, const char *fmt, ...)
         struct errmsg inner = *e;
         va_list args;
         va_start(args, fmt);
-        int n = vsnprintf(e->text, sizeof e->text, fmt, args);
+        size_t n = printable_vformat(e->text, sizeof e->text, fmt, args);
         va_end(args);
-        if (n >= 0 && (size_t)n < sizeof e->text) {
-            size_t room = sizeof e->text - (size_t)n;
-            size_t len = strnlen(inner.text, room - 1);
-            memcpy(e->text + n, inner.text, len);
-            e->text[(size_t)n + len] = 0;
-        }
+        (void)printable_copy(e->text + n, sizeof e->text - n, inner.text, strlen(inner.text));
     }
     return code;
 }

@@ -29,7 +29,8 @@ enum err {
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* One line of text for the user: what is wrong, where, and what to do. A longer text is truncated. */
+/* One line of text for the user: what is wrong, where, and what to do. It is printable, whatever it quotes
+ * (printable.h). A longer text is truncated after a whole character. */
 struct errmsg {
     char text[512];
 };

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 
 enum { LOG_LINE_BYTES = 2048, LOG_WORDS_BYTES = 1024 };
 
@@ -45,7 +45,7 @@ static void log_fill_standard(void)
 void log_init(const char *who, enum log_level least)
 {
     log_fill_standard();
-    (void)snprintf(log_who, sizeof log_who, "%s", who);
+    (void)printable_text(log_who, sizeof log_who, who);
     log_least = least;
 }
 
@@ -75,7 +75,7 @@ static void keep_warning(enum log_level level, const char *text, const struct ti
     struct log_kept *k = &log_kept[log_warned++ % LOG_KEPT];
     k->time_ms = (int64_t)t->tv_sec * 1000 + t->tv_nsec / 1000000;
     k->level = level;
-    (void)snprintf(k->text, sizeof k->text, "%.*s", LOG_KEPT_BYTES - 1, text);
+    (void)printable_text(k->text, sizeof k->text, text);
 }
 
 uint32_t log_warnings(struct log_kept out[LOG_KEPT])
@@ -93,60 +93,19 @@ static void remember(enum log_level level, const char *text, const struct timesp
     if (level == LOG_DEBUG)
         return;
     (void)pthread_mutex_lock(&log_lock);
-    (void)snprintf(log_last, sizeof log_last, "%.*s", (int)sizeof log_last - 1, text);
+    (void)printable_text(log_last, sizeof log_last, text);
     if (level >= LOG_WARN)
         keep_warning(level, text, t);
     if (level == LOG_ERROR)
-        (void)snprintf(log_last_error, sizeof log_last_error, "%.*s",
-                       (int)sizeof log_last_error - 1, text);
+        (void)printable_text(log_last_error, sizeof log_last_error, text);
     (void)pthread_mutex_unlock(&log_lock);
 }
 
 void log_last_words(bool error, char *out, size_t bytes)
 {
     (void)pthread_mutex_lock(&log_lock);
-    (void)snprintf(out, bytes, "%s", error && log_last_error[0] ? log_last_error : log_last);
+    (void)printable_text(out, bytes, error && log_last_error[0] ? log_last_error : log_last);
     (void)pthread_mutex_unlock(&log_lock);
-}
-
-/* Returns the bytes of the character at `s` if it is valid UTF-8 (RFC 3629), otherwise 0. */
-static size_t utf8_bytes(const unsigned char *s)
-{
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-    if (n < 2)
-        return n;
-    unsigned code = s[0] & (0x7Fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if (s[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (s[i] & 0x3Fu);
-    }
-    return code < least[n] || code > 0x10FFFF || code >> 11 == 0x1B ? 0 : n;
-}
-
-/* Escape `text` for a JSON string (RFC 8259), truncated to `room`; returns the bytes. A library would allocate
- * memory and refuse text that is not UTF-8, but a log line must be written in any case. */
-static size_t json_text(char *out, size_t room, const char *text)
-{
-    size_t n = 0;
-    while (*text && n + 7 < room) {
-        size_t bytes = utf8_bytes((const unsigned char *)text);
-        if (bytes == 0) {
-            n += (size_t)sprintf(out + n, "\\ufffd");
-            bytes = 1;
-        } else if (*text == '"' || *text == '\\') {
-            n += (size_t)sprintf(out + n, "\\%c", *text);
-        } else if ((unsigned char)*text < 0x20) {
-            n += (size_t)sprintf(out + n, "\\u%04x", (unsigned)*text);
-        } else {
-            memcpy(out + n, text, bytes);
-            n += bytes;
-        }
-        text += bytes;
-    }
-    out[n] = 0;
-    return n;
 }
 
 /* Both format the line without the line feed, and return its bytes. */
@@ -154,22 +113,19 @@ static size_t format_json(char line[LOG_LINE_BYTES], const char *time, enum log_
                           const char *text)
 {
     char who[2 * sizeof log_who];
-    (void)json_text(who, sizeof who, log_who);
+    (void)printable_quoted(who, sizeof who, log_who);
     size_t n = (size_t)snprintf(
         line, LOG_LINE_BYTES, "{\"time\":\"%s\",\"level\":\"%s\",\"process\":\"%s\",\"message\":\"",
         time, log_names[level], who);
-    n += json_text(line + n, LOG_LINE_BYTES - n - 3, text);
+    n += printable_quoted(line + n, LOG_LINE_BYTES - n - 3, text);
     return n + (size_t)sprintf(line + n, "\"}");
 }
 
 static size_t format_text(char line[LOG_LINE_BYTES], const char *time, enum log_level level,
                           const char *text)
 {
-    size_t n = (size_t)snprintf(line, LOG_LINE_BYTES - 1, "%s %s %s: %s", time, log_names[level],
-                                log_who, text);
-    for (char *c = line; *c; c++)
-        *c = control_shown(*c);
-    return n < LOG_LINE_BYTES - 2 ? n : LOG_LINE_BYTES - 2;
+    return printable_format(line, LOG_LINE_BYTES - 1, "%s %s %s: %s", time, log_names[level],
+                            log_who, text);
 }
 
 void log_at(enum log_level level, const char *fmt, ...)
@@ -185,8 +141,7 @@ void log_at(enum log_level level, const char *fmt, ...)
     (void)snprintf(time + n, sizeof time - n, ".%03ldZ", t.tv_nsec / 1000000);
     va_list args;
     va_start(args, fmt);
-    if (vsnprintf(text, sizeof text, fmt, args) < 0)
-        text[0] = 0;
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     remember(level, text, &t);
     n = log_is_json ? format_json(line, time, level, text) : format_text(line, time, level, text);

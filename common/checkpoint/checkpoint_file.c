@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/version.h"
 
 enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
@@ -25,7 +26,7 @@ enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt,
     struct errmsg why;
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(why.text, sizeof why.text, fmt, args);
+    (void)printable_vformat(why.text, sizeof why.text, fmt, args);
     va_end(args);
     return err_set(e, ERR_CORRUPT, "%s: corrupt: %s", path, why.text);
 }

@@ -8,19 +8,13 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/words.h"
 #include "common/job/meaning.h"
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 
 /* ---- refusals ---- */
-
-static void one_line(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-}
 
 void job_path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes)
 {
@@ -46,7 +40,7 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
         at = job_given(r, path);
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(why, sizeof why, fmt, args);
+    (void)printable_vformat(why, sizeof why, fmt, args);
     va_end(args);
     job_tree_where(where, sizeof where, at, r->name);
     job_path_shown(r, path, shown, sizeof shown);
@@ -56,7 +50,6 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
         (void)err_set(r->e, ERR_INPUT, "%s: %s", where, why);
     else
         (void)err_set(r->e, ERR_INPUT, "%s: %s: %s", where, shown, why);
-    one_line(r->e->text);
     return ERR_INPUT;
 }
 
@@ -480,6 +473,17 @@ static enum err path_base(const struct job_reader *r, const struct job_node *at,
     return ERR_OK;
 }
 
+/* A checkpoint has the job with its paths, as YAML. */
+static enum err check_utf8(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *at, const char *path)
+{
+    return printable_is_utf8(path)
+               ? ERR_OK
+               : job_refuse(r, at, key->path,
+                            "%.300s: the path must be UTF-8; rename its directory, or link to it",
+                            path);
+}
+
 /* Appends a path, made absolute, to the list in *paths (joined by newlines). */
 static enum err path_append(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node, char **paths)
@@ -500,7 +504,7 @@ static enum err path_append(struct job_reader *r, const struct job_key *key,
         grown[old - 1] = '\n';
     (void)snprintf(grown + old, room - old, "%s%s%s", base, relative ? "/" : "", node->text);
     *paths = grown;
-    return ERR_OK;
+    return check_utf8(r, key, node, grown + old);
 }
 
 static enum err read_paths(struct job_reader *r, const struct job_key *key,
@@ -534,6 +538,8 @@ static enum err read_path(struct job_reader *r, const struct job_key *key,
     if (err)
         return err;
     (void)snprintf(path, sizeof path, "%s%s%s", base, relative ? "/" : "", none ? "" : node->text);
+    if ((err = check_utf8(r, key, node, path)))
+        return err;
     if (!none && !(copy = mem_strdup(path)))
         return err_set(r->e, ERR_NOMEM, "out of memory");
     mem_free(*at);

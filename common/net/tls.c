@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/net/tls_state.h"
 
 static struct tls *own;
@@ -36,7 +37,7 @@ static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, cons
     char what[TLS_NAMES_BYTES + ADDRESS_HOST_MAX + 64];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(what, sizeof what, fmt, args);
+    (void)printable_vformat(what, sizeof what, fmt, args);
     va_end(args);
     return err_set(e, ERR_INPUT, "%s=%.200s: %s", tls_flag(file), t->file[file], what);
 }

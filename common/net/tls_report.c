@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 
 #include "common/base/clock.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/process/metrics.h"
 #include "common/net/tls_state.h"
@@ -84,10 +85,11 @@ json_t *tls_json(void)
         (void)json_object_set_new(refused, word[i],
                                   json_integer((json_int_t)tls_refusals((enum tls_refusal)i)));
     (void)pthread_mutex_lock(&t->lock);
-    json_t *all = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "certificate", t->file[TLS_CERT],
-                            "names", t->names, "expires_s", (json_int_t)t->expires_s, "reloads",
-                            (json_int_t)t->reloads, "connections", (json_int_t)told.up, "in_kernel",
-                            (json_int_t)told.in_kernel, "refused", refused);
+    json_t *all =
+        json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o}", "certificate",
+                  json_text(t->file[TLS_CERT]), "names", json_text(t->names), "expires_s",
+                  (json_int_t)t->expires_s, "reloads", (json_int_t)t->reloads, "connections",
+                  (json_int_t)told.up, "in_kernel", (json_int_t)told.in_kernel, "refused", refused);
     (void)pthread_mutex_unlock(&t->lock);
     return all;
 }

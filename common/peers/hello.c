@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/wire/worker_name.h"
 
@@ -67,7 +68,7 @@ static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const cha
 {
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(why->text, sizeof why->text, fmt, args);
+    (void)printable_vformat(why->text, sizeof why->text, fmt, args);
     va_end(args);
     why->reason = reason;
     why->encoding = false;

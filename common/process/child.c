@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "common/process/signals.h"
 
 enum { LINE_BYTES = 400, LOOK_MS = 200, EXIT_INPUT = 2, EXIT_NO_PROGRAM = 127 };
@@ -37,7 +37,7 @@ static void become(const struct child_call *call, int null, int said)
     /* a launcher handed files down to us, which stay open in programs that we start */
     (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     (void)execv(call->program, (char *const *)(uintptr_t)call->argv);
-    (void)dprintf(STDERR_FILENO, "%s: %s\n", call->program, strerror(errno));
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", PRINTABLE(call->program), strerror(errno));
     _exit(EXIT_NO_PROGRAM);
 }
 
@@ -73,7 +73,7 @@ static void keep(struct child *c, char byte)
         c->bytes = 0;
     c->ended_line = byte == '\n';
     if (!c->ended_line && c->bytes < sizeof c->line - 1)
-        c->line[c->bytes++] = control_shown(byte);
+        c->line[c->bytes++] = byte;
     c->line[c->bytes] = '\0';
 }
 

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/sha256.h"
 
 struct contents_digests {
@@ -161,17 +162,15 @@ static void put(struct text *t, const char *fmt, ...)
     if (t->at >= t->bytes)
         return;
     va_start(args, fmt);
-    int n = vsnprintf(t->out + t->at, t->bytes - t->at, fmt, args);
+    t->at += printable_vformat(t->out + t->at, t->bytes - t->at, fmt, args);
     va_end(args);
-    t->at += n > 0 ? (size_t)n : 0;
 }
 
 /* The end of a long path tells more than its beginning. */
 static const char *shown(const char *name)
 {
     enum { SHOWN_MAX = 100 };
-    size_t n = strlen(name);
-    return n > SHOWN_MAX ? name + n - SHOWN_MAX : name;
+    return printable_end(name, SHOWN_MAX);
 }
 
 static void put_name(struct text *t, const struct contents *c, size_t entry)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+
 enum { LABELS_BYTES = 1024 };
 
 const double metrics_bound_s[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
@@ -42,24 +44,6 @@ static void add(struct metrics *m, const char *fmt, ...)
     va_end(args);
 }
 
-/* Escapes a label's value: backslash, quote and line feed. Truncates it before the first character that does not
- * fit. */
-static size_t escape(char *out, size_t room, const char *text)
-{
-    size_t n = 0;
-    for (; *text; text++) {
-        char to = *text == '\n' ? 'n' : *text;
-        bool escaped = to != *text || to == '\\' || to == '"';
-        if (n + 1 + escaped >= room)
-            break;
-        if (escaped)
-            out[n++] = '\\';
-        out[n++] = to;
-    }
-    out[n] = 0;
-    return n;
-}
-
 /* Writes name="value",name="value". */
 static void write_labels(char out[LABELS_BYTES], va_list labels)
 {
@@ -71,7 +55,7 @@ static void write_labels(char out[LABELS_BYTES], va_list labels)
         if (n + strlen(name) + 8 >= LABELS_BYTES)
             break; /* never: the names are ours and few */
         n += (size_t)snprintf(out + n, LABELS_BYTES - n, "%s%s=\"", n ? "," : "", name);
-        n += escape(out + n, LABELS_BYTES - n - 1, value);
+        n += printable_quoted(out + n, LABELS_BYTES - n - 1, value);
         out[n++] = '"';
         out[n] = 0;
     }

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "common/base/mem.h"
 #include "formats/keras/archive.h"
 #include "formats/keras/config.h"
@@ -72,9 +72,7 @@ static void read_release(const char *text, size_t bytes, char release[RELEASE_BY
 {
     json_t *root = json_loadb(text, bytes, 0, NULL);
     const char *said = json_string_value(json_object_get(root, "keras_version"));
-    (void)snprintf(release, RELEASE_BYTES, "%s", said ? said : "");
-    for (char *c = release; *c; c++)
-        *c = control_shown(*c);
+    (void)printable_text(release, RELEASE_BYTES, said ? said : "");
     json_decref(root);
 }
 

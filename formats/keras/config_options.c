@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "formats/keras/config_lines.h"
 #include "formats/keras/words.h"
 
@@ -161,10 +161,8 @@ static const struct option *find_option(const struct option *in, const char *key
 const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES])
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-    (void)snprintf(out, CONFIG_SHOWN_BYTES, "%s", text ? text : "?");
+    (void)printable_text(out, CONFIG_SHOWN_BYTES, text ? text : "?");
     free(text);
-    for (char *c = out; *c; c++)
-        *c = control_shown(*c);
     return out;
 }
 
@@ -183,9 +181,7 @@ void config_refuse(struct config_lines *to, const struct config_layer *l, const 
 {
     va_list args;
     char name[JOB_NAME_MAX];
-    (void)snprintf(name, sizeof name, "%s", l->name);
-    for (char *c = name; *c; c++)
-        *c = control_shown(*c);
+    (void)printable_text(name, sizeof name, l->name);
     (void)fprintf(to->refused, "%s (%.60s): ", name, l->class);
     va_start(args, fmt);
     (void)vfprintf(to->refused, fmt, args);

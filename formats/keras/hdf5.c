@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "common/base/mem.h"
 #include "common/process/program.h"
 
@@ -206,8 +206,7 @@ static const char *child_said(struct child *c)
 {
     c->line[c->bytes] = '\0';
     c->line[strcspn(c->line, "\n")] = '\0';
-    for (char *p = c->line; *p; p++)
-        *p = control_shown(*p);
+    (void)printable_text(c->line, sizeof c->line, c->line);
     size_t n = sizeof from_path - 1;
     bool named = strncmp(c->line, from_path, n) == 0 && strncmp(c->line + n, ": ", 2) == 0;
     return named ? c->line + n + 2 : c->line;

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 
@@ -51,9 +52,8 @@ static enum err size_of(const struct tensors *t, const char *name, uint32_t rank
 /* JSON has only such names. */
 static enum err check_utf8(const char *name, struct errmsg *e)
 {
-    json_t *text = json_string(name);
-    json_decref(text);
-    return text ? ERR_OK : err_set(e, ERR_INPUT, "the name of a tensor is not UTF-8");
+    return printable_is_utf8(name) ? ERR_OK
+                                   : err_set(e, ERR_INPUT, "the name of a tensor is not UTF-8");
 }
 
 enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const uint64_t *shape,

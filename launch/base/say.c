@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/base/printable.h"
+
 enum { SAY_LINE_BYTES = 1024, SAY_WIDTH = 80, SAY_CLEAR_BYTES = 32 };
 
 static bool say_terminal;
@@ -77,7 +79,7 @@ void say(enum log_level level, const char *fmt, ...)
     char text[SAY_LINE_BYTES];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     if (say_terminal)
         say_line(level == LOG_INFO ? "" : "gradwire: ", text);
@@ -91,7 +93,10 @@ void say_status(const char *text)
     if (!say_terminal || (!*text && !*say_last_status))
         return;
     (void)say_clear(clear);
-    (void)snprintf(say_last_status, sizeof say_last_status, "%.*s", (int)say_width(), text);
+    size_t room = say_width() + 1;
+    if (room > sizeof say_last_status)
+        room = sizeof say_last_status;
+    (void)printable_text(say_last_status, room, text);
     (void)snprintf(line, sizeof line, "%s%s", clear, say_last_status);
     say_bytes(line);
 }

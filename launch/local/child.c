@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/process/process_state.h"
 #include "common/process/signals.h"
 
@@ -85,7 +86,7 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     else
         (void)unsetenv(PROCESS_AGAIN);
     execv(c->argv[0], c->argv);
-    (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", c->argv[0], strerror(errno));
+    (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", PRINTABLE(c->argv[0]), strerror(errno));
     _exit(CHILD_EXIT_NO_EXEC);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+
 enum { LOG_LINE_TIME_BYTES = 20 }; /* at least: 2026-01-31T12:00:00Z */
 
 /* False: the name is not a level. (log_level_of accepts any name.) */
@@ -50,18 +52,10 @@ static bool parse_json(struct log_line *l, const char *line)
     return ours;
 }
 
-/* Remove control characters: a part of the text can come from a peer or from the data, and the text goes to a terminal. */
-static void blank_controls(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = ' ';
-}
-
 bool log_line_parse(struct log_line *l, const char *line)
 {
     bool ours = *line == '{' ? parse_json(l, line) : parse_text(l, line);
     if (ours)
-        blank_controls(l->text);
+        (void)printable_text(l->text, sizeof l->text, l->text);
     return ours;
 }

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/printable.h"
 #include "common/process/files.h"
 #include "common/job/job.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "common/net/reach.h"
@@ -30,11 +32,9 @@ void check_problem(json_t *answer, const char *fmt, ...)
     char text[800];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
-    json_t *line = json_string(text); /* NULL if the text is not UTF-8 */
-    (void)json_array_append_new(json_object_get(answer, "problems"),
-                                line ? line : json_string("a problem that cannot be shown"));
+    (void)json_array_append_new(json_object_get(answer, "problems"), json_text(text));
 }
 
 json_t *check_clock(void)
@@ -138,9 +138,7 @@ static void check_tls(json_t *answer, const json_t *tls)
 
 static void on_warning(void *arg, const char *text)
 {
-    json_t *line = json_string(text);
-    if (line)
-        (void)json_array_append_new(json_object_get(arg, "warnings"), line);
+    (void)json_array_append_new(json_object_get(arg, "warnings"), json_text(text));
 }
 
 static void check_ahead(json_t *answer, const json_t *ask, const char *path,

@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
 #include "common/wire/msg.h"
@@ -149,7 +150,7 @@ void remote_problem(const struct remote *c, const char *fmt, ...)
     char text[1024];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
                  c->line->name, text);
@@ -394,6 +395,9 @@ static enum err remote_map(const struct remote *c, char out[PATH_MAX], const cha
 {
     const char *cwd = c->fleet->cwd, *workdir = c->line->workdir;
     size_t n = strlen(cwd);
+    if (!printable_is_utf8(path))
+        return err_set(e, ERR_INPUT, "%.300s: a path of a job on several hosts must be UTF-8",
+                       path);
     bool below = workdir && n > 1 && strncmp(path, cwd, n) == 0 && path[n] == '/';
     int m = below ? snprintf(out, PATH_MAX, "%s%s", workdir, path + n)
                   : snprintf(out, PATH_MAX, "%s", path);
@@ -503,6 +507,15 @@ static void fleet_settle(struct fleet *f)
     }
 }
 
+/* The hosts get them in JSON. */
+static enum err check_sets(const struct options *o, struct errmsg *e)
+{
+    for (size_t i = 0; i < o->n_sets; i++)
+        if (!printable_is_utf8(o->sets[i]))
+            return err_set(e, ERR_INPUT, "--set %.300s: it must be UTF-8", o->sets[i]);
+    return ERR_OK;
+}
+
 enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct errmsg *e)
 {
     char launcher[PATH_MAX];
@@ -521,7 +534,7 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
     if (n <= 0 || !getcwd(f->cwd, sizeof f->cwd))
         return err_set(e, ERR_IO, "the current directory: %s", strerror(errno));
     launcher[n] = 0;
-    enum err err = ERR_OK;
+    enum err err = check_sets(config->options, e);
     for (uint32_t i = 0; !err && i < config->hosts->n; i++)
         err = remote_init(&f->remote[i], f, i, launcher, e);
     if (!err)

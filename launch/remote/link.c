@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/control.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/process/signals.h"
 
 enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_STEP_MS = 10 };
@@ -23,7 +23,7 @@ static void link_on_error_byte(struct link *l, char c)
     if (c == '\n' || c == '\r') {
         l->line_n = 0;
     } else if (l->line_n < sizeof l->words - 1) {
-        l->words[l->line_n++] = control_shown(c);
+        l->words[l->line_n++] = c;
         l->words[l->line_n] = 0;
     }
 }
@@ -82,8 +82,8 @@ static void link_lose(struct link *l, const char *why)
     on_errors(l->errors_fd, EV_READ, l);
     const char *greeting = l->talk.greeted ? "" : l->talk.greeting;
     bool both = *greeting && l->words[0], any = *greeting || l->words[0];
-    (void)snprintf(text, sizeof text, "%s%s%s%s%s%s", why, any ? " (" : "", greeting,
-                   both ? "; " : "", l->words, any ? ")" : "");
+    (void)printable_format(text, sizeof text, "%s%s%s%s%s%s", why, any ? " (" : "", greeting,
+                           both ? "; " : "", l->words, any ? ")" : "");
     link_drop(l);
     l->ops->down(l->arg, text);
 }
@@ -154,7 +154,7 @@ static _Noreturn void link_become(char **argv, const int in[2], const int out[2]
     (void)dup2(err[1], STDERR_FILENO);
     signals_reset();
     execvp(argv[0], argv);
-    (void)dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", PRINTABLE(argv[0]), strerror(errno));
     _exit(127);
 }
 

@@ -4,13 +4,14 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 
 void problems_add(struct problems *p, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     p->n++;
     char **grown = mem_resize(p->line, p->kept + 1, sizeof *grown);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/control.h"
+#include "common/base/printable.h"
 
 /* ---- receiving ---- */
 
@@ -23,11 +23,8 @@ static bool talk_fail(struct talk *t, const char *why)
 
 static void talk_keep_greeting(struct talk *t, const char *line, size_t bytes)
 {
-    size_t n = bytes < sizeof t->greeting ? bytes : sizeof t->greeting - 1;
-    for (size_t i = 0; i < n; i++)
-        t->greeting[i] = control_shown(line[i]);
-    if (n > 0)
-        t->greeting[n] = 0;
+    if (bytes > 0)
+        (void)printable_copy(t->greeting, sizeof t->greeting, line, bytes);
 }
 
 /* Skip lines until the hello. False: it has not arrived yet. */

@@ -60,10 +60,9 @@ struct bufferevent;
 struct talk {
     struct bufferevent *in, *out;
     int in_fd, out_fd;
-    size_t greetings; /* bytes received before the hello */
-    char greeting
-        [TALK_GREETING_BYTES]; /* their last line, which can be incomplete; as control_shown */
-    bool greeted;              /* the other side's hello was seen, or is not expected */
+    size_t greetings;                   /* bytes received before the hello */
+    char greeting[TALK_GREETING_BYTES]; /* their last line, which can be incomplete; printable */
+    bool greeted;                       /* the other side's hello was seen, or is not expected */
     int64_t heard_ms; /* clock_now_ms when bytes last arrived; the owner checks the silence */
     const struct talk_ops *ops;
     void *arg;

@@ -261,7 +261,7 @@ static void progress_says_any_text_as_one_line_that_the_launcher_takes(void **st
     assert_int_equal(pipe(ends), 0);
     progress_say(ends[1], "new word \"%s\"\n\x1b[31m", "M\xfcnchen");
     assert_true(read(ends[0], got, sizeof got - 1) > 0);
-    assert_string_equal(got, "{\"type\":\"log\",\"text\":\"new word \\\"M?nchen\\\"  [31m\"}\n");
+    assert_string_equal(got, "{\"type\":\"log\",\"text\":\"new word \\\"M?nchen\\\"??[31m\"}\n");
     close(ends[0]);
     close(ends[1]);
 }

@@ -581,7 +581,7 @@ static void a_failed_job_has_an_error_and_no_digest(void **state)
                             "d\"\nline");
     k->learned.digest[0] = 0;
     json_t *json = written(k);
-    assert_string_equal(json_string_value(json_object_get(json, "error")), "no \"b?d\"\nline");
+    assert_string_equal(json_string_value(json_object_get(json, "error")), "no \"b?d\"?line");
     assert_int_equal(json_integer_value(json_object_get(json, "exit_code")), 1);
     assert_true(json_is_null(json_object_get(json, "digest")));
     assert_string_equal(json_string_value(json_object_get(json, "status")), "failed");

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "worker/evaluate/best.h"

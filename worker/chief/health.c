@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/json_number.h"
-#include "common/base/json_text.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 
 static const double newest = 0.3; /* weight of the newest value in a moving mean */

@@ -1,7 +1,7 @@
 /* The additions of the chief's process to its HTTP: the job as a whole. */
-#include "common/base/json_text.h"
+#include "common/base/json.h"
 #include "common/base/clock.h"
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 

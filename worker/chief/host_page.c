@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/control/meter.h"

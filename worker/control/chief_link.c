@@ -21,6 +21,7 @@
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
 #include "common/checkpoint/ending.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/serve/vitals_note.h"
@@ -598,7 +599,7 @@ static void chief_link_metrics(void *role, struct metrics *m)
 static enum err chief_link_status(void *role, json_t *to)
 {
     const struct chief_link *l = role;
-    json_t *chief = json_pack("{s:b, s:s}", "connected", l->up, "address", l->address);
+    json_t *chief = json_pack("{s:b, s:o}", "connected", l->up, "address", json_text(l->address));
     return json_object_set_new(to, "chief", chief) == 0 ? ERR_OK : ERR_NOMEM;
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
 #include "worker/control/control_http.h"
@@ -70,7 +71,7 @@ void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(c->end_text, sizeof c->end_text, fmt, args);
+    (void)printable_vformat(c->end_text, sizeof c->end_text, fmt, args);
     va_end(args);
     c->ended = true;
     c->exit_code = exit_code;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/base/json_text.h"
+#include "common/base/json.h"
 #include "common/serve/http.h"
 #include "common/process/process_state.h"
 #include "common/net/tls.h"

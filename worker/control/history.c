@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 
 struct history_point history_epoch(uint64_t epoch, uint32_t metrics, double loss,
                                    const double *metric, const struct evaluation *eval)

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/json_text.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "worker/model/metric.h"
 
 enum { PROGRESS_LINE_BYTES = 2048 }; /* < PIPE_BUF */
@@ -224,9 +225,19 @@ void progress_wait(int fd, const char *whom, double seconds)
     write_line(fd, "{\"type\":\"wait\",\"text\":\"%s\",\"seconds\":%.1f}\n", whom, seconds);
 }
 
+static void write_text(int fd, const char *type, const char *text)
+{
+    json_t *said = json_text(text);
+    char *quoted = json_dumps(said, JSON_ENCODE_ANY);
+    if (quoted)
+        write_line(fd, "{\"type\":\"%s\",\"text\":%s}\n", type, quoted);
+    free(quoted);
+    json_decref(said);
+}
+
 void progress_untrained(int fd, const char *text)
 {
-    write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);
+    write_text(fd, "untrained", text);
 }
 
 void progress_say(int fd, const char *fmt, ...)
@@ -234,15 +245,7 @@ void progress_say(int fd, const char *fmt, ...)
     char text[384];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') /* the text may reach a terminal */
-            *c = ' ';
-    json_t *said = json_text(text);
-    char *quoted = json_dumps(said, JSON_ENCODE_ANY);
-    if (quoted)
-        write_line(fd, "{\"type\":\"log\",\"text\":%s}\n", quoted);
-    free(quoted);
-    json_decref(said);
+    write_text(fd, "log", text);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "common/base/mem.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
@@ -19,9 +19,8 @@ enum { CSV_LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
 const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
 {
     size_t most = CSV_SHOWN_BYTES - 8, n = bytes < most ? bytes : most;
-    for (size_t i = 0; i < n; i++)
-        out[i] = control_shown(text[i]);
-    (void)snprintf(out + n, 8, "%s", bytes > n ? "..." : "");
+    size_t shown = printable_copy(out, most + 1, text, n);
+    (void)snprintf(out + shown, 8, "%s", bytes > n ? "..." : "");
     return out;
 }
 
@@ -47,7 +46,7 @@ void csv_row_bad(struct csv_row *r, const char *fmt, ...)
         return;
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(why, sizeof why, fmt, args);
+    (void)printable_vformat(why, sizeof why, fmt, args);
     va_end(args);
     if (r->field != NO_FIELD)
         name_column(r, which, sizeof which);

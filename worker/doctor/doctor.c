@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
 #include "worker/doctor/check.h"
@@ -95,7 +96,7 @@ int doctor_run_crew(const struct flags *flags)
     log_init("doctor", LOG_ERROR);
     if (!check_crew_read(&p.crew, flags->doctor_crew)) {
         (void)fprintf(stderr, "--crew=%s: expected PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS\n",
-                      flags->doctor_crew);
+                      PRINTABLE(flags->doctor_crew));
         return EXIT_WRONG;
     }
     for (size_t i = 0; i < sizeof crew_checks / sizeof crew_checks[0]; i++) {

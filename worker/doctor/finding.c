@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+
 static void raise_to(struct finding *f, enum verdict v)
 {
     f->verdict = v;
@@ -20,7 +22,7 @@ void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     if (v > f->verdict)
         raise_to(f, v);
     va_start(args, fmt);
-    (void)vsnprintf(said, sizeof said, fmt, args);
+    (void)printable_vformat(said, sizeof said, fmt, args);
     va_end(args);
     if (f->said && strstr(f->text, said))
         return; /* the same finding for another file or part */
@@ -32,7 +34,7 @@ void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     if (f->said++)
         at += (size_t)snprintf(f->text + at, sizeof f->text - at, ", ");
     if (at < sizeof f->text)
-        (void)snprintf(f->text + at, sizeof f->text - at, "%s", said);
+        (void)printable_text(f->text + at, sizeof f->text - at, said);
 }
 
 bool finding_error(struct finding *f, enum err err, const struct errmsg *e)
@@ -48,7 +50,7 @@ void finding_mend(struct finding *f, enum verdict v, const char *fmt, ...)
     if (v != f->verdict)
         return;
     va_start(args, fmt);
-    (void)vsnprintf(f->mend, sizeof f->mend, fmt, args);
+    (void)printable_vformat(f->mend, sizeof f->mend, fmt, args);
     va_end(args);
 }
 
@@ -65,8 +67,8 @@ void finding_line(const struct finding *f, char *out, size_t bytes)
 {
     static const char *const words[] = {"", "ok", "warn", "FAIL"};
     char more[32];
-    (void)snprintf(out, bytes, "%-4s %s: %s%s%s%s", words[f->verdict], f->name, f->text,
-                   unsaid(f, more), f->mend[0] ? "; " : "", f->mend);
+    (void)printable_format(out, bytes, "%-4s %s: %s%s%s%s", words[f->verdict], f->name, f->text,
+                           unsaid(f, more), f->mend[0] ? "; " : "", f->mend);
 }
 
 json_t *finding_json(const struct finding *f)

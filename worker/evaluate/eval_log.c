@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "common/process/files.h"
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "worker/model/metric.h"
 

@@ -1,6 +1,6 @@
 #include "worker/evaluate/evaluator_http.h"
 
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "common/process/process_state.h"
 #include "common/base/version.h"
 #include "common/net/tls.h"

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "common/base/json_number.h"
+#include "common/base/json.h"
 #include "worker/model/metric.h"
 
 json_t *eval_json(const struct job *job, const struct evaluation *found)

@@ -2,6 +2,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/base/printable.h"
+
 #include "worker/chief/core/chief_state.h"
 
 void chief_say(struct chief *c, int warning, const char *fmt, ...)
@@ -9,7 +11,7 @@ void chief_say(struct chief *c, int warning, const char *fmt, ...)
     char text[400];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     c->io->say(c->ctx, warning, text);
 }
@@ -128,7 +130,7 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     char text[sizeof c->failed];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     chief_fail_with(c, 1, text);
 }

@@ -9,7 +9,7 @@
 
 #include <zip.h>
 
-#include "common/base/control.h"
+#include "common/base/printable.h"
 #include "common/base/mem.h"
 
 struct zip_member {
@@ -62,9 +62,7 @@ static void plain_name(char out[ZIP_MEMBER_NAME_MAX], const char *name)
     size_t n = strlen(name), suffix = sizeof SUFFIX - 1;
     if (n > suffix && strcmp(name + n - suffix, SUFFIX) == 0)
         n -= suffix;
-    (void)snprintf(out, ZIP_MEMBER_NAME_MAX, "%.*s", (int)(n < INT16_MAX ? n : INT16_MAX), name);
-    for (char *c = out; *c; c++)
-        *c = control_shown(*c);
+    (void)printable_copy(out, ZIP_MEMBER_NAME_MAX, name, n);
 }
 
 static enum err read_names(zip_t *zip, const char *path, char (*names)[ZIP_MEMBER_NAME_MAX],

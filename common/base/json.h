@@ -1,0 +1,16 @@
+/* JSON of values that it has no words for: numbers that are not finite, and text of any bytes. */
+#ifndef GRADWIRE_COMMON_BASE_JSON_H
+#define GRADWIRE_COMMON_BASE_JSON_H
+
+#include <jansson.h>
+
+/* Both return a new reference, or NULL if memory runs out. */
+
+/* The number, or null if x is not finite. */
+json_t *json_number(double x);
+
+/* `text` of a file, a name or a peer as a string, made printable (printable.h); null for NULL. It is for people: text that a
+ * program must find again byte by byte is written otherwise (worker/export/encoding.c). */
+json_t *json_text(const char *text);
+
+#endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,17 +16,25 @@
 
 enum { STREAM_BUFFER_BYTES = 128 << 10 };
 
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
+
+static const char *const packing_names[] = {"", "gzip", "zstd"};
+
 struct stream {
     uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far */
     struct zip_member *zip;          /* NULL: not a zip member */
-    gzFile gz;                       /* for gzip and plain files, or NULL; it owns the descriptor */
-    /* for zstd */
     int fd;
+    enum packing packing;
+    uint64_t filled_bytes; /* bytes of the file that were read into the buffer */
+    uint8_t *buffer;       /* STREAM_BUFFER_BYTES; those from `at` to `held` are not used yet */
+    size_t at, held;
+    bool ended;  /* the file has no more bytes than the buffer */
+    bool within; /* a member of gzip, or a frame of zstd, has begun and has not ended */
+    bool gz_ready;
+    z_stream gz;
     ZSTD_DStream *zstd;
-    uint64_t filled_bytes; /* compressed bytes that were read into the buffer */
-    uint8_t *buffer;       /* STREAM_BUFFER_BYTES of compressed bytes */
-    ZSTD_inBuffer in;
-    size_t open_frame; /* 0 between frames */
+    uint64_t
+        frame_ends_at; /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
 };
 
 static enum err open_error(int error, struct errmsg *e)
@@ -63,82 +72,133 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
     return ERR_OK;
 }
 
-enum { MAGIC_BYTES = 10 };
+/* ---- bytes of the file ---- */
 
-/* A zstd frame, or a skippable one (RFC 8878, 3.1). */
-static int is_zstd(const uint8_t head[static MAGIC_BYTES])
+/* One read(): *got is 0 at the end of the file alone. */
+static enum err read_some(struct stream *s, uint8_t *to, size_t bytes, size_t *got,
+                          struct errmsg *e)
 {
-    uint32_t magic; /* little-endian, like all supported machines */
-    memcpy(&magic, head, sizeof magic);
-    return magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START;
+    ssize_t n;
+    do
+        n = read(s->fd, to, bytes);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return err_set(e, ERR_IO, "%s", strerror(errno));
+    s->ended = n == 0;
+    s->filled_bytes += (uint64_t)n;
+    *got = (size_t)n;
+    return ERR_OK;
 }
 
-/* The .xz file format 1.1.0, 2.1.1.1; bzip2: "BZh", the block's size, and the magic of a block, or of the end. */
-static enum err refuse_others(const uint8_t head[static MAGIC_BYTES], struct errmsg *e)
+/* Get `bytes` unused bytes into the buffer, or all that the file still has. */
+static enum err fill(struct stream *s, size_t bytes, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    if (s->at + bytes > STREAM_BUFFER_BYTES || s->at == s->held) {
+        memmove(s->buffer, s->buffer + s->at, s->held - s->at);
+        s->held -= s->at;
+        s->at = 0;
+    }
+    while (!err && s->held - s->at < bytes && !s->ended) {
+        size_t got = 0;
+        err = read_some(s, s->buffer + s->held, STREAM_BUFFER_BYTES - s->held, &got, e);
+        s->held += got;
+    }
+    return err;
+}
+
+/* Where the first unused byte is in the file. */
+static uint64_t used_bytes(const struct stream *s)
+{
+    return s->filled_bytes - (s->held - s->at);
+}
+
+/* ---- formats ---- */
+
+enum {
+    MAGIC_BYTES = 10,
+    HEAD_BYTES = 18
+}; /* a frame of zstd has the longest head (RFC 8878, 3.1.1.1) */
+
+/* The format that begins at the first unused byte; "" for another, or for none. */
+static const char *format_here(const struct stream *s)
 {
     static const char xz[] = "\xFD"
                              "7zXZ",
                       bzip2[] = "BZh", block[] = "1AY&SY", end[] = "\x17\x72\x45\x38\x50\x90";
-    const char *name = NULL;
-    if (memcmp(head, xz, sizeof xz) == 0) /* includes its NUL */
-        name = "xz";
-    else if (memcmp(head, bzip2, 3) == 0 &&
-             (memcmp(head + 4, block, 6) == 0 || memcmp(head + 4, end, 6) == 0))
-        name = "bzip2";
-    if (!name)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "it is compressed by %s, which is not read; decompress it, or compress it "
-                   "again by zstd or gzip: %s FILE | zstd > FILE.zst",
-                   name, *name == 'x' ? "xzcat" : "bzcat");
+    uint8_t head[MAGIC_BYTES] = {0};
+    size_t n = s->held - s->at;
+    memcpy(head, s->buffer + s->at, n < sizeof head ? n : sizeof head);
+    uint32_t magic; /* little-endian, like all supported machines */
+    memcpy(&magic, head, sizeof magic);
+    if (head[0] == 0x1F && head[1] == 0x8B) /* RFC 1952, 2.3.1 */
+        return "gzip";
+    /* a frame, or a skippable one (RFC 8878, 3.1) */
+    if (magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START)
+        return "zstd";
+    /* the .xz file format 1.1.0, 2.1.1.1; with its NUL */
+    if (memcmp(head, xz, sizeof xz) == 0)
+        return "xz";
+    /* "BZh", the block's size, and the magic of a block, or of the end */
+    if (memcmp(head, bzip2, 3) == 0 &&
+        (memcmp(head + 4, block, 6) == 0 || memcmp(head + 4, end, 6) == 0))
+        return "bzip2";
+    return "";
 }
 
-static enum err open_gzip(struct stream *s, int fd)
+static enum err recognize(struct stream *s, struct errmsg *e)
 {
-    s->gz = gzdopen(fd, "rb");
-    if (!s->gz) {
-        close(fd);
-        return ERR_NOMEM;
-    }
-    (void)gzbuffer(s->gz, STREAM_BUFFER_BYTES);
+    const char *format = format_here(s);
+    if (strcmp(format, "gzip") == 0)
+        s->packing = PACKING_GZIP;
+    else if (strcmp(format, "zstd") == 0)
+        s->packing = PACKING_ZSTD;
+    else if (*format)
+        return err_set(e, ERR_INPUT,
+                       "it is compressed by %s, which is not read; decompress it, or compress it "
+                       "again by zstd or gzip: %s FILE | zstd > FILE.zst",
+                       format, *format == 'x' ? "xzcat" : "bzcat");
     return ERR_OK;
 }
 
-static enum err open_zstd(struct stream *s, int fd)
+enum { GZIP_WINDOW_BITS = 15 + 16 }; /* 16: with the header and the end of gzip, no others */
+
+static enum err open_packed(struct stream *s, struct errmsg *e)
 {
-    s->fd = fd;
-    s->zstd = ZSTD_createDStream();
+    if (s->packing == PACKING_GZIP)
+        s->gz_ready = inflateInit2(&s->gz, GZIP_WINDOW_BITS) == Z_OK;
+    else if (s->packing == PACKING_ZSTD)
+        s->zstd = ZSTD_createDStream();
+    return s->packing == PACKING_NONE || s->gz_ready || s->zstd
+               ? ERR_OK
+               : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* ---- opening ---- */
+
+static enum err open_stream(struct stream *s, const char *path, struct errmsg *e)
+{
     s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
-    s->in = (ZSTD_inBuffer){s->buffer, 0, 0};
-    return s->zstd && s->buffer ? ERR_OK : ERR_NOMEM;
+    if (!s->buffer)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = open_file(&s->fd, &s->file_bytes, path, e);
+    if (!err)
+        err = fill(s, HEAD_BYTES, e);
+    if (!err)
+        err = recognize(s, e);
+    return err ? err : open_packed(s, e);
 }
 
 enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
 {
-    int fd = -1;
-    uint64_t bytes = 0;
-    uint8_t head[MAGIC_BYTES] = {0};
-    enum err err = open_file(&fd, &bytes, path, e);
-    if (err)
-        return err_wrap(e, err, "%s: ", path);
-    /* an error here will occur again when the file is read */
-    (void)!pread(fd, head, sizeof head, 0);
-    err = refuse_others(head, e);
-    if (err) {
-        close(fd);
-        return err_wrap(e, err, "%s: ", path);
-    }
     struct stream *s = mem_zalloc(1, sizeof *s);
-    if (!s) {
-        close(fd);
+    if (!s)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    }
     s->fd = -1;
-    s->file_bytes = bytes;
-    err = is_zstd(head) ? open_zstd(s, fd) : open_gzip(s, fd);
+    enum err err = open_stream(s, path, e);
     if (err) {
         stream_close(s);
-        return err_set(e, err, "%s: out of memory", path);
+        return err_wrap(e, err, "%s: ", path);
     }
     *out = s;
     return ERR_OK;
@@ -165,8 +225,8 @@ void stream_close(struct stream *s)
         return;
     if (s->zip)
         zip_member_close(s->zip);
-    if (s->gz)
-        (void)gzclose_r(s->gz);
+    if (s->gz_ready)
+        (void)inflateEnd(&s->gz);
     if (s->fd >= 0)
         close(s->fd);
     ZSTD_freeDStream(s->zstd);
@@ -176,24 +236,18 @@ void stream_close(struct stream *s)
 
 int stream_is_compressed(const struct stream *s)
 {
-    return s->zip ? zip_member_is_packed(s->zip) : s->zstd || !gzdirect(s->gz);
+    return s->zip ? zip_member_is_packed(s->zip) : s->packing != PACKING_NONE;
 }
 
 uint64_t stream_bound_bytes(const struct stream *s)
 {
     /* zlib's manual: at most 1032:1. zstd: a block of 128 KiB takes at least 4 bytes (RFC
      * 8878, 3.1.1.2). */
-    enum { GZIP_RATIO = 1032, ZSTD_RATIO = (128 << 10) / 4 };
+    static const uint64_t ratios[] = {1, 1032, (128 << 10) / 4};
     if (s->zip)
         return zip_member_bound_bytes(s->zip);
-    uint64_t ratio = s->zstd ? ZSTD_RATIO : stream_is_compressed(s) ? GZIP_RATIO : 1;
+    uint64_t ratio = ratios[s->packing];
     return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
-}
-
-/* Compressed bytes used so far. */
-static uint64_t used_bytes(const struct stream *s)
-{
-    return s->zstd ? s->filled_bytes - (s->in.size - s->in.pos) : (uint64_t)gzoffset(s->gz);
 }
 
 uint64_t stream_likely_bytes(const struct stream *s)
@@ -206,99 +260,152 @@ uint64_t stream_likely_bytes(const struct stream *s)
     return (uint64_t)((double)s->read_bytes * ((double)s->file_bytes / (double)used));
 }
 
-static enum err ends_early(const struct stream *s, const char *format, struct errmsg *e)
+/* ---- reading ---- */
+
+static enum err ends_early(const struct stream *s, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes", format,
-                   (unsigned long long)s->read_bytes);
+    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes",
+                   packing_names[s->packing], (unsigned long long)s->read_bytes);
 }
 
-static enum err gzip_error(struct stream *s, struct errmsg *e)
+static enum err is_corrupt(const struct stream *s, const char *why, struct errmsg *e)
 {
-    int code;
-    const char *text = gzerror(s->gz, &code);
-    switch (code) {
-    case Z_OK:
-    case Z_STREAM_END:
+    return err_set(e, ERR_INPUT,
+                   "the %s data is corrupt near byte %llu, after %llu decompressed bytes: %s",
+                   packing_names[s->packing], (unsigned long long)used_bytes(s),
+                   (unsigned long long)s->read_bytes, why);
+}
+
+/* libzstd does not compare the size of a frame if its last block is empty. */
+static void note_frame_size(struct stream *s)
+{
+    unsigned long long n =
+        ZSTD_getFrameContentSize(s->buffer + s->at, s->held - s->at); /* skippable: 0 */
+    bool known = n != ZSTD_CONTENTSIZE_UNKNOWN && n != ZSTD_CONTENTSIZE_ERROR;
+    s->frame_ends_at = known ? s->read_bytes + n : UINT64_MAX;
+}
+
+/* Data of another format would be dropped without a word, as gzip itself does. */
+static enum err begin_next(struct stream *s, struct errmsg *e)
+{
+    static const uint8_t firsts[] = {0, 0x1F, ZSTD_MAGICNUMBER & 0xFF};
+    const char *format = format_here(s), *own = packing_names[s->packing];
+    bool cut = s->held - s->at == 1 && s->buffer[s->at] == firsts[s->packing];
+    s->within = cut || strcmp(format, own) == 0;
+    if (s->within && s->packing == PACKING_ZSTD)
+        note_frame_size(s);
+    if (s->within)
         return ERR_OK;
-    case Z_BUF_ERROR:
-        return ends_early(s, "gzip", e);
-    case Z_ERRNO:
-        return err_set(e, ERR_IO, "%s", strerror(errno));
-    case Z_MEM_ERROR:
-        return err_set(e, ERR_NOMEM, "out of memory");
-    default: {
-        /* zlib's name of the file, "<fd:5>", comes before it */
-        const char *colon = strstr(text, ": ");
-        return err_set(e, ERR_INPUT, "the gzip data is corrupt after %llu decompressed bytes: %s",
-                       (unsigned long long)s->read_bytes, colon ? colon + 2 : text);
-    }
-    }
+    return err_set(e, ERR_INPUT,
+                   "at byte %llu the %s data ends, and %s%s: remove what follows, or decompress "
+                   "the parts and compress them again as one",
+                   (unsigned long long)used_bytes(s), own,
+                   *format ? format : "bytes of another kind",
+                   *format ? " data follows" : " follow");
 }
 
-static enum err gzip_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
-                          struct errmsg *e)
+/* Zeros can follow the last member of gzip: they fill blocks of a tape. */
+static enum err skip_zeros(struct stream *s, struct errmsg *e)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        size_t left = bytes - done;
-        int n = gzread(s->gz, out + done, left > INT_MAX ? INT_MAX : (unsigned)left);
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-        s->read_bytes += (uint64_t)n;
-    }
-    enum err err = done < bytes ? gzip_error(s, e) : ERR_OK;
-    if (!err)
-        *got = done;
+    enum err err;
+    while (!(err = fill(s, 1, e)) && s->at < s->held && s->buffer[s->at] == 0)
+        s->at++;
     return err;
 }
 
-/* Refill the buffer of compressed bytes; s->in.size stays 0 at the end of the file. */
-static enum err zstd_fill(struct stream *s, struct errmsg *e)
+/* Between members, or frames: *more is false at the end of the file. */
+static enum err look_for_next(struct stream *s, bool *more, struct errmsg *e)
 {
-    ssize_t n;
-    do
-        n = read(s->fd, s->buffer, STREAM_BUFFER_BYTES);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return err_set(e, ERR_IO, "%s", strerror(errno));
-    s->in.size = (size_t)n;
-    s->in.pos = 0;
-    s->filled_bytes += (uint64_t)n;
-    return ERR_OK;
+    bool first = used_bytes(s) == 0;
+    enum err err = s->packing == PACKING_GZIP && !first ? skip_zeros(s, e) : ERR_OK;
+    if (!err)
+        err = fill(s, HEAD_BYTES, e);
+    if (err)
+        return err;
+    *more = s->at < s->held;
+    return *more ? begin_next(s, e) : ERR_OK;
 }
 
-static enum err zstd_step(struct stream *s, ZSTD_outBuffer *out, struct errmsg *e)
-{
-    size_t before = out->pos;
-    size_t left = ZSTD_decompressStream(s->zstd, out, &s->in);
-    if (ZSTD_isError(left))
-        return err_set(e, ERR_INPUT, "the zstd data is corrupt after %llu decompressed bytes: %s",
-                       (unsigned long long)s->read_bytes, ZSTD_getErrorName(left));
-    s->open_frame = left;
-    s->read_bytes += out->pos - before;
-    return ERR_OK;
-}
-
-static enum err zstd_read(struct stream *s, uint8_t *to, size_t bytes, size_t *got,
+/* Both use bytes of the buffer, if it has any, and add to `out`; they end within a member at its end. */
+static enum err gzip_step(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
                           struct errmsg *e)
 {
-    ZSTD_outBuffer out = {to, bytes, 0};
-    while (out.pos < out.size) {
-        size_t before = out.pos;
-        enum err err = s->in.pos == s->in.size ? zstd_fill(s, e) : ERR_OK;
-        if (err)
-            return err;
-        int end = s->in.size == 0;
-        if (end && s->open_frame == 0)
-            break;
-        err = zstd_step(s, &out, e); /* at the end of the file: flush the decoder */
-        if (err)
-            return err;
-        if (end && out.pos == before && s->open_frame != 0)
-            return ends_early(s, "zstd", e);
+    size_t room = bytes < UINT_MAX ? bytes : UINT_MAX, given = s->held - s->at;
+    s->gz.next_in = s->buffer + s->at;
+    s->gz.avail_in = (unsigned)given;
+    s->gz.next_out = out;
+    s->gz.avail_out = (unsigned)room;
+    int code = inflate(&s->gz, Z_NO_FLUSH);
+    s->at += given - s->gz.avail_in;
+    *got = room - s->gz.avail_out;
+    s->read_bytes += *got;
+    if (code == Z_STREAM_END) {
+        s->within = false;
+        code = inflateReset(&s->gz);
     }
-    *got = out.pos;
+    if (code == Z_MEM_ERROR)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    if (code != Z_OK && code != Z_BUF_ERROR)
+        return is_corrupt(s, s->gz.msg ? s->gz.msg : "it needs a dictionary", e);
+    return ERR_OK;
+}
+
+static enum err zstd_step(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    ZSTD_outBuffer to = {out, bytes, 0};
+    ZSTD_inBuffer from = {s->buffer, s->held, s->at};
+    size_t left = ZSTD_decompressStream(s->zstd, &to, &from);
+    if (ZSTD_isError(left))
+        return is_corrupt(s, ZSTD_getErrorName(left), e);
+    s->at = from.pos;
+    *got = to.pos;
+    s->read_bytes += *got;
+    s->within = left != 0;
+    if (!s->within && s->frame_ends_at != UINT64_MAX && s->read_bytes != s->frame_ends_at)
+        return is_corrupt(s, "a frame does not have the size that its head says", e);
+    return ERR_OK;
+}
+
+static enum err packed_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                            struct errmsg *e)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t n = 0;
+        bool more = true;
+        enum err err = s->within ? fill(s, 1, e) : look_for_next(s, &more, e);
+        if (err)
+            return err;
+        if (!more)
+            break;
+        bool end = s->at == s->held; /* the decoder can still have bytes */
+        err = (s->packing == PACKING_GZIP ? gzip_step : zstd_step)(s, out + done, bytes - done, &n,
+                                                                   e);
+        if (err)
+            return err;
+        if (end && n == 0 && s->within)
+            return ends_early(s, e);
+        done += n;
+    }
+    *got = done;
+    return ERR_OK;
+}
+
+static enum err plain_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                           struct errmsg *e)
+{
+    size_t done = 0, n = s->held - s->at;
+    n = n < bytes ? n : bytes;
+    memcpy(out, s->buffer + s->at, n);
+    s->at += n;
+    for (done = n; done < bytes && !s->ended; done += n) {
+        enum err err = read_some(s, out + done, bytes - done, &n, e);
+        if (err)
+            return err;
+    }
+    s->read_bytes += done;
+    *got = done;
     return ERR_OK;
 }
 
@@ -306,5 +413,6 @@ enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got, str
 {
     if (s->zip)
         return zip_member_read(s->zip, out, bytes, got, e);
-    return s->zstd ? zstd_read(s, out, bytes, got, e) : gzip_read(s, out, bytes, got, e);
+    return s->packing == PACKING_NONE ? plain_read(s, out, bytes, got, e)
+                                      : packed_read(s, out, bytes, got, e);
 }

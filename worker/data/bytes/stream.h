@@ -12,16 +12,18 @@ struct stream;
 
 #define STREAM_STDIN "-"
 
-/* Open a regular file for reading from its beginning. STREAM_STDIN is stdin, of any kind: plain or gzip. Owns: *s is the caller's; stream_close. Errors: ERR_INPUT: not
- * there, not readable, not a regular file, or compressed by xz or bzip2; ERR_IO: the machine's fault; ERR_NOMEM. */
+/* Open a regular file for reading from its beginning. STREAM_STDIN is stdin, of which the first bytes are awaited. Owns: *s is
+ * the caller's; stream_close. Errors: ERR_INPUT: not there, not readable, not a regular file, or compressed by xz or bzip2;
+ * ERR_IO: the machine's fault; ERR_NOMEM. */
 enum err stream_open(struct stream **s, const char *path, struct errmsg *e) MUST_CHECK;
 
 /* The same for a member of a zip archive (zip_member.h). */
 enum err stream_open_member(struct stream **s, const char *path, const char *member,
                             struct errmsg *e) MUST_CHECK;
 
-/* Read `bytes` decompressed bytes to `out`; *got is less only at the end of the file. Errors: ERR_INPUT: corrupt, or
- * it ends inside its compressed data; ERR_IO; ERR_NOMEM. Their text does not name the file. */
+/* Read `bytes` decompressed bytes to `out`; *got is less only at the end of the file. Members of gzip and frames of zstd
+ * follow each other; zeros can follow the last member. Errors: ERR_INPUT: corrupt, the file ends inside its compressed data,
+ * or other data follow them; ERR_IO; ERR_NOMEM. Their text does not name the file. */
 enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got,
                      struct errmsg *e) MUST_CHECK;
 

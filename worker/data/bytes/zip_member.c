@@ -16,7 +16,7 @@ struct zip_member {
     zip_t *zip;
     zip_file_t *file;
     bool packed;
-    uint64_t bound_bytes, read_bytes;
+    uint64_t size_bytes, bound_bytes, read_bytes;
 };
 
 static const char SUFFIX[] = ".npy";
@@ -114,6 +114,19 @@ static zip_int64_t locate(zip_t *zip, const char *name)
     return at >= 0 ? at : zip_name_locate(zip, name, ZIP_FL_ENC_RAW);
 }
 
+/* Other programs take the last one, and libzip the first. */
+static bool is_twice(zip_t *zip, zip_int64_t at)
+{
+    zip_int64_t n = zip_get_num_entries(zip, 0);
+    const char *name = zip_get_name(zip, (zip_uint64_t)at, ZIP_FL_ENC_RAW);
+    for (zip_int64_t i = 0; name && i < n; i++) {
+        const char *other = zip_get_name(zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+        if (i != at && other && strcmp(other, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* "x, y" */
 static enum err name_missing(const char *path, const char *name, struct errmsg *e)
 {
@@ -163,6 +176,8 @@ static enum err open_member(struct zip_member *m, const char *path, const char *
     zip_int64_t at = locate(m->zip, name);
     if (at < 0)
         return name_missing(path, name, e);
+    if (is_twice(m->zip, at))
+        return err_set(e, ERR_INPUT, "%s: it has two members %s", path, name);
     zip_stat_init(&st);
     if (zip_stat_index(m->zip, (zip_uint64_t)at, 0, &st) != 0)
         return err_set(e, ERR_INPUT, "%s: %s: %s", path, name, zip_strerror(m->zip));
@@ -170,6 +185,7 @@ static enum err open_member(struct zip_member *m, const char *path, const char *
     if (err)
         return err;
     m->packed = st.comp_method != ZIP_CM_STORE;
+    m->size_bytes = st.size;
     m->bound_bytes = bound_of(&st, archive_bytes);
     m->file = zip_fopen_index(m->zip, (zip_uint64_t)at, 0);
     return m->file ? ERR_OK : err_set(e, ERR_INPUT, "%s: %s: %s", path, name, zip_strerror(m->zip));
@@ -189,22 +205,36 @@ enum err zip_member_open(struct zip_member **out, const char *path, const char *
     return err;
 }
 
+static enum err read_some(struct zip_member *m, void *out, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    zip_int64_t n = zip_fread(m->file, out, bytes);
+    if (n < 0)
+        return err_set(e, ERR_INPUT, "the zip data is corrupt after %llu bytes: %s",
+                       (unsigned long long)m->read_bytes, zip_file_strerror(m->file));
+    m->read_bytes += (uint64_t)n;
+    *got = (size_t)n;
+    return ERR_OK;
+}
+
 enum err zip_member_read(struct zip_member *m, void *out, size_t bytes, size_t *got,
                          struct errmsg *e)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        zip_int64_t n = zip_fread(m->file, (uint8_t *)out + done, bytes - done);
-        if (n < 0)
-            return err_set(e, ERR_INPUT, "the zip data is corrupt after %llu bytes: %s",
-                           (unsigned long long)m->read_bytes, zip_file_strerror(m->file));
-        if (n == 0)
-            break;
-        done += (size_t)n;
-        m->read_bytes += (uint64_t)n;
-    }
-    *got = done;
-    return ERR_OK;
+    size_t done = 0, n = 1;
+    enum err err = ERR_OK;
+    for (; done < bytes && n && !err; done += n)
+        err = read_some(m, (uint8_t *)out + done, bytes - done, &n, e);
+    /* libzip compares the checksum when it is asked for what follows the last byte */
+    uint8_t more;
+    if (!err && n && m->read_bytes == m->size_bytes)
+        err = read_some(m, &more, 1, &n, e);
+    if (!err && m->read_bytes > m->size_bytes)
+        err =
+            err_set(e, ERR_INPUT, "the zip data has more than the %llu bytes that its header says",
+                    (unsigned long long)m->size_bytes);
+    if (!err)
+        *got = done;
+    return err;
 }
 
 uint64_t zip_member_bound_bytes(const struct zip_member *m)

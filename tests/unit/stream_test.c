@@ -1,0 +1,92 @@
+/* Compressed files as their bytes come. tests/e2e/unpack_test.py compares many with other programs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/data/bytes/stream.h"
+
+/* "ab" as gzip -n writes it, and as zstd --no-check does */
+static const char gz[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x4c\x02\0\x6d\x48\x83\x9e\x02\0\0\0";
+static const char zst[] = "\x28\xb5\x2f\xfd\x20\x02\x11\0\0ab";
+enum { GZ = sizeof gz - 1, ZST = sizeof zst - 1 };
+
+/* The file has `bytes` bytes of `first`, `zeros` zeros, and `more` of `then`. The result is its contents, or the error. */
+static void reads(const char *first, size_t bytes, size_t zeros, const char *then, size_t more,
+                  const char *want)
+{
+    char path[] = "/tmp/gradwire-stream-XXXXXX", got[64];
+    struct errmsg e = {"unread"};
+    struct stream *s;
+    size_t n = 0, one = 1;
+    FILE *f = fdopen(mkstemp(path), "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(first, 1, bytes, f), bytes);
+    for (size_t i = 0; i < zeros; i++)
+        assert_int_equal(fputc(0, f), 0);
+    assert_int_equal(fwrite(then, 1, more, f), more);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(stream_open(&s, path, &e), ERR_OK);
+    enum err err = ERR_OK;
+    for (; !err && one && n + 1 < sizeof got;
+         n += err ? 0 : one) /* libzstd takes other ways for much room */
+        err = stream_read(s, got + n, 1, &one, &e);
+    got[n] = 0;
+    stream_close(s);
+    (void)unlink(path);
+    if (err)
+        assert_memory_equal(e.text, want, strlen(want));
+    else
+        assert_string_equal(got, want);
+}
+
+static void members_and_frames_follow_each_other(void **state)
+{
+    (void)state;
+    reads(gz, GZ, 0, gz, GZ, "abab");
+    reads(gz, GZ, 3, gz, GZ, "abab");
+    reads(gz, GZ, 200000, "", 0, "ab");
+    reads(zst, ZST, 0, zst, ZST, "abab");
+    reads("plain ", 6, 0, gz, 3, "plain \x1f\x8b\x08");
+}
+
+static void other_data_after_compressed_data_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    reads(gz, GZ, 0, "ab\n", 3,
+          "at byte 22 the gzip data ends, and bytes of another kind follow: ");
+    reads(gz, GZ, 0, "\n", 1, "at byte 22 the gzip data ends, and bytes of another kind follow: ");
+    reads(gz, GZ, 9, "ab\n", 3,
+          "at byte 31 the gzip data ends, and bytes of another kind follow: ");
+    reads(gz, GZ, 0, zst, ZST, "at byte 22 the gzip data ends, and zstd data follows: ");
+    reads(zst, ZST, 0, gz, GZ, "at byte 11 the zstd data ends, and gzip data follows: ");
+    reads(zst, ZST, 1, "", 0, "at byte 11 the zstd data ends, and bytes of another kind follow: ");
+}
+
+static void data_that_ends_early_or_is_damaged_is_refused(void **state)
+{
+    (void)state;
+    reads(gz, GZ, 0, gz, 1, "the gzip data ends early, after 2 decompressed bytes");
+    reads(gz, GZ, 0, gz, GZ - 1, "the gzip data ends early, after 4 decompressed bytes");
+    reads(zst, ZST, 0, zst, ZST - 1, "the zstd data ends early, after ");
+    reads(gz, GZ - 8, 0, "12345678", 8, "the gzip data is corrupt near byte ");
+    reads(
+        "\x28\xb5\x2f\xfd\x20\x02\1\0\0", 9, 0, "", 0,
+        "the zstd data is corrupt near byte 9, after 0 decompressed bytes: a frame does not have");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_and_frames_follow_each_other),
+        cmocka_unit_test(other_data_after_compressed_data_is_refused_with_its_place),
+        cmocka_unit_test(data_that_ends_early_or_is_damaged_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

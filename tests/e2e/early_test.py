@@ -134,6 +134,28 @@ class EarlyTest(TrainCase):
         again = self.train(keys=keys).summary()
         self.assertEqual((again["digest"], again["exact"]), (s["digest"], True))
 
+    def test_a_monitor_that_the_evaluation_data_do_not_have_ends_the_job_at_the_first_epoch(self):
+        (self.tmp / "rows.csv").write_text("0.5,0\n-0.5,1\n" * 20)
+        (self.tmp / "eval.csv").write_text("0.5,0\n" * 10)
+        (self.tmp / "job.yaml").write_text("""name: one-class
+data: {format: csv, train: rows.csv, eval: eval.csv, header: none, columns: [number: x, label: y]}
+model: {input: {shape: auto}, layers: [{dense: {units: 1}}, sigmoid], loss: binary_crossentropy, metrics: [auc]}
+training: {batch_size: 10, epochs: 2, microbatches: 2}
+optimizer: sgd
+""")
+        for name, epochs, update in (("auc", 1, "sync"), ("auc", 3, "async"), ("normalized_entropy", 3, "sync")):
+            with self.subTest(name, epochs=epochs, update=update):
+                keys, out = {**dict.fromkeys(self.KEYS), "training.update": update, "training.epochs": epochs,
+                             "training.monitor": name, "model.metrics": f"[{name}]"}, self.tmp / f"{name}-{update}"
+                said = f": training.monitor: the rows of data.eval have no {name}, because they are all of one class"
+                for begins in "epoch 1", "epoch ":  # again: it can continue with a checkpoint
+                    job = self.train("--ps=1", "--workers=2", job=self.tmp / "job.yaml", keys=keys, out=out, code=2)
+                    s = job.summary()
+                    self.assertRegex(s["error"], f"{begins}.?{said}")
+                    self.assertIn(said, job.stderr())
+                    self.assertEqual((s["status"], s["exit_code"], s["restarts"]), ("failed", 2, 0))
+                    self.assertFalse((out / "model/weights.safetensors").exists())
+
     def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
         for update in ("async", "ssp", "geo"):
             with self.subTest(update):

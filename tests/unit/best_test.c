@@ -149,6 +149,24 @@ static void it_stops_after_patience_epochs_without_a_better_one(void **state)
     assert_false(best_stops(&b, 1000));
 }
 
+static void a_metric_that_the_rows_do_not_have_is_undefined(void **state)
+{
+    (void)state;
+    job.model.metric[0] = METRIC_AUC;
+    job.training.monitor = MONITOR_METRIC + METRIC_AUC;
+    struct best b = opened();
+    assert_true(best_is_undefined(&b, &(struct evaluation){.loss = 0.5, .metric = {(double)NAN}}));
+    assert_false(best_is_undefined(&b, &(struct evaluation){.loss = 0.5, .metric = {0.5}}));
+    /* the job diverged */
+    assert_false(
+        best_is_undefined(&b, &(struct evaluation){.loss = (double)NAN, .metric = {(double)NAN}}));
+    best_close(&b);
+    job.training.monitor = MONITOR_LOSS;
+    b = opened();
+    assert_false(best_is_undefined(&b, &(struct evaluation){.loss = 0.5, .metric = {(double)NAN}}));
+    best_close(&b);
+}
+
 static void the_first_epochs_may_be_left_out(void **state)
 {
     (void)state;
@@ -414,6 +432,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_least_loss_is_kept_and_read_back, begin, end),
         cmocka_unit_test_setup_teardown(an_accuracy_is_better_when_it_is_larger, begin, end),
         cmocka_unit_test_setup_teardown(it_stops_after_patience_epochs_without_a_better_one, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_metric_that_the_rows_do_not_have_is_undefined, begin,
                                         end),
         cmocka_unit_test_setup_teardown(the_first_epochs_may_be_left_out, begin, end),
         cmocka_unit_test_setup_teardown(what_is_monitored_by_another_name_counts_no_more, begin,

@@ -481,6 +481,18 @@ static struct events_values last_gradient(struct epoch_end *end, const float **b
     return (struct events_values){block, examples ? nodes : 0, examples ? 1.0 / examples : 0};
 }
 
+/* No epoch could be the best. */
+static void stop_without_monitor(struct epoch_end *end, uint64_t epoch)
+{
+    struct errmsg e;
+    enum err err = err_set(
+        &e, ERR_INPUT,
+        "epoch %" PRIu64 ": training.monitor: the rows of data.eval have no %s, because they "
+        "are all of one class: name evaluation data of both classes, or monitor: loss",
+        epoch, best_monitor_name(end->config.job));
+    stop(end, err_exit_code(err), e.text);
+}
+
 /* False: the evaluation must be repeated in the present generation. */
 static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 {
@@ -503,6 +515,8 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);
     if (eval && !isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)
         say_diverged(end);
+    else if (eval && best_is_undefined(end->config.best, eval))
+        stop_without_monitor(end, epoch);
     else if (eval)
         look_at(end, epoch, eval);
     return true;

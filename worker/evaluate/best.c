@@ -448,6 +448,11 @@ bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluatio
            (better(b, best_monitored(b->job, eval)) || is_gone(b, epoch, eval));
 }
 
+bool best_is_undefined(const struct best *b, const struct evaluation *eval)
+{
+    return monitors(b) && isfinite(eval->loss) && isnan(best_monitored(b->job, eval));
+}
+
 bool best_lacks(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     return (!b->has || epoch > b->epoch) && best_is_beaten(b, epoch, eval);

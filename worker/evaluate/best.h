@@ -59,6 +59,10 @@ void best_give_up(struct best *b);
  * never is. */
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval);
 
+/* True if the evaluation does not have what is monitored, though its loss is finite: an auc or a normalized entropy of rows
+ * of one class. It depends on the rows alone, so no later epoch has it. */
+bool best_is_undefined(const struct best *b, const struct evaluation *eval);
+
 /* True if this evaluation of the last epoch that was reported has beaten the best, but is not kept: the process that made
  * it ended in between, or could not keep it. */
 bool best_lacks(const struct best *b, uint64_t epoch, const struct evaluation *eval);

@@ -16,7 +16,7 @@ void hdf5_limit_memory(uint64_t bytes);
 
 /* Write all arrays of floats in the HDF5 file `from` to the safetensors file `to`, as float32, by their paths in the file
  * ("layers/dense/vars/0"). Refused: links to other places than an object of the file, data in other files, filters other
- * than deflate (once), shuffle and fletcher32, chunks beyond the limit of arrays, more objects, bytes or levels than the
+ * than deflate (once), shuffle (before it) and fletcher32, chunks beyond the limit of arrays, more objects, bytes or levels than the
  * limits. Errors: ERR_INPUT, ERR_TOOBIG, ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
 enum err hdf5_read(const char *from, const char *to, struct errmsg *e) MUST_CHECK;
 

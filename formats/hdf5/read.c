@@ -13,6 +13,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "formats/hdf5/chunks.h"
 #include "formats/tensors/tensors.h"
 
 enum { DEPTH_MAX = 64, OBJECTS_MAX = 1 << 17 };
@@ -52,6 +53,9 @@ static enum err check_filters(const struct walk *w, hid_t made, struct errmsg *e
         H5Z_filter_t f = H5Pget_filter2(made, (unsigned)i, &flags, &values, NULL, 0, NULL, &config);
         if (f != H5Z_FILTER_DEFLATE && f != H5Z_FILTER_SHUFFLE && f != H5Z_FILTER_FLETCHER32)
             return refuse(w, "has a filter that is not read here: write it without compression", e);
+        if (f == H5Z_FILTER_SHUFFLE && deflates)
+            return refuse(w, "is shuffled after it was compressed: write it without compression",
+                          e);
         deflates += f == H5Z_FILTER_DEFLATE;
     }
     if (deflates > 1)
@@ -213,7 +217,8 @@ static enum err copy_array(struct walk *w, hid_t file, const struct tensor_entry
         return err_set(e, ERR_NOMEM, "%s: no memory for %.200s", w->from, t->name);
     hid_t array = H5Dopen2(file, t->name, H5P_DEFAULT);
     enum err err = ERR_OK;
-    if (array < 0 || H5Dread(array, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+    if (array < 0 || !hdf5_chunks_are_whole(array) ||
+        H5Dread(array, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
         err = damaged(w, e);
     if (array >= 0)
         (void)H5Dclose(array);

@@ -6,6 +6,7 @@ labels: short
 The damage comes from a seed that is printed; HOSTILE_SEED replays one. HDF5_MUTATIONS: how many files."""
 import ctypes
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -242,6 +243,35 @@ class BombTest(Case):
         self.reads(lambda file: h.array(file, (1,), (200_000_000,), 1), "w has chunks that a file of this size cannot fill")
         self.reads(lambda file: h.array(file, (1024,), (1024,), 1, deflated(320)), "w is damaged")
         self.reads(lambda file: h.array(file, (1024,), (1024,), 3, deflated(320, 3)), "w is compressed more than once")
+
+    def test_chunks_that_do_not_fill_their_size_or_have_more_are_refused(self):
+        h, whole = self.h, zlib.compress(bytes(range(256)) * 16)
+        for data, says in ((whole, ""), (whole + b"more", "w is damaged"), (whole + whole, "w is damaged"), (whole[:-1], "w is damaged"),
+                           (zlib.compress(bytes(4092)), "w is damaged"), (zlib.compress(bytes(4100)), "w is damaged")):
+            with self.subTest(bytes=len(data)):
+                self.reads(lambda file: h.array(file, (1000,), (1024,), 1, data), says)
+                self.reads(lambda file: h.array(file, (10, 2000), (2, 512), 1, data), says)
+
+    def test_whole_chunks_are_read_whatever_their_filters(self):
+        h, many = self.h, ctypes.c_uint64 * 2
+        values = (ctypes.c_float * 3500)(*range(3500))
+        shuffle, checksum, deflate = h.H5Pset_shuffle, h.H5Pset_fletcher32, lambda made: h.H5Pset_deflate(made, 9)
+        for filters in itertools.permutations((shuffle, checksum, deflate)):
+            def fill(file):
+                made = h.H5Pcreate(h.known("H5P_CLS_DATASET_CREATE_ID_g"))
+                h.H5Pset_chunk(made, 2, many(16, 32))  # the last ones reach beyond the array
+                for add in filters:
+                    add(made)
+                space = h.H5Screate_simple(2, many(50, 70), many(50, 70))
+                array = h.H5Dcreate2(file, b"w", h.known("H5T_IEEE_F32LE_g"), space, h.id(0), made, h.id(0))
+                h.H5Dwrite(array, h.known("H5T_NATIVE_FLOAT_g"), h.id(0), h.id(0), h.id(0), values)
+                h.H5Dclose(array)
+
+            if filters.index(deflate) < filters.index(shuffle):
+                self.reads(fill, "w is shuffled after it was compressed")
+                continue
+            self.reads(fill, "")
+            self.assertTrue((self.tmp / "out").read_bytes().endswith(bytes(values)))
 
     def test_groups_in_groups_without_an_end_are_refused(self):
         h = self.h

@@ -92,6 +92,11 @@ static void number_refuses_what_is_none(void **state)
         if (csv_number(none[i], strlen(none[i]), &v))
             fail_msg("'%s' was taken for %g", none[i], (double)v);
     assert_false(csv_number("1\0002", 3, &v));
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(csv_number_is_large(none[i], strlen(none[i])),
+                         strcmp(none[i], "1e400") == 0);
+    assert_true(csv_number_is_large(" -3.5e38 ", 9));
+    assert_false(csv_number_is_large("3.4e38", 6));
 }
 
 static void number_may_have_blanks_around(void **state)

@@ -244,6 +244,9 @@ static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
          ":1: column \"C1\": more than max_values: 2 values"},
         {"keys: {name: C1, separator: ' ', max_values: 2, weights: true}", "a b:1:x,1\n",
          ":1: column \"C1\": the weight of \"b:1:x\" is not a number"},
+        {"keys: {name: C1, separator: ' ', max_values: 2, weights: true}", "a b:1e39,1\n",
+         ":1: column \"C1\": the weight of \"b:1e39\" is too large for float32, which ends at "
+         "3.4e38"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

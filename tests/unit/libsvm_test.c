@@ -244,6 +244,7 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         {"1 1:", "\"1:\" has a value that is not a finite number"},
         {"1 1: 2", "\"1:\" has a value that is not a finite number"},
         {"1 1:nan", "\"1:nan\" has a value that is not a finite number"},
+        {"1 1:1e39", "\"1:1e39\" has a value that is too large for float32, which ends at 3.4e38"},
         {"1 1:1:2", "\"1:1:2\" has a value that is not a finite number"},
         {"1 2:1 1:5", "\"1:5\" has a lower index than the pair before it: indices must ascend"},
         {"1 0:1 0:1", "\"0:1\" has the same index as the pair before it"},

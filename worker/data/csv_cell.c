@@ -32,7 +32,8 @@ static void read_number(struct csv_row *r, const char *text, size_t bytes)
         return;
     }
     if (!csv_number(text, bytes, &v))
-        csv_row_bad(r, "\"%s\" is not a number%s", csv_row_shown(out, text, bytes),
+        csv_row_bad(r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
+                    csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
                     csv_row_hint(r, text, bytes, &r->format->missing,
                                  "; use data.missing if it marks a missing value"));
     r->cells[field_of(r)->cell] = table_bits(v);
@@ -56,8 +57,9 @@ static void read_weight(struct csv_row *r, const char *text, size_t bytes)
     if (csv_is_missing(r->format, text, bytes))
         csv_row_bad(r, "the weight is missing");
     else if (!csv_number(text, bytes, &v) || v < 0)
-        csv_row_bad(r, "the weight \"%s\" is not a finite number of at least 0%s",
-                    csv_row_shown(out, text, bytes),
+        csv_row_bad(r, "the weight \"%s\" %s%s", csv_row_shown(out, text, bytes),
+                    csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE
+                                                     : "is not a finite number of at least 0",
                     csv_row_hint(r, text, bytes, &r->format->missing, ""));
     r->cells[field_of(r)->cell] = table_bits(v);
 }
@@ -197,23 +199,25 @@ void csv_cell_add_key(struct csv_row *r, uint64_t key, float weight)
     put_key(r, k, csv_key_fold(&k->options, key), weight);
 }
 
-/* Remove ":0.5" from the end. False: the text after the last ':' is not a number. */
-static bool take_weight(const char *text, size_t *bytes, float *weight)
+/* Remove ":0.5" from the end. NULL, or the reason why the text after the last ':' is no weight. */
+static const char *take_weight(const char *text, size_t *bytes, float *weight)
 {
     enum { WEIGHT_BYTES = 48 };
     char number[WEIGHT_BYTES + 1];
     const char *colon = memrchr(text, ':', *bytes);
     *weight = 1;
     if (!colon)
-        return true;
+        return NULL;
     size_t n = *bytes - (size_t)(colon + 1 - text);
     if (n > WEIGHT_BYTES)
-        return false;
+        return "is not a number";
     /* copied: the bytes that follow in the row may continue a number */
     memcpy(number, colon + 1, n);
     number[n] = 0;
     *bytes = (size_t)(colon - text);
-    return csv_number(number, n, weight);
+    if (csv_number(number, n, weight))
+        return NULL;
+    return csv_number_is_large(number, n) ? CSV_NUMBER_LARGE : "is not a number";
 }
 
 /* Read one value of keys. */
@@ -222,8 +226,9 @@ static void read_value(struct csv_row *r, const struct table_key *k, const char 
     char out[CSV_SHOWN_BYTES];
     size_t word = bytes;
     float weight = 1;
-    if (k->options.weights && !take_weight(text, &word, &weight))
-        csv_row_bad(r, "the weight of \"%s\" is not a number", csv_row_shown(out, text, bytes));
+    const char *fault = k->options.weights ? take_weight(text, &word, &weight) : NULL;
+    if (fault)
+        csv_row_bad(r, "the weight of \"%s\" %s", csv_row_shown(out, text, bytes), fault);
     else
         csv_cell_add_word(r, text, word, weight);
 }

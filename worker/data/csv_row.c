@@ -139,6 +139,17 @@ static void refuse_class(struct csv_row *r, const char *shown, float label)
                           "layer of 1 unit");
 }
 
+static void refuse_label(struct csv_row *r, const char *text, size_t bytes)
+{
+    char out[CSV_SHOWN_BYTES];
+    if (csv_number_is_large(text, bytes))
+        csv_row_bad(r, "the label \"%s\" " CSV_NUMBER_LARGE, csv_row_shown(out, text, bytes));
+    else
+        csv_row_bad(r, "the label \"%s\" is not a number%s", csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &r->format->missing,
+                                 "; name the values of the label by its classes: [...]"));
+}
+
 void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
 {
     const struct csv_format *f = r->format;
@@ -149,9 +160,7 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
     else if (f->names.count || f->others != VOCABULARY_NONE)
         read_class(r, text, bytes, &v);
     else if (!csv_number(text, bytes, &v))
-        csv_row_bad(r, "the label \"%s\" is not a number%s", csv_row_shown(out, text, bytes),
-                    csv_row_hint(r, text, bytes, &f->missing,
-                                 "; name the values of the label by its classes: [...]"));
+        refuse_label(r, text, bytes);
     else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);

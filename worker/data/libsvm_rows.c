@@ -100,7 +100,10 @@ static const char *read_pair(struct line *l, const char *at)
     if (!value)
         refuse_pair(l, at, "is not index:value, an index being an integer from 0 to 2^64 - 1");
     else if (!csv_number(value, (size_t)(end - value), &weight))
-        refuse_pair(l, at, "has a value that is not a finite number");
+        refuse_pair(l, at,
+                    csv_number_is_large(value, (size_t)(end - value))
+                        ? "has a value that " CSV_NUMBER_LARGE
+                        : "has a value that is not a finite number");
     else if (l->values[0] && index <= l->index)
         refuse_pair(l, at,
                     index == l->index

@@ -101,15 +101,22 @@ static inline bool short_number(const char *text, size_t bytes, float *out)
     return true;
 }
 
-static bool long_number(const char *text, size_t bytes, float *out)
+/* Returns where the number begins, behind blanks; NULL: the text is not a number. */
+static const char *read_text(struct decimal *d, const char *text, size_t bytes)
 {
     const char *p = text, *end = text + bytes;
-    struct decimal d = {0};
     while (p < end && (*p == ' ' || *p == '\t'))
         p++;
     while (end > p && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    if (!read_decimal(&d, p, end))
+    return read_decimal(d, p, end) ? p : NULL;
+}
+
+static bool long_number(const char *text, size_t bytes, float *out)
+{
+    struct decimal d = {0};
+    const char *p = read_text(&d, text, bytes);
+    if (!p)
         return false;
     if (d.count <= DIGITS_MAX && d.digits == 0) {
         *out = d.negative ? -0.0F : 0.0F;
@@ -135,4 +142,11 @@ static bool long_number(const char *text, size_t bytes, float *out)
 bool csv_number(const char *text, size_t bytes, float *out)
 {
     return short_number(text, bytes, out) || long_number(text, bytes, out);
+}
+
+bool csv_number_is_large(const char *text, size_t bytes)
+{
+    struct decimal d = {0};
+    float v;
+    return !csv_number(text, bytes, &v) && read_text(&d, text, bytes);
 }

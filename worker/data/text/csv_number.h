@@ -10,4 +10,8 @@
  * be readable, and must not continue a number. Thread: any; the C locale. */
 bool csv_number(const char *text, size_t bytes, float *out);
 
+/* Returns whether csv_number has refused a number because it is too large for a float. */
+bool csv_number_is_large(const char *text, size_t bytes);
+#define CSV_NUMBER_LARGE "is too large for float32, which ends at 3.4e38"
+
 #endif

@@ -523,8 +523,8 @@ enum err summary_write_failed(const struct job *job, const char *output, int exi
     json_t *all = json_object();
     put(all, "status", json_string("failed"), &ok);
     put(all, "exit_code", json_integer(exit_code), &ok);
-    put(all, "error", text_or_null(why), &ok);
-    put(all, "job", text_or_null(job->name), &ok);
+    put(all, "error", json_text(why), &ok);
+    put(all, "job", json_text(job->name), &ok);
     put(all, "update", json_string(job_update_word(job->training.update)), &ok);
     if (!ok) {
         json_decref(all);

@@ -79,6 +79,32 @@ static enum err refuse_mixed(struct job_reader *r, struct columns columns)
         layer->embedding.output_dim);
 }
 
+/* The numbers themselves are ids. Others are refused where they are looked up. */
+static bool is_id(const struct job_column *c)
+{
+    return c->kind == COLUMN_NUMBER && c->scale == SCALE_NONE && c->buckets == BUCKETS_NONE;
+}
+
+static enum err note_ids(struct job_reader *r, struct columns columns)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    uint32_t rows = layer->embedding.input_dim;
+    for (const struct job_column *c; (c = next(&columns));) {
+        if (!is_id(c))
+            continue;
+        struct job_column *of = &r->job->data.csv.column[c - r->job->data.csv.column];
+        of->ids = of->ids && of->ids < rows ? of->ids : rows;
+        float id = c->missing_value;
+        if (c->missing == MISSING_VALUE && !job_is_id(id, of->ids))
+            return job_refuse(
+                r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                "%s has rows 0 to %u, but a missing number of column %s is %g: see its "
+                "missing: {value: ..}",
+                layer->name, rows - 1, c->name, (double)id);
+    }
+    return ERR_OK;
+}
+
 enum err job_check_embeddings(struct job_reader *r)
 {
     const struct job *job = r->job;
@@ -91,6 +117,9 @@ enum err job_check_embeddings(struct job_reader *r)
         if (layer->kind == LAYER_EMBEDDING && !job_layer_looks_up(layer) &&
             columns_of(job, layer, &columns))
             err = refuse_mixed(r, columns);
+        if (!err && layer->kind == LAYER_EMBEDDING && !job_layer_looks_up(layer) &&
+            columns_of(job, layer, &columns))
+            err = note_ids(r, columns);
         if (err)
             return err;
     }

@@ -116,6 +116,8 @@ struct job_column {
     float missing_value;
     enum column_buckets buckets;
     uint32_t quantiles; /* number of buckets */
+    uint32_t
+        ids; /* an embedding reads the number as one of its rows 0 to ids - 1; 0: the number is no id */
     /* for category, and number with buckets */
     enum column_encode encode;
     /* joined by '\n'; NULL: not given. category: vocabulary; label: classes; number: borders; cross: its columns */
@@ -135,6 +137,12 @@ struct job_column {
         bool weights; /* a value can end with :WEIGHT */
     } key;
 };
+
+/* Returns whether the number is one of the ids of a column with `ids` > 0. */
+static inline bool job_is_id(float number, uint32_t ids)
+{
+    return number >= 0 && number < (float)ids && (float)(uint32_t)number == number;
+}
 
 /* Returns whether layers can look the column up. */
 static inline bool job_column_has_keys(const struct job_column *c)

@@ -95,7 +95,7 @@ class ModelTest(TrainCase):
         self.assertEqual(s["exit_code"], 0)
         path.write_text("".join(f"{i % 4},{i % 5},{i % 2}\n" for i in range(200)))
         job = self.launch("--ps=1", "--workers=1", keys=self.keys(path, layers), out=self.tmp / "bad").wait(2)
-        self.assertIn("embedding looks up row 4, but its table has rows 0 to 3", job.logs())
+        self.assertIn("ids.csv:5: column 2: 4 is not an id: the embedding that reads it has rows 0 to 3", job.logs())
 
 
 if __name__ == "__main__":

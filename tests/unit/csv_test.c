@@ -393,6 +393,42 @@ static void escapes_are_those_of_mysql_and_spark(void **state)
             ":2: the file ends with an escape (data.escape)");
 }
 
+static void an_id_that_has_no_row_in_the_embedding_makes_its_row_bad(void **state)
+{
+    (void)state;
+    static const char *const layers[] = {
+        "model.layers=[embedding: {input_dim: 5, output_dim: 2}, flatten, dense: 1]"};
+    static const struct {
+        const char *column, *text, *why;
+    } cases[] = {
+        {"number: a", "4,1\n0,1\n5,1\n",
+         "3: column \"a\": 5 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "-1,1\n",
+         "1: column \"a\": -1 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "1.5,1\n",
+         "1: column \"a\": 1.5 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "1,1\n3,1\n?,1\n",
+         "3: column \"a\": the id is missing; name one for such rows: missing: {value: ID}"},
+        {"number: {name: a, missing: refuse}", "?,1\n",
+         "1: column \"a\": the id is missing; name one for such rows: missing: {value: ID}"},
+        {"number: {name: a, missing: {value: 3}}", "1,1\n?,1\n", NULL},
+        {"number: {name: a, scale: standard}", "1,1\n7,1\n", NULL}, /* refused at the lookup */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture f;
+        char data[200], wanted[512];
+        (void)snprintf(data, sizeof data, "columns: [%s, label: y], missing: '?'", cases[i].column);
+        setup(&f, data, layers, 1);
+        put(&f, "a.csv", cases[i].text, strlen(cases[i].text));
+        enum err err = dataset_load(&f.d, &f.job, 0, 0, &f.e);
+        assert_int_equal(err, cases[i].why ? ERR_INPUT : ERR_OK);
+        (void)snprintf(wanted, sizeof wanted, "data.train: %s/a.csv:%s", f.files.dir, cases[i].why);
+        if (err)
+            assert_string_equal(f.e.text, wanted);
+        teardown(&f);
+    }
+}
+
 /* ---- what was likely forgotten ---- */
 
 static void a_header_that_is_read_as_a_row_names_data_header(void **state)
@@ -1695,6 +1731,7 @@ int main(void)
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),
+        cmocka_unit_test(an_id_that_has_no_row_in_the_embedding_makes_its_row_bad),
         cmocka_unit_test(contents_that_differ_have_another_fingerprint),
         cmocka_unit_test(it_survives_every_allocation_that_fails),
         cmocka_unit_test(the_census_is_the_same_text_everywhere),

@@ -416,6 +416,9 @@ static void ids_that_overlap_are_refused_with_the_table_that_does_it(void **stat
          "j.yaml:5: model.layers[1]: e has one set of rows for the ids of town, age, and id 1 of "
          "each would be the same row; make each of them a column - key: NAME, and look it up in a "
          "table: - embedding: {inputs: [town, age], output_dim: 4}"},
+        {"    - number: {name: size, missing: {value: 9}}\n", OWN_ROWS,
+         "j.yaml:4: model.layers[0]: e has rows 0 to 8, but a missing number of column size is 9: "
+         "see its missing: {value: ..}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct job job;

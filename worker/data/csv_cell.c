@@ -18,9 +18,22 @@ static const struct csv_field *field_of(const struct csv_row *r)
 static void missing_number(struct csv_row *r)
 {
     const struct csv_field *field = field_of(r);
-    if (r->format->schema->input[field->cell].missing == MISSING_REFUSE)
+    const struct table_input *in = &r->format->schema->input[field->cell];
+    if (in->missing == MISSING_REFUSE && in->ids)
+        csv_row_bad(r, "the id is missing; name one for such rows: missing: {value: ID}");
+    else if (in->missing == MISSING_REFUSE)
         csv_row_bad(r, "the number is missing");
     r->cells[field->cell] = table_bits(NAN);
+}
+
+static void put_number(struct csv_row *r, float v)
+{
+    const struct csv_field *field = field_of(r);
+    uint32_t ids = r->format->schema->input[field->cell].ids;
+    if (ids && !job_is_id(v, ids))
+        csv_row_bad(r, "%.9g is not an id: the embedding that reads it has rows 0 to %u", (double)v,
+                    ids - 1);
+    r->cells[field->cell] = table_bits(v);
 }
 
 static void read_number(struct csv_row *r, const char *text, size_t bytes)
@@ -36,7 +49,8 @@ static void read_number(struct csv_row *r, const char *text, size_t bytes)
                     csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
                     csv_row_hint(r, text, bytes, &r->format->missing,
                                  "; use data.missing if it marks a missing value"));
-    r->cells[field_of(r)->cell] = table_bits(v);
+    else
+        put_number(r, v);
 }
 
 void csv_cell_number(struct csv_row *r, float v)
@@ -47,7 +61,7 @@ void csv_cell_number(struct csv_row *r, float v)
     else if (isinf(v))
         csv_row_bad(r, "the number is not finite");
     else
-        r->cells[field_of(r)->cell] = table_bits(v);
+        put_number(r, v);
 }
 
 static void read_weight(struct csv_row *r, const char *text, size_t bytes)

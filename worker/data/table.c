@@ -36,7 +36,10 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
 {
     *in = (struct table_input){.kind = column->kind,
                                .scale = column->scale,
-                               .missing = column->missing,
+                               .missing = column->ids && column->missing == MISSING_MEAN
+                                              ? MISSING_REFUSE
+                                              : column->missing,
+                               .ids = column->ids,
                                .missing_value = column->missing_value,
                                .encode = column->encode,
                                .divisor = 1};

@@ -18,6 +18,8 @@ struct table_input {
     enum column_kind kind; /* COLUMN_NUMBER or COLUMN_CATEGORY */
     enum column_scale scale;
     enum column_missing missing;
+    uint32_t
+        ids; /* as in job_column; a missing id is refused, or has a value: it is not the mean of ids */
     float missing_value;
     enum column_encode encode;
     char name[JOB_NAME_MAX];

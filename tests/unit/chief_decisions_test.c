@@ -1371,6 +1371,59 @@ static void a_batch_that_was_dealt_again_is_not_its_former_owners_any_more(void 
     close_fixture(&f);
 }
 
+/* Where workers come and go: worker 5 died with the last chief, from whom ps 0 has what was dealt. */
+static void take_over_from_worker_5(struct fixture *f, const struct chief_mode *mode)
+{
+    open_fixture(f, NULL);
+    f->chief->mode = mode;
+    Gradwire__Generation g = quiet_generation(7);
+    Gradwire__Range range = GRADWIRE__RANGE__INIT;
+    Gradwire__WorkerLease lease = GRADWIRE__WORKER_LEASE__INIT, *at = &lease;
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    range.count = 3;
+    lease.worker = 5;
+    lease.range = &range;
+    m.generation = &g;
+    m.uuid = "a-run";
+    m.entered = true;
+    m.threads = 1;
+    m.leases = &at;
+    m.n_leases = 1;
+    f->now_ms += 1000;
+    for (uint32_t i = 0; i < PS; i++)
+        chief_on_ps_up(f->chief, i, &m, f->now_ms);
+    worker_up(f, 0);
+    f->now_ms += 1000;
+    for (uint32_t i = 0; i < PS; i++)
+        entered(f, i);
+    assert_int_equal(f->said.mode, TAKEOVER);
+}
+
+static void batches_of_a_worker_that_died_with_the_last_chief_are_dealt_again(void **state)
+{
+    (void)state;
+    static const struct chief_mode *const mode[] = {&chief_async, &chief_ssp, &chief_geo};
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
+        struct fixture f;
+        char text[200];
+        take_over_from_worker_5(&f, mode[i]);
+        const uint32_t *owner = f.chief->async.leases.owner;
+        assert_int_equal(owner[0], OWNER_WORKER + 5);
+        f.chief->worker[1].member = false; /* it is away, too */
+        chief_waits_for(f.chief, f.now_ms, text, sizeof text);
+        assert_string_equal(text, "batch 0: worker 5 is away, last seen 0 s ago");
+        f.now_ms += REJOIN_S * 1000;
+        chief_tick(f.chief, f.now_ms);
+        assert_int_equal(owner[0], OWNER_WORKER + 5);
+        chief_tick(f.chief, ++f.now_ms);
+        assert_string_equal(f.said.warned,
+                            "worker 5 was away for 30 s: the others take over its work");
+        /* in geo they are lost when every shard refuses the worker */
+        assert_int_equal(owner[0], mode[i] == &chief_geo ? OWNER_DYING + 5 : OWNER_REDO);
+        close_fixture(&f);
+    }
+}
+
 /* In ssp, where a shard does not wait for a worker that is gone. */
 static void ps_that_is_connected_again_is_told_who_is_gone(void **state)
 {
@@ -1686,6 +1739,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_a_shard_turned_away_is_given_another_incarnation),
         cmocka_unit_test(of_two_processes_the_later_one_has_the_place),
         cmocka_unit_test(a_batch_that_was_dealt_again_is_not_its_former_owners_any_more),
+        cmocka_unit_test(batches_of_a_worker_that_died_with_the_last_chief_are_dealt_again),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
         cmocka_unit_test(a_worker_that_found_the_job_done_is_not_waited_for),
         cmocka_unit_test(a_worker_may_find_the_job_done_before_the_chief_says_so),

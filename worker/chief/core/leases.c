@@ -124,6 +124,19 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
     }
 }
 
+/* A lease of the last chief's. Where workers come and go, its worker may have died with that chief, and this one does not know
+ * of it: as a member it has timeouts.worker_rejoin_s to come back, as everywhere. */
+static void take_up(struct chief *c, const Gradwire__WorkerLease *lease)
+{
+    struct chief_worker *w = lease->range ? chief_worker(c, lease->worker) : NULL;
+    if (!w)
+        return;
+    if (!w->member)
+        w->lost_ms = c->now_ms;
+    w->member = true;
+    leases_own(c, lease->worker, lease->range);
+}
+
 void leases_start(struct chief *c, bool by_some)
 {
     struct chief_leases *l = &c->async.leases;
@@ -138,11 +151,8 @@ void leases_start(struct chief *c, bool by_some)
         if (!is_done(c, id))
             set_owner(c, id, OWNER_REDO);
     const Gradwire__HelloReply *hello = c->ps[0].hello;
-    for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++) {
-        const Gradwire__WorkerLease *lease = hello->leases[i];
-        if (lease->range && lease->worker < CHIEF_WORKERS_MAX && chief_worker(c, lease->worker))
-            leases_own(c, lease->worker, lease->range);
-    }
+    for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++)
+        take_up(c, hello->leases[i]);
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].async.want = 0;
 }

@@ -15,6 +15,7 @@
 #include "model/command.h"
 #include "model/export_folder.h"
 #include "model/output.h"
+#include "model/written.h"
 
 struct exporter {
     enum export_format format;
@@ -173,6 +174,8 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
     const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
                                                                  << 20};
     enum err err = folder_open(&x->folder, dir, e);
+    if (!err)
+        err = written_check(&x->folder, e);
     if (!err)
         err = export_check(&x->folder.job, x->format, e);
     if (!err)

@@ -10,6 +10,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "model/written.h"
 #include "worker/chief/tables_end.h"
 #include "worker/data/spill.h"
 #include "worker/export/export.h"
@@ -235,6 +236,8 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
     if (cut != UINT64_MAX)
         return open_best_cut(t, whole, cut, o, e);
     err = folder_open_as(&t->folder, whole, o, e);
+    if (!err)
+        err = written_check(&t->folder, e);
     if (err)
         return err;
     (void)snprintf(t->path, sizeof t->path, "%s", t->folder.path);

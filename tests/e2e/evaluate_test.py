@@ -223,6 +223,27 @@ class EvaluateTest(ModelCase):
             self.assertIn(text, self.call("evaluate", self.out, code=2))
             path.write_bytes(was)
         self.evaluate(self.out)
+        self.assert_a_flipped_bit_is_found("model/weights.safetensors")
+        for folder in ("model", "best"):  # an earlier release, or a job that runs: the file's own digest tells
+            (self.out / folder / "manifest.json").unlink()
+            self.assert_a_flipped_bit_is_found(f"{folder}/weights.safetensors")
+
+    def test_a_table_that_is_damaged_or_of_another_model_is_named(self):
+        self.trained(CLICKS)
+        for name in ("weights", "tables/e", "tables/wide"):
+            self.assert_a_flipped_bit_is_found(f"model/{name}.safetensors")
+
+    def assert_a_flipped_bit_is_found(self, name):
+        path = self.out / name
+        was = path.read_bytes()
+        of = self.out / name.split("/")[0]
+        self.evaluate(of)
+        path.write_bytes(was[:-2] + bytes([was[-2] ^ 1]) + was[-1:])  # the file is a valid one
+        for words in (["evaluate", of], ["predict", of], ["export", of, "--format=onnx", f"--output={self.tmp}/flipped.onnx"]):
+            said = self.call(*words, code=2)
+            self.assertIn(f"{name} is damaged", said)
+            self.assertIn("its content is not what was written", said)
+        path.write_bytes(was)
 
 
 if __name__ == "__main__":

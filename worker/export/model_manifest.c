@@ -82,18 +82,25 @@ static enum err hash_file(const char *path, struct sha256 *hash, uint64_t *bytes
     return err;
 }
 
+static enum err digest_of(const char *path, char digest[static SHA256_HEX_BYTES], uint64_t *bytes,
+                          struct errmsg *e)
+{
+    struct sha256 *hash = sha256_new();
+    enum err err =
+        hash ? hash_file(path, hash, bytes, e) : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (sha256_hex(hash, digest))
+        err = err ? err : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    return err;
+}
+
 /* Add {"bytes": .., "sha256": ..} of FOLDER/NAME to *files. */
 static enum err add_file(json_t *files, const char *folder, const char *name, bool *ok,
                          struct errmsg *e)
 {
-    char path[FILES_PATH_MAX], digest[SHA256_HEX_BYTES];
+    char path[2 * FILES_PATH_MAX], digest[SHA256_HEX_BYTES];
     uint64_t bytes = 0;
-    struct sha256 *hash = sha256_new();
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    enum err err =
-        hash ? hash_file(path, hash, &bytes, e) : err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    if (sha256_hex(hash, digest))
-        err = err ? err : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    enum err err = digest_of(path, digest, &bytes, e);
     if (!err)
         put(files, name, json_pack("{s:o, s:s}", "bytes", count(bytes), "sha256", digest), ok);
     return err;
@@ -351,4 +358,72 @@ enum err model_manifest_remove(const char *folder, struct errmsg *e)
     if (unlink(path) == 0 || errno == ENOENT)
         return ERR_OK;
     return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+/* ---- checking ---- */
+
+enum { NAME_ROOM = 256 };
+#define MANIFEST_BYTES_MAX ((size_t)1 << 30)
+
+/* The manifest's entry of the files; NULL: there is none that can be used. The caller owns it. */
+static json_t *read_files(const char *folder)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *text;
+    size_t bytes;
+    struct errmsg unused;
+    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
+    if (files_read_regular(path, MANIFEST_BYTES_MAX, &text, &bytes, &unused))
+        return NULL;
+    json_t *all = json_loadb((const char *)text, bytes, 0, NULL);
+    json_t *files = json_incref(json_object_get(all, "files"));
+    json_decref(all);
+    mem_free(text);
+    return files;
+}
+
+/* A person may change job.yaml, and its text is checked as such. No name leads out of the directory. */
+static bool is_checked(const char *name)
+{
+    static const char tables[] = "tables/";
+    const char *rest =
+        strncmp(name, tables, sizeof tables - 1) == 0 ? name + sizeof tables - 1 : name;
+    return strcmp(name, "job.yaml") != 0 && !strchr(rest, '/') && strcmp(rest, "..") != 0;
+}
+
+/* A missing file is not checked: who needs it finds it elsewhere, or fails. */
+static enum err check_file(const char *folder, const char *name, const json_t *of, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX + NAME_ROOM], digest[SHA256_HEX_BYTES];
+    const char *was = json_string_value(json_object_get(of, "sha256"));
+    uint64_t bytes;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!was || !is_checked(name) || n < 0 || (size_t)n >= sizeof path || !files_may_be(path))
+        return ERR_OK;
+    enum err err = digest_of(path, digest, &bytes, e);
+    if (err || strcmp(digest, was) == 0)
+        return err;
+    return err_set(
+        e, ERR_CORRUPT,
+        "%s is damaged, or of another model: its content is not what was written (by the "
+        "SHA-256 in " MODEL_MANIFEST ")",
+        path);
+}
+
+enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e)
+{
+    json_t *files = read_files(folder);
+    const char *name;
+    json_t *of;
+    enum err err = ERR_OK;
+    *there = json_is_object(files) && json_object_get(files, "weights.safetensors");
+    json_object_foreach(files, name, of) err = err ? err : check_file(folder, name, of, e);
+    if (err == ERR_CORRUPT) {
+        /* a job that runs has removed the manifest before it changed a file */
+        json_t *now = read_files(folder);
+        err = json_equal(files, now) ? err : ERR_OK;
+        json_decref(now);
+    }
+    json_decref(files);
+    return err;
 }

@@ -25,6 +25,11 @@ struct model_manifest {
 enum err model_manifest_write(const struct model_manifest *m, const char *folder,
                               struct errmsg *e) MUST_CHECK;
 
+/* Compare the files of FOLDER and FOLDER/tables with their SHA-256 in FOLDER/manifest.json, but not job.yaml, which a person may
+ * change. *there: there is a manifest that has them. Reads all of their bytes. Errors: ERR_CORRUPT, naming the file whose content
+ * is another one; ERR_IO, ERR_NOMEM. */
+enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e) MUST_CHECK;
+
 /* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
 enum err model_manifest_remove(const char *folder, struct errmsg *e) MUST_CHECK;
 

@@ -87,16 +87,19 @@ class EvaluatorTest(TrainCase):
         self.assertEqual(events.twice, [])
         self.assertTrue(math.isclose(events.scalars["epoch_loss"][calm["steps"]], calm["eval"]["loss"], rel_tol=1e-6))
 
-    def damage_final(self, out):
-        """The job goes back, and its next final checkpoint gets the same number."""
-        shard = sorted(out.glob("checkpoints/cut-*"))[-1] / "shard-0.gw"
+    def final(self):
+        return sorted(self.out.glob("checkpoints/cut-*"))[-1]
+
+    def damage_final(self):
+        """The job goes back, and its next final checkpoint gets a number above this one's."""
+        shard = self.final() / "shard-0.gw"
         data = bytearray(shard.read_bytes())
         data[len(data) // 2] ^= 4
         shard.write_bytes(data)
 
     def test_a_result_of_a_final_checkpoint_that_was_undone_is_not_that_of_the_next_one(self):
         before = self.train("--evaluator", keys=KEYS).summary()
-        self.damage_final(self.out)
+        shutil.rmtree(self.final())  # the next one gets the same number
         chief = self.tmp / "chief"
         shutil.copytree(self.out, chief)
         keys = {**KEYS, "training.learning_rate": 0.1}
@@ -106,9 +109,11 @@ class EvaluatorTest(TrainCase):
         self.assertNotEqual(job.summary()["eval"], before["eval"])
         self.assertEqual(job.summary()["evaluator"]["cut"], before["evaluator"]["cut"])
         self.same(json.loads((self.out / "model/manifest.json").read_text())["eval"], calm["eval"])
-        self.assertIn("the final checkpoint, ", job.log("evaluator-0"))
+        self.damage_final()
+        self.assertIn("the final checkpoint, ", self.train("--evaluator", keys=keys).log("evaluator-0"))
+        self.check(self.summary(), calm)
         # Without its word the result of an earlier checkpoint is none of the model's, and said to be an earlier one's.
-        self.damage_final(self.out)
+        self.damage_final()
         alone = Process(self, [WORKER, f"--job={self.JOB}", f"--output={self.out}", "--evaluators=1", *self.sets(KEYS),
                                "--set=timeouts.evaluator_s=1"], "alone")
         alone.wait(0)

@@ -125,11 +125,12 @@ static void epoch_ends(float value)
     for (uint64_t i = 0; i < elems; i++)
         f.w[i] = i == 0 ? value : 0;
     f.session->step = ++f.epoch * PER_EPOCH;
+    int evaluated = f.evaluated;
     assert_false(epoch_end_ops.between(f.end)); /* the history's line is on its way */
     assert_int_equal(loop_run(&f.control.loop), ERR_OK);
     assert_true(epoch_end_ops.between(f.end));
     assert_int_equal(loop_run(&f.control.loop), ERR_OK);
-    assert_int_equal(f.evaluated, f.epoch);
+    assert_int_equal(f.evaluated, evaluated + 1);
 }
 
 static void
@@ -158,11 +159,106 @@ an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact(v
     assert_int_equal(f.inexact, 1);
 }
 
+static void
+epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact(
+    void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_ends(-4);
+    epoch_end_ops.parked(f.end);
+    f.epoch = 5;
+    epoch_ends(-5); /* worse: it could not have been the best */
+    assert_int_equal(f.inexact, 1);
+    assert_string_equal(f.why, "epochs 2 to 5 ended while the chief's own worker was away, without "
+                               "an evaluation");
+    epoch_ends(-3); /* nothing is missed any more */
+    assert_int_equal(f.inexact, 1);
+
+    epoch_end_ops.parked(f.end);
+    f.epoch++;
+    epoch_ends(-5);
+    assert_int_equal(f.inexact, 2);
+    assert_string_equal(f.why, "epoch 8 ended while the chief's own worker was away, without an "
+                               "evaluation");
+}
+
+static void epochs_that_ended_before_the_first_evaluation_are_missed_too(void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_end_ops.parked(f.end);
+    f.epoch = 2;
+    f.t.job.early_stopping.start_from_epoch = 3; /* this one cannot be the best */
+    epoch_ends(-4);
+    assert_int_equal(f.inexact, 1);
+    assert_string_equal(f.why, "epochs 1 to 2 ended while the chief's own worker was away, without "
+                               "an evaluation");
+}
+
+static void a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too(void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_ends(-4);
+    begin(true); /* of the next process, with the lines of the last one */
+    f.epoch = 3;
+    epoch_ends(-5);
+    assert_int_equal(f.inexact, 1);
+    assert_string_equal(f.why, "epochs 2 to 3 ended while the chief's own worker was away, without "
+                               "an evaluation");
+}
+
+static void a_worker_that_is_back_before_the_epoch_ends_has_missed_none(void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_ends(-4);
+    epoch_end_ops.parked(f.end);
+    epoch_ends(-5);
+    begin(true);
+    epoch_ends(-6);
+    assert_int_equal(f.inexact, 0);
+}
+
+static void without_a_monitor_missed_epochs_change_no_result(void **state)
+{
+    (void)state;
+    f.t.job.training.monitor = MONITOR_NONE;
+    begin(true);
+    epoch_ends(-4);
+    epoch_end_ops.parked(f.end);
+    f.epoch = 5;
+    epoch_ends(-3);
+    assert_int_equal(f.inexact, 0);
+}
+
+static void an_epoch_that_was_too_late_to_end_the_training_makes_the_job_inexact(void **state)
+{
+    (void)state;
+    f.t.job.early_stopping.patience = 2;
+    begin(true);
+    epoch_ends(-4);
+    epoch_ends(-5);
+    epoch_end_ops.parked(f.end);
+    epoch_ends(-6);
+    assert_int_equal(f.inexact, 1);
+    assert_string_equal(f.why, "training did not stop early at epoch 3: the others have trained on "
+                               "without the chief's own worker");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
     const struct CMUnitTest tests[] = {
         TEST(an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact),
+        TEST(
+            epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact),
+        TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
+        TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),
+        TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
+        TEST(without_a_monitor_missed_epochs_change_no_result),
+        TEST(an_epoch_that_was_too_late_to_end_the_training_makes_the_job_inexact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

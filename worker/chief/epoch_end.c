@@ -49,6 +49,7 @@ struct epoch_end {
     uint32_t lines_due;                 /* lines of the history that are being written */
     /* sync: do not judge the next epoch's end, because the others may already be beyond it */
     bool unjudged;
+    bool may_lack; /* epochs before the next one that ends here may have ended elsewhere */
     struct best_cut best_cut; /* with tables */
     double asked_s;           /* when the last evaluation was requested */
     int64_t told_ms;
@@ -141,6 +142,7 @@ static void welcomed(void *ctx)
     end->final_seen = end->finished = end->goes_back = false;
     best_cut_drop(&end->best_cut);
     end->evaluated_step = UINT64_MAX;
+    end->may_lack |= end->config.log->n > 0; /* this process was killed while it was parked */
     if (end->enough_epoch && end->terms->settings.redo)
         session_stop_behind(end->session, end->enough_epoch);
     else if (end->enough_epoch)
@@ -150,7 +152,7 @@ static void welcomed(void *ctx)
 static void parked(void *ctx)
 {
     struct epoch_end *end = ctx;
-    end->unjudged = end->terms->sync;
+    end->unjudged = end->may_lack = end->terms->sync;
 }
 
 static void evaluate_asked(void *ctx, uint64_t epoch)
@@ -166,16 +168,21 @@ static void finish_asked(void *ctx)
     end->finish_asked = true;
 }
 
-/* The job ends with another model than the undisturbed one, which matters where the result is exact. */
+/* The job can end with another model than the undisturbed one, which matters where the result is exact. */
+static void lose_exact(struct epoch_end *end, const char *why)
+{
+    log_warn("%s", why);
+    if (end->terms->sync)
+        control_post(driver_control(end->parts->driver), CONTROL_INEXACT, 0, mem_strdup(why),
+                     mem_free);
+}
+
 static void lose_best(struct epoch_end *end, uint64_t epoch, const char *why)
 {
     char text[sizeof(struct errmsg) + 80];
     (void)snprintf(text, sizeof text, "epoch %" PRIu64 " is the best, but could not be kept: %s",
                    epoch, why);
-    log_warn("%s", text);
-    if (end->terms->sync)
-        control_post(driver_control(end->parts->driver), CONTROL_INEXACT, 0, mem_strdup(text),
-                     mem_free);
+    lose_exact(end, text);
 }
 
 static void kept(void *ctx, struct train_kept *kept)
@@ -439,6 +446,21 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
     return !best_stops(best, epoch);
 }
 
+/* The others may be beyond this epoch's end: it is too late to keep it, or to end the job with it. */
+static void leave_unjudged(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
+{
+    char text[160];
+    if (best_is_beaten(end->config.best, epoch, eval)) {
+        lose_best(end, epoch, "the others have trained on without the chief's own worker");
+    } else if (best_stops(end->config.best, epoch) && epoch < end->config.job->training.epochs) {
+        (void)snprintf(text, sizeof text,
+                       "training did not stop early at epoch %" PRIu64
+                       ": the others have trained on without the chief's own worker",
+                       epoch);
+        lose_exact(end, text);
+    }
+}
+
 /* Keep the epoch if it is the best; end the job if none was better for too long. */
 static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
@@ -448,10 +470,10 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     end->unjudged = false;
     if (end->enough_epoch)
         return; /* async: batches that were pushed after the end do not count */
-    if (!judged && best_is_beaten(best, epoch, eval))
-        lose_best(end, epoch, "the others have trained on without the chief's own worker");
-    if (!judged)
+    if (!judged) {
+        leave_unjudged(end, epoch, eval);
         return;
+    }
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
     char text[160];
@@ -493,6 +515,29 @@ static void stop_without_monitor(struct epoch_end *end, uint64_t epoch)
     stop(end, err_exit_code(err), e.text);
 }
 
+/* In sync the others train on while this session is parked. The epochs that ended meanwhile were not evaluated: one of
+ * them may have been the best, or the last. */
+static void look_for_missed(struct epoch_end *end, uint64_t epoch)
+{
+    const struct epoch_log *log = end->config.log;
+    uint64_t first = log->n ? log->line[log->n - 1].epoch + 1 : 1;
+    bool missed = end->may_lack && first < epoch;
+    char text[160], to[40] = "";
+    end->may_lack = false;
+    if (!missed || !end->terms->sync || end->config.finished)
+        return;
+    if (first + 1 < epoch)
+        (void)snprintf(to, sizeof to, "s %" PRIu64 " to", first);
+    (void)snprintf(text, sizeof text,
+                   "epoch%s %" PRIu64
+                   " ended while the chief's own worker was away, without an evaluation",
+                   to, epoch - 1);
+    if (end->config.job->training.monitor != MONITOR_NONE)
+        lose_exact(end, text);
+    else
+        log_warn("%s; the history has a gap there", text);
+}
+
 /* False: the evaluation must be repeated in the present generation. */
 static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 {
@@ -510,6 +555,7 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
         return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
+    look_for_missed(end, epoch);
     tell_epoch(end, epoch, &trained, eval, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);

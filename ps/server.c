@@ -449,6 +449,15 @@ static void note_leases(struct server *s, const Gradwire__LeaseNote *m)
     }
 }
 
+static void to_shards(struct server *s, enum frame_type type, const ProtobufCMessage *m)
+{
+    for (uint32_t i = 0; i < s->threads; i++) {
+        enum err err = shard_thread_tell(s->thread[i], type, m);
+        if (err && s->chief)
+            conn_close(s->chief->conn, err, "the letter to a shard thread is lost");
+    }
+}
+
 /* A later fence of the same worker replaces the earlier one. */
 static enum err fence(struct server *s, const Gradwire__Fence *m)
 {
@@ -456,9 +465,7 @@ static enum err fence(struct server *s, const Gradwire__Fence *m)
         return ERR_PROTO;
     s->fence[m->worker] =
         (struct fence){msg_generation_get(m->generation), m->incarnation, s->threads};
-    for (uint32_t i = 0; i < s->threads; i++)
-        if (shard_thread_tell(s->thread[i], FRAME_FENCE, &m->base))
-            log_error("shard thread %u did not receive a fence", i);
+    to_shards(s, FRAME_FENCE, &m->base);
     return ERR_OK;
 }
 
@@ -482,15 +489,6 @@ static void on_fenced(struct server *s, uint64_t incarnation)
     for (uint32_t i = 0; i < WORKERS_MAX; i++)
         if (s->fence[i].waits && s->fence[i].incarnation == incarnation && --s->fence[i].waits == 0)
             tell_fenced(s, i);
-}
-
-static void to_shards(struct server *s, enum frame_type type, const ProtobufCMessage *m)
-{
-    for (uint32_t i = 0; i < s->threads; i++) {
-        enum err err = shard_thread_tell(s->thread[i], type, m);
-        if (err && s->chief)
-            conn_close(s->chief->conn, err, "the letter to a shard thread is lost");
-    }
 }
 
 static void on_done(struct server *s, const Gradwire__Done *m)
@@ -749,9 +747,6 @@ static void on_letter(void *arg, struct mail *m)
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
     } else if (m->type == SHARD_SNAPSHOT) {
         on_snapshot(s, (uint32_t)m->number, m->data);
-    } else if (m->type == SHARD_LOST_DIR) {
-        log_error("%s", (const char *)m->data);
-        end(s, 1);
     } else if (m->type == SHARD_MEASURED) {
         server_http_on_report(&s->http, (uint32_t)m->number, m->data);
         m->data = NULL;
@@ -862,10 +857,25 @@ static void check_rest(struct server *s, int64_t now)
     }
 }
 
+static bool end_if_a_thread_failed(struct server *s)
+{
+    const char *why;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->threads && !err; i++)
+        err = shard_thread_failed(s->thread[i], &why);
+    if (!err)
+        return false;
+    log_error("%s", why);
+    end(s, err == ERR_TOOBIG ? 138 : err_exit_code(err)); /* a lost letter: a restart can help */
+    return true;
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
+    if (end_if_a_thread_failed(s))
+        return;
     tell_vitals(s, now);
     if (s->failed_code && (all_have_heard(s) || now >= s->failed_until_ms))
         leave_failed(s);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -62,6 +63,10 @@ struct shard_thread {
     bool held;              /* training waits for the copy */
     double held_since_s;
     uint64_t held_said; /* next_cut at the last log line about it */
+
+    atomic_flag fails;
+    atomic_int failed; /* enum err, of shard_thread_failed; `failure` was written before */
+    struct errmsg failure;
 };
 
 /* A worker's connection. */
@@ -91,6 +96,20 @@ void shard_report_free(void *report)
     mem_free(r);
 }
 
+/* Make the process end: only the next one can help. The first reason is kept. Thread: any. */
+static void fail(struct shard_thread *t, enum err code, const char *what)
+{
+    if (!atomic_flag_test_and_set(&t->fails))
+        atomic_store(&t->failed,
+                     (int)err_set(&t->failure, code, "shard thread %u: %s", t->thread, what));
+}
+
+enum err shard_thread_failed(const struct shard_thread *t, const char **why)
+{
+    *why = t->failure.text;
+    return (enum err)atomic_load(&t->failed);
+}
+
 /* ---- struct shard_io ---- */
 
 static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
@@ -117,7 +136,7 @@ static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows 
         size_t room = p->sent_room ? 2 * p->sent_room : 4;
         struct buffer **sent = mem_resize(p->sent, room, sizeof(struct buffer *));
         if (!sent) {
-            conn_close(p->conn, ERR_NOMEM, "no memory to send rows");
+            fail(p->t, ERR_NOMEM, "no memory to send rows");
             return;
         }
         p->sent = sent;
@@ -158,7 +177,7 @@ static void post_out(struct shard_thread *t, int type, uint64_t number, void *da
     struct mail m = {.type = type, .number = number, .data = data, .free = release};
     enum err err = mailbox_post(t->out, &m);
     if (err && err != ERR_CLOSED)
-        log_error("shard thread %u: a letter to the server is lost: %s", t->thread, err_str(err));
+        fail(t, err, "a letter to the server is lost: too many wait");
 }
 
 static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
@@ -176,7 +195,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
     if (copy)
         post_out(t, SHARD_TELLS, (uint64_t)type, copy, msg_free);
     else
-        log_error("shard thread %u: no memory for a message to the chief", t->thread);
+        fail(t, ERR_NOMEM, "no memory for a message to the chief");
 }
 
 /* Remove a file that passed through the spool, and with the last file its directory. */
@@ -194,8 +213,9 @@ static void forget_spooled(const struct shard_thread *t, uint64_t cut, const cha
 static void on_room(void *ctx)
 {
     struct shard_thread *t = ctx;
-    if (post_in(t, TO_COPY, 0, NULL, NULL))
-        log_error("shard thread %u: lost the letter that a snapshot has room for rows", t->thread);
+    enum err err = post_in(t, TO_COPY, 0, NULL, NULL);
+    if (err)
+        fail(t, err, "the letter that a snapshot has room for rows is lost: too many wait");
 }
 
 static void on_saved(void *ctx, struct cut_saved *take)
@@ -203,15 +223,15 @@ static void on_saved(void *ctx, struct cut_saved *take)
     struct shard_thread *t = ctx;
     enum err err = post_in(t, TO_SAVED, 0, take, mem_free);
     if (err)
-        log_error("shard thread %u: lost the letter about the end of a snapshot: %s", t->thread,
-                  err_str(err));
+        fail(t, err, "the letter about the end of a snapshot is lost: too many wait");
 }
 
 /* Copy more rows after the loop has served its present events. */
 static void copy_later(struct shard_thread *t)
 {
-    if (loop_timer_once(&t->copy, 0))
-        log_error("shard thread %u: no memory for a timer", t->thread);
+    enum err err = loop_timer_once(&t->copy, 0);
+    if (err)
+        fail(t, err, "no memory for a timer");
 }
 
 static void io_save(void *ctx, struct shard_image *take_image)
@@ -346,11 +366,14 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
     return err;
 }
 
-static void io_drop_peers(void *ctx)
+static void io_drop_peers(void *ctx, enum err why)
 {
     struct shard_thread *t = ctx;
+    if (why == ERR_NOMEM)
+        fail(t, why, "no memory for the rows of a step");
     for (struct peer *p = t->peers; p; p = p->next)
-        conn_close(p->conn, ERR_REFUSED, "a new generation has begun");
+        conn_close(p->conn, ERR_REFUSED,
+                   why ? "the rows of a step found no room" : "a new generation has begun");
 }
 
 static const struct shard_io shard_io = {
@@ -416,8 +439,10 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     if (wanted) {
         uint64_t room = (f->body_bytes + sizeof(float) - 1) / sizeof(float);
         p->body = buffer_acquire(&p->t->pool, room);
-        if (!p->body)
+        if (!p->body) {
+            fail(p->t, ERR_NOMEM, "no memory for a push or a request of rows");
             return ERR_NOMEM;
+        }
     }
     return ERR_OK;
 }
@@ -475,6 +500,8 @@ static enum err on_frame(struct conn *c, void *owner)
     enum err err = on_message(p, &e);
     if (err)
         log_warn("%s: %s: %s", conn_peer(c), p->name, e.text);
+    if (err == ERR_NOMEM) /* it has none for this frame of the next connection either */
+        fail(p->t, err, e.text);
     drop_frame(p);
     note_held(p->t);
     return err;
@@ -668,31 +695,32 @@ static void measure(const struct shard_thread *t, struct shard_report *r)
 static void report_status(struct shard_thread *t, enum shard_letter letter)
 {
     struct shard_report *r = mem_zalloc(1, sizeof *r);
+    const struct shard_facts facts = shard_facts(t->shard);
+    bool holds = facts.entered && facts.planned;
+    if (r && holds)
+        r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
+    if (letter == SHARD_STATUS && (!r || (holds && !r->status)))
+        fail(t, ERR_NOMEM, "no memory for the answer to the chief's hello");
     if (!r)
         return;
-    r->facts = shard_facts(t->shard);
+    r->facts = facts;
     r->next_cut = t->next_cut;
-    if (r->facts.entered && r->facts.planned)
-        r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
     measure(t, r);
     post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
 /* Without this the job would train on without checkpoints. */
-static void tell_lost_dir(struct shard_thread *t)
+static void look_for_dir(struct shard_thread *t)
 {
     struct errmsg e;
-    if (t->remote || !dirguard_check(&e))
-        return;
-    char *why = mem_strdup(e.text);
-    if (why)
-        post_out(t, SHARD_LOST_DIR, t->thread, why, mem_free);
+    if (!t->remote && dirguard_check(&e))
+        fail(t, ERR_STATE, e.text);
 }
 
 static void heard_saved(struct shard_thread *t, const struct cut_saved *s)
 {
     if (s->err == ERR_STATE)
-        tell_lost_dir(t);
+        look_for_dir(t);
     t->counts.saved += !s->err;
     t->counts.not_saved += s->err && !s->given_up;
     if (!s->err)
@@ -767,6 +795,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->out = mailbox;
     t->store = store;
     t->fault = fault;
+    atomic_flag_clear(&t->fails);
     disk_thread_init(&t->writer);
     (void)snprintf(t->output, sizeof t->output, "%s", output);
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);

@@ -20,7 +20,6 @@ enum shard_letter {
     SHARD_FENCED,   /* number: incarnation */
     SHARD_STORE,    /* number: a request of ps/store.h */
     SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, sent on entering and after each snapshot */
-    SHARD_LOST_DIR, /* data: the reason, a text: DIR was removed or replaced, so no checkpoint can be written any more */
 };
 
 struct shard_snapshot {
@@ -72,7 +71,10 @@ enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
 enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
                            Gradwire__Hello *take_hello) MUST_CHECK;
 /* Request a report; it arrives as a letter of this type, SHARD_STATUS or SHARD_MEASURED. If the thread has no memory
- * for it, none arrives. */
+ * for SHARD_MEASURED, none arrives. */
 enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer) MUST_CHECK;
+/* ERR_OK, or why the process must end, with *why the reason, as old as the thread: no peer can repeat what the thread has
+ * lost, or it has no memory for a step. It comes as no letter, because a letter could be lost, too. */
+enum err shard_thread_failed(const struct shard_thread *t, const char **why) MUST_CHECK;
 
 #endif

@@ -334,7 +334,7 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
         for (struct shard_peer *p = s->peers; p; p = p->next)
             shard_rows_drop_asks(p);
-        s->io->drop_peers(s->ctx);
+        s->io->drop_peers(s->ctx, ERR_OK);
         if (s->entered && s->planned && s->mode->release)
             s->mode->release(s); /* a takeover can happen while a cut stops the shard */
     }

@@ -103,8 +103,9 @@ struct shard_io {
      * cut. */
     enum err (*load)(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *blocks,
                      struct errmsg *e);
-    /* The generation changed: close every worker's connection. */
-    void (*drop_peers)(void *ctx);
+    /* Close every worker's connection. why: ERR_OK the generation changed; ERR_NOMEM or ERR_TOOBIG: the rows of a step
+     * found no memory, and only a new process, or a later push, makes the step. */
+    void (*drop_peers)(void *ctx, enum err why);
     double (*now_s)(void *ctx); /* measures the cost of encoding */
     /* socket_progress (common/net/socket_progress.h) of the peer's connection. On error the codec `auto` chooses
      * without this connection. */

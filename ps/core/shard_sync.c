@@ -114,7 +114,7 @@ static void release(struct shard *s)
     if (!err)
         err = shard_round_go_on(s);
     if (err)
-        s->io->drop_peers(s->ctx);
+        s->io->drop_peers(s->ctx, err);
 }
 
 /* ---- a push ---- */

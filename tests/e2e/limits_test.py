@@ -218,6 +218,19 @@ class MemoryTest(TrainCase):
             self.assertIn(f"ulimit -{option} is 253906 KiB", job.stderr().splitlines()[-1])
             self.assertEqual(self.summary(job.out)["restarts"], 0)
 
+    def test_a_ps_without_memory_for_the_rows_of_a_step_names_the_limit_and_ends_with_1(self):
+        (self.tmp / "train.csv").write_text("".join(f"{i % 2},m{i}\n" for i in range(40000)))
+        ports = free_ports(2)
+        of = [f"--job={self.JOB}", f"--output={self.out}", "--task_index=0",
+              *(f"--{r}=127.0.0.1:{p}" for r, p in zip(("ps_hosts", "worker_hosts"), ports)),
+              *self.sets({"data.format": "csv", "data.train": self.tmp / "train.csv", "data.columns": "[label: y, key: member]",
+                          "data.scale": 1, "model.input.shape": "auto", "model.loss": "binary_crossentropy",
+                          "model.layers": "[embedding: {inputs: member, output_dim: 1024}, dense: {units: 1}, sigmoid]",
+                          "training.batch_size": 400, "ps.threads": 1, "worker.threads": 1})]
+        Process(self, [WORKER, "--job_name=worker", *of], "chief")
+        ps = Process(self, ["prlimit", f"--as={256 << 20}", PS, "--job_name=ps", *of], "ps").wait(1)
+        self.assertRegex(ps.last_line(), r"error ps 0: shard thread 0: no memory .*; ulimit -v is 262144 KiB$")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -122,8 +122,9 @@ enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct c
     return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
 }
 
-void quiet_drop_peers(void *ctx)
+void quiet_drop_peers(void *ctx, enum err why)
 {
+    (void)why;
     (void)ctx;
 }
 

@@ -35,7 +35,7 @@ enum err quiet_save_rows(void *ctx, const struct row_group *g);
 void quiet_save_end(void *ctx);
 enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
                            struct errmsg *e);
-void quiet_drop_peers(void *ctx);
+void quiet_drop_peers(void *ctx, enum err why);
 double quiet_now_s(void *ctx);
 enum err quiet_no_progress(void *ctx, const struct shard_peer *of, struct link_progress *p);
 /* The head of what is sent: nobody must be refused. */

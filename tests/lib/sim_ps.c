@@ -176,8 +176,9 @@ static void close_peers(struct sim_thread *t, bool fenced_only)
             leave(t->sim, c);
 }
 
-static void io_drop_peers(void *ctx)
+static void io_drop_peers(void *ctx, enum err why)
 {
+    (void)why;
     struct sim_thread *t = ctx;
     sim_unsent_forget(&t->unsent, NULL, 0);
     close_peers(t, false);

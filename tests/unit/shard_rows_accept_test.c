@@ -98,8 +98,9 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static void io_drop_peers(void *ctx)
+static void io_drop_peers(void *ctx, enum err why)
 {
+    (void)why;
     struct node *n = ctx;
     n->dropped++;
 }

@@ -96,8 +96,9 @@ static enum err io_save_rows(void *ctx, const struct row_group *g)
     return ERR_OK;
 }
 
-static void io_drop_peers(void *ctx)
+static void io_drop_peers(void *ctx, enum err why)
 {
+    (void)why;
     struct node *n = ctx;
     n->dropped++;
 }

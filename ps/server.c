@@ -95,6 +95,7 @@ struct server {
 
     struct grace grace;
     bool said_short; /* logged that the grace is too short for a snapshot */
+    bool stopped;    /* the shard threads are freed; the loop still turns */
     struct server_http http;
     struct fence fence[WORKERS_MAX];
 
@@ -861,7 +862,7 @@ static bool end_if_a_thread_failed(struct server *s)
 {
     const char *why;
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < s->threads && !err; i++)
+    for (uint32_t i = 0; i < s->threads && !s->stopped && !err; i++)
         err = shard_thread_failed(s->thread[i], &why);
     if (!err)
         return false;
@@ -973,6 +974,7 @@ static void stop(struct server *s)
     store_shut(&s->store); /* shard threads that wait for the chief continue */
     for (uint32_t i = 0; i < s->threads; i++)
         shard_thread_free(s->thread[i]);
+    s->stopped = true;
     for (struct client *c = s->clients; c; c = c->next)
         conn_close(c->conn, ERR_CLOSED, "the ps ends");
     while (s->clients && loop_tick(&s->loop, NULL) == ERR_OK)

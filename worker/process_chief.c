@@ -329,6 +329,11 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (err)
         return err;
     look_at_journal(p);
+    if (p->base.final && epochs >= p->job.training.epochs &&
+        p->job.training.update == UPDATE_SYNC) { /* no epoch after it is this job's any more */
+        best_undo(&p->best, p->base.step);
+        (void)epoch_log_restore(&p->log, p->base.step);
+    }
     expect_best(p, epochs);
     /* without a best there was nothing that could stop the job early: monitoring begins now */
     bool stopped = p->best.has && best_stops(&p->best, epochs);

@@ -189,6 +189,15 @@ optimizer: sgd
                 self.assertEqual((got["digest"], got["epochs"], got["exact"], got["inexact"]),
                                  (want["digest"], want["epochs"], True, None))
 
+    def test_a_job_that_went_back_to_where_it_was_done_does_not_get_a_later_best_epoch(self):
+        keys = {**KEYS, "training.learning_rate": 0.001, "checkpoint.keep": 100}
+        done = self.train(keys={**keys, "training.epochs": 2}).cuts()[-1]
+        for cut in self.train(keys={**keys, "training.epochs": 4}).cuts():
+            if cut > done:
+                shutil.rmtree(self.out / f"checkpoints/cut-{cut:010}")
+        job = self.train(code=1, keys={**keys, "training.epochs": 2})
+        self.assertRegex(job.stderr(), "the weights of its best epoch, [12], which belong into model/, are gone")
+
     def test_a_job_that_is_done_can_continue_with_a_monitor(self):
         none = {**KEYS, "training.monitor": "none", "early_stopping.patience": 0, "early_stopping.restore_best_weights": "false"}
         self.train(keys={**none, "training.epochs": 4})

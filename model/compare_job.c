@@ -149,6 +149,7 @@ static bool add_line(json_t *history, const char *line, size_t bytes, char uuid[
             (void)json_array_clear(history);
         (void)snprintf(uuid, 64, "%s", job);
         (void)json_object_del(point, "job");
+        (void)json_object_del(point, "crc");
         ok = json_array_append(history, point) == 0;
     }
     json_decref(point);

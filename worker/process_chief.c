@@ -194,6 +194,15 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
     if (words[0]) {
         p->result.exit_code = 1;
         (void)snprintf(p->result.error, sizeof p->result.error, "%s", words);
+    } else if (p->best.unsure && p->job.early_stopping.restore_best_weights) {
+        p->result.exit_code = 1;
+        (void)snprintf(
+            p->result.error, sizeof p->result.error,
+            "%.150s: the job is done, but history.jsonl has no line of epoch %" PRIu64
+            ", so the best epoch, whose weights belong into model/, is not known; model/ "
+            "stays as it is; bring the file back, or set "
+            "early_stopping.restore_best_weights: false",
+            p->output, p->best.unsure);
     } else if (lacks_best(p)) {
         p->result.exit_code = 1;
         (void)snprintf(p->result.error, sizeof p->result.error,
@@ -219,25 +228,47 @@ static const struct epoch_line *unkept_line(const struct process *p)
     return lacks && !p->finished ? last : NULL;
 }
 
-/* The history lacks some of the epochs that the checkpoint has, and may lack the best one. */
-static bool lacks_lines(const struct process *p, bool ours, uint64_t epochs)
+/* Sync: the epochs of the checkpoint that must have a line in the history. An end that it is just at is evaluated again, except
+ * at the job's end. */
+static uint64_t epochs_evaluated(const struct manifest *base, uint64_t per_epoch)
 {
-    uint64_t from = journal_named_epochs(&p->journal);
+    uint64_t epochs = manifest_epochs(base, per_epoch);
+    uint64_t end = base->redo.there ? base->redo.begin : epochs * per_epoch;
+    return epochs - (epochs && !base->final && base->step <= end);
+}
+
+/* In sync the history has each epoch of the checkpoint. If one is missing, so may be the best. */
+static void look_at_history(struct process *p, uint64_t per_epoch)
+{
+    bool ours = strcmp(p->log.uuid, p->base.uuid) == 0;
+    bool named = *journal_name(&p->journal) != '\0'; /* else an earlier release wrote DIR */
+    uint64_t from = journal_named_epochs(&p->journal), to = epochs_evaluated(&p->base, per_epoch);
     uint64_t whole = ours ? epoch_log_whole(&p->log, from) : from;
-    return p->job.training.monitor != MONITOR_NONE &&
-           epochs > p->job.early_stopping.start_from_epoch && whole < epochs;
+    if (p->job.training.update != UPDATE_SYNC || !named || whole >= to ||
+        journal_inexact(&p->journal))
+        return;
+    bool matters =
+        p->job.training.monitor != MONITOR_NONE && to > p->job.early_stopping.start_from_epoch;
+    log_warn("%s/history.jsonl has no line of epoch %" PRIu64 ", though checkpoint %" PRIu64
+             " has %" PRIu64 " epochs%s; bring the file back if you removed it",
+             p->output, whole + 1, p->base.cut, to,
+             matters ? ": the best epoch may be another one" : "");
+    if (matters && !p->past[0])
+        (void)snprintf(p->past, sizeof p->past,
+                       "history.jsonl had no line of epoch %" PRIu64
+                       " when the job started again, so the best epoch may be another one",
+                       whole + 1);
+    p->best.unsure = matters ? whole + 1 : 0;
 }
 
 /* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last
  * chief had no time to keep, its weights are gone. */
-static void expect_best(struct process *p, uint64_t epochs)
+static void expect_best(struct process *p)
 {
     const struct epoch_line *unkept = unkept_line(p);
     const struct epoch_line *line =
         epoch_log_best(&p->log, unkept ? unkept->epoch - 1 : UINT64_MAX);
     bool ours = strcmp(p->log.uuid, p->base.uuid) == 0;
-    if (!p->best.has && lacks_lines(p, ours, epochs))
-        p->best.lost = true;
     if (!line || !ours)
         return;
     struct evaluation eval = line->eval;
@@ -289,6 +320,17 @@ static enum err read_journal(struct process *p, struct errmsg *e)
     return ERR_OK;
 }
 
+static enum err read_history(struct process *p, struct errmsg *e)
+{
+    struct epoch_damage d;
+    enum err err = epoch_log_read(&p->log, &p->job, p->output, &d, e);
+    if (!err && d.damaged)
+        log_warn("%s/history.jsonl:%zu: the line is damaged: it is skipped, and the history has a "
+                 "gap there (damaged lines: %zu)",
+                 p->output, d.first, d.damaged);
+    return err;
+}
+
 /* Lines of the journal are never removed, so it begins with those that it had when the checkpoint was taken. */
 static void look_at_journal(struct process *p)
 {
@@ -320,7 +362,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (!err)
         err = read_journal(p, e);
     if (!err)
-        err = epoch_log_read(&p->log, &p->job, p->output, e);
+        err = read_history(p, e);
     p->learned.seconds_before = seconds_before(p);
     if (err || !p->has_base)
         return err;
@@ -334,7 +376,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
         best_undo(&p->best, p->base.step);
         (void)epoch_log_restore(&p->log, p->base.step);
     }
-    expect_best(p, epochs);
+    look_at_history(p, per_epoch);
+    expect_best(p);
     /* without a best there was nothing that could stop the job early: monitoring begins now */
     bool stopped = p->best.has && best_stops(&p->best, epochs);
     p->finished = p->base.final && (epochs >= p->job.training.epochs || stopped);

@@ -114,6 +114,25 @@ class EarlyTest(TrainCase):
         self.assertFalse(s["exact"])
         self.assertRegex(s["inexact"], f"^epoch {first['epochs'] - 3} is the best, but could not be kept: its weights in best/ are gone")
 
+    def test_a_history_that_lacks_epochs_may_lack_the_best_one(self):
+        """best/ and history.jsonl are copies from when the first epoch was the best."""
+        self.train(keys={**KEYS, "training.epochs": 1})
+        shutil.copytree(self.out / "best", self.tmp / "best")
+        shutil.copy(self.out / "history.jsonl", self.tmp)
+        s = self.train(keys=KEYS).summary()
+        self.assertGreater(int(self.best()[0]["epoch"]), 1)
+        right = (self.out / "model/weights.safetensors").read_bytes()
+        shutil.rmtree(self.out / "best")
+        shutil.copytree(self.tmp / "best", self.out / "best")
+        shutil.copy(self.tmp / "history.jsonl", self.out)
+        job = self.train(code=1, keys=KEYS)
+        self.assertIn("the job is done, but history.jsonl has no line of epoch 2, so the best epoch", job.stderr())
+        self.assertEqual((self.out / "model/weights.safetensors").read_bytes(), right)
+        more = self.train(keys={**KEYS, "early_stopping.patience": 13}).summary()
+        self.assertGreater(more["epochs"], s["epochs"])
+        self.assertEqual((more["exact"], more["inexact"]),
+                         (False, "history.jsonl had no line of epoch 2 when the job started again, so the best epoch may be another one"))
+
     def test_a_best_epoch_of_a_training_that_is_undone_is_undone(self):
         keys = {**KEYS, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0, "checkpoint.keep": 100}
         other = {**keys, "training.learning_rate": 0.001}

@@ -108,7 +108,11 @@ class EvaluatorTest(TrainCase):
         self.check(job.summary(), calm)
         self.assertNotEqual(job.summary()["eval"], before["eval"])
         self.assertEqual(job.summary()["evaluator"]["cut"], before["evaluator"]["cut"])
-        self.same(json.loads((self.out / "model/manifest.json").read_text())["eval"], calm["eval"])
+        made = json.loads((self.out / "model/manifest.json").read_text())
+        self.same(made["eval"], calm["eval"])
+        want = json.loads((chief / "model/manifest.json").read_text())["data"]
+        self.assertEqual({k: made["data"][k] for k in ("eval_rows", "eval_fingerprint")},
+                         {k: want[k] for k in ("eval_rows", "eval_fingerprint")})
         self.damage_final()
         self.check(self.train("--evaluator", keys=keys).summary(), calm)
         # Without its word the result of an earlier checkpoint is none of the model's, and said to be an earlier one's.

@@ -53,7 +53,8 @@ static struct epoch_log of(const char *uuid, uint64_t epochs)
 
 static void parse(struct epoch_log *l, const char *text)
 {
-    assert_int_equal(epoch_log_parse(l, job(), text, strlen(text)), ERR_OK);
+    struct epoch_damage d;
+    assert_int_equal(epoch_log_parse(l, job(), text, strlen(text), &d), ERR_OK);
 }
 
 static void an_epoch_reads_back_to_the_bit(void **state)
@@ -168,14 +169,39 @@ static void lines_that_make_no_sense_are_passed_over(void **state)
     epoch_log_close(&l);
 }
 
+/* A line without the key of the checksum counts, as those of an earlier release do: its bytes are left out. */
+static void a_changed_byte_of_a_line_is_found(void **state)
+{
+    (void)state;
+    struct epoch_log l = of("a", 3);
+    char *text = epoch_log_text(&l, job(), 0);
+    char *second = strchr(text, '\n') + 1, *key = strstr(second, ",\"crc\":"), *third;
+    third = strchr(second, '\n') + 1;
+    assert_true(second < key && key < third);
+    for (char *at = second; at < third - 1; at += at + 1 == key ? 8 : 1) {
+        struct epoch_log got = {.n = 0};
+        struct epoch_damage d;
+        *at ^= 4;
+        assert_int_equal(epoch_log_parse(&got, job(), text, strlen(text), &d), ERR_OK);
+        if (d.damaged != 1 || d.first != 2 || got.n != 2)
+            fail_msg("byte %td: %zu damaged, the first %zu", at - second, d.damaged, d.first);
+        *at ^= 4;
+        epoch_log_close(&got);
+    }
+    mem_free(text);
+    epoch_log_close(&l);
+}
+
 static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
 {
     (void)state;
     char folder[FOLDER_BYTES], path[4200];
     struct errmsg e = {""};
+    struct epoch_damage d;
     struct epoch_log l = of("a", 2), back = {.n = 0};
     assert_int_equal(folder_make(folder), 0);
-    assert_int_equal(epoch_log_read(&back, job(), folder, &e), ERR_OK); /* none is an empty one */
+    assert_int_equal(epoch_log_read(&back, job(), folder, &d, &e),
+                     ERR_OK); /* none is an empty one */
     assert_int_equal(back.n, 0);
     epoch_log_path(path, folder);
     assert_int_equal(line_file_sync(path, &e), ERR_IO);
@@ -188,7 +214,7 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
         mem_free(text);
     }
     assert_int_equal(line_file_sync(path, &e), ERR_OK);
-    assert_int_equal(epoch_log_read(&back, job(), folder, &e), ERR_OK);
+    assert_int_equal(epoch_log_read(&back, job(), folder, &d, &e), ERR_OK);
     assert_int_equal(back.n, 2);
     assert_int_equal(folder_remove(folder), 0);
     epoch_log_close(&l);
@@ -201,18 +227,19 @@ static void the_last_best_epoch_is_the_one_of_this_monitor(void **state)
     struct job by_loss = *job(), by_accuracy = *job();
     by_loss.training.monitor = MONITOR_LOSS;
     by_accuracy.training.monitor = MONITOR_METRIC + METRIC_ACCURACY;
+    struct epoch_damage d;
     struct epoch_log l = of("a", 5), back = {.n = 0}, other = {.n = 0};
     assert_null(epoch_log_best(&l, UINT64_MAX));
     l.line[1].best = l.line[3].best = true;
     char *text = epoch_log_text(&l, &by_loss, 0);
-    assert_int_equal(epoch_log_parse(&back, &by_loss, text, strlen(text)), ERR_OK);
+    assert_int_equal(epoch_log_parse(&back, &by_loss, text, strlen(text), &d), ERR_OK);
     const uint64_t to[] = {2, 3, 4, UINT64_MAX}, best[] = {2, 2, 4, 4};
     for (size_t i = 0; i < sizeof to / sizeof *to; i++)
         assert_int_equal(epoch_log_best(&back, to[i])->epoch, best[i]);
     assert_null(epoch_log_best(&back, 1));
     assert_true(epoch_log_restore(&back, 39));
     assert_int_equal(epoch_log_best(&back, UINT64_MAX)->epoch, 2);
-    assert_int_equal(epoch_log_parse(&other, &by_accuracy, text, strlen(text)), ERR_OK);
+    assert_int_equal(epoch_log_parse(&other, &by_accuracy, text, strlen(text), &d), ERR_OK);
     assert_null(epoch_log_best(&other, UINT64_MAX));
     mem_free(text);
     epoch_log_close(&l);
@@ -224,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_reads_back_to_the_bit),
+        cmocka_unit_test(a_changed_byte_of_a_line_is_found),
         cmocka_unit_test(results_that_differ_in_anything_but_the_time_are_others),
         cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
         cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),

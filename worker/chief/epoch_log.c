@@ -1,5 +1,6 @@
 #include "worker/chief/epoch_log.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
@@ -115,6 +117,24 @@ static json_t *results_json(const struct evaluation *found, const struct job *jo
 /* The key is there only if the line has it. */
 static const char best_by[] = "best_by";
 
+/* How a line ends: with the CRC-32C of all that stands before. Lines of 0.1.0 end without it. */
+enum { CRC_BYTES = sizeof ",\"crc\":\"01234567\"}" - 1 };
+
+static void crc_text(char out[CRC_BYTES + 1], const char *line, size_t bytes)
+{
+    (void)snprintf(out, CRC_BYTES + 1, ",\"crc\":\"%08" PRIx32 "\"}", crc32c(0, line, bytes));
+}
+
+/* False: the line has a checksum, and this is not what was written. */
+static bool crc_fits(const char *line, size_t bytes)
+{
+    char is[CRC_BYTES + 1];
+    if (bytes < CRC_BYTES || memcmp(line + bytes - CRC_BYTES, ",\"crc\":", 7) != 0)
+        return true;
+    crc_text(is, line, bytes - CRC_BYTES);
+    return memcmp(line + bytes - CRC_BYTES, is, CRC_BYTES) == 0;
+}
+
 static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
 {
     const char *monitor = line->best ? best_monitor_name(job) : NULL;
@@ -134,14 +154,17 @@ char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t fr
     char *all = mem_zalloc(1, 1);
     for (size_t i = from; all && i < l->n; i++) {
         char *line = line_text(&l->line[i], l->uuid, job);
-        size_t more = line ? strlen(line) : 0;
-        char *grown = line ? mem_resize(all, bytes + more + 2, 1) : NULL;
+        size_t more = line ? strlen(line) - 1 : 0; /* without the last brace */
+        char *grown = line ? mem_resize(all, bytes + more + CRC_BYTES + 2, 1) : NULL;
         if (!grown)
             mem_free(all);
         all = grown;
         if (grown) {
-            (void)snprintf(grown + bytes, more + 2, "%s\n", line);
-            bytes += more + 1;
+            memcpy(grown + bytes, line, more);
+            crc_text(grown + bytes + more, line, more);
+            bytes += more + CRC_BYTES;
+            grown[bytes++] = '\n';
+            grown[bytes] = '\0';
         }
         free(line);
     }
@@ -190,20 +213,35 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
            count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;
 }
 
-enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char *text, size_t bytes)
+/* Adds a line (without its newline). *damaged: it was skipped. Errors: ERR_NOMEM. */
+static enum err take_line(struct epoch_log *l, const struct job *job, const char *at, size_t bytes,
+                          bool *damaged)
+{
+    const char *uuid;
+    struct epoch_line line;
+    enum err err = ERR_OK;
+    json_t *one = crc_fits(at, bytes) ? json_loadb(at, bytes, 0, NULL) : NULL;
+    *damaged = !one || !line_of(one, job, &uuid, &line);
+    if (!*damaged) {
+        (void)epoch_log_begin(l, uuid);
+        err = epoch_log_add(l, &line);
+    }
+    json_decref(one);
+    return err;
+}
+
+enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char *text, size_t bytes,
+                         struct epoch_damage *d)
 {
     enum err err = ERR_OK;
-    const char *end;
-    for (const char *at = text; !err && (end = memchr(at, '\n', bytes - (size_t)(at - text)));
-         at = end + 1) {
-        const char *uuid;
-        struct epoch_line line;
-        json_t *one = json_loadb(at, (size_t)(end - at), 0, NULL);
-        if (one && line_of(one, job, &uuid, &line)) {
-            (void)epoch_log_begin(l, uuid);
-            err = epoch_log_add(l, &line);
-        }
-        json_decref(one);
+    const char *end, *at = text;
+    *d = (struct epoch_damage){0};
+    for (size_t n = 1; !err && (end = memchr(at, '\n', bytes - (size_t)(at - text))); n++) {
+        bool damaged;
+        err = take_line(l, job, at, (size_t)(end - at), &damaged);
+        if (damaged && !d->damaged++)
+            d->first = n;
+        at = end + 1;
     }
     return err;
 }
@@ -216,16 +254,17 @@ void epoch_log_path(char out[4200], const char *output)
 }
 
 enum err epoch_log_read(struct epoch_log *l, const struct job *job, const char *output,
-                        struct errmsg *e)
+                        struct epoch_damage *d, struct errmsg *e)
 {
     char path[4200];
     uint8_t *text;
     size_t bytes;
+    *d = (struct epoch_damage){0};
     epoch_log_path(path, output);
     enum err err = files_read_regular(path, FILE_MAX_BYTES, &text, &bytes, e);
     if (err)
         return err == ERR_NOTFOUND ? ERR_OK : err;
-    err = epoch_log_parse(l, job, (const char *)text, bytes);
+    err = epoch_log_parse(l, job, (const char *)text, bytes, d);
     mem_free(text);
     return err ? err_set(e, err, "%s: out of memory", path) : ERR_OK;
 }

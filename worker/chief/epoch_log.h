@@ -3,8 +3,8 @@
  *
  * Happy path: an epoch ends -> epoch_log_add -> its line is appended -> the next cut makes the file durable.
  * Failure modes: after a rollback to before an epoch's end, the lines from that epoch on are removed and the file is
- * written again from scratch; a line that is torn or cannot be parsed is skipped; if the file cannot be written, a
- * warning reports it, and the next process lacks the lines that were not written. */
+ * written again from scratch; a line that is torn or damaged (by its checksum) is skipped; if the file cannot be
+ * written, a warning reports it, and the next process lacks the lines that were not written. */
 #ifndef GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 #define GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 
@@ -47,13 +47,17 @@ bool epoch_line_equal(const struct epoch_line *a, const struct epoch_line *b, ui
 
 /* Lines [from, n) as text; the caller frees it (mem_free). NULL: no memory. */
 char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from);
+/* The lines that were skipped, apart from an incomplete last one: their number, and that of the first, from 1. */
+struct epoch_damage {
+    size_t damaged, first;
+};
 /* Add the lines of a text. If it names several jobs, the lines of the job named last stay. Errors: ERR_NOMEM. */
-enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char *text,
-                         size_t bytes) MUST_CHECK;
+enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char *text, size_t bytes,
+                         struct epoch_damage *d) MUST_CHECK;
 
 /* Read DIR/history.jsonl; a missing file counts as an empty one. Errors: ERR_IO, ERR_NOMEM. */
 enum err epoch_log_read(struct epoch_log *l, const struct job *job, const char *output,
-                        struct errmsg *e) MUST_CHECK;
+                        struct epoch_damage *d, struct errmsg *e) MUST_CHECK;
 void epoch_log_path(char out[4200], const char *output);
 
 #endif

@@ -27,6 +27,12 @@ static enum err check_weights(const struct epoch_end_config *c, const char *fold
     return export_check_safetensors(path, model_layout(c->model), e);
 }
 
+/* The evaluator's result of the final checkpoint; NULL: there is none. */
+static const struct eval_result *judged(const struct model_end *end)
+{
+    return end->evaluator ? eval_log_of(end->evaluator, end->final) : NULL;
+}
+
 /* The step and the digest are those of the weights in the folder. */
 static enum err write_one(const struct model_end *end, const char *name, uint64_t epoch,
                           const struct evaluation *eval, struct errmsg *e)
@@ -42,10 +48,15 @@ static enum err write_one(const struct model_end *end, const char *name, uint64_
         err = note(folder, "digest", digest, sizeof digest, e);
     if (err)
         return err;
+    const struct eval_result *final = judged(end);
+    const struct model_manifest_evaluator evaluator = {
+        .rows = final ? (uint64_t) final->examples : 0,
+        .fingerprint = final ? end->evaluator->data : NULL};
     const struct model_manifest m = {.job = c->job,
                                      .model = c->model,
                                      .data = c->data,
                                      .eval = c->eval,
+                                     .evaluator = final ? &evaluator : NULL,
                                      .step = strtoull(step, NULL, 10),
                                      .epoch = epoch,
                                      .trained = line ? &line->trained : NULL,
@@ -59,7 +70,7 @@ static const struct evaluation *last_eval(const struct model_end *end)
 {
     if (!end->evaluator)
         return end->learned->has_eval ? &end->learned->eval : NULL;
-    const struct eval_result *final = eval_log_of(end->evaluator, end->final);
+    const struct eval_result *final = judged(end);
     return final ? &final->eval : NULL;
 }
 

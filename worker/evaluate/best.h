@@ -23,10 +23,11 @@ struct best {
     bool gone; /* the history knows the best epoch, but its weights are gone */
     uint64_t
         ahead; /* an undone epoch that was the best: trained again with the same bits it is so again; 0: none */
-    bool lost;      /* there was a file of the best epoch, but it is damaged */
-    bool other;     /* the file is of another monitor */
-    double value;   /* of the monitored quantity */
-    uint64_t epoch; /* the best epoch, from 1 */
+    uint64_t unsure; /* the history lacks this epoch, which may have been the best; 0: none */
+    bool lost;       /* there was a file of the best epoch, but it is damaged */
+    bool other;      /* the file is of another monitor */
+    double value;    /* of the monitored quantity */
+    uint64_t epoch;  /* the best epoch, from 1 */
     struct evaluation eval;
     char data[CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": it is not known */
     uint64_t cut, cut_step;        /* with tables: the cut that has its rows, and the cut's step */

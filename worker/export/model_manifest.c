@@ -255,6 +255,20 @@ static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok
 
 /* ---- what made it ---- */
 
+static void put_eval(const struct model_manifest *m, json_t *all, bool *ok)
+{
+    json_t *rows = json_null(), *fingerprint = json_null();
+    if (m->eval) {
+        rows = count(m->eval->rows - m->eval->bad_rows);
+        fingerprint = hex(m->eval->contents.fingerprint, sizeof m->eval->contents.fingerprint);
+    } else if (m->evaluator) {
+        rows = count(m->evaluator->rows);
+        fingerprint = json_string(m->evaluator->fingerprint);
+    }
+    put(all, "eval_rows", rows, ok);
+    put(all, "eval_fingerprint", fingerprint, ok);
+}
+
 static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
 {
     json_t *all = json_object(), *options = json_copy(json_object_get(job, "data"));
@@ -265,11 +279,7 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
     put(all, "rows", count(m->data->rows - m->data->bad_rows), ok);
     put(all, "fingerprint",
         hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
-    put(all, "eval_rows", m->eval ? count(m->eval->rows - m->eval->bad_rows) : json_null(), ok);
-    put(all, "eval_fingerprint",
-        m->eval ? hex(m->eval->contents.fingerprint, sizeof m->eval->contents.fingerprint)
-                : json_null(),
-        ok);
+    put_eval(m, all, ok);
     put(all, "options", options, ok);
     return all;
 }

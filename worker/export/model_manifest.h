@@ -11,13 +11,20 @@
 
 #define MODEL_MANIFEST "manifest.json"
 
+/* The evaluation data of another process. */
+struct model_manifest_evaluator {
+    uint64_t rows;
+    const char *fingerprint; /* hexadecimal */
+};
+
 struct model_manifest {
     const struct job *job; /* input shape and features are known (dataset_tell) */
     const struct model *model;
-    const struct dataset *data, *eval;            /* eval NULL: the job has no eval data */
-    uint64_t step, epoch;                         /* of the weights; epoch 0: not known */
-    const struct evaluation *trained, *evaluated; /* of that epoch; NULL: not known */
-    const char *digest;                           /* of the weights and tables */
+    const struct dataset *data, *eval;                /* eval NULL: this process has no eval data */
+    const struct model_manifest_evaluator *evaluator; /* then: of its data; NULL: there is none */
+    uint64_t step, epoch;                             /* of the weights; epoch 0: not known */
+    const struct evaluation *trained, *evaluated;     /* of that epoch; NULL: not known */
+    const char *digest;                               /* of the weights and tables */
 };
 
 /* Write FOLDER/manifest.json, with the size and the SHA-256 of each file that is in FOLDER and FOLDER/tables: so call it

@@ -1,37 +1,82 @@
-"""gradwire bench frameworks: trains examples/mnist/cnn.yaml in sync with 2 ps and 2 workers, and the same model in TensorFlow
-(Keras's fit, 50 steps per call) and PyTorch, each in one process on the same cores. Each flag names a Python interpreter
-that can import the framework, for example that of a virtual environment. The benchmark omits a framework without a flag.
-A case is INVALID if a yardstick's quartiles are more than 20 % apart.
+"""gradwire bench frameworks: trains a model with gradwire, and the same model in TensorFlow and PyTorch, on the same cores,
+in turn. Each flag names a Python interpreter that can import the framework, for example that of a virtual environment. The
+benchmark omits a framework without a flag.
+
+cnn     examples/mnist/cnn.yaml in sync, 2 ps and 2 workers; one process of TensorFlow (Keras's fit, 50 steps per call), and of
+        PyTorch
+mlp     examples/mnist/mlp.yaml in sync, 2 ps and 2 workers; TensorFlow's ParameterServerStrategy with 2 ps and 2 workers
+        (async, a loop of its own, 10 steps per call); PyTorch's DistributedDataParallel over gloo with 2 processes
+clicks  the wide and deep model of `gradwire bench roofline` in sync, 1 ps and 2 workers; ParameterServerStrategy with 1 ps and
+        2 workers, and a table of fixed size. PyTorch takes no part
+
+A batch is that of all workers in sync, and of each worker in TensorFlow's async cluster. A case is INVALID if a yardstick's
+quartiles are more than 20 % apart.
 """
 import argparse
 import json
 import os
+import shutil
+import tempfile
+from types import SimpleNamespace
 
-from lib.cases import interleave
-from lib.job import CNN, train_once
+import roofline
+from lib.cases import failed, interleave
+from lib.click_jobs import WORKERS
+from lib.job import CNN, JOB, last_rate, train_once
 from lib.programs import EXIT_INPUT, ROOT, Failed, run
 from lib.report import configuration, number, print_configuration, write_json
 
 ROWS = 20000
 EPOCHS = 1
-SIDE = os.path.join(ROOT, "benchmarks", "frameworks_side.py")
+CLICK_ROWS, CLICK_KEYS, CLICK_BATCH = 400000, 1200000, WORKERS * roofline.EXAMPLES
+# model -> framework -> the program of its side and what it trains
+SIDES = {
+    "cnn": {"tensorflow": ("frameworks_side.py", "tensorflow"), "pytorch": ("frameworks_side.py", "pytorch")},
+    "mlp": {"tensorflow": ("cluster_side.py", "ps_mlp"), "pytorch": ("cluster_side.py", "ddp")},
+    "clicks": {"tensorflow": ("cluster_side.py", "ps_clicks")},
+}
 
 
-def side(python, name, batch, versions):
-    result = json.loads(run([python, SIDE, name, str(batch), str(ROWS)], 300).splitlines()[-1])
-    if not result["accuracy"] > 0.9:
-        raise Failed(f"{name}: accuracy {result['accuracy']}: it did not learn")
+def side(python, model, name, sizes, versions):
+    program, what = SIDES[model][name]
+    words = [python, os.path.join(ROOT, "benchmarks", program), what, *(str(size) for size in sizes)]
+    result = json.loads(run(words, 900).splitlines()[-1])
+    if not result["learned"]:
+        raise Failed(f"{name}: {result['result']}: it did not learn")
     versions[name] = result["version"]
     return result["examples_per_s"]
 
 
-def measure(options, pythons, batch):
+def measure(options, pythons, model, batch, ours, sizes):
     versions = {}
-    sides = {"ours": lambda: train_once(CNN, "sync", batch, 2, 2, None, EPOCHS)}
+    sides = {"ours": ours}
     for name, python in pythons.items():
-        sides[name] = lambda name=name, python=python: side(python, name, batch, versions)
-    case = interleave({"bench": "frameworks", "case": f"cnn batch {batch}", "unit": "examples/s"}, sides, options.rounds)
+        if name in SIDES[model]:
+            sides[name] = lambda name=name, python=python: side(python, model, name, sizes, versions)
+    case = interleave({"bench": "frameworks", "case": f"{model} batch {batch}", "unit": "examples/s"}, sides, options.rounds)
     return case | {"versions": versions}
+
+
+def measure_clicks(options, pythons):
+    folder = tempfile.mkdtemp(prefix="gradwire-clicks-")
+    try:
+        log = SimpleNamespace(rows=CLICK_ROWS, keys=CLICK_KEYS, model="wide_deep")
+        _, jobs = roofline.make(log, folder, CLICK_BATCH)
+        return measure(options, pythons, "clicks", CLICK_BATCH, lambda: last_rate(roofline.train(jobs["M=2"]), CLICK_ROWS),
+                       (roofline.EXAMPLES, CLICK_ROWS, CLICK_KEYS))
+    except Failed as failure:
+        return failed({"bench": "frameworks", "case": "clicks", "unit": "examples/s"}, failure)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_all(options, pythons):
+    for model, job in (("cnn", CNN), ("mlp", JOB)):
+        for batch in options.batches if model in options.models else []:
+            yield measure(options, pythons, model, batch,
+                          lambda job=job, batch=batch: train_once(job, "sync", batch, 2, 2, None, EPOCHS), (batch, ROWS))
+    if "clicks" in options.models:
+        yield measure_clicks(options, pythons)
 
 
 def show(case):
@@ -48,6 +93,7 @@ def main(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tensorflow", metavar="PYTHON")
     parser.add_argument("--pytorch", metavar="PYTHON")
+    parser.add_argument("--models", nargs="+", choices=SIDES, default=["cnn"], help="default cnn")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
@@ -57,11 +103,13 @@ def main(arguments):
     if not pythons or options.rounds < 1 or min(options.batches) < 1:
         parser.exit(EXIT_INPUT, "gradwire bench frameworks: --tensorflow or --pytorch names a python that has it; "
                                 "--rounds and --batches are at least 1\n")
+    if "clicks" in options.models and "tensorflow" not in pythons:
+        parser.exit(EXIT_INPUT, "gradwire bench frameworks: the model clicks needs --tensorflow\n")
     report = {"configuration": configuration(options.rounds, epochs=EPOCHS), "cases": []}
     print_configuration(report)
-    for batch in options.batches:
-        report["cases"].append(measure(options, pythons, batch))
-        print(show(report["cases"][-1]), flush=True)
+    for case in measure_all(options, pythons):
+        report["cases"].append(case)
+        print(show(case), flush=True)
     if options.json:
         write_json(options.json, report)
     return 1 if any(case.get("failed") for case in report["cases"]) else 0

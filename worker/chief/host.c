@@ -208,6 +208,13 @@ static uint64_t io_random(void *ctx)
     return r;
 }
 
+static const char *io_store_token(void *ctx)
+{
+    struct host *h = ctx;
+    host_rename_token(h, io_random(h));
+    return h->store_token;
+}
+
 static const struct chief_io chief_io = {
     .to_ps = io_to_ps,
     .to_worker = io_to_worker,
@@ -223,6 +230,7 @@ static const struct chief_io chief_io = {
     .waits = io_waits,
     .restored = io_restored,
     .random = io_random,
+    .store_token = io_store_token,
     .journal = host_journal,
     .final = io_final,
 };
@@ -285,7 +293,6 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .training = job->training,
         .checkpoint = job->checkpoint,
         .timeouts = job->timeouts,
-        .store_token = h->store_token,
         .journal = h->config.journal,
         .blas = h->config.blas,
         .past = {.journal = journal_name(h->config.journal),

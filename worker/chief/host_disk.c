@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -498,6 +499,11 @@ void host_check_dir(struct host *h, int64_t now_ms)
 
 /* ---- the storage's token ---- */
 
+static void token_path(const struct host *h, char *path, size_t bytes)
+{
+    (void)snprintf(path, bytes, "%s/%s", h->checkpoints, h->store_token);
+}
+
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e)
 {
     char path[sizeof h->checkpoints + sizeof h->store_token];
@@ -505,14 +511,32 @@ enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e)
         return ERR_OK;
     enum err err = files_mkdirs(h->checkpoints, e);
     (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);
-    (void)snprintf(path, sizeof path, "%s/%s", h->checkpoints, h->store_token);
+    token_path(h, path, sizeof path);
     return err ? err : files_write(path, "", 0, e);
+}
+
+/* Renamed, since that works on a full disk, too. Made again if somebody has removed it. */
+void host_rename_token(struct host *h, uint64_t random)
+{
+    char was[sizeof h->store_token], from[sizeof h->checkpoints + sizeof was], to[sizeof from];
+    struct errmsg e = {""};
+    if (!h->store_token[0])
+        return;
+    memcpy(was, h->store_token, sizeof was);
+    token_path(h, from, sizeof from);
+    (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);
+    token_path(h, to, sizeof to);
+    if (rename(from, to) == 0 || (errno == ENOENT && !host_make_token(h, random, &e)))
+        return;
+    log_warn("%s cannot be renamed (%s): a ps whose directory is a copy of it may not notice that",
+             from, e.text[0] ? e.text : strerror(errno));
+    memcpy(h->store_token, was, sizeof was);
 }
 
 void host_remove_token(struct host *h)
 {
     char path[sizeof h->checkpoints + sizeof h->store_token];
-    (void)snprintf(path, sizeof path, "%s/%s", h->checkpoints, h->store_token);
+    token_path(h, path, sizeof path);
     if (h->store_token[0])
         (void)unlink(path);
 }

@@ -165,6 +165,9 @@ void host_check_dir(struct host *h, int64_t now_ms);
 /* Write the file by which a ps finds out whether its DIR/checkpoints is ours (not with checkpoint.store: chief).
  * `random` gives its name. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
+/* Give it another name, which no earlier copy of DIR/checkpoints has. If that fails, it keeps its name, and a warning is
+ * logged. */
+void host_rename_token(struct host *h, uint64_t random);
 void host_remove_token(struct host *h);
 
 #endif

@@ -83,6 +83,9 @@ struct chief_io {
      * to it. */
     void (*restored)(void *ctx, const struct manifest *m);
     uint64_t (*random)(void *ctx); /* 64 random bits: a generation's tag, a UUID */
+    /* A generation begins: give the file in DIR/checkpoints by which a ps finds the chief's storage a name that no file had
+     * before. Returns the name, valid until the next call; "": there is no such file. NULL: there never is. */
+    const char *(*store_token)(void *ctx);
     /* Append to the journal on another thread, in the order of the calls; call chief_on_journaled for each. */
     void (*journal)(void *ctx, const struct journal_entry *entry);
     /* The job has an evaluator, and the final cut is published: call chief_on_judged when the evaluator has its
@@ -108,7 +111,6 @@ struct chief_config {
     struct job_training training; /* from the job */
     struct job_checkpoint checkpoint;
     struct job_timeouts timeouts;  /* evaluator_s 0: the job has no evaluator */
-    const char *store_token;       /* owned by the caller; "": none */
     const struct journal *journal; /* of the earlier runs; copied. NULL: none */
     /* Hello.blas of the own session, with which others are compared; owned by the caller. "" or NULL: nothing is */
     const char *blas;

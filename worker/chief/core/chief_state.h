@@ -339,6 +339,7 @@ struct chief {
     struct generation generation;
     struct generation before;   /* the one before it that this process began; all zero: none */
     Gradwire__Generation named; /* `generation`, as a message */
+    const char *store_token;    /* as io->store_token returned it for `generation` */
     bool entered;               /* this chief has entered `generation` on all shards */
     bool led;                   /* the same of this or of an earlier generation */
     enum { BEGINS_NEW, BEGINS_RESTORE, BEGINS_TAKEOVER } begins;

@@ -34,6 +34,7 @@ static void next_generation(struct chief *c)
     c->before = c->generation;
     c->generation = (struct generation){largest + 1, c->io->random(c->ctx)};
     c->named = msg_generation(c->generation);
+    c->store_token = c->io->store_token ? c->io->store_token(c->ctx) : "";
 }
 
 static bool take_plan(struct chief *c)
@@ -77,7 +78,7 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.cut = c->has_base ? c->base.cut : 0;
     m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.checkpoint.store;
-    m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
+    m.store_token = (char *)c->store_token;
     m.journal = (char *)(c->config.past.journal ? c->config.past.journal : "");
     m.journal_lines = lines.n;
     m.journal_crc = lines.crc;

@@ -346,6 +346,16 @@ static void look_at_journal(struct process *p)
              p->checkpoints, lines.n, p->base.cut, not_exact(p));
 }
 
+/* The job ends at this checkpoint, even if it was continued from there: the history up to it says whether it stops early. */
+static bool was_done(const struct process *p, uint64_t epochs)
+{
+    const struct epoch_line *best = epoch_log_best(&p->log, epochs);
+    uint32_t patience = p->job.early_stopping.patience;
+    bool ours = strcmp(p->log.uuid, p->base.uuid) == 0;
+    bool stops = ours && best && patience > 0 && epochs - best->epoch >= patience;
+    return p->base.final && (epochs >= p->job.training.epochs || stops);
+}
+
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
@@ -371,9 +381,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (err)
         return err;
     look_at_journal(p);
-    if (p->base.final && epochs >= p->job.training.epochs &&
-        p->job.training.update == UPDATE_SYNC) { /* no epoch after it is this job's any more */
-        best_undo(&p->best, p->base.step);
+    if (was_done(p, epochs)) { /* no epoch after it is this job's any more */
+        best_undo(&p->best, p->base.step, per_epoch);
         (void)epoch_log_restore(&p->log, p->base.step);
     }
     look_at_history(p, per_epoch);

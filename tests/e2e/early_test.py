@@ -208,14 +208,26 @@ optimizer: sgd
                 self.assertEqual((got["digest"], got["epochs"], got["exact"], got["inexact"]),
                                  (want["digest"], want["epochs"], True, None))
 
-    def test_a_job_that_went_back_to_where_it_was_done_does_not_get_a_later_best_epoch(self):
-        keys = {**KEYS, "training.learning_rate": 0.001, "checkpoint.keep": 100}
-        done = self.train(keys={**keys, "training.epochs": 2}).cuts()[-1]
-        for cut in self.train(keys={**keys, "training.epochs": 4}).cuts():
+    def went_back(self, keys, longer, out):
+        """A job that was done is continued, its newer checkpoints are removed, and it runs again as at first."""
+        done = self.train(keys=keys, out=out).cuts()[-1]
+        for cut in self.train(keys=longer, out=out).cuts():
             if cut > done:
-                shutil.rmtree(self.out / f"checkpoints/cut-{cut:010}")
-        job = self.train(code=1, keys={**keys, "training.epochs": 2})
-        self.assertRegex(job.stderr(), "the weights of its best epoch, [12], which belong into model/, are gone")
+                shutil.rmtree(out / f"checkpoints/cut-{cut:010}")
+        return self.train(code=1, keys=keys, out=out)
+
+    def test_a_job_that_went_back_to_where_it_was_done_does_not_get_a_later_best_epoch(self):
+        for update in "sync", "async", "geo":
+            with self.subTest(update):
+                keys = {**KEYS, "training.learning_rate": 0.001, "checkpoint.keep": 100, "training.update": update}
+                job = self.went_back({**keys, "training.epochs": 2}, {**keys, "training.epochs": 4}, self.tmp / update)
+                self.assertRegex(job.stderr(), "the weights of its best epoch, [12], which belong into model/, are gone")
+
+    def test_a_job_that_went_back_to_where_it_stopped_early_is_done_there(self):
+        keys = {**KEYS, "training.learning_rate": 0.001, "checkpoint.keep": 100}
+        job = self.went_back({**keys, "early_stopping.min_delta": 0.5}, {**keys, "training.epochs": 7}, self.out)
+        self.assertRegex(job.stderr(), r"the weights of its best epoch, \d, which belong into model/, are gone")
+
 
     def test_a_job_that_is_done_can_continue_with_a_monitor(self):
         none = {**KEYS, "training.monitor": "none", "early_stopping.patience": 0, "early_stopping.restore_best_weights": "false"}

@@ -263,19 +263,33 @@ static void a_best_of_another_job_or_of_an_undone_step_is_removed(void **state)
     struct best b = opened();
     assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
     assert_true(see(&b, 2, 0.5, 0.5)); /* step 20 */
-    best_undo(&b, 20);
+    best_undo(&b, 20, 7);
     assert_true(b.has);
     b = opened();
     assert_true(b.has);
     assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
     assert_true(b.has);
-    best_undo(&b, 19);
+    best_undo(&b, 19, 7);
     assert_true(!b.has && b.ahead == 2);
     assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
     assert_true(see(&b, 2, 0.75, 0.5));
     b = opened();
     assert_int_equal(best_begin(&b, "b", &e), ERR_OK);
     assert_true(!b.has && !opened().has && !b.lost);
+}
+
+/* In async the evaluation comes a moment after the epoch's end: the history keeps that epoch, too. */
+static void
+a_best_that_ended_before_the_checkpoint_is_not_undone_though_evaluated_after_it(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    assert_true(see(&b, 2, 0.5, 0.5)); /* step 20 */
+    job.training.update = UPDATE_ASYNC;
+    best_undo(&b, 18, 9);
+    assert_true(b.has);
+    best_undo(&b, 17, 9);
+    assert_false(b.has);
 }
 
 static void expect(struct best *b, uint64_t epoch, double loss)
@@ -305,7 +319,7 @@ static void a_best_whose_weights_are_gone_is_still_to_be_beaten(void **state)
     struct best other = b;
     assert_true(see(&other, 4, 0.5, 0) && !other.gone);
     assert_int_equal(best_read(&other, w, &e), ERR_OK);
-    best_undo(&b, 39);
+    best_undo(&b, 39, 7);
     assert_true(!b.has && !b.gone && b.ahead == 4);
     expect(&b, 2, 0.5);
     assert_true(b.gone && !best_is_given_up(&b, 3, &worse) && !best_is_given_up(&b, 4, &better));
@@ -440,6 +454,9 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(a_damaged_file_counts_as_none_and_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(no_flipped_bit_is_taken_for_another_best, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_best_that_ended_before_the_checkpoint_is_not_undone_though_evaluated_after_it, begin,
+            end),
         cmocka_unit_test_setup_teardown(a_best_of_another_job_or_of_an_undone_step_is_removed,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_best_whose_weights_are_gone_is_still_to_be_beaten, begin,

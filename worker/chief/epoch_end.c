@@ -94,7 +94,7 @@ static void undo_best(struct epoch_end *end, uint64_t step)
 {
     if (end->config.finished)
         return;
-    best_undo(end->config.best, step);
+    best_undo(end->config.best, step, end->terms->settings.batches_per_epoch);
     if (end->enough_step > step)
         end->enough_epoch = end->enough_step = 0;
 }

@@ -411,9 +411,15 @@ enum err best_begin(struct best *b, const char *run, struct errmsg *e)
     return err;
 }
 
-void best_undo(struct best *b, uint64_t step)
+/* In sync an epoch can have extra steps. In the other modes its evaluation has batches of the next one, too. */
+static uint64_t ended_at(const struct best *b, uint64_t per_epoch)
 {
-    if (!b->has || b->eval.step <= step)
+    return b->job->training.update == UPDATE_SYNC ? b->eval.step : b->epoch * per_epoch;
+}
+
+void best_undo(struct best *b, uint64_t step, uint64_t per_epoch)
+{
+    if (!b->has || ended_at(b, per_epoch) <= step)
         return;
     log_info("epoch %" PRIu64 ", which was the best, is undone: the job is at step %" PRIu64
              " again",

@@ -46,9 +46,9 @@ void best_close(struct best *b); /* releases the cut; an all-zero struct needs n
 
 /* The job has this UUID: the best of another job is removed from best/. Errors: ERR_IO. */
 enum err best_begin(struct best *b, const char *run, struct errmsg *e) MUST_CHECK;
-/* The job goes back to this step, with the parameters that it had: a best of later steps is undone. Its file stays until another
- * epoch is kept, so that a later process knows that it was the best. */
-void best_undo(struct best *b, uint64_t step);
+/* The job goes back to this step, with the parameters that it had: a best epoch that ended later is undone. Its file stays until
+ * another epoch is kept, so that a later process knows that it was the best. per_epoch: batches of an epoch. */
+void best_undo(struct best *b, uint64_t step, uint64_t per_epoch);
 /* The history says that this was the best. If best/ has an earlier one or none, the weights are gone. */
 void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval);
 /* True if the best's weights are gone, this evaluation has not beaten it, and no epoch that is trained again will: the job has lost

@@ -170,6 +170,18 @@ class CheckpointTest(TrainCase):
         s = self.train(keys={**keys, "training.epochs": epochs + 1}).summary()
         self.assertEqual((s["steps"], s["epochs"], s["exact"], s["inexact"]), ((epochs + 1) * steps, epochs + 1, True, None))
 
+    def test_in_async_such_a_job_is_evaluated_as_of_the_epochs_that_it_has(self):
+        keys = {**KEYS, "training.update": "async", "data.synthetic_train_rows": 2000}  # 32 batches
+        job = self.launch(*slow(0.005), keys={**keys, "training.epochs": 100})
+        job.until_cut(5)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        s = self.train(keys={**keys, "training.epochs": 1}).summary()
+        self.assertGreater(s["epochs"], 1)
+        self.assertEqual((s["batches"]["dealt"], s["batches"]["applied_min"], s["batches"]["applied_max"]), (s["steps"],) * 3)
+        self.assertEqual((s["history"][-1]["epoch"], s["history"][-1]["eval"]), (s["epochs"], s["eval"]))
+        self.assertEqual(json.loads((self.out / "model/manifest.json").read_text())["epoch"], s["epochs"])
+
     def test_without_keys_little_is_lost_with_a_ps_and_one_checkpoint_is_old(self):
         job = self.launch(*slow(0.4), keys={"training.epochs": 100000})  # 500 steps take 200 s
         job.until_cut(1)

@@ -678,6 +678,7 @@ struct sim {
     struct sim_file *files;
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
+    bool shortened; /* sim_shorten: the job can end beyond its last epoch */
     uint32_t moves;         /* of the chief, to a directory without a journal: sim_move_chief */
     /* on disk, with sim_config.keeps: the end of the last epoch that has a line, and the best that is kept */
     uint64_t noted_step, best_step, best_epoch;
@@ -734,6 +735,8 @@ void sim_exit(struct sim *sim, struct sim_proc *proc, int code);
 void sim_join(struct sim *sim);
 bool sim_leave(struct sim *sim, struct sim_worker *k);
 void sim_restart_all(struct sim *sim);
+/* From its next chief on the job has so many epochs, which it may already have. */
+void sim_shorten(struct sim *sim, uint64_t epochs);
 void sim_waits(struct sim *sim, char *out, size_t bytes);
 #ifdef __SANITIZE_THREAD__
 enum { SIM_SHORT = 16 }; /* slow, and a simulation has one thread */

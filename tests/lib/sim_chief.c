@@ -590,6 +590,12 @@ void sim_move_chief(struct sim *sim)
     sim->moves++;
 }
 
+void sim_shorten(struct sim *sim, uint64_t epochs)
+{
+    sim->shortened = true;
+    sim->config.settings.epochs = epochs;
+}
+
 void sim_chief_start(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e = {""};

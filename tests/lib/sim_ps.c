@@ -559,6 +559,8 @@ static void check_over(struct sim *sim, const Gradwire__Done *m)
 {
     const Gradwire__Settings *s = &sim->config.settings;
     uint64_t epochs = m->over ? m->over->epochs : 0, want = m->exit_code ? 0 : s->epochs;
+    if (sim->shortened)
+        return;
     if (s->update == GRADWIRE__UPDATE__GEO ? epochs > want : epochs != want)
         sim_fail(sim, "a ps is told that %" PRIu64 " epochs are learned", epochs);
 }

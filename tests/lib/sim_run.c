@@ -140,7 +140,7 @@ static bool finished(const struct sim *sim)
     const Gradwire__Settings *s = &sim->config.settings;
     if (!m || !m->m.final ||
         (s->redo ? manifest_epochs(&m->m, s->batches_per_epoch) < s->epochs
-                 : m->m.step != s->epochs * s->batches_per_epoch))
+                 : m->m.step < s->epochs * s->batches_per_epoch))
         return false;
     for (uint32_t i = 0; i < sim->config.ps; i++)
         if (!sim->ps[i].proc.up)

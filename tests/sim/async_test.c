@@ -84,12 +84,63 @@ static void async_cuts_go_on_after_a_redo_that_is_not_finite(void **state)
     assert_true(one || sim_seen.raised > 0);
 }
 
+/* ---- training.epochs is lowered ---- */
+
+enum { SHORTENED_RUNS = 300, SHORTENED_SHORT_RUNS = 60 };
+
+/* The second epoch has begun. */
+static bool is_beyond_one_epoch(struct sim *sim)
+{
+    const struct sim_worker *k = &sim->worker[0];
+    return k->chief && chief_facts(k->chief).steps >
+                           sim->config.settings.batches_per_epoch + sim->config.seed % 8;
+}
+
+/* Batches that the killed chief has dealt are learned, too: parts of them may be in the parameters. */
+static void run_shortened(uint64_t seed)
+{
+    static const Gradwire__Update update[] = {GRADWIRE__UPDATE__ASYNC, GRADWIRE__UPDATE__SSP,
+                                              GRADWIRE__UPDATE__GEO};
+    struct sim_config c;
+    sim_config_random(&c, seed, false);
+    c.settings.update = update[seed % 3];
+    c.settings.staleness = 8;
+    c.settings.geo_every = 1 + (uint32_t)(seed % 5);
+    c.settings.epochs = 3;
+    c.settings.batches_per_epoch = 16;
+    c.workers = 2 + (uint32_t)(seed % 3);
+    c.compute_us = 20000;
+    struct sim *sim = sim_new(&c);
+    if (sim_run_until(sim, is_beyond_one_epoch)) {
+        sim_shorten(sim, 1);
+        (void)sim_kill(sim, &sim->worker[0].proc, 20000);
+        if (seed % 4 == 3) /* the job goes back to a cut that may have gaps */
+            (void)sim_kill(sim, &sim->ps[0].proc, 20000);
+        sim->last_fault_us = sim->now_us;
+    }
+    sim_run(sim);
+    if (sim->failed)
+        fail_msg("GRADWIRE_SIM_SEED=%" PRIu64 ": %s", seed, sim->failure);
+    sim_free(sim);
+}
+
+static void a_job_with_fewer_epochs_learns_what_was_dealt(void **state)
+{
+    (void)state;
+    bool one = getenv("GRADWIRE_SIM_SEED") != NULL;
+    uint64_t first = sim_number("GRADWIRE_SIM_SEED", 1);
+    uint64_t n = one ? 1 : sim_runs(SHORTENED_RUNS, SHORTENED_SHORT_RUNS);
+    for (uint64_t seed = first; seed < first + n; seed++)
+        run_shortened(seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(async_applies_every_batch_once),
         cmocka_unit_test(async_applies_every_batch_once_under_faults),
         cmocka_unit_test(async_cuts_go_on_after_a_redo_that_is_not_finite),
+        cmocka_unit_test(a_job_with_fewer_epochs_learns_what_was_dealt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

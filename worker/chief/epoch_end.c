@@ -730,6 +730,16 @@ static bool between_steps(struct epoch_end *end)
     return true;
 }
 
+/* Not in sync. If training.epochs was lowered, the job may already have more. */
+static uint64_t last_epoch(const struct epoch_end *end)
+{
+    uint64_t made = session_step(end->session) / end->terms->settings.batches_per_epoch;
+    uint64_t wanted = end->config.job->training.epochs;
+    if (end->enough_epoch)
+        return end->enough_epoch;
+    return made > wanted ? made : wanted;
+}
+
 static void between_batches(struct epoch_end *end)
 {
     if (best_cut_is_open(&end->best_cut))
@@ -737,9 +747,7 @@ static void between_batches(struct epoch_end *end)
     if (end->finish_asked && session_is_final(end->session)) {
         if (!averages_are_here(end))
             return;
-        if (end->final_seen ||
-            end_epoch(end,
-                      end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs)) {
+        if (end->final_seen || end_epoch(end, last_epoch(end))) {
             end->final_seen = true;
             if (!best_cut_is_open(&end->best_cut))
                 finish(end);

@@ -108,12 +108,13 @@ static bool another_has(struct chief *c, uint64_t id, uint32_t worker)
            c->worker[owner - OWNER_WORKER].welcomed;
 }
 
-void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
+/* The worker has these batches, if they are below `end`. */
+static void own(struct chief *c, uint32_t worker, const Gradwire__Range *r, uint64_t end)
 {
     struct chief_leases *l = &c->async.leases;
     for (uint64_t i = 0; i < r->count && i < IDS_WINDOW; i++) {
         uint64_t id = r->first + i;
-        if (id >= c->total || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
+        if (id >= end || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
             continue;
         /* dealt by an earlier chief, to an unknown worker */
         for (; l->next_id <= id; l->next_id++)
@@ -122,6 +123,11 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
         if (!is_done(c, id) && !another_has(c, id, worker))
             set_owner(c, id, OWNER_WORKER + worker);
     }
+}
+
+void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
+{
+    own(c, worker, r, c->total);
 }
 
 /* A lease of the last chief's. Where workers come and go, its worker may have died with that chief, and this one does not know
@@ -134,7 +140,15 @@ static void take_up(struct chief *c, const Gradwire__WorkerLease *lease)
     if (!w->member)
         w->lost_ms = c->now_ms;
     w->member = true;
-    leases_own(c, lease->worker, lease->range);
+    own(c, lease->worker, lease->range, UINT64_MAX);
+}
+
+/* If training.epochs was lowered, batches behind the new end are dealt already, and parts of them may be applied: they are learned,
+ * too. */
+static void learn_all_dealt(struct chief *c)
+{
+    if (c->async.leases.next_id > c->total)
+        c->total = c->async.leases.next_id;
 }
 
 void leases_start(struct chief *c, bool by_some)
@@ -153,6 +167,7 @@ void leases_start(struct chief *c, bool by_some)
     const Gradwire__HelloReply *hello = c->ps[0].hello;
     for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++)
         take_up(c, hello->leases[i]);
+    learn_all_dealt(c);
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].async.want = 0;
 }

@@ -326,6 +326,25 @@ enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *s,
     return tell(error, err, column, &e);
 }
 
+void gradwire_scorer_begin_file(struct gradwire_scorer *s, const char *name)
+{
+    rows_begin_file(s->rows, name);
+}
+
+size_t gradwire_scorer_record_bytes(const struct gradwire_scorer *s, const char *text, size_t bytes)
+{
+    return rows_record_bytes(s->rows, text, bytes);
+}
+
+enum gradwire_status gradwire_scorer_add_record(struct gradwire_scorer *s, const char *record,
+                                                size_t bytes, struct gradwire_error *error)
+{
+    struct errmsg e;
+    uint32_t column = GRADWIRE_NONE;
+    enum err err = rows_add_record(s->rows, record, bytes, &column, &e);
+    return tell(error, err, column, &e);
+}
+
 enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_scorer *s, const float *numbers,
                                                  struct gradwire_error *error)
 {

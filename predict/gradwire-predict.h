@@ -8,14 +8,14 @@
  *         gradwire_scorer_new(&scorer, model, 1, &error))
  *         ...;                                       -- error.text says why
  *     gradwire_scorer_clear(scorer);
- *     if (gradwire_scorer_add_text(scorer, fields, &error) ||
+ *     if (gradwire_scorer_add_text(scorer, fields, &error) || -- or gradwire_scorer_add_record: a line of csv
  *         gradwire_scorer_score(scorer, &score, &error))
  *         ...;
  *     gradwire_scorer_free(scorer);
  *     gradwire_model_close(model);
  *
  * A model is read once, and does not change: any number of threads share it. A scorer belongs to one thread at a time. Calls on
- * an existing scorer allocate no memory and take no lock of this library.
+ * an existing scorer allocate no memory and take no lock of this library; only the beginning of a csv file takes memory.
  *
  * A row has the number, category, key and keys columns of the job's data.columns, in their order, also those that no layer
  * reads. It does not have the columns label, weight, ignore and cross. Its values are encoded by model/encoding.json, as in
@@ -193,6 +193,27 @@ struct gradwire_value {
 /* Add a row of typed values. values: (gradwire_model_columns). Errors: as gradwire_scorer_add_text. */
 GRADWIRE_API enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *scorer,
                                                              const struct gradwire_value *values,
+                                                             struct gradwire_error *error);
+
+/* The rows of a text file, csv or libsvm, read as gradwire itself reads them, by the keys under `data` of the model's job:
+ * delimiter, quotes, escape, trim, comment, header and missing. The text is not compressed. The columns of the label and the
+ * weight are not read, and can be absent. A file is read record by record: a row, which has several lines if a field in quotes
+ * has a line end; a header; a comment; or an empty line. */
+
+/* A file begins: a header is expected again, and lines are counted from 1. A new scorer is at the beginning of a file.
+ * name: of the file, for errors; it must stay valid until the next file begins. NULL: "input". */
+GRADWIRE_API void gradwire_scorer_begin_file(struct gradwire_scorer *scorer, const char *name);
+/* The bytes of the first record of the text, with its line end, which is a newline. The text follows the record that was
+ * added last. 0: the text ends before the record does, as at the end of a file without a last newline; or the record is
+ * longer than 512 KiB, and gradwire_scorer_add_record refuses it. */
+GRADWIRE_API size_t gradwire_scorer_record_bytes(const struct gradwire_scorer *scorer,
+                                                 const char *text, size_t bytes);
+/* Add the row of one record, given with or without its line end. A header, a comment and an empty line add no row: see
+ * gradwire_scorer_rows. Errors: GRADWIRE_INPUT: the row has too many or too few fields, or a field that does not fit its column;
+ * the header lacks a column; a quote is not closed; there are rows_max rows. The text begins with the file and the line. The
+ * row is then not added, and the next record can follow. GRADWIRE_MEMORY: for the first record of a file. */
+GRADWIRE_API enum gradwire_status gradwire_scorer_add_record(struct gradwire_scorer *scorer,
+                                                             const char *record, size_t bytes,
                                                              struct gradwire_error *error);
 
 /* Add a row of plain numbers, for a model whose rows have no columns. numbers: (gradwire_model_features), raw, as in the data;

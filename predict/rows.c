@@ -7,9 +7,11 @@
 #include "common/base/mem.h"
 #include "common/math/kernels.h"
 #include "worker/data/csv_cell.h"
+#include "worker/data/csv_header.h"
 #include "worker/data/leaf_room.h"
 #include "worker/data/libsvm_rows.h"
 #include "worker/data/text/csv_hint.h"
+#include "worker/data/text/text_encoding.h"
 
 struct rows {
     const struct folder *folder;
@@ -19,10 +21,12 @@ struct rows {
     /* with columns: */
     struct columns columns;
     struct csv_format format;
-    struct csv_piece piece; /* for csv_row: its fields, and marks that nobody reads */
+    struct csv_piece piece; /* for csv_row: its fields, and a record with its marks */
+    struct csv_file file;   /* the text file whose records are added */
+    uint64_t line;          /* of the file's next record */
     uint32_t *cells;        /* (rows_max, table_row_cells) */
     struct leaf_room *room; /* NULL: the model has no tables */
-    char *text;             /* (CSV_PIECE_BYTES + 1) a number, or libsvm's pairs, with an end */
+    char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
 
 /* ---- construction ---- */
@@ -35,16 +39,17 @@ static enum err make_columns(struct rows *r, struct errmsg *e)
     if (err)
         return err;
     r->format.libsvm = r->folder->job.data.format == DATA_LIBSVM;
+    r->format.grammar.quotes &= !r->format.libsvm;
+    r->format.unlabeled = true;
     err = columns_init(&r->columns, r->folder, e);
     if (err)
         return err;
     r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
     r->cells = mem_zalloc(r->rows_max, table_row_cells(s) * sizeof *r->cells);
-    r->text = mem_zalloc(CSV_PIECE_BYTES + 1, 1);
-    if (!r->piece.known || !r->cells || !r->text)
+    r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
+    r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
+    if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
         return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
-    r->piece.field = r->columns.of;
-    r->piece.fields = r->columns.values;
     return s->lookups ? leaf_room_new_repeating(&r->room, s, r->rows_max, e) : ERR_OK;
 }
 
@@ -65,6 +70,7 @@ enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, 
     r->folder = f;
     r->schema = f->schema;
     r->rows_max = rows_max;
+    rows_begin_file(r, NULL);
     enum err err = make(r, e);
     if (err) {
         rows_free(r);
@@ -79,10 +85,12 @@ void rows_free(struct rows *r)
     if (!r)
         return;
     csv_format_close(&r->format);
+    csv_file_close(&r->file);
     leaf_room_free(r->room);
     mem_free(r->x);
     columns_close(&r->columns);
     mem_free(r->piece.known);
+    mem_free(r->piece.mark);
     mem_free(r->cells);
     mem_free(r->text);
     mem_free(r);
@@ -192,20 +200,28 @@ uint32_t rows_count(const struct rows *r)
     return r->count;
 }
 
-static enum err check_room(const struct rows *r, bool columns, struct errmsg *e)
+static enum err check_columns(const struct rows *r, bool columns, struct errmsg *e)
 {
-    if (columns != (r->schema != NULL))
-        return err_set(e, ERR_INPUT, "a row of this model %s",
-                       columns ? "has no columns: its values are plain numbers"
-                               : "has columns: it is not just numbers");
+    if (columns == (r->schema != NULL))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "a row of this model %s",
+                   columns ? "has no columns: its values are plain numbers"
+                           : "has columns: it is not just numbers");
+}
+
+static enum err check_room(const struct rows *r, struct errmsg *e)
+{
     if (r->count == r->rows_max)
         return err_set(e, ERR_INPUT, "no room for more than %u rows", r->rows_max);
     return ERR_OK;
 }
 
-static struct csv_row begin(struct rows *r)
+/* The row has these fields. */
+static struct csv_row begin(struct rows *r, const struct csv_field *field, uint32_t fields)
 {
     uint32_t *cells = r->cells + (size_t)r->count * table_row_cells(r->schema);
+    r->piece.field = field;
+    r->piece.fields = fields;
     r->piece.bad = 0;
     cells[r->schema->inputs] = table_bits(0); /* the label */
     if (r->schema->weighted)
@@ -229,10 +245,12 @@ static enum err finish(struct rows *r, struct csv_row *row, struct errmsg *e)
 static enum err add(struct rows *r, const struct gradwire_text *field,
                     const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
 {
-    enum err err = check_room(r, true, e);
+    enum err err = check_columns(r, true, e);
+    if (!err)
+        err = check_room(r, e);
     if (err)
         return err;
-    struct csv_row row = begin(r);
+    struct csv_row row = begin(r, r->columns.of, r->columns.values);
     for (; row.field < r->columns.values; row.field++) {
         if (field)
             put_text(r, &row, &field[row.field]);
@@ -269,7 +287,9 @@ static enum err refuse_number(const float *numbers, struct errmsg *e)
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e)
 {
     const uint32_t features = model_features(r->folder->model), inf_bits = 0x7f800000;
-    enum err err = check_room(r, false, e);
+    enum err err = check_columns(r, false, e);
+    if (!err)
+        err = check_room(r, e);
     if (!err && kernels()->abs_bits(numbers, features) >= inf_bits)
         err = refuse_number(numbers, e);
     if (err)
@@ -278,6 +298,117 @@ enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e
                      features);
     r->count++;
     return ERR_OK;
+}
+
+/* ---- a record of a text file ---- */
+
+void rows_begin_file(struct rows *r, const char *name)
+{
+    csv_file_close(&r->file);
+    r->file.path = name ? name : "input";
+    r->line = 1;
+}
+
+size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes)
+{
+    const size_t mark = r->line == 1 ? text_encoding_mark_bytes(text, bytes) : 0;
+    size_t most = bytes - mark < CSV_PIECE_BYTES ? bytes - mark : CSV_PIECE_BYTES;
+    size_t row = r->schema ? csv_scan_row(text + mark, most, &r->format.grammar) : 0;
+    return row ? mark + row : 0;
+}
+
+/* Put the record into the piece, with a newline at its end. */
+static enum err take_record(struct rows *r, const char *text, size_t bytes, struct errmsg *e)
+{
+    struct csv_piece *p = &r->piece;
+    size_t mark = 0;
+    enum err err = ERR_OK;
+    if (bytes > CSV_PIECE_BYTES)
+        return csv_refuse_long(e, text, bytes, r->line, &r->format.grammar);
+    memcpy(r->text, text, bytes);
+    p->text = r->text;
+    p->bytes = bytes;
+    if (r->line == 1)
+        err = csv_file_skip_mark(p, &mark, e);
+    if (err)
+        return err_wrap(e, err, "%llu: ", (unsigned long long)r->line);
+    if (!p->bytes || p->text[p->bytes - 1] != '\n')
+        p->text[p->bytes++] = '\n';
+    csv_piece_look(p, &r->format);
+    size_t row = csv_scan_row(p->text, p->bytes, &p->grammar);
+    if (row == 0)
+        return csv_refuse_open(e, p->text, p->bytes, r->line, &p->grammar);
+    if (row < p->bytes)
+        return err_set(e, ERR_INPUT, "%llu: it is more than one record",
+                       (unsigned long long)r->line);
+    return ERR_OK;
+}
+
+/* Find the columns of the file, and remove its header from the piece. */
+static enum err begin_records(struct rows *r, struct errmsg *e)
+{
+    const char *name = r->file.path;
+    enum err err = csv_file_begin(&r->file, &r->piece, &r->format, e);
+    if (err) {
+        csv_file_close(&r->file);
+        r->file.path = name;
+    }
+    return err;
+}
+
+/* The column of the field at fault. */
+static uint32_t column_at_fault(const struct rows *r, const struct csv_row *row)
+{
+    for (uint32_t i = 0; row->wrong != CSV_NO_FIELD && i < r->columns.values; i++)
+        if (r->columns.of[i].column == r->file.field[row->wrong].column)
+            return i;
+    return GRADWIRE_NONE;
+}
+
+/* Read the piece's one row, if it has one; `line` is for messages. */
+static enum err read_record(struct rows *r, uint64_t line, uint32_t *column, struct errmsg *e)
+{
+    struct csv_piece *p = &r->piece;
+    const char *end = p->text + p->bytes - 1;
+    if (p->bytes == 0 || (r->format.libsvm ? libsvm_is_no_row(p->text, end)
+                                           : csv_is_no_row(&r->format, p->text, end)))
+        return ERR_OK;
+    enum err err = check_room(r, e);
+    if (err)
+        return err;
+    struct csv_row row = begin(r, r->file.field, r->file.fields);
+    row.field = CSV_NO_FIELD;
+    p->lone_cr = true; /* to be looked for */
+    if (r->format.libsvm) {
+        libsvm_row(&row, p->text, end);
+    } else {
+        size_t marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+        csv_rows_fields(&row, 0, p->mark, p->mark + marks - 1);
+    }
+    if (!row.bad)
+        return finish(r, &row, e);
+    *column = column_at_fault(r, &row);
+    return err_set(e, ERR_INPUT, "%s:%llu: %s", r->file.path, (unsigned long long)line,
+                   p->first_bad.text);
+}
+
+enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint32_t *column,
+                         struct errmsg *e)
+{
+    struct csv_piece *p = &r->piece;
+    const uint64_t line = r->line;
+    enum err err = check_columns(r, true, e);
+    if (err)
+        return err;
+    err = take_record(r, record, bytes, e);
+    if (err)
+        return err_wrap(e, err, "%s:", r->file.path);
+    p->line = line;
+    r->line += csv_count(p->text, p->bytes, '\n');
+    p->begins_file = !r->file.begun;
+    if (!r->file.begun)
+        err = begin_records(r, e);
+    return err ? err : read_record(r, line, column, e);
 }
 
 /* ---- encoded ---- */

@@ -27,6 +27,16 @@ enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uin
                          struct errmsg *e) MUST_CHECK;
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e) MUST_CHECK;
 
+/* A text file begins; a new `rows` is at the beginning of one. name: of the file, for errors; a view; NULL: "input". */
+void rows_begin_file(struct rows *r, const char *name);
+/* The bytes of the first record of the text: a row, a header, a comment or an empty line, with its line end; 0: the text ends
+ * before the record does. `text` follows the record that was added last. */
+size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes);
+/* Add the row of one record, with or without its line end. No row is added for a header, a comment or an empty line.
+ * Allocates memory for the first record alone. The rest as rows_add_text. Errors: ERR_INPUT, with the line; ERR_NOMEM. */
+enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint32_t *column,
+                         struct errmsg *e) MUST_CHECK;
+
 /* The features of the rows (rows_count, model_features), and the keys that the rows look up. NULL: the model has none.
  * Valid until the next row is added, or all rows are cleared. */
 const float *rows_features(const struct rows *r);

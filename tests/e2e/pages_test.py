@@ -2,6 +2,7 @@
 """Each command of the user's pages runs as it is written there, in order, and prints what the page shows: README.md, docs/guides,
 docs/reference, examples, k8s/README.md. tests/lib/pages.py says which block of a page is what; pages_not_run.txt lists the commands
 that are not run here. The scores that two guides compute in Python equal gradwire's own evaluation."""
+import csv
 import json
 import pathlib
 import re
@@ -10,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import pages  # noqa: E402
-from cluster import TSAN  # noqa: E402
+from cluster import DEADLINE_S, TSAN  # noqa: E402
 from page_case import PageCase, each_page  # noqa: E402
 
 CLICKS, CSV, PREDICT, NUMBER, PREDICT_C = (f"docs/guides/{name}.md" for name in (
@@ -49,6 +50,31 @@ class PagesTest(PageCase):
         scores = [float(score) > 0.5 for score in (self.tmp / "scores-c.txt").read_text().split()]
         self.assertEqual(len(scores), len(labels))
         self.assertAlmostEqual(sum(map(bool.__eq__, scores, labels)) / len(labels), self.evaluated()["accuracy"], delta=1e-5)
+        self.quoted_csv()
+
+    def quoted_csv(self):
+        """The guide's program reads quotes, and columns in another order, as `predict` does; a field too many or too few ends it."""
+        names, notes = ["note", "spend", "age", "a, b", "country", "visits", "plan"], ['12" pipe', "a, b", 'say "so"', "two\nlines", ""]
+        rows = list(csv.DictReader((self.tmp / "eval.csv").read_text().splitlines()))
+        with open(self.tmp / "quoted.csv", "w", newline="") as out:
+            writers = csv.writer(out), csv.writer(out, quoting=csv.QUOTE_ALL)
+            writers[0].writerow(names)
+            for i, row in enumerate(rows):
+                row.update(plan="basic, EU" if i % 7 == 0 else row["plan"])
+                writers[i % 2].writerow([{**row, "note": notes[i % 5], "a, b": ","}[name] for name in names])
+        (self.tmp / "many.csv").write_text("spend,age,country,visits,plan\n1,2,DE,5,basic\n1,2,DE,5,ba,sic\n")
+        (self.tmp / "few.csv").write_text("spend,age,country,visits,plan\n1,2,DE,5\n")
+        code, said, both = self.shell.run("./gradwire predict run quoted.csv --output theirs.csv 2>/dev/null; "
+                                          "./score run/model quoted.csv > ours.txt; for f in many few; do ! ./score run/model $f.csv; done",
+                                          DEADLINE_S)
+        self.assertEqual(code, 0, both)
+        ours = [float(score) for score in (self.tmp / "ours.txt").read_text().split()]
+        with open(self.tmp / "theirs.csv", newline="") as file:
+            theirs = [float(row["score"]) for row in csv.DictReader(file)]
+        self.assertEqual(len(ours), len(rows))
+        self.assertLess(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), 1e-6)
+        self.assertIn("many.csv:3: it has 6 fields, its header has 5", both)
+        self.assertIn("few.csv:2: it has 4 fields, its header has 5", both)
 
     def number(self):
         error = re.fullmatch(r"\d+ rows, mean absolute error (\S+)\n", self.scored())[1]

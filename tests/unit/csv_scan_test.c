@@ -152,6 +152,10 @@ static void scan_is_the_same_at_every_level_as_a_field_at_a_time(void **state)
             size_t bytes = run & 8 ? random_text(t, run, &g) : written_text(t, run, &g);
             size_t wanted = scan_by_fields(t->wanted, t->text, bytes, &g);
             size_t got = csv_scan(t->got, t->text, bytes, &g);
+            size_t row = 0;
+            while (row < got && t->text[t->got[row]] != '\n')
+                row++;
+            assert_int_equal(csv_scan_row(t->text, bytes, &g), row < got ? t->got[row] + 1 : 0);
             got = without_comments(t->got, got, t->text, &g);
             if (got != wanted || memcmp(t->got, t->wanted, got * sizeof *t->got) != 0)
                 fail_msg("level %d, run %d", level, (int)run);

@@ -338,6 +338,41 @@ static void text_rows_are_encoded_to_the_bit_as_training_reads_them(void **state
     teardown(&f);
 }
 
+/* Add the records of a text, each in memory that ends with it. The last one may lack its line end. */
+static void add_records(struct fixture *f, const char *text, size_t bytes)
+{
+    uint32_t column;
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = rows_record_bytes(f->rows, text + at, bytes - at);
+        n = n ? n : bytes - at;
+        char *exact = malloc(n);
+        assert_non_null(exact);
+        memcpy(exact, text + at, n);
+        if (rows_add_record(f->rows, exact, n, &column, &f->e))
+            fail_msg("%s", f->e.text);
+        free(exact);
+    }
+}
+
+static void records_are_encoded_to_the_bit_as_training_reads_them(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char *text = csv_of(true);
+    setup(&f);
+    const size_t bytes = strlen(text);
+    add_records(&f, text, bytes);
+    assert_int_equal(rows_count(f.rows), ROWS);
+    check_as_training_reads(&f);
+    rows_clear(f.rows);
+    rows_begin_file(f.rows, "again.csv");
+    add_records(&f, "\xEF\xBB\xBF\n\r\n", 6);
+    add_records(&f, text, bytes - 1);
+    check_as_training_reads(&f);
+    mem_free(text);
+    teardown(&f);
+}
+
 static void typed_rows_are_encoded_to_the_bit_as_training_reads_them(void **state)
 {
     (void)state;
@@ -459,6 +494,51 @@ static void a_bad_row_names_its_column_and_is_not_added(void **state)
     teardown(&f);
 }
 
+static void refuse_record(struct fixture *f, const char *record, uint32_t column, const char *why)
+{
+    uint32_t at = GRADWIRE_NONE;
+    assert_int_equal(rows_add_record(f->rows, record, strlen(record), &at, &f->e), ERR_INPUT);
+    assert_int_equal(at, column);
+    if (!strstr(f->e.text, why))
+        fail_msg("%s", f->e.text);
+}
+
+static void a_bad_record_names_its_line_and_is_not_added(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    rows_begin_file(f.rows, "new.csv");
+#define REST ",3,1,1,1,Bern,S,1,1,1,s1,1,t1,w1\n"
+    assert_int_equal(rows_record_bytes(f.rows, "a,\"\n\"\nb", 7), 6);
+    assert_int_equal(rows_record_bytes(f.rows, "a,\"\n\nb", 6), 0);
+    refuse_record(&f, "id,yes,\"4\nx\"" REST, 0, "new.csv:1: column \"age\": \"4");
+    refuse_record(&f, "id,yes,4" REST "id,yes,4" REST, GRADWIRE_NONE,
+                  "new.csv:3: it is more than one record");
+    refuse_record(&f, "id,yes,4,5" REST, GRADWIRE_NONE,
+                  "new.csv:3: it has 17 fields, data.columns names 16");
+    refuse_record(&f, "id,4\n", GRADWIRE_NONE, "new.csv:4: it has 2 fields, data.columns names 16");
+    refuse_record(&f, "id,\"yes,4\n", GRADWIRE_NONE, "new.csv:5: a quote begins a field here");
+    refuse_record(&f, "id\ryes,4" REST, GRADWIRE_NONE, "new.csv:5: it has a CR");
+    assert_int_equal(rows_count(f.rows), 0);
+    add_records(&f, "id,no such class,4" REST, strlen("id,no such class,4" REST));
+    assert_int_equal(rows_count(f.rows), 1);
+    const size_t bytes = CSV_PIECE_BYTES + 1;
+    char *text = mem_zalloc(bytes, 1);
+    uint32_t column;
+    assert_non_null(text);
+    memset(text, 'x', bytes);
+    text[bytes - 1] = '\n';
+    assert_int_equal(rows_record_bytes(f.rows, text, bytes), 0);
+    assert_int_equal(rows_add_record(f.rows, text, bytes, &column, &f.e), ERR_INPUT);
+    assert_string_equal(f.e.text, "new.csv:7: a row of more than 524288 bytes");
+    rows_begin_file(f.rows, NULL);
+    assert_int_equal(rows_add_record(f.rows, "\xff\xfei\0d\0", 6, &column, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "input:1: it is UTF-16"));
+    mem_free(text);
+    teardown(&f);
+}
+
 /* ---- memory ---- */
 
 static void memory_that_fails_is_an_error(void **state)
@@ -483,9 +563,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_rows_are_encoded_to_the_bit_as_training_reads_them),
+        cmocka_unit_test(records_are_encoded_to_the_bit_as_training_reads_them),
         cmocka_unit_test(typed_rows_are_encoded_to_the_bit_as_training_reads_them),
         cmocka_unit_test(keys_of_columns_are_those_that_are_looked_up),
         cmocka_unit_test(a_bad_row_names_its_column_and_is_not_added),
+        cmocka_unit_test(a_bad_record_names_its_line_and_is_not_added),
         cmocka_unit_test(memory_that_fails_is_an_error),
     };
     return cmocka_run_group_tests_name("rows", tests, NULL, NULL);

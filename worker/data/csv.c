@@ -23,7 +23,6 @@
 #include "worker/data/csv_header.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/text/csv_scan.h"
-#include "worker/data/text/text_encoding.h"
 #include "worker/data/drawn/drawn.h"
 #include "worker/data/encoding_given.h"
 #include "worker/data/libsvm_rows.h"
@@ -32,12 +31,11 @@
 #include "worker/data/bytes/stream.h"
 
 enum { DIGEST_BYTES = 32, LOOK_ROWS = 1000 /* of each file, at least */ };
-enum { TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
 
 /* One thread's piece. */
 struct work {
     struct csv_piece piece; /* its text is in `text`, after a header */
-    char *text;             /* (TEXT_ROOM) */
+    char *text;             /* (CSV_TEXT_ROOM) */
     /* as in the file: without the newline that is added if the file lacks one at its end */
     size_t text_bytes;
     uint64_t ticket; /* its position among all pieces */
@@ -94,27 +92,6 @@ struct csv {
 
 /* ---- reading pieces; the caller holds the lock ---- */
 
-static size_t byte_order_mark_bytes(const struct csv_piece *p)
-{
-    enum { BYTES = 3 };
-    return p->bytes >= BYTES && memcmp(p->text, "\xEF\xBB\xBF", BYTES) == 0 ? BYTES : 0;
-}
-
-static enum err refuse_long_row(const struct csv *c, const struct csv_piece *p, struct errmsg *e)
-{
-    struct csv_findings found = csv_scan_findings(p->text, p->bytes, &p->grammar);
-    uint64_t line = c->line + csv_count(p->text, found.quote, '\n');
-    const char *why = "";
-    if (found.quote < p->bytes)
-        why = "a quote begins a field here, and is not closed; with data.quotes: false it is "
-              "text";
-    else if (found.cr < p->bytes)
-        why = csv_lone_return(&p->grammar, p->text, p->bytes);
-    return err_set(e, ERR_INPUT, "%s:%" PRIu64 ": a row of more than %d bytes%s%s",
-                   c->file[c->next_file].path, found.quote < p->bytes ? line : c->line,
-                   CSV_PIECE_BYTES, *why ? ": " : "", why);
-}
-
 /* The position after the last '\n' that ends a row; 0: none. */
 static size_t last_row_end(struct csv_piece *p)
 {
@@ -136,7 +113,8 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     p->marks = 0;
     size_t keep = end_of_file ? p->bytes : last_row_end(p);
     if (keep == 0 && p->bytes)
-        return refuse_long_row(c, p, e);
+        return err_wrap(e, csv_refuse_long(e, p->text, p->bytes, c->line, &p->grammar),
+                        "%s:", c->file[c->next_file].path);
     c->tail_bytes = p->bytes - keep;
     memcpy(c->tail, p->text + keep, c->tail_bytes);
     p->bytes = keep;
@@ -208,36 +186,22 @@ static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, s
     return ERR_OK;
 }
 
-static enum err check_encoding(const struct csv_piece *p, struct errmsg *e)
-{
-    const char *encoding = text_encoding(p->text, p->bytes);
-    if (!encoding)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "it is %s, and only UTF-8 is read; convert it: iconv -f %s -t UTF-8 FILE > NEW",
-                   encoding, encoding);
-}
-
 /* Fill the piece from the open file. */
 static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
     struct csv_piece *p = &w->piece;
     bool first = c->file_bytes == 0, begins = !f->begun;
-    size_t mark;
-    size_t got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
+    size_t mark = 0, got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
     p->text = w->text;
     memcpy(p->text, c->tail, c->tail_bytes);
     enum err err = read_text(c, p->text + c->tail_bytes, wanted, &got, e);
     if (err)
         return err_wrap(e, err, "%s: ", f->path);
     p->bytes = c->tail_bytes + got;
-    err = first ? check_encoding(p, e) : ERR_OK;
+    err = first ? csv_file_skip_mark(p, &mark, e) : ERR_OK;
     if (err)
         return err_wrap(e, err, "%s: ", f->path);
-    mark = first ? byte_order_mark_bytes(p) : 0;
-    p->text += mark;
-    p->bytes -= mark;
     err = cut_piece(c, w, got < wanted, e);
     if (err)
         return err;
@@ -474,8 +438,8 @@ static void work_on(void *ctx, uint32_t thread)
 
 static enum err work_init(struct work *w, uint32_t inputs, struct errmsg *e)
 {
-    w->text = mem_zalloc(TEXT_ROOM, 1);
-    w->piece.mark = mem_zalloc(TEXT_ROOM, sizeof *w->piece.mark);
+    w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
+    w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
     w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
     w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
     w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);

@@ -9,6 +9,7 @@
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
 #include "worker/data/text/csv_scan.h"
+#include "worker/data/text/text_encoding.h"
 
 enum { CSV_NEAREST_BYTES = WORDS_BYTES_MAX + 24 };
 
@@ -322,6 +323,20 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
         return ERR_OK;
     }
     return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
+}
+
+enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e)
+{
+    const char *encoding = text_encoding(p->text, p->bytes);
+    if (encoding)
+        return err_set(
+            e, ERR_INPUT,
+            "it is %s, and only UTF-8 is read; convert it: iconv -f %s -t UTF-8 FILE > NEW",
+            encoding, encoding);
+    *mark_bytes = text_encoding_mark_bytes(p->text, p->bytes);
+    p->text += *mark_bytes;
+    p->bytes -= *mark_bytes;
+    return ERR_OK;
 }
 
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,

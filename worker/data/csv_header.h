@@ -17,6 +17,10 @@ struct csv_file {
 /* The field of the job's column: not a cross. */
 struct csv_field csv_field_of(const struct job_csv *job, uint32_t column);
 
+/* Remove a UTF-8 byte order mark, of *mark_bytes, from the beginning of a file's text. Errors: ERR_INPUT: it is UTF-16 or
+ * UTF-32. */
+enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e) MUST_CHECK;
+
 /* Find the fields of a file whose first rows are in `p`, and remove the header, if there is one, from the piece. If the
  * piece has no row, it becomes empty, and the file has not begun. Owns: csv_file_close. Errors: ERR_INPUT: a column
  * that the header does not name, or names twice; a header that cannot be read; ERR_NOMEM. */

@@ -12,7 +12,6 @@
 #include "worker/data/text/csv_number.h"
 
 enum { CSV_LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
-#define NO_FIELD UINT32_MAX /* the error is in the row, not in one field */
 
 /* ---- bad rows ---- */
 
@@ -42,13 +41,14 @@ void csv_row_bad(struct csv_row *r, const char *fmt, ...)
     if (r->bad)
         return;
     r->bad = true;
+    r->wrong = r->field;
     if (p->bad++)
         return;
     va_list args;
     va_start(args, fmt);
     (void)printable_vformat(why, sizeof why, fmt, args);
     va_end(args);
-    if (r->field != NO_FIELD)
+    if (r->field != CSV_NO_FIELD)
         name_column(r, which, sizeof which);
     p->first_bad_line = r->line;
     (void)err_set(&p->first_bad, ERR_INPUT, "%s%s", which, why);
@@ -212,7 +212,7 @@ enum err csv_row_begin(struct csv_row *r)
     r->cells = r->piece->cells + r->piece->rows * row_cells(r->format);
     if (r->format->unlabeled)
         begin_unlabeled(r);
-    r->field = NO_FIELD;
+    r->field = CSV_NO_FIELD;
     r->added = 0;
     r->bad = false;
     return ERR_OK;

@@ -10,12 +10,14 @@ struct csv_row {
     const struct csv_format *format;
     uint64_t line;
     uint32_t *cells;
-    uint32_t field; /* the field that is being read; messages name it if it is bad */
+    uint32_t field; /* that is being read; messages name it if it is bad; CSV_NO_FIELD: none */
+    uint32_t wrong; /* of a bad row: the field at fault; CSV_NO_FIELD: the row itself is */
     uint32_t added; /* number of categories that learned a word from this row */
     bool bad;
     enum err failed; /* an error that is not the row's fault */
 };
 enum { CSV_SHOWN_BYTES = 48 };
+#define CSV_NO_FIELD UINT32_MAX
 
 /* Make room for the row's cells in the piece; no field is being read. Errors: ERR_NOMEM. */
 enum err csv_row_begin(struct csv_row *r) MUST_CHECK;

@@ -292,13 +292,9 @@ static void refuse_return(struct csv_row *r, const char *text, size_t bytes)
         csv_row_bad(r, "%s", wrong);
 }
 
-/* The same. */
-static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+void csv_rows_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
-    struct csv_piece *p = r->piece;
-    enum err err = csv_row_begin(r);
-    if (err)
-        return err;
+    const struct csv_piece *p = r->piece;
     if (p->lone_cr)
         refuse_return(r, p->text + begin, *end - begin);
     if ((size_t)(end - mark) + 1 != p->fields)
@@ -306,9 +302,17 @@ static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, 
     r->field = 0;
     if (!r->bad)
         read_fields(r, begin, mark, end);
+    assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
+}
+
+static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+{
+    enum err err = csv_row_begin(r);
+    if (err)
+        return err;
+    csv_rows_fields(r, begin, mark, end);
     if (!r->bad)
         csv_cell_crosses(r);
-    assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
     csv_row_end(r);
     return r->failed;
 }
@@ -342,6 +346,21 @@ enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint6
                        (unsigned long long)(line + csv_count(text, found.quote, '\n')));
     return err_set(e, ERR_INPUT, "%llu: the file ends with an escape (data.escape)",
                    (unsigned long long)(line + csv_count(text, bytes - (bytes > 0), '\n')));
+}
+
+enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
+                         const struct csv_grammar *g)
+{
+    struct csv_findings found = csv_scan_findings(text, bytes, g);
+    const char *why = "";
+    if (found.quote < bytes) {
+        why = "a quote begins a field here, and is not closed; with data.quotes: false it is text";
+        line += csv_count(text, found.quote, '\n');
+    } else if (found.cr < bytes) {
+        why = csv_lone_return(g, text, bytes);
+    }
+    return err_set(e, ERR_INPUT, "%llu: a row of more than %d bytes%s%s", (unsigned long long)line,
+                   CSV_PIECE_BYTES, *why ? ": " : "", why);
 }
 
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)

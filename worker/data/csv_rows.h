@@ -10,7 +10,10 @@
 #include "worker/data/table.h"
 #include "worker/data/text/csv_scan.h"
 
-enum { CSV_PIECE_BYTES = 512 << 10 }; /* also the most bytes that a row can have */
+enum {
+    CSV_PIECE_BYTES = 512 << 10,                       /* also the most bytes that a row can have */
+    CSV_TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD /* the text of a piece, and an added '\n' */
+};
 
 /* The meaning of a field of the file; determined once per file. */
 struct csv_field {
@@ -31,6 +34,8 @@ struct csv_text {
     const char *at;
     uint32_t bytes;
 };
+
+struct csv_row; /* csv_row.h */
 
 /* How rows are read: the same for all pieces of a load. */
 struct csv_format {
@@ -96,6 +101,14 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
 /* The error of a text that begins a row, at `line`, and whose end is not the row's. Writes no path. Returns ERR_INPUT. */
 enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
                          const struct csv_grammar *g) MUST_CHECK;
+
+/* The error of a text that begins a row, at `line`, of more than CSV_PIECE_BYTES. The same. */
+enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
+                         const struct csv_grammar *g) MUST_CHECK;
+
+/* Read the fields of one row of the piece into the row's cells. It begins at `begin`, and its fields end at the marks
+ * `mark` to `end`. Crosses are not made. */
+void csv_rows_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end);
 
 /* True for a line of blanks, or a comment, which is not a row. */
 bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *end);

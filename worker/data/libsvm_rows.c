@@ -153,24 +153,32 @@ static bool has_lone_return(const char *line, const char *end)
     return memchr(line, '\r', (size_t)(end - line)) != NULL;
 }
 
-static enum err refuse_line(struct csv_row *r)
+bool libsvm_is_no_row(const char *line, const char *stop)
 {
-    enum err err = csv_row_begin(r);
-    if (err)
-        return err;
-    csv_row_bad(r, "%s", CSV_LONE_RETURN);
-    csv_row_end(r);
-    return ERR_OK;
+    return is_over(*skip_blanks(line)) && !has_lone_return(line, stop);
 }
 
-/* Read a line, starting at its label. */
-static enum err read_line(struct csv_row *r, const char *at)
+static void read_line(struct line *l, const char *line, const char *stop)
+{
+    if (has_lone_return(line, stop))
+        csv_row_bad(l->row, "%s", CSV_LONE_RETURN);
+    else
+        read_pairs(l, read_label(l, skip_blanks(line)));
+}
+
+void libsvm_row(struct csv_row *r, const char *line, const char *stop)
+{
+    struct line l = {.row = r, .key = &r->format->schema->key[0]};
+    read_line(&l, line, stop);
+}
+
+static enum err read_row(struct csv_row *r, const char *line, const char *stop)
 {
     struct line l = {.row = r, .key = &r->format->schema->key[0]};
     enum err err = csv_row_begin(r);
     if (err)
         return err;
-    read_pairs(&l, read_label(&l, at));
+    read_line(&l, line, stop);
     csv_row_end(r);
     if (!r->bad && l.minus)
         note_first(&r->piece->minus_line, r->line);
@@ -183,18 +191,13 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
 {
     struct csv_row r = {.piece = p, .format = f, .line = p->line};
     const char *end = p->text + p->bytes;
-    const bool returns = memchr(p->text, '\r', p->bytes) != NULL;
     assert(f->schema->keys == 1 && f->schema->inputs == 0 && f->schema->key[0].options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = 0;
     p->zero_line = p->minus_line = 0;
     for (const char *at = p->text; at < end; r.line++) {
-        const char *label = skip_blanks(at), *stop = memchr(at, '\n', (size_t)(end - at));
-        enum err err = ERR_OK;
-        if (returns && has_lone_return(at, stop))
-            err = refuse_line(&r);
-        else if (!is_over(*label))
-            err = read_line(&r, label);
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        enum err err = libsvm_is_no_row(at, stop) ? ERR_OK : read_row(&r, at, stop);
         if (err)
             return err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)

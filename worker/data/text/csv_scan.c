@@ -108,6 +108,17 @@ static uint64_t marks_by_byte(struct scan *s, size_t from, size_t to)
     return marks;
 }
 
+size_t csv_scan_row(const char *text, size_t bytes, const struct csv_grammar *g)
+{
+    struct scan s = begin(text, bytes, g);
+    for (size_t i = 0; i < bytes; i++) {
+        s.place = next_place(&s, i);
+        if (s.place == PLACE_ROW)
+            return i + 1;
+    }
+    return 0;
+}
+
 struct csv_findings csv_scan_findings(const char *text, size_t bytes, const struct csv_grammar *g)
 {
     struct scan s = begin(text, bytes, g);

@@ -40,6 +40,9 @@ static inline bool csv_is_blank(const struct csv_grammar *g, char c)
  * certain to be found. Thread: any. */
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g);
 
+/* The bytes of the text's first row, with its '\n'; 0: the text ends before the row does. */
+size_t csv_scan_row(const char *text, size_t bytes, const struct csv_grammar *g);
+
 /* The number of times that `byte` occurs in the text. */
 size_t csv_count(const char *text, size_t bytes, char byte);
 

@@ -75,3 +75,9 @@ const char *text_encoding(const char *text, size_t bytes)
         return "UTF-16BE";
     return NULL;
 }
+
+size_t text_encoding_mark_bytes(const char *text, size_t bytes)
+{
+    enum { MARK_BYTES = 3 };
+    return bytes >= MARK_BYTES && memcmp(text, "\xEF\xBB\xBF", MARK_BYTES) == 0 ? MARK_BYTES : 0;
+}

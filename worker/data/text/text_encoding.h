@@ -8,4 +8,7 @@
  * otherwise with the order of its bytes, "UTF-16LE". NULL: it is another text, such as UTF-8. */
 const char *text_encoding(const char *text, size_t bytes);
 
+/* The bytes of the UTF-8 byte order mark with which the text begins; 0: none. */
+size_t text_encoding_mark_bytes(const char *text, size_t bytes);
+
 #endif

@@ -66,6 +66,7 @@ enum err command_name_data(struct job *job, struct errmsg *e)
             return err_set(e, ERR_INPUT, "-: stdin can have csv or libsvm, and no other format");
     if (generates)
         job->data.format = DATA_CSV;
+    job->data.eval_named = true;
     return join(words + 1, &job->data.eval, e);
 }
 

@@ -53,7 +53,7 @@ struct encode {
     uint32_t *kept;           /* (keep.columns) the job's columns */
     const char **kept_name;
     struct worker *worker; /* (threads) */
-    uint64_t rows, bad;
+    struct dataset_streamed read;
 };
 
 /* ---- the arrays ---- */
@@ -365,8 +365,7 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 static enum err encode_csv(struct encode *x, struct errmsg *e)
 {
     const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, take_piece, put_piece, x};
-    return dataset_stream(&x->model.folder.job, x->model.folder.schema, &sink, &x->rows, &x->bad,
-                          e);
+    return dataset_stream(&x->model.folder.job, x->model.folder.schema, &sink, &x->read, e);
 }
 
 /* ---- rows in memory ---- */
@@ -386,7 +385,7 @@ static enum err encode_rows(struct encode *x, struct errmsg *e)
         if (!err)
             err = put_piece(x, 0, e);
     }
-    x->rows = d.rows;
+    x->read.rows = d.rows;
     dataset_close(&d);
     return err;
 }
@@ -440,14 +439,16 @@ static enum err encode(struct encode *x, struct errmsg *e)
         err = x->model.folder.schema ? encode_csv(x, e) : encode_rows(x, e);
     if (err)
         return err;
-    return npy ? array_file_npy(x->array, x->rows, path, e)
-               : array_file_npz(x->array, x->arrays, x->rows, path, e);
+    if (x->read.unread.text[0])
+        (void)fprintf(stderr, "gradwire: %s\n", x->read.unread.text);
+    return npy ? array_file_npy(x->array, x->read.rows, path, e)
+               : array_file_npz(x->array, x->arrays, x->read.rows, path, e);
 }
 
 static void print_arrays(const struct encode *x)
 {
     static const char *const types[] = {"float32", "int64", "text"};
-    printf("%s: %" PRIu64 " rows\n", PRINTABLE(flags_text("output")), x->rows);
+    printf("%s: %" PRIu64 " rows\n", PRINTABLE(flags_text("output")), x->read.rows);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct array_file *a = &x->array[i];
         printf("  %s  %s (n", PRINTABLE(a->name), types[a->kind]);

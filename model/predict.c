@@ -40,7 +40,7 @@ struct predict {
     struct worker *worker; /* (threads) */
     struct output output;
     bool begun; /* the first line is written */
-    uint64_t rows, bad;
+    struct dataset_streamed read;
     double seconds;
 };
 
@@ -72,7 +72,7 @@ static enum err put_last(struct predict *p, struct errmsg *e)
     struct text t = {.at = NULL};
     enum err err = p->begun ? ERR_OK : put_first(p, e);
     if (p->columns.floats)
-        npy_file_header(&t, "<f4", p->rows, p->columns.outputs > 1, &p->columns.outputs);
+        npy_file_header(&t, "<f4", p->read.rows, p->columns.outputs > 1, &p->columns.outputs);
     if (!err && t.failed)
         err = err_set(e, ERR_NOMEM, "out of memory");
     else if (!err && t.bytes)
@@ -127,8 +127,7 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 static enum err predict_csv(struct predict *p, struct errmsg *e)
 {
     const struct dataset_sink sink = {p->keep.columns ? &p->keep : NULL, take_piece, put_piece, p};
-    return dataset_stream(&p->model.folder.job, p->model.folder.schema, &sink, &p->rows, &p->bad,
-                          e);
+    return dataset_stream(&p->model.folder.job, p->model.folder.schema, &sink, &p->read, e);
 }
 
 /* ---- rows in memory ---- */
@@ -206,7 +205,7 @@ static enum err predict_rows(struct predict *p, struct errmsg *e)
         pool_run(pool, work_on_rows, &r);
         pthread_cond_destroy(&r.turn);
         pthread_mutex_destroy(&r.lock);
-        p->rows = r.data.rows;
+        p->read.rows = r.data.rows;
         err = r.err ? err_set(e, r.err, "%s", r.e.text) : ERR_OK;
     }
     pool_free(pool);
@@ -325,9 +324,11 @@ int predict_main(int argc, char **argv)
                                 command_threads(), &e);
     if (!err)
         err = predict(&p, &e);
+    if (!err && p.read.unread.text[0])
+        (void)fprintf(stderr, "gradwire: %s\n", p.read.unread.text);
     if (!err)
-        (void)fprintf(stderr, "gradwire: %" PRIu64 " rows in %.1f s, %.0f rows/s\n", p.rows,
-                      p.seconds, (double)p.rows / p.seconds);
+        (void)fprintf(stderr, "gradwire: %" PRIu64 " rows in %.1f s, %.0f rows/s\n", p.read.rows,
+                      p.seconds, (double)p.read.rows / p.seconds);
     close_all(&p);
     return err ? command_failed(err, &e) : 0;
 }

@@ -251,7 +251,8 @@ struct job {
         /* Absolute paths or globs, joined by '\n'; NULL: none. In the job file they are relative to its directory, in a
          * --set to the current directory. */
         char *train, *eval;
-        char *spill;        /* an absolute directory; NULL: TMPDIR, or /tmp */
+        bool eval_named; /* a command's arguments name the files of `eval`: messages name no key */
+        char *spill;     /* an absolute directory; NULL: TMPDIR, or /tmp */
         uint32_t memory_mb; /* 0: a quarter of the memory that this process can use */
         float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;

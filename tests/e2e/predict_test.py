@@ -162,12 +162,53 @@ class PredictTest(ModelCase):
         self.assertIn('eval.csv:532: column "age": "old" is not a number', error)
         self.assertEqual([p.name for p in self.tmp.iterdir() if "none" in p.name], [])
 
+    def said(self, *words, code=0, given=None):
+        """(stdout, stderr) of the command."""
+        got = subprocess.run([str(MODEL), *map(str, words)], input=given, capture_output=True, text=True, timeout=DEADLINE_S, cwd=self.tmp)
+        self.assertEqual(got.returncode, code, got.stderr)
+        return got.stdout, got.stderr
+
+    def test_messages_name_the_files_of_the_command_line_and_not_the_key(self):
+        self.trained(CSV)
+        stop = "--set=data.bad_rows=stop"
+        for command, flags in (("predict", []), ("evaluate", []), ("encode", ["--output=x.npz"])):
+            self.assertIn('gradwire: eval.csv:532: column "age"', self.said(command, self.out, "eval.csv", stop, *flags, code=2)[1])
+            self.assertIn(" eval.csv: 1 bad rows of 531 ", self.said(command, self.out, "eval.csv", *flags)[1])
+            self.assertIn(" the data: 2 bad rows of 1062 ", self.said(command, self.out, "eval.csv", "eval.csv", *flags)[1])
+            error = self.said(command, self.out, stop, *flags, code=2)[1]
+            self.assertRegex(error, r"gradwire: data\.eval: \S*/eval\.csv:532: ")
+
+    def test_a_batch_without_rows_is_no_error(self):
+        self.trained(CSV)
+        header = "size,age,town\n"
+        (self.tmp / "none.csv").write_text(header)
+        (self.tmp / "empty.csv").write_text("")
+        for words, given in ((["none.csv"], None), (["empty.csv"], None), (["none.csv", "empty.csv"], None), (["-"], header)):
+            out, error = self.said("predict", self.out, *words, given=given)
+            self.assertEqual(out, "score\n")
+            self.assertRegex(error, r"^gradwire: 0 rows in .*\n$")
+        self.assertEqual(self.array("none.csv", "--output=none.npy"), ((0,), []))
+        self.assertEqual(self.said("encode", self.out, "none.csv", "--output=none.npz")[0].splitlines()[0], "none.npz: 0 rows")
+        (self.tmp / "none.csv").write_text("size,age,town,answer,w\n")
+        self.assertIn("none.csv: it has no row", self.said("evaluate", self.out, "none.csv", code=2)[1])
+        self.trained(IMAGES, out=self.tmp / "images")
+        idx(self.tmp / "none", (0, 8, 8), [])
+        self.assertEqual(self.said("predict", "images", "none")[0], "class,score\n")
+        self.assertIn("none: dimension 0 is 0", self.said("evaluate", "images", "none", "y.eval", code=2)[1])
+
+    def test_columns_that_the_model_does_not_read_are_named_once(self):
+        self.trained(CSV)
+        (self.tmp / "new.csv").write_text('town,age,"a, b\n",size,note,w\n' + "Rome,4,x,1,y,2\n" * 3)
+        said = "gradwire: new.csv: the model does not read 2 of its columns: a, b?, note\n"
+        self.assertEqual(self.said("predict", self.out, "new.csv", "new.csv")[1].splitlines(True)[0], said)
+        self.assertEqual(self.said("encode", self.out, "new.csv", "--output=x.npz")[1], said)
+        self.assertIn("1 of its columns: a, b?", self.said("predict", self.out, "new.csv", "--keep=note")[1])
+
     def test_wrong_input_leaves_no_file(self):
         self.trained(CSV)
-        (self.tmp / "empty.csv").write_text("")
         (self.tmp / "other.csv").write_text("town,size\nRome,1\n")
         before = sorted(self.tmp.iterdir())
-        for words, text in ((["none.csv"], "none.csv: No such file or directory"), (["empty.csv"], "it has no row"),
+        for words, text in ((["none.csv"], "none.csv: No such file or directory"), 
                             (["other.csv"], 'its header does not name "age"'), (["eval.csv", "--output=no/x.csv"], "no/x.csv"),
                             (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file"),
                             (["eval.csv", "--output="], "--output: the name of the file is missing")):

@@ -21,7 +21,7 @@ enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim
     f->row_bytes = element_bytes(f->type);
     for (uint32_t i = 0; i < rank; i++) {
         f->dim[i] = dim[i];
-        if (f->dim[i] == 0)
+        if (i && f->dim[i] == 0)
             return err_set(e, ERR_INPUT, "dimension %u is 0: it has no elements", i);
         if (i && (__builtin_mul_overflow(f->row_bytes, f->dim[i], &f->row_bytes) ||
                   f->row_bytes > UINT32_MAX))
@@ -97,6 +97,8 @@ static enum err check_pair(const struct array_set *set, size_t i, bool unlabeled
 {
     const struct array_file *x = &set->images[i], *first = &set->images[0];
     const struct array_file *y = unlabeled ? NULL : &set->labels[i];
+    if (y && x->dim[0] == 0)
+        return err_set(e, ERR_INPUT, "%s: dimension 0 is 0: it has no rows", x->path);
     if (y && x->dim[0] != y->dim[0])
         return err_set(e, ERR_INPUT, "%s has %u rows, %s has %u labels", x->path, x->dim[0],
                        y->path, y->dim[0]);

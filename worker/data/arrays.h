@@ -36,8 +36,8 @@ struct array_format {
     bool thin_labels; /* labels can have the shape (n, 1), if no array has the shape (n) */
 };
 
-/* Set dim[i] and all that follows from the dimensions. Errors: ERR_INPUT: a dimension of 0, or a row that is too
- * large. */
+/* Set dim[i] and all that follows from the dimensions. Errors: ERR_INPUT: a dimension of 0 within a row, or a row
+ * that is too large. */
 enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim,
                         struct errmsg *e) MUST_CHECK;
 /* Read exactly so many bytes of the header. `before`: bytes already read; `total`: size of the header. */

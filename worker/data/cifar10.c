@@ -71,8 +71,8 @@ static enum err add_records(struct dataset *d, const uint8_t *record, size_t n, 
     return ERR_OK;
 }
 
-static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room, uint32_t classes,
-                             struct errmsg *e)
+static enum err read_records(struct stream *s, struct dataset *d, const struct reading *r,
+                             uint64_t *room, struct errmsg *e)
 {
     uint8_t piece[PIECE_RECORDS * RECORD_BYTES];
     uint64_t first = d->rows;
@@ -82,7 +82,7 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
         if (!err)
             err = reserve(d, room, d->rows + got / RECORD_BYTES, e);
         if (!err)
-            err = add_records(d, piece, got / RECORD_BYTES, classes, first, e);
+            err = add_records(d, piece, got / RECORD_BYTES, r->classes, first, e);
         if (err)
             return err;
         contents_add(&d->contents, piece, got);
@@ -93,7 +93,7 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
             e, ERR_INPUT,
             "not CIFAR-10's binary version: %zu bytes follow its %llu records of %d bytes",
             got % RECORD_BYTES, (unsigned long long)(d->rows - first), RECORD_BYTES);
-    if (d->rows == first)
+    if (d->rows == first && !r->unlabeled)
         return err_set(e, ERR_INPUT, "it has no records");
     return ERR_OK;
 }
@@ -126,7 +126,7 @@ static enum err read_file(const char *path, struct dataset *d, const struct read
     if (err)
         return err;
     contents_file(&d->contents, path);
-    err = r->look ? look_at(s, d, r, e) : read_records(s, d, room, r->classes, e);
+    err = r->look ? look_at(s, d, r, e) : read_records(s, d, r, room, e);
     stream_close(s);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }

@@ -519,6 +519,18 @@ static void say_skipped(const struct csv *c)
              c->reading->key, first->path, first->skipped_line, more);
 }
 
+/* The columns that nothing reads, of the first file that has some. */
+static void note_unread(const struct csv *c)
+{
+    const struct csv_file *f = c->file;
+    while (f < c->file + c->paths.count && !f->unread)
+        f++;
+    if (c->reading->unread && f < c->file + c->paths.count)
+        (void)err_set(c->reading->unread, ERR_INPUT,
+                      "%s: the model does not read %u of its columns: %s", f->path, f->unread,
+                      f->unread_names);
+}
+
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
@@ -534,8 +546,10 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     }
     if (!err && !c->reading->look && c->rows > c->bad)
         say_unknown(c, threads);
-    if (!err)
+    if (!err) {
         say_skipped(c);
+        note_unread(c);
+    }
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
     for (size_t i = 0; i < c->paths.count && c->file; i++)
@@ -588,7 +602,7 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->join_lock);
     pthread_cond_destroy(&c->joined);
-    if (!err && c->rows == c->bad)
+    if (!err && c->rows == c->bad && (c->bad || !c->reading->sink))
         err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)

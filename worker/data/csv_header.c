@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/words.h"
 #include "worker/data/csv_row.h"
 #include "worker/data/text/csv_hint.h"
@@ -88,6 +89,17 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
     return err;
 }
 
+/* No column of the job has this name. */
+static void note_unread(struct csv_file *file, const char *name, size_t bytes)
+{
+    char shown[CSV_SHOWN_BYTES];
+    size_t at = strlen(file->unread_names);
+    if (file->unread++ && at)
+        at += printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, ", ");
+    (void)printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, "%s",
+                           csv_row_shown(shown, name, bytes));
+}
+
 static enum err add_named_field(struct csv_file *file, const struct csv_format *f, const char *name,
                                 size_t bytes, struct errmsg *e)
 {
@@ -98,6 +110,8 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
             memcmp(job->column[i].name, name, bytes) != 0))
         i++;
     uint32_t kept = kept_as(f, name, bytes, i, file->fields);
+    if (i == job->columns && f->unlabeled && !kept)
+        note_unread(file, name, bytes);
     if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
     for (uint32_t k = 0; k < file->fields; k++)

@@ -4,6 +4,8 @@
 
 #include "worker/data/csv_rows.h"
 
+enum { CSV_UNREAD_BYTES = 200 };
+
 struct csv_file {
     const char *path;        /* a view */
     struct csv_field *field; /* (fields) */
@@ -12,6 +14,9 @@ struct csv_file {
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */
     bool skipped_row;
+    /* unlabeled rows: the names in the header that nothing reads, printable, as "id, note" and their number */
+    uint32_t unread;
+    char unread_names[CSV_UNREAD_BYTES];
 };
 
 /* The field of the job's column: not a cross. */

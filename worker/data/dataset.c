@@ -100,7 +100,8 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     if (err) {
         dataset_close(&d);
         bool output = r->sink && err == ERR_IO; /* or input, whose file the error names */
-        return output ? err : err_wrap(e, err, "%s: ", r->key);
+        bool named = r->eval && r->job->data.eval_named;
+        return output || named ? err : err_wrap(e, err, "%s: ", r->key);
     }
     if (d.labels && !r->look) /* a look reads hardly any labels */
         d.label_max = largest(d.labels, d.rows);
@@ -110,13 +111,21 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     return ERR_OK;
 }
 
+/* The subject of messages about the evaluation data. */
+static const char *eval_key(const struct job *job)
+{
+    if (!job->data.eval_named)
+        return "data.eval";
+    return strchr(job->data.eval, '\n') ? "the data" : job->data.eval;
+}
+
 /* `classes`: from the model, if it is known; for two classes the loss is enough. */
 static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
 {
     if (!classes && job->model.loss == LOSS_BINARY_CROSSENTROPY)
         classes = 2;
     return (struct reading){.job = job,
-                            .key = eval ? "data.eval" : "data.train",
+                            .key = eval ? eval_key(job) : "data.train",
                             .patterns = eval ? job->data.eval : job->data.train,
                             .classes = classes,
                             .eval = eval};
@@ -155,19 +164,20 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
 }
 
 enum err dataset_stream(const struct job *job, struct table_schema *schema,
-                        const struct dataset_sink *sink, uint64_t *rows, uint64_t *bad,
+                        const struct dataset_sink *sink, struct dataset_streamed *out,
                         struct errmsg *e)
 {
     struct dataset d;
+    struct errmsg unread = {""};
     struct reading r = reading_of(job, 1, 0);
     r.schema = schema;
     r.unlabeled = true;
     r.sink = sink;
+    r.unread = &unread;
     enum err err = load(&d, &r, e);
     if (err)
         return err;
-    *rows = d.rows;
-    *bad = d.bad_rows;
+    *out = (struct dataset_streamed){d.rows, d.bad_rows, unread};
     dataset_close(&d);
     return ERR_OK;
 }

@@ -73,13 +73,17 @@ struct dataset_sink {
     enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);
     void *ctx;
 };
-/* Pass the rows of job->data.eval, or those that the job generates, to the sink. schema: as the model was trained. *rows:
- * number of all rows; *bad: of bad ones, which have no label (NaN) in their cells. job->worker.threads must be set. Errors: as
- * dataset_load; the sink's. */
+struct dataset_streamed {
+    uint64_t rows,
+        bad; /* bad: those of `rows` that are bad, which have no label (NaN) in their cells */
+    struct errmsg unread; /* names columns of a header that the model does not read; "": none */
+};
+/* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was
+ * trained. job->worker.threads must be set. Errors: as dataset_load; the sink's. */
 enum err dataset_stream(const struct job *job, struct table_schema *schema,
-                        const struct dataset_sink *sink, uint64_t *rows, uint64_t *bad,
+                        const struct dataset_sink *sink, struct dataset_streamed *out,
                         struct errmsg *e) MUST_CHECK;
-/* Load job->data.eval in another format; all labels are 0. Errors: as dataset_load. */
+/* Load job->data.eval in another format; all labels are 0. It can have no rows. Errors: as dataset_load. */
 enum err dataset_load_unlabeled(struct dataset *d, const struct job *job,
                                 struct errmsg *e) MUST_CHECK;
 

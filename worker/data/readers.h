@@ -9,7 +9,7 @@
 /* The data to read. */
 struct reading {
     const struct job *job;
-    const char *key;      /* "data.train" or "data.eval", for messages */
+    const char *key;      /* "data.train", "data.eval" or a name of the files, for messages */
     const char *patterns; /* names the files */
     uint32_t classes;     /* labels are less than it; 0: no check */
     int eval;
@@ -21,8 +21,9 @@ struct reading {
     bool unlabeled; /* labels are not read, and can be absent */
     /* csv: takes the rows, which then are not in the dataset; NULL: none */
     const struct dataset_sink *sink;
-    bool sampled;        /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
-    struct spill *spill; /* of the training part, as schema */
+    struct errmsg *unread; /* csv: as dataset_streamed.unread; NULL: not wanted */
+    bool sampled;          /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
+    struct spill *spill;   /* of the training part, as schema */
 };
 
 /* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.

@@ -53,6 +53,7 @@ static char *job_text(const char *file, const struct imported *m)
 {
     static const char begin[] = "model:\n";
     char name[JOB_NAME_MAX], path[256], *text = NULL;
+    bool says = m->optimizer && *m->optimizer;
     const char *rest =
         m->yaml + (strncmp(m->yaml, begin, sizeof begin - 1) == 0 ? sizeof begin - 1 : 0);
     job_name(file, name);
@@ -71,13 +72,14 @@ static char *job_text(const char *file, const struct imported *m)
                      "  scale: %.9g\n"
                      "\n"
                      "# ---- Training (docs/reference/job-file.md) ----\n"
-                     "optimizer: adam\n"
+                     "%s"
                      "training:\n"
                      "  epochs: 5\n"
                      "  batch_size: 32\n"
-                     "  learning_rate: 0.001\n",
+                     "%s",
                      path, name, m->w ? "  weights: weights.safetensors\n" : "", rest,
-                     (double)m->scale);
+                     (double)m->scale, says ? m->optimizer : "optimizer: adam\n",
+                     says ? m->training : "  learning_rate: 0.001\n");
     return n < 0 ? NULL : text;
 }
 

@@ -295,6 +295,11 @@ void job_key_hint(const char *path, char *out, size_t bytes)
     char group[JOB_PATH_MAX];
     (void)snprintf(group, sizeof group, "%.*s", (int)(wrong > path ? wrong - path - 1 : 0), path);
     char meant[JOB_PATH_MAX];
+    const char *other = job_meaning_other(wrong);
+    if (other) {
+        (void)snprintf(out, bytes, "%s", other);
+        return;
+    }
     if (job_meaning_key(group, wrong, meant)) {
         (void)snprintf(out, bytes, "did you mean %s?", meant);
         return;

@@ -94,7 +94,7 @@ static const struct meaning keys[] = {
      "training.batch_size"},
     {"epoch nepochs numepochs maxepochs numtrainepochs niter numboostround", "training.epochs"},
     {"randomseed randomstate rngseed", "training.seed"},
-    {"gradclip clip clipnorm clipgradnorm maxgradnorm gradientclip gradientclipping globalclipnorm",
+    {"gradclip clip clipgradnorm maxgradnorm gradientclip gradientclipping globalclipnorm",
      "training.clip_norm"},
     {"gradaccum gradientaccumulation accumulatesteps accumulategradbatches",
      "training.gradient_accumulation_steps"},
@@ -127,6 +127,16 @@ static const struct meaning keys[] = {
     {"betas beta1", "beta_1"},
     {"beta2", "beta_2"},
     {"wd l2", "weight_decay"},
+};
+
+/* Options of Keras and PyTorch that no key has, though a key looks like them. */
+static const struct meaning others[] = {
+    {"clipnorm", "Keras' clipnorm limits the norm of each tensor by itself, and a job has no such "
+                 "key; training.clip_norm limits the norm over all tensors (global_clipnorm in "
+                 "Keras)"},
+    {"clipvalue clipgradvalue clipgradientvalue",
+     "it limits each number of the gradient by itself, and a job has no such key; "
+     "training.clip_norm limits the norm over all tensors (global_clipnorm in Keras)"},
 };
 
 /* Writes the letters and digits of the name in lower case; "" if they do not fit. */
@@ -174,6 +184,16 @@ const char *job_meaning_word(const struct job_word *allowed, const char *word)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (has_name(&words[i], name) && is_allowed(allowed, words[i].here))
             return words[i].here;
+    return NULL;
+}
+
+const char *job_meaning_other(const char *name)
+{
+    char is[JOB_NAME_MAX];
+    plain(name, is);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (has_name(&others[i], is))
+            return others[i].here;
     return NULL;
 }
 

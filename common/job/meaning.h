@@ -14,4 +14,7 @@ const char *job_meaning_word(const struct job_word *words, const char *word);
  * `out`. Returns false if there is none; `out` is then undefined. */
 bool job_meaning_key(const char *group, const char *name, char out[static JOB_PATH_MAX]);
 
+/* Returns the hint for a name that means something that no key does; NULL: no such name. */
+const char *job_meaning_other(const char *name);
+
 #endif

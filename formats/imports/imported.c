@@ -1,16 +1,20 @@
 #include "formats/imports/imported.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/job/job.h"
+#include "worker/model/metric.h"
 
 void imported_close(struct imported *m)
 {
     mem_free(m->yaml);
     model_free(m->model);
     mem_free(m->w);
+    mem_free(m->optimizer);
+    mem_free(m->training);
     mem_free(m->notes);
     *m = (struct imported){.scale = 1};
 }
@@ -31,4 +35,44 @@ enum err imported_model(struct model **m, const char *name, const char *yaml, st
     err = model_new(m, &job, e);
     job_close(&job);
     return err;
+}
+
+/* Replaces a text by what was printed. False: out of memory. */
+static bool replace(char **text, FILE *from, char **printed)
+{
+    bool made = from && !ferror(from);
+    if (from)
+        made &= fclose(from) == 0;
+    char *own = made ? mem_strdup(*printed) : NULL;
+    free(*printed);
+    if (!own)
+        return false;
+    mem_free(*text);
+    *text = own;
+    return true;
+}
+
+enum err imported_add_metrics(struct imported *m, const enum metric_kind *kind, uint32_t n)
+{
+    char *text = NULL, *notes = NULL;
+    size_t bytes, noted;
+    FILE *yaml = open_memstream(&text, &bytes), *note = open_memstream(&notes, &noted);
+    uint32_t written = 0;
+    if (yaml && note) {
+        (void)fputs(m->yaml, yaml);
+        (void)fputs(m->notes, note);
+    }
+    for (uint32_t i = 0; i < n && yaml && note; i++) {
+        struct errmsg why = {""};
+        const char *name = metric_name(kind[i]);
+        if (metric_check(m->model, kind[i], &why))
+            (void)fprintf(note, "not taken over: the metric %s: %s\n", name, why.text);
+        else
+            (void)fprintf(yaml, "%s%s", written++ ? ", " : "  metrics: [", name);
+    }
+    if (written)
+        (void)fputs("]\n", yaml);
+    bool made = replace(&m->yaml, yaml, &text);
+    made &= replace(&m->notes, note, &notes);
+    return made ? ERR_OK : ERR_NOMEM;
 }

@@ -10,7 +10,10 @@ struct imported {
     float scale;         /* the job's data.scale */
     struct model *model; /* made from it */
     float *w;            /* (elems of model_layout(model)); NULL: the file has no weights */
-    char *notes;         /* guesses and changes: lines, each with its line feed; "": nothing */
+    /* For the job's parts optimizer and training: "optimizer: {sgd: {momentum: 0.9}}\n", "  learning_rate: 0.1\n". NULL: the
+     * file does not say. */
+    char *optimizer, *training;
+    char *notes; /* guesses and changes: lines, each with its line feed; "": nothing */
 };
 
 void imported_close(struct imported *m);
@@ -19,5 +22,10 @@ void imported_close(struct imported *m);
  * Errors: ERR_INPUT, ERR_NOMEM. */
 enum err imported_model(struct model **m, const char *name, const char *yaml,
                         struct errmsg *e) MUST_CHECK;
+
+/* Append "  metrics: [..]" to the yaml, with those that fit m->model. The others are noted: neither predictions nor training
+ * depend on them. Errors: ERR_NOMEM. */
+enum err imported_add_metrics(struct imported *m, const enum metric_kind *kind,
+                              uint32_t n) MUST_CHECK;
 
 #endif

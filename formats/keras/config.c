@@ -27,6 +27,7 @@ struct reader {
     const char *last;  /* name of the layer of the job that was written last */
     const json_t *end; /* its config */
     bool scales;       /* the last layer is a Rescaling of the input */
+    bool frozen;       /* the whole model is not trained */
     bool failed;       /* out of memory: a layer is not written */
 };
 
@@ -72,8 +73,10 @@ static void check_keywords(struct reader *r, const struct config_layer *l, const
     json_t *value;
     json_object_foreach(json_object_get(call, "kwargs"), key, value)
     {
-        bool training = strcmp(key, "training") == 0;
-        if (!json_is_null(value) && !(training && json_is_false(value)))
+        bool off = strcmp(key, "training") == 0 && json_is_false(value);
+        if (off)
+            config_not_taken(&r->to, l->name, "training=False of the call", "");
+        else if (!json_is_null(value))
             config_refuse(&r->to, l, "it is called with %.60s", key);
     }
 }
@@ -155,6 +158,7 @@ static void read_input(struct reader *r, size_t i)
 {
     const struct config_layer *l = &r->layer[i];
     const json_t *shape = json_object_get(l->config, "batch_shape");
+    (void)config_check_options(&r->to, l);
     if (++r->inputs > 1)
         config_refuse(&r->to, l, "it is input %u; a job has one", r->inputs);
     else
@@ -169,6 +173,7 @@ static void read_rescaling(struct reader *r, size_t i)
     int from[JOB_INPUTS_MAX] = {NOT_HERE};
     double scale = json_number_value(json_object_get(l->config, "scale"));
     double offset = json_number_value(json_object_get(l->config, "offset"));
+    (void)config_check_options(&r->to, l);
     bool of_input = arguments(r, i, from) == 1 && from[0] == MODEL_INPUT && !r->scales;
     if (!of_input || !(scale > 0) || offset != 0 || r->written > 0)
         config_refuse(&r->to, l,
@@ -226,7 +231,8 @@ static void read_layer(struct reader *r, size_t i)
     uint32_t n = arguments(r, i, from);
     if (config_write_options(&r->to, l, &word, &kind))
         write_inputs(r, from, n, kind);
-    if (json_is_false(json_object_get(l->config, "trainable")) && *words_weights(kind))
+    bool frozen = r->frozen || json_is_false(json_object_get(l->config, "trainable"));
+    if (frozen && *words_weights(kind))
         (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
     r->failed |= !closes_well(own);
@@ -252,160 +258,17 @@ static void read_layers(struct reader *r)
     }
 }
 
-/* ---- the loss ---- */
+/* ---- the end ---- */
 
-struct loss {
-    const char *name, *snake, *word; /* Keras' class and function, the job's word */
-};
-static const struct loss losses[] = {
-    {"SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
-     "sparse_categorical_crossentropy"},
-    {"CategoricalCrossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy"},
-    {"BinaryCrossentropy", "binary_crossentropy", "binary_crossentropy"},
-    {"MeanSquaredError", "mean_squared_error", "mean_squared_error"},
-    {"MeanSquaredError", "mse", "mean_squared_error"},
-    {"MeanAbsoluteError", "mean_absolute_error", "mean_absolute_error"},
-    {"MeanAbsoluteError", "mae", "mean_absolute_error"},
-};
-enum { LOSSES = sizeof losses / sizeof *losses };
-
-/* The only entry of a list or map by output, or the value itself. */
-static const json_t *only(const json_t *v)
+static struct config_end end_of(const struct reader *r)
 {
-    if (json_array_size(v) == 1)
-        return json_array_get(v, 0);
-    void *first = json_object_iter((json_t *)(uintptr_t)v);
-    bool by_output = json_object_size(v) == 1 && !json_object_get(v, "class_name");
-    return by_output ? json_object_iter_value(first) : v;
-}
-
-/* "MeanSquaredError", "mse", or of a function. */
-static const char *compiled_name(const json_t *v)
-{
-    const char *class = json_string_value(json_object_get(v, "class_name"));
-    if (json_is_string(v))
-        return json_string_value(v);
-    return class && strcmp(class, "function") == 0 ? json_string_value(json_object_get(v, "config"))
-                                                   : class;
-}
-
-static void write_loss(struct reader *r, const char *word, bool from_logits)
-{
-    (void)fprintf(r->to.yaml, from_logits ? "  loss: {%s: {from_logits: true}}\n" : "  loss: %s\n",
-                  word);
-}
-
-static const char *last_activation(const struct reader *r)
-{
-    const json_t *a = json_object_get(r->end, "activation");
-    const char *class = r->n ? r->layer[r->n - 1].class : "";
-    if (strcmp(class, "Softmax") == 0)
-        return "softmax";
-    const char *word = compiled_name(a);
-    return word ? word : "linear";
-}
-
-/* Without a loss: by the last activation and the number of outputs. */
-static void guess_loss(struct reader *r)
-{
-    const char *last = last_activation(r), *word = "mean_squared_error";
-    bool one = json_integer_value(json_object_get(r->end, "units")) == 1, logits = false;
-    if (strcmp(last, "softmax") == 0)
-        word = "sparse_categorical_crossentropy";
-    else if (strcmp(last, "sigmoid") == 0)
-        word = "binary_crossentropy";
-    else if (!one) {
-        word = "sparse_categorical_crossentropy";
-        logits = true;
-    }
-    write_loss(r, word, logits);
-    (void)fprintf(r->to.notes,
-                  "the model was not compiled: model.loss is %s%s, which fits its last layer\n",
-                  word, logits ? " with from_logits" : "");
-}
-
-static void read_loss(struct reader *r, const json_t *compiled)
-{
-    const json_t *loss = only(json_object_get(compiled, "loss"));
-    const json_t *config = json_object_get(loss, "config");
-    const char *name = compiled_name(loss);
-    const struct config_layer model = {.name = "the model", .class = "loss"};
-    bool logits = json_is_true(json_object_get(config, "from_logits"));
-    if (!loss || json_is_null(loss)) {
-        guess_loss(r);
-        return;
-    }
-    for (int i = 0; i < LOSSES && name; i++) {
-        if (strcmp(name, losses[i].name) != 0 && strcmp(name, losses[i].snake) != 0)
-            continue;
-        if (strcmp(losses[i].name, "CategoricalCrossentropy") == 0)
-            (void)fputs("labels are class numbers: the loss is sparse_categorical_crossentropy in "
-                        "place of categorical_crossentropy\n",
-                        r->to.notes);
-        write_loss(r, losses[i].word, logits);
-        return;
-    }
-    char shown[CONFIG_SHOWN_BYTES];
-    config_refuse(&r->to, &model,
-                  "%s; compile it with a crossentropy, mean_squared_error or mean_absolute_error",
-                  config_show(loss, shown));
-}
-
-/* ---- metrics ---- */
-
-static const char *metric_word(const char *name)
-{
-    static const char *const words[][2] = {
-        {"accuracy", "accuracy"},
-        {"acc", "accuracy"},
-        {"Accuracy", "accuracy"},
-        {"sparse_categorical_accuracy", "accuracy"},
-        {"SparseCategoricalAccuracy", "accuracy"},
-        {"binary_accuracy", "accuracy"},
-        {"BinaryAccuracy", "accuracy"},
-        {"auc", "auc"},
-        {"AUC", "auc"},
-        {"precision", "precision"},
-        {"Precision", "precision"},
-        {"recall", "recall"},
-        {"Recall", "recall"},
-        {"mae", "mean_absolute_error"},
-        {"mean_absolute_error", "mean_absolute_error"},
-        {"MeanAbsoluteError", "mean_absolute_error"},
-        {"mse", "mean_squared_error"},
-        {"mean_squared_error", "mean_squared_error"},
-        {"MeanSquaredError", "mean_squared_error"},
-    };
-    for (size_t i = 0; name && i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i][0], name) == 0)
-            return words[i][1];
-    return NULL;
-}
-
-static void read_metrics(struct reader *r, const json_t *compiled)
-{
-    const json_t *list = json_object_get(compiled, "metrics");
-    const char *written[METRICS_MAX];
-    size_t i, n = 0;
-    json_t *one;
-    if (json_array_size(list) == 1 && json_is_array(json_array_get(list, 0)))
-        list = json_array_get(list, 0);
-    json_array_foreach(list, i, one)
-    {
-        const char *word = metric_word(compiled_name(one));
-        char shown[CONFIG_SHOWN_BYTES];
-        bool again = false;
-        for (size_t k = 0; k < n && word; k++)
-            again |= strcmp(written[k], word) == 0;
-        if (!word || n == METRICS_MAX)
-            (void)fprintf(r->to.notes, "left out: the metric %s\n", config_show(one, shown));
-        else if (!again)
-            written[n++] = word;
-    }
-    for (i = 0; i < n; i++)
-        (void)fprintf(r->to.yaml, "%s%s", i ? ", " : "  metrics: [", written[i]);
-    if (n)
-        (void)fputs("]\n", r->to.yaml);
+    struct config_end end = {.activation = config_name(json_object_get(r->end, "activation"))};
+    if (r->n && strcmp(r->layer[r->n - 1].class, "Softmax") == 0)
+        end.activation = "softmax";
+    if (!end.activation)
+        end.activation = "linear";
+    end.one = json_integer_value(json_object_get(r->end, "units")) == 1;
+    return end;
 }
 
 /* ---- the file ---- */
@@ -443,14 +306,34 @@ static void check_output(struct reader *r)
                   config_show(out, shown));
 }
 
+/* The options of the model itself. */
+static void check_model(struct reader *r)
+{
+    static const char known[] =
+        " name trainable dtype layers build_input_shape input_layers output_layers ";
+    const struct config_layer model = {.name = "the model",
+                                       .class = r->sequential ? "Sequential" : "Functional"};
+    const char *key;
+    json_t *value;
+    char word[CONFIG_SHOWN_BYTES], shown[CONFIG_SHOWN_BYTES];
+    json_object_foreach(json_object_get(r->root, "config"), key, value)
+    {
+        (void)snprintf(word, sizeof word, " %.60s ", key);
+        if (!strstr(known, word) && !json_is_null(value))
+            config_refuse(&r->to, &model, "its option %.60s (%s) is not known here", key,
+                          config_show(value, shown));
+    }
+    r->frozen = json_is_false(json_object_get(json_object_get(r->root, "config"), "trainable"));
+}
+
 static void read_all(struct reader *r)
 {
-    const json_t *compiled = json_object_get(r->root, "compile_config");
+    check_model(r);
     add_shape(r);
     read_layers(r);
     check_output(r);
-    read_loss(r, compiled);
-    read_metrics(r, compiled);
+    const struct config_end end = end_of(r);
+    config_read_compiled(r->c, &r->to, json_object_get(r->root, "compile_config"), &end);
 }
 
 static enum err not_a_model(const char *name, const char *why, struct errmsg *e)
@@ -458,15 +341,34 @@ static enum err not_a_model(const char *name, const char *why, struct errmsg *e)
     return err_set(e, ERR_INPUT, "%s: %s", name, why);
 }
 
-/* Every release of Keras 3 names the module of the model's class. Keras 2 wrote its release into the text instead. */
+/* A class of somebody's own can compute something else than its layers do. */
+static bool is_plain_model(const json_t *root, const char *class)
+{
+    return !config_is_foreign(root) &&
+           (strcmp(class, "Sequential") == 0 || strcmp(class, "Functional") == 0 ||
+            strcmp(class, "Model") == 0);
+}
+
+/* Every release of Keras 3 names the module of the model's class. Keras 2 writes its release into the text; its last ones
+ * name the module, too. */
+static bool is_keras_3(const struct reader *r)
+{
+    const char *release = json_string_value(json_object_get(r->root, "keras_version"));
+    return json_object_get(r->root, "module") && !(release && *release && *release < '3');
+}
+
 static enum err not_keras_3(const struct reader *r, const char *name, struct errmsg *e)
 {
     const json_t *release = json_object_get(r->root, "keras_version");
+    bool module = json_object_get(r->root, "module");
     char shown[CONFIG_SHOWN_BYTES];
     return err_set(e, ERR_INPUT,
-                   "%s: config.json is not from Keras 3: it has no \"module\"%s%s; load the model "
-                   "with Keras 3, and save it again",
-                   name, release ? ", and its keras_version is " : "",
+                   "%s: config.json is not from Keras 3: %s%s%s; load the model with Keras 3, and "
+                   "save it again",
+                   name, module ? "" : "it has no \"module\"",
+                   !release ? ""
+                   : module ? "its keras_version is "
+                            : ", and its keras_version is ",
                    release ? config_show(release, shown) : "");
 }
 
@@ -477,8 +379,13 @@ static enum err look(struct reader *r, const char *name, struct errmsg *e)
     r->layers = json_object_get(json_object_get(r->root, "config"), "layers");
     if (!class || !json_is_array(r->layers))
         return not_a_model(name, "config.json describes no Sequential or Functional model", e);
-    if (!json_object_get(r->root, "module"))
+    if (!is_keras_3(r))
         return not_keras_3(r, name, e);
+    if (!is_plain_model(r->root, class))
+        return not_a_model(name,
+                           "the model is of a class of its own, which import cannot know: make a "
+                           "keras.Model of its layers, and save that",
+                           e);
     r->sequential = strcmp(class, "Sequential") == 0;
     r->n = json_array_size(r->layers);
     if (r->n > KERAS_LAYERS_MAX)
@@ -496,10 +403,14 @@ static enum err look(struct reader *r, const char *name, struct errmsg *e)
     return ERR_OK;
 }
 
-static enum err open_lines(struct reader *r, char *text[3], size_t bytes[3], struct errmsg *e)
+enum { TEXTS = 5 };
+
+static enum err open_lines(struct reader *r, char *text[TEXTS], size_t bytes[TEXTS],
+                           struct errmsg *e)
 {
-    FILE **const file[] = {&r->to.yaml, &r->to.notes, &r->to.refused};
-    for (int i = 0; i < 3; i++)
+    FILE **const file[TEXTS] = {&r->to.yaml, &r->to.notes, &r->to.optimizer, &r->to.training,
+                                &r->to.refused};
+    for (int i = 0; i < TEXTS; i++)
         if (!(*file[i] = open_memstream(&text[i], &bytes[i])))
             return err_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
@@ -507,17 +418,18 @@ static enum err open_lines(struct reader *r, char *text[3], size_t bytes[3], str
 
 static bool close_lines(struct reader *r)
 {
-    FILE *const file[] = {r->to.yaml, r->to.notes, r->to.refused};
+    FILE *const file[TEXTS] = {r->to.yaml, r->to.notes, r->to.optimizer, r->to.training,
+                               r->to.refused};
     bool closed = true;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < TEXTS; i++)
         closed &= file[i] && closes_well(file[i]);
     return closed;
 }
 
 static enum err read_json(struct reader *r, const char *name, char **refused, struct errmsg *e)
 {
-    char *text[3] = {NULL, NULL, NULL};
-    size_t bytes[3];
+    char *text[TEXTS] = {NULL};
+    size_t bytes[TEXTS];
     enum err err = look(r, name, e);
     if (err)
         return err;
@@ -529,15 +441,17 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
     if (!err && r->to.refusals) {
         err = err_set(e, ERR_INPUT, "%s: a job cannot have %u of the model's layers and options",
                       name, r->to.refusals);
-        *refused = text[2];
-        text[2] = NULL;
+        *refused = text[TEXTS - 1];
+        text[TEXTS - 1] = NULL;
     }
     if (!err) {
-        r->c->yaml = text[0];
-        r->c->notes = text[1];
-        text[0] = text[1] = NULL;
+        char **const to[] = {&r->c->yaml, &r->c->notes, &r->c->optimizer, &r->c->training};
+        for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+            *to[i] = text[i];
+            text[i] = NULL;
+        }
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < TEXTS; i++)
         free(text[i]);
     return err;
 }
@@ -568,5 +482,7 @@ void config_close(struct config *c)
 {
     free(c->yaml);
     free(c->notes);
+    free(c->optimizer);
+    free(c->training);
     *c = (struct config){0};
 }

@@ -20,8 +20,11 @@ struct config_weights {
 };
 
 struct config {
-    char *yaml, *notes; /* as in struct imported */
-    float scale;        /* data.scale: 1 / the factor of a Rescaling of the input */
+    /* As in struct imported; the yaml lacks the metrics. */
+    char *yaml, *notes, *optimizer, *training;
+    float scale; /* data.scale: 1 / the factor of a Rescaling of the input */
+    uint32_t metrics;
+    enum metric_kind metric[METRICS_MAX];
     uint32_t weighted;
     struct config_weights weights[JOB_LAYERS_MAX];
 };

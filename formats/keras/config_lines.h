@@ -14,6 +14,7 @@ enum { CONFIG_SHOWN_BYTES = 80 };
 
 struct config_lines {
     FILE *yaml, *notes, *refused;
+    FILE *optimizer, *training; /* as in struct imported */
     uint32_t refusals;
     bool trained;
 };
@@ -28,10 +29,33 @@ struct config_layer {
 void config_refuse(struct config_lines *to, const struct config_layer *l, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
+/* Note what only training would use: "not taken over: KEY VALUE of OF". */
+void config_not_taken(struct config_lines *to, const char *of, const char *key, const char *value);
+
+/* The name in "relu", {"class_name": "LeakyReLU", ..} or {"class_name": "function", "config": "relu"}. NULL: none. */
+const char *config_name(const json_t *value);
+/* True if the object is not of Keras itself, though its class may have the same name. */
+bool config_is_foreign(const json_t *object);
+/* alternatives: JSON values separated by '|'. */
+bool config_is_one_of(const json_t *value, const char *alternatives);
+
 /* Write the layer's options as YAML, "units: 10, activation: relu", each followed by ", ". *kind: of our layer. A class or
  * an option that a job cannot have is refused, and then the return value is false. */
 bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
                           enum layer_kind *kind);
+
+/* Check the options of an InputLayer or a Rescaling, which config.c writes. Returns false if one is refused. */
+bool config_check_options(struct config_lines *to, const struct config_layer *l);
+
+/* The last layer. */
+struct config_end {
+    const char *activation;
+    bool one; /* it has one output */
+};
+struct config;
+/* Read compile_config: the loss to to->yaml, the optimizer, and c->metric. NULL: the model was not compiled. */
+void config_read_compiled(struct config *c, struct config_lines *to, const json_t *compiled,
+                          const struct config_end *end);
 
 /* The number of dimensions of the layer's (first) input with the batch; 0: the file does not say. */
 size_t config_input_rank(const struct config_layer *l);

@@ -10,7 +10,9 @@
 
 enum rule {
     RULE_END,
-    SKIP,        /* it changes nothing that a job has */
+    SKIP,        /* it changes nothing that a job has, or config.c reads it */
+    TRAINS,      /* only training would use it: another value than those in `arg` is noted */
+    TYPE,        /* the type of the numbers */
     MUST,        /* it must have one of the values in `arg`, JSON separated by '|' */
     LAST_AXIS,   /* it must be the last axis */
     NUMBER,      /* written as it is, under the name `arg`; also true and false */
@@ -96,7 +98,7 @@ static const struct class classes[] = {
       GAMMA_AND_BETA,
       {"moving_mean_initializer", FIRST_VALUE, "Zeros"},
       {"moving_variance_initializer", FIRST_VALUE, "Ones"},
-      {"synchronized", SKIP, NULL},
+      {"synchronized", TRAINS, "false"},
       {"renorm", MUST, "false"},
       {"renorm_clipping", SKIP, NULL},
       {"renorm_momentum", SKIP, NULL}}},
@@ -107,7 +109,7 @@ static const struct class classes[] = {
     {"Dropout",
      "dropout",
      LAYER_DROPOUT,
-     {{"rate", NUMBER, NULL}, {"seed", SKIP, NULL}, NO("noise_shape")}},
+     {{"rate", NUMBER, NULL}, {"seed", TRAINS, "null"}, NO("noise_shape")}},
     {"Flatten", "flatten", LAYER_FLATTEN, {FORMAT}},
     {"Reshape", "reshape", LAYER_RESHAPE, {{"target_shape", SHAPE, NULL}}},
     {"Activation", "activation", LAYER_ACTIVATION, {{"activation", ACTIVATION, NULL}}},
@@ -134,17 +136,29 @@ static const struct class classes[] = {
       NO("quantization_config"),
       NO("lora_rank")}},
 };
+/* config.c writes these. */
+static const struct class others[] = {
+    {"InputLayer",
+     "",
+     LAYER_FLATTEN,
+     {{"batch_shape", SKIP, NULL},
+      {"batch_input_shape", SKIP, NULL},
+      {"sparse", MUST, "false"},
+      {"ragged", MUST, "false"},
+      {"optional", MUST, "false"}}},
+    {"Rescaling", "", LAYER_FLATTEN, {{"scale", SKIP, NULL}, {"offset", SKIP, NULL}}},
+};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
 /* Options of every layer. */
 static const struct option common_options[] = {
-    {"name", SKIP, NULL}, {"trainable", SKIP, NULL}, {"dtype", SKIP, NULL}, {NULL, RULE_END, NULL}};
+    {"name", SKIP, NULL}, {"trainable", SKIP, NULL}, {"dtype", TYPE, NULL}, {NULL, RULE_END, NULL}};
 
-static const struct class *find_class(const char *name)
+static const struct class *find_class(const struct class *in, size_t n, const char *name)
 {
-    for (int i = 0; i < CLASSES; i++)
-        if (strcmp(classes[i].name, name) == 0)
-            return &classes[i];
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(in[i].name, name) == 0)
+            return &in[i];
     return NULL;
 }
 
@@ -175,6 +189,31 @@ void config_write_real(FILE *to, double x)
             break;
     }
     (void)fputs(text, to);
+}
+
+const char *config_name(const json_t *v)
+{
+    const char *class = json_string_value(json_object_get(v, "class_name"));
+    if (json_is_string(v))
+        return json_string_value(v);
+    return class && strcmp(class, "function") == 0 ? json_string_value(json_object_get(v, "config"))
+                                                   : class;
+}
+
+/* Keras writes null for its own classes, and "PACKAGE>NAME" for one that was registered. */
+bool config_is_foreign(const json_t *object)
+{
+    const char *module = json_string_value(json_object_get(object, "module"));
+    const char *registered = json_string_value(json_object_get(object, "registered_name"));
+    bool own = !module || strcmp(module, "builtins") == 0 || strcmp(module, "keras") == 0 ||
+               strncmp(module, "keras.", 6) == 0;
+    return !own || (registered && strchr(registered, '>'));
+}
+
+void config_not_taken(struct config_lines *to, const char *of, const char *key, const char *value)
+{
+    (void)fprintf(to->notes, "not taken over: %.60s%s%s of %s\n", key, *value ? " " : "", value,
+                  of);
 }
 
 void config_refuse(struct config_lines *to, const struct config_layer *l, const char *fmt, ...)
@@ -220,7 +259,7 @@ static void cannot(const struct reading *r, const char *instead)
                   instead);
 }
 
-static bool is_one_of(const json_t *value, const char *alternatives)
+bool config_is_one_of(const json_t *value, const char *alternatives)
 {
     for (const char *at = alternatives; at && *at;) {
         size_t n = strcspn(at, "|");
@@ -241,8 +280,33 @@ static void read_must(const struct reading *r)
     (void)snprintf(instead, sizeof instead, "a job has only %s", r->option->arg);
     if (strcmp(r->option->arg, "null") == 0)
         (void)snprintf(instead, sizeof instead, "a job has no such option: remove it");
-    if (!is_one_of(r->value, r->option->arg))
+    if (!config_is_one_of(r->value, r->option->arg))
         cannot(r, instead);
+}
+
+static void read_trains(const struct reading *r)
+{
+    char shown[CONFIG_SHOWN_BYTES];
+    if (!config_is_one_of(r->value, r->option->arg))
+        config_not_taken(r->to, r->layer->name, r->option->key, config_show(r->value, shown));
+}
+
+/* A job computes in float32, which is as good as the other types of reals, or better. */
+static void read_type(const struct reading *r)
+{
+    static const char reals[] = " float16 bfloat16 float64 mixed_float16 mixed_bfloat16 ";
+    static const char whole[] = " uint8 int8 uint16 int16 uint32 int32 uint64 int64 ";
+    const json_t *policy = json_object_get(r->value, "config");
+    const char *name = json_string_value(policy ? json_object_get(policy, "name") : r->value);
+    bool input = strcmp(r->layer->class, "InputLayer") == 0;
+    char word[CONFIG_SHOWN_BYTES], shown[CONFIG_SHOWN_BYTES];
+    (void)snprintf(word, sizeof word, " %.60s ", name ? name : "");
+    if (json_is_null(r->value) || strcmp(word, " float32 ") == 0 || (input && strstr(whole, word)))
+        return;
+    if (name && strstr(reals, word))
+        config_not_taken(r->to, r->layer->name, r->option->key, config_show(r->value, shown));
+    else
+        cannot(r, "a job computes in float32");
 }
 
 static void read_last_axis(const struct reading *r)
@@ -310,25 +374,13 @@ static void read_shape(const struct reading *r)
         cannot(r, "a job has 1 to 4 numbers above 0 here");
 }
 
-/* The name in "relu" or {"class_name": "function", "config": "relu"}. */
-static const char *name_of(const json_t *value)
-{
-    const json_t *config = json_object_get(value, "config");
-    const char *class = json_string_value(json_object_get(value, "class_name"));
-    if (json_is_null(value))
-        return "linear";
-    if (json_is_string(value))
-        return json_string_value(value);
-    return json_is_string(config) ? json_string_value(config) : class;
-}
-
 static void read_activation(const struct reading *r)
 {
-    const char *word = name_of(r->value);
+    const char *word = json_is_null(r->value) ? "linear" : config_name(r->value);
     enum activation a;
     if (word && strcmp(word, "swish") == 0)
         word = "silu";
-    if (word && words_find_activation(word, &a))
+    if (word && !config_is_foreign(r->value) && words_find_activation(word, &a))
         (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, word);
     else
         cannot(r, "a job has no such activation");
@@ -385,8 +437,23 @@ static const struct named *find_named(const struct named *in, const char *name)
 
 static const char *class_of(const json_t *value)
 {
-    return json_is_string(value) ? json_string_value(value)
-                                 : json_string_value(json_object_get(value, "class_name"));
+    return config_is_foreign(value) ? NULL : config_name(value);
+}
+
+/* Note the options that a job does not have, such as seeds. */
+static void note_others(const struct reading *r, const struct named *n)
+{
+    const char *key;
+    json_t *value;
+    char shown[CONFIG_SHOWN_BYTES], of[2 * JOB_NAME_MAX];
+    (void)snprintf(of, sizeof of, "%.60s's %s", r->layer->name, r->option->key);
+    json_object_foreach(json_object_get(r->value, "config"), key, value)
+    {
+        bool taken = (n->option[0] && strcmp(n->option[0], key) == 0) ||
+                     (n->option[1] && strcmp(n->option[1], key) == 0) || json_is_null(value);
+        if (!taken)
+            config_not_taken(r->to, of, key, config_show(value, shown));
+    }
 }
 
 /* "kernel_regularizer: {l2: {l2: 0.01}}, " */
@@ -395,6 +462,7 @@ static void write_named(const struct reading *r, const struct named *n)
     const json_t *config = json_object_get(r->value, "config");
     FILE *yaml = r->to->yaml;
     const char *comma = "";
+    note_others(r, n);
     (void)fprintf(yaml, "%s: {%s: {", r->option->key, n->word);
     for (size_t i = 0; i < 2 && n->option[i]; i++) {
         const json_t *v = json_object_get(config, n->option[i]);
@@ -412,22 +480,47 @@ static void read_initializer(const struct reading *r)
     const char *class = class_of(r->value);
     const struct named *n = find_named(initializers, class);
     bool usual = n && strcmp(n->class, r->option->arg) == 0;
-    if (r->to->trained || usual)
+    if (r->to->trained)
         return;
-    if (!n)
+    if (!n) {
         cannot(r, "a job has no such initializer");
-    else if (n->option[0])
+        return;
+    }
+    if (n->option[0]) {
         write_named(r, n);
-    else
+        return;
+    }
+    note_others(r, n);
+    if (!usual)
         (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, n->word);
+}
+
+/* True if the options are those of a job's own first values. */
+static bool are_first_values(const struct reading *r)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(r->value, "config"), key, value)
+    {
+        bool low = strcmp(key, "minval") == 0, high = strcmp(key, "maxval") == 0;
+        if ((low && !config_is_one_of(value, "-0.05")) ||
+            (high && !config_is_one_of(value, "0.05")))
+            return false;
+    }
+    return true;
 }
 
 static void read_first_value(const struct reading *r)
 {
+    static const struct named uniform = {NULL, NULL, {"minval", "maxval"}};
     const struct named *n = find_named(initializers, class_of(r->value));
     char instead[120];
+    if (r->to->trained)
+        return;
     (void)snprintf(instead, sizeof instead, "a job has only %s here", r->option->arg);
-    if (!r->to->trained && !(n && strcmp(n->class, r->option->arg) == 0))
+    if (n && strcmp(n->class, r->option->arg) == 0 && are_first_values(r))
+        note_others(r, &uniform);
+    else
         cannot(r, instead);
 }
 
@@ -445,6 +538,10 @@ static void read_regularizer(const struct reading *r)
 static void read_option(const struct reading *r)
 {
     switch (r->option->rule) {
+    case TRAINS:
+        return read_trains(r);
+    case TYPE:
+        return read_type(r);
     case MUST:
         return read_must(r);
     case LAST_AXIS:
@@ -471,23 +568,13 @@ static void read_option(const struct reading *r)
     }
 }
 
-/* An option that this release does not know changes nothing if it is switched off. */
-static bool is_off(const json_t *value)
+/* Keras writes null for an option that was not given. Any other value of an option that this release does not know may
+ * change what the layer computes. */
+static void read_options(struct config_lines *to, const struct config_layer *l,
+                         const struct class *class)
 {
-    return json_is_null(value) || json_is_false(value);
-}
-
-bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
-                          enum layer_kind *kind)
-{
-    const struct class *class = find_class(l->class);
-    uint32_t before = to->refusals;
     const char *key;
     json_t *value;
-    if (!class) {
-        config_refuse(to, l, "a job has no such layer: replace it in Keras, or remove it");
-        return false;
-    }
     json_object_foreach((json_t *)(uintptr_t)l->config, key, value)
     {
         const struct option *o = find_option(class->option, key);
@@ -495,10 +582,41 @@ bool config_write_options(struct config_lines *to, const struct config_layer *l,
         char shown[CONFIG_SHOWN_BYTES];
         if (r.option)
             read_option(&r);
-        else if (!is_off(value))
+        else if (!json_is_null(value))
             config_refuse(to, l, "its option %.60s (%s) is not known here", key,
                           config_show(value, shown));
     }
+}
+
+/* False: it is refused. */
+static bool is_own(struct config_lines *to, const struct config_layer *l)
+{
+    if (config_is_foreign(l->json))
+        config_refuse(to, l, "it is not Keras' own layer, but one of this name");
+    return !config_is_foreign(l->json);
+}
+
+bool config_check_options(struct config_lines *to, const struct config_layer *l)
+{
+    const struct class *class = find_class(others, sizeof others / sizeof *others, l->class);
+    uint32_t before = to->refusals;
+    if (is_own(to, l))
+        read_options(to, l, class);
+    return to->refusals == before;
+}
+
+bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
+                          enum layer_kind *kind)
+{
+    const struct class *class = find_class(classes, CLASSES, l->class);
+    uint32_t before = to->refusals;
+    if (!class) {
+        config_refuse(to, l, "a job has no such layer: replace it in Keras, or remove it");
+        return false;
+    }
+    if (!is_own(to, l))
+        return false;
+    read_options(to, l, class);
     *word = class->word;
     *kind = class->kind;
     return to->refusals == before;

@@ -161,8 +161,13 @@ static enum err import_model(struct imported *m, const char *path, const struct 
         return err;
     m->yaml = mem_strdup(c->yaml);
     m->notes = mem_strdup(c->notes);
+    m->optimizer = mem_strdup(c->optimizer);
+    m->training = mem_strdup(c->training);
     m->scale = c->scale;
-    return m->yaml && m->notes ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (!m->yaml || !m->notes || !m->optimizer || !m->training ||
+        imported_add_metrics(m, c->metric, c->metrics))
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    return ERR_OK;
 }
 
 enum err keras_import(struct imported *m, const char *path, char **refused, struct errmsg *e)

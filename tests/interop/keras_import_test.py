@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,53 @@ class KerasImportTest(unittest.TestCase):
         self.assertLess(trained["loss"], loss)
         self.accept({f"{name} import/{file}": hashlib.sha256((self.tmp / "job" / file).read_bytes()).hexdigest()
                      for file in ("weights.safetensors",)})
+
+    def notes_of(self, model):
+        """The notes that import prints of a model."""
+        model.save(self.tmp / "m.keras")
+        out = tempfile.mkdtemp(dir=self.tmp)
+        said = self.run_it(fixtures.BUILD / "model" / "model", "import", self.tmp / "m.keras", "--output", out + "/job")
+        return re.findall(r"^  note: (not taken over: .*)$", said, re.M)
+
+    def compiled(self, activation, units, **options):
+        import keras
+
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(units, activation=activation)])
+        model.compile(**options)
+        return model
+
+    def test_objects_with_the_defaults_of_keras_are_taken_over_without_a_note(self):
+        from keras import losses, metrics, optimizers
+
+        for optimizer in (optimizers.SGD, optimizers.Adam, optimizers.AdamW, optimizers.Lamb, optimizers.Adagrad,
+                          optimizers.RMSprop, optimizers.Ftrl):
+            self.assertEqual(self.notes_of(self.compiled("sigmoid", 1, loss="mse", optimizer=optimizer())), [], optimizer)
+        two = [metrics.AUC(), metrics.Precision(), metrics.Recall(), metrics.BinaryAccuracy(), metrics.BinaryCrossentropy(),
+               metrics.MeanSquaredError(), metrics.MeanAbsoluteError()]
+        for loss, units, activation, given in ((losses.BinaryCrossentropy(), 1, "sigmoid", two),
+                                               (losses.SparseCategoricalCrossentropy(), 3, "softmax",
+                                                [metrics.SparseCategoricalAccuracy()]),
+                                               (losses.CategoricalCrossentropy(), 3, "softmax", [metrics.CategoricalAccuracy()]),
+                                               (losses.MeanSquaredError(), 1, "linear", ["mse", "mae"]),
+                                               (losses.MeanAbsoluteError(), 1, "linear", ["mse"])):
+            self.assertEqual(self.notes_of(self.compiled(activation, units, loss=loss, metrics=given)), [], loss)
+
+    def test_what_is_not_taken_over_is_named(self):
+        from keras import losses, metrics, optimizers
+
+        model = self.compiled("sigmoid", 1, loss=losses.BinaryCrossentropy(label_smoothing=0.1, reduction="sum"),
+                              metrics=[metrics.AUC(curve="PR"), metrics.Precision(thresholds=0.9), metrics.Recall(top_k=1)],
+                              weighted_metrics=["accuracy"], optimizer=optimizers.Adam(clipvalue=0.5))
+        self.assertEqual(sorted(self.notes_of(model)), [
+            "not taken over: clipvalue 0.5 of the optimizer Adam",
+            "not taken over: label_smoothing 0.1 of the loss BinaryCrossentropy",
+            'not taken over: reduction "sum" of the loss BinaryCrossentropy',
+            'not taken over: the metric AUC: its curve is "PR"',
+            "not taken over: the metric Precision: its thresholds is 0.9",
+            "not taken over: the metric Recall: its top_k is 1",
+            'not taken over: weighted_metrics ["accuracy"] of compile()'])
+        three = self.compiled("softmax", 3, loss="sparse_categorical_crossentropy", metrics=["accuracy", metrics.AUC()])
+        self.assertEqual(self.notes_of(three), ["not taken over: the metric AUC: in a job it needs the loss binary_crossentropy"])
 
     def accept(self, found):
         if os.environ.get("GRADWIRE_ACCEPT"):

@@ -508,16 +508,21 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
                 "inputs");
 }
 
-/* `wrong` under --set: the error says "did you mean `meant`?". */
-static void means(const char *wrong, const char *meant)
+/* `wrong` under --set: the error has these words. */
+static void answers(const char *wrong, const char *words)
 {
     struct job job;
     struct errmsg e = {""};
-    char wanted[256];
     assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", "/", &wrong, 1, &e), ERR_INPUT);
-    snprintf(wanted, sizeof wanted, "did you mean %s?", meant);
-    if (!strstr(e.text, wanted))
+    if (!strstr(e.text, words))
         fail_msg("%s: %s", wrong, e.text);
+}
+
+static void means(const char *wrong, const char *meant)
+{
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "did you mean %s?", meant);
+    answers(wrong, wanted);
 }
 
 static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void **state)
@@ -543,6 +548,19 @@ static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void 
     means("optimizer=momentum", "sgd: {momentum: 0.9}");
     means("optimizer={adam: {lr: 0.1}}", "optimizer.adam.learning_rate");
     means("optimizer={adam: {betas: 0.1}}", "optimizer.adam.beta_1");
+    means("optimizer={adam: {global_clipnorm: 1}}", "training.clip_norm");
+    means("training.max_grad_norm=1", "training.clip_norm");
+    /* These are something else than training.clip_norm. */
+    answers(
+        "optimizer={adam: {clipnorm: 1}}",
+        "optimizer.adam.clipnorm: unknown key; Keras' clipnorm limits the norm of each tensor by "
+        "itself, and a job has no such key; training.clip_norm limits the norm over all tensors "
+        "(global_clipnorm in Keras)");
+    answers(
+        "optimizer={sgd: {clipvalue: 1}}",
+        "optimizer.sgd.clipvalue: unknown key; it limits each number of the gradient by itself, "
+        "and a job has no such key; training.clip_norm limits");
+    answers("training.clip_grad_value=1", "it limits each number of the gradient by itself");
     means("lr=0.1", "training.learning_rate");
     means("training.lr=0.1", "training.learning_rate");
     means("training.batch=8", "training.batch_size");

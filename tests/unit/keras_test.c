@@ -202,7 +202,11 @@ static void keras_own_text_becomes_a_job(void **state)
     must(keras_import(&k, "tests/data/keras/functional.json", &refused, &e));
     read_bytes("tests/data/keras/functional.yaml", &expected, &bytes);
     assert_string_equal(k.yaml, (char *)expected);
-    assert_string_equal(k.notes, "left out: the metric \"top_k_categorical_accuracy\"\n");
+    assert_string_equal(k.notes, "not taken over: training=False of the call of dropout\n"
+                                 "not taken over: the metric top_k_categorical_accuracy: a job has "
+                                 "no such metric\n");
+    assert_string_equal(k.optimizer, "optimizer: adam\n");
+    assert_string_equal(k.training, "  learning_rate: 0.001\n");
     assert_true(k.scale > 254.99f && k.scale < 255.01f);
     assert_null(k.w);
     imported_close(&k);
@@ -291,6 +295,16 @@ static void a_model_is_of_keras_2_only_if_the_file_says_so(void **state)
                "\"keras_version\": \"2.15.0\"}",
                "config.json is not from Keras 3: it has no \"module\", and its keras_version is "
                "\"2.15.0\"; load the model with Keras 3, and save it again");
+    refused_as(NULL,
+               "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"layers\": "
+               "[]}, \"keras_version\": \"2.15.0\"}",
+               "config.json is not from Keras 3: its keras_version is \"2.15.0\"; load the model "
+               "with Keras 3, and save it again");
+    refused_as(NULL,
+               "{\"module\": \"mine\", \"class_name\": \"Net\", \"config\": {\"layers\": []}, "
+               "\"registered_name\": \"mine>Net\"}",
+               "the model is of a class of its own, which import cannot know: make a keras.Model "
+               "of its layers, and save that");
 }
 
 static void all_that_a_job_cannot_have_is_listed_at_once(void **state)
@@ -359,6 +373,15 @@ static void wrong_options_are_refused_by_name(void **state)
 {
     static const char *const wrong[][2] = {
         {DENSE(", \"new\": 3"), "d (Dense): its option new (3) is not known here\n"},
+        {DENSE(", \"new\": false"), "d (Dense): its option new (false) is not known here\n"},
+        {DENSE(", \"dtype\": \"int8\""),
+         "d (Dense): dtype is \"int8\"; a job computes in float32\n"},
+        {"{\"class_name\": \"Dense\", \"module\": \"mine\", \"config\": {\"name\": \"d\", "
+         "\"units\": 3}, \"registered_name\": \"mine>Dense\"}",
+         "d (Dense): it is not Keras' own layer, but one of this name\n"},
+        {"{\"class_name\": \"InputLayer\", \"config\": {\"name\": \"s\", \"batch_shape\": [null, "
+         "4], \"sparse\": true}}",
+         "s (InputLayer): sparse is true; a job has only false\n"},
         {DENSE(", \"activation\": {\"config\": \"gl\\u0007u\"}"), "activation is"},
         {DENSE(", \"units\": [1]"), "units is"},
         {"{\"class_name\": \"Flatten\", \"config\": {\"name\": \"a b\"}}",
@@ -381,6 +404,155 @@ static void wrong_options_are_refused_by_name(void **state)
         else if (!refused || !strstr(refused, wrong[i][1]))
             fail_msg("%s", refused ? refused : e.text);
         mem_free(refused);
+    }
+}
+
+/* ---- what a model was compiled with ---- */
+
+/* A Sequential model with one layer and this compile_config. Returns false: refused. */
+static bool import_compiled(struct imported *k, const char *layer, const char *compiled,
+                            char **refused)
+{
+    char text[4000], path[] = "/tmp/gradwire-keras-test-XXXXXX";
+    int fd = mkstemp(path);
+    int n = snprintf(text, sizeof text,
+                     "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": "
+                     "{\"name\": \"m\", \"layers\": [" INPUT ", %s]}, \"compile_config\": {%s}}",
+                     layer, compiled);
+    assert_true(fd >= 0 && write(fd, text, (size_t)n) == n);
+    (void)close(fd);
+    *refused = NULL;
+    enum err err = keras_import(k, path, refused, &e);
+    (void)remove(path);
+    return err == ERR_OK;
+}
+
+#define ONE DENSE_UNITS("1", ", \"activation\": \"sigmoid\"")
+#define THREE DENSE_UNITS("3", ", \"activation\": \"softmax\"")
+#define DENSE_UNITS(units, options)                                                                \
+    "{\"class_name\": \"Dense\", \"config\": {\"name\": \"d\", \"units\": " units options "}}"
+#define OF(class, config) "{\"class_name\": \"" class "\", \"config\": {" config "}}"
+#define BINARY "\"loss\": \"binary_crossentropy\", "
+#define SPARSE "\"loss\": \"sparse_categorical_crossentropy\", "
+
+/* Each option of a loss, a metric, an optimizer or compile() is mapped, or named in the notes. */
+static void what_a_model_was_compiled_with_is_taken_over_or_noted(void **state)
+{
+    static const struct {
+        const char *layer, *compiled, *yaml, *note;
+    } cases[] = {
+        /* metrics that would have other values */
+        {ONE, BINARY "\"metrics\": [" OF("Precision", "\"thresholds\": 0.9") "]", "!metrics",
+         "not taken over: the metric Precision: its thresholds is 0.9\n"},
+        {ONE, BINARY "\"metrics\": [" OF("Recall", "\"top_k\": 2") "]", "!metrics",
+         "not taken over: the metric Recall: its top_k is 2\n"},
+        {ONE, BINARY "\"metrics\": [" OF("AUC", "\"curve\": \"PR\"") ", \"mae\"]",
+         "metrics: [mean_absolute_error]", "not taken over: the metric AUC: its curve is \"PR\"\n"},
+        {ONE, BINARY "\"metrics\": [" OF("BinaryAccuracy", "\"threshold\": 0.3") "]", "!metrics",
+         "not taken over: the metric BinaryAccuracy: its threshold is 0.3\n"},
+        {ONE, BINARY "\"metrics\": [" OF("AUC", "\"new\": false") "]", "!metrics",
+         "not taken over: the metric AUC: its new is false\n"},
+        {ONE, BINARY "\"metrics\": [" OF("Accuracy", "") "]", "!metrics",
+         "not taken over: the metric Accuracy: a job has no such metric\n"},
+        {ONE,
+         BINARY "\"metrics\": [{\"module\": \"mine\", \"class_name\": \"AUC\", \"config\": {}, "
+                "\"registered_name\": \"mine>AUC\"}]",
+         "!metrics", "not taken over: the metric {"},
+        {THREE, SPARSE "\"metrics\": [" OF("BinaryAccuracy", "\"threshold\": 0.5") "]", "!metrics",
+         "not taken over: the metric BinaryAccuracy: in a job it needs the loss "
+         "binary_crossentropy\n"},
+        {ONE, BINARY "\"metrics\": [" OF("BinaryCrossentropy", "\"from_logits\": true") "]",
+         "!metrics",
+         "not taken over: the metric BinaryCrossentropy: its from_logits is not that of the "
+         "loss\n"},
+        /* metrics that do not fit refuse no import */
+        {THREE, SPARSE "\"metrics\": [\"accuracy\", " OF("AUC", "\"curve\": \"ROC\"") "]",
+         "metrics: [accuracy]", "not taken over: the metric AUC: in a job it needs the loss"},
+        {THREE, SPARSE "\"metrics\": [\"mae\", \"accuracy\"]", "metrics: [accuracy]",
+         "not taken over: the metric mean_absolute_error: model.metrics: mean_absolute_error does "
+         "not fit 3 outputs"},
+        {ONE, "\"loss\": \"mse\", \"metrics\": [\"accuracy\"]", "!metrics",
+         "not taken over: the metric accuracy: model.metrics: accuracy does not fit"},
+        /* metrics that are ours */
+        {ONE,
+         BINARY "\"metrics\": [" OF("AUC", "\"num_thresholds\": 500, \"curve\": \"ROC\"") ", " OF(
+             "Precision", "\"thresholds\": [0.5], \"class_id\": null") ", \"bce\"]",
+         "metrics: [auc, precision, logloss]",
+         "not taken over: num_thresholds 500 of the metric AUC\n"},
+        {ONE, BINARY "\"metrics\": {\"d\": [\"accuracy\"]}", "metrics: [accuracy]", ""},
+        /* losses */
+        {ONE,
+         "\"loss\": " OF("BinaryCrossentropy",
+                         "\"name\": \"b\", \"from_logits\": false, \"label_smoothing\": 0.1, "
+                         "\"axis\": -1"),
+         "loss: binary_crossentropy\n",
+         "not taken over: label_smoothing 0.1 of the loss BinaryCrossentropy\n"},
+        {ONE, "\"loss\": " OF("MeanSquaredError", "\"reduction\": \"sum\""),
+         "loss: mean_squared_error\n",
+         "not taken over: reduction \"sum\" of the loss MeanSquaredError\n"},
+        {THREE, "\"loss\": " OF("SparseCategoricalCrossentropy", "\"ignore_class\": 0"),
+         "loss: sparse_categorical_crossentropy\n",
+         "not taken over: ignore_class 0 of the loss SparseCategoricalCrossentropy\n"},
+        /* compile() */
+        {ONE, BINARY "\"loss_weights\": [2.0]", "!metrics",
+         "not taken over: loss_weights [2.0] of compile()\n"},
+        {ONE, BINARY "\"weighted_metrics\": [\"auc\"], \"run_eagerly\": true", "!metrics",
+         "not taken over: weighted_metrics [\"auc\"] of compile()\n"},
+        {ONE, BINARY "\"new\": 1", "!metrics", "not taken over: new 1 of compile()\n"},
+        {ONE, BINARY "\"optimizer\": \"nadam\"", "!metrics",
+         "not taken over: the optimizer nadam: the job has adam\n"},
+        {ONE, BINARY "\"optimizer\": " OF("Adam", "\"clipnorm\": 1.0"), "!metrics",
+         "not taken over: clipnorm 1.0 of the optimizer Adam\n"},
+        /* layers */
+        {"{\"class_name\": \"Dropout\", \"config\": {\"name\": \"o\", \"rate\": 0.5, \"seed\": "
+         "7}}, " ONE,
+         BINARY "\"jit_compile\": true", "dropout", "not taken over: seed 7 of o\n"},
+        {DENSE_UNITS("1", ", \"dtype\": \"mixed_float16\", \"activation\": \"sigmoid\""),
+         BINARY "\"jit_compile\": true", "dense", "not taken over: dtype \"mixed_float16\" of d\n"},
+        {DENSE_UNITS("1", ", \"kernel_initializer\": " OF(
+                              "HeNormal", "\"seed\": 3") ", \"activation\": \"sigmoid\""),
+         BINARY "\"jit_compile\": true", "he_normal",
+         "not taken over: seed 3 of d's kernel_initializer\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct imported k;
+        char *refused;
+        if (!import_compiled(&k, cases[i].layer, cases[i].compiled, &refused))
+            fail_msg("%s: %s %s", cases[i].compiled, e.text, refused ? refused : "");
+        bool absent = cases[i].yaml[0] == '!';
+        if (!strstr(k.yaml, cases[i].yaml + absent) != absent || !strstr(k.notes, cases[i].note) ||
+            (!cases[i].note[0] && k.notes[0]))
+            fail_msg("%s:\n%s\n%s", cases[i].compiled, k.yaml, k.notes);
+        imported_close(&k);
+    }
+}
+
+static void an_optimizer_of_keras_becomes_that_of_the_job(void **state)
+{
+    static const char *const cases[][3] = {
+        {"\"sgd\"", "optimizer: sgd\n", ""},
+        {OF("SGD", "\"name\": \"s\", \"learning_rate\": 0.10000000149011612, \"momentum\": 0.9, "
+                   "\"nesterov\": true, \"weight_decay\": null, \"global_clipnorm\": 1.5, "
+                   "\"use_ema\": false, \"ema_momentum\": 0.9"),
+         "optimizer: {sgd: {momentum: 0.9, nesterov: true}}\n",
+         "  learning_rate: 0.1\n  clip_norm: 1.5\n"},
+        {OF("Adam", "\"learning_rate\": 0.01, \"beta_1\": 0.8, \"amsgrad\": true, \"epsilon\": 0, "
+                    "\"use_ema\": true, \"ema_momentum\": 0.9"),
+         "optimizer: {adam: {beta_1: 0.8, amsgrad: true, epsilon: 0, use_ema: true, ema_momentum: "
+         "0.9}}\n",
+         "  learning_rate: 0.01\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct imported k;
+        char *refused, text[700];
+        (void)snprintf(text, sizeof text, BINARY "\"optimizer\": %s", cases[i][0]);
+        assert_true(import_compiled(&k, ONE, text, &refused));
+        assert_string_equal(k.optimizer, cases[i][1]);
+        assert_string_equal(k.training, cases[i][2]);
+        assert_string_equal(k.notes, "");
+        imported_close(&k);
     }
 }
 
@@ -427,6 +599,8 @@ int main(void)
         cmocka_unit_test(all_that_a_job_cannot_have_is_listed_at_once),
         cmocka_unit_test(a_loss_is_guessed_from_the_last_layer),
         cmocka_unit_test(wrong_options_are_refused_by_name),
+        cmocka_unit_test(what_a_model_was_compiled_with_is_taken_over_or_noted),
+        cmocka_unit_test(an_optimizer_of_keras_becomes_that_of_the_job),
         cmocka_unit_test(a_deep_or_broken_text_is_an_error),
         cmocka_unit_test(an_hdf5_file_alone_is_refused_with_what_to_do),
     };

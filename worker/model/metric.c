@@ -75,8 +75,9 @@ double metric_value(const struct job *job, uint32_t i, const double *sum, double
     return of > 0 ? sum[i] / of : 0.0;
 }
 
-static enum err check_metric(const struct model *m, const struct metric *metric, struct errmsg *e)
+enum err metric_check(const struct model *m, enum metric_kind kind, struct errmsg *e)
 {
+    const struct metric *metric = &metrics[kind];
     if (metric->wants == ONE_OUTPUT)
         return m->shape.dim[0] == 1
                    ? ERR_OK
@@ -97,7 +98,7 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 {
     m->weighted = job_has_weights(job);
     for (uint32_t i = 0; i < job->model.metrics; i++) {
-        enum err code = check_metric(m, &metrics[job->model.metric[i]], e);
+        enum err code = metric_check(m, job->model.metric[i], e);
         if (code)
             return code;
         m->metric[m->metrics++] = job->model.metric[i];

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_WORKER_MODEL_METRIC_H
 #define GRADWIRE_WORKER_MODEL_METRIC_H
 
+#include "common/base/err.h"
 #include "common/job/job.h"
 
 /* The number of sums that the job's metrics need, at most SUMS_MAX: one for each, at its index, and after them one
@@ -15,6 +16,10 @@ uint32_t metric_sums(const struct job *job);
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples);
 
 const char *metric_name(enum metric_kind kind);
+
+struct model;
+/* Whether the metric fits the model's loss and number of outputs. Errors: ERR_INPUT, with what it needs. */
+enum err metric_check(const struct model *m, enum metric_kind kind, struct errmsg *e) MUST_CHECK;
 
 /* As Keras's mode "auto": false for errors and losses. */
 bool metric_larger_is_better(enum metric_kind kind);

@@ -17,7 +17,7 @@
  * ERR_CORRUPT, ERR_IO, ERR_NOMEM; their text names the file. */
 enum err imports_onnx(struct imported *m, const char *path, char **refused,
                       struct errmsg *e) MUST_CHECK;
-/* The same from memory, for tests; `path` is its name in messages. */
+/* The same from memory, for tests; `path` is its name in messages. Tensors in other files are not read. */
 enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t *data, size_t bytes,
                             char **refused, struct errmsg *e) MUST_CHECK;
 

@@ -4,6 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "formats/imports/onnx_external.h"
 #include "formats/imports/onnx_walk.h"
 
 #define FILE_BYTES_MAX ((size_t)INT32_MAX /* protobuf's own limit */)
@@ -256,8 +257,9 @@ static bool is_small(const Onnx__Graph *g)
     return small;
 }
 
-enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t *data, size_t bytes,
-                            char **refused, struct errmsg *e)
+/* in_file: the model's file is at `path`, so its folder can have more of it. */
+static enum err import_bytes(struct imported *m, const char *path, bool in_file,
+                             const uint8_t *data, size_t bytes, char **refused, struct errmsg *e)
 {
     *refused = NULL;
     Onnx__Model *file = onnx__model__unpack(NULL, bytes, data);
@@ -272,10 +274,14 @@ enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t 
     struct imported made = {.scale = 1};
     struct walk w = {.g = file->graph, .scale = 1};
     sketch_init(&w.s);
-    enum err err = is_small(w.g) ? import_graph(&w, &made, refused, e)
-                                 : err_set(e, ERR_INPUT,
-                                           "its graph has more than %d nodes, or too many inputs",
-                                           WALK_NODES_MAX);
+    enum err err = ERR_OK;
+    if (!is_small(w.g))
+        err = err_set(e, ERR_INPUT, "its graph has more than %d nodes, or too many inputs",
+                      WALK_NODES_MAX);
+    if (!err && in_file)
+        err = onnx_external_read(file->graph, path, e);
+    if (!err)
+        err = import_graph(&w, &made, refused, e);
     sketch_close(&w.s);
     mem_free(w.value);
     mem_free(w.alias);
@@ -286,6 +292,12 @@ enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t 
     return ERR_OK;
 }
 
+enum err imports_onnx_bytes(struct imported *m, const char *path, const uint8_t *data, size_t bytes,
+                            char **refused, struct errmsg *e)
+{
+    return import_bytes(m, path, false, data, bytes, refused, e);
+}
+
 enum err imports_onnx(struct imported *m, const char *path, char **refused, struct errmsg *e)
 {
     uint8_t *data;
@@ -294,7 +306,7 @@ enum err imports_onnx(struct imported *m, const char *path, char **refused, stru
     enum err err = files_read_regular(path, FILE_BYTES_MAX, &data, &bytes, e);
     if (err)
         return err == ERR_NOTFOUND || err == ERR_TOOBIG ? ERR_INPUT : err;
-    err = imports_onnx_bytes(m, path, data, bytes, refused, e);
+    err = import_bytes(m, path, true, data, bytes, refused, e);
     mem_free(data);
     return err;
 }

@@ -6,9 +6,50 @@
 static const struct {
     const char *op;
     void (*take)(const struct step *s);
+    const char *attributes; /* separated by blanks */
 } operators[] = {
-#define ROW(op, name) {#op, take_##name},
-    {"Identity", step_pass}, STEP_OPERATORS(ROW)};
+#define ROW(op, name, attributes) {#op, take_##name, attributes},
+    {"Identity", step_pass, ""}, STEP_OPERATORS(ROW)};
+
+/* Operators that do the same with (n) as with (n, 1). */
+static const char of_columns[] =
+    "Cast Dropout Elu Gelu Identity LeakyRelu Relu Selu Sigmoid Softplus Tanh";
+
+/* words: separated by blanks */
+static bool has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = words; n && (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* The attributes that are not known may change what the node computes. False: refused. */
+static bool check_attributes(const struct step *s, const char *known)
+{
+    for (size_t i = 0; i < s->n->n_attribute; i++) {
+        const char *name = s->n->attribute[i]->name;
+        if (has_word(known, name))
+            continue;
+        step_refuse(s, "its attribute %.60s is not known here", name);
+        return false;
+    }
+    return true;
+}
+
+/* A job has (n, 1) in place of (n), so no other operator can read it. False: refused. */
+static bool check_columns(const struct step *s)
+{
+    for (size_t i = 0; i < s->n->n_input && !has_word(of_columns, s->n->op_type); i++) {
+        const struct walk_value *v = walk_find(s->w, s->n->input[i]);
+        if (!v || v->data || !v->column)
+            continue;
+        step_refuse(s, "its input %.80s has lost its last axis; a job has it", v->name);
+        return false;
+    }
+    return true;
+}
 
 /* Swap the inputs of a sum or product whose first one is a constant. */
 static bool is_turned(const struct step *s)
@@ -40,7 +81,8 @@ void walk_node(struct walk *w, size_t at)
         if (!x || x->data)
             return;
         s.x = *x;
-        operators[i].take(&s);
+        if (check_attributes(&s, operators[i].attributes) && check_columns(&s))
+            operators[i].take(&s);
         return;
     }
     step_refuse(&s, "a job has no layer for this operator");

@@ -53,9 +53,28 @@ static bool take_shape(const struct step *s, uint32_t *rank, uint32_t dim[TENSOR
     return true;
 }
 
+static bool is_number(const struct step *s)
+{
+    return s->x.rank == 1 && s->x.dim[0] == 1;
+}
+
+/* (n, 1) becomes (n). */
+static void pass_column(const struct step *s)
+{
+    struct step column = *s;
+    column.x.column = true;
+    step_pass(&column);
+}
+
 void take_reshape(const struct step *s)
 {
     struct walk_value v = s->x;
+    uint64_t n = 0;
+    const Onnx__Tensor *t = step_constant(s, 1, &n);
+    if (t && n == 1 && onnx_tensor_at(t, 0) == -1 && is_number(s)) {
+        pass_column(s);
+        return;
+    }
     if (!take_shape(s, &v.rank, v.dim)) {
         step_refuse(s, "its shape must be constant, and keep the rows");
         return;
@@ -101,11 +120,13 @@ void take_transpose(const struct step *s)
 void take_squeeze(const struct step *s)
 {
     int64_t axis[3];
-    if (step_axes(s, axis, 3) == 2 && step_are_sides(s, axis) && s->x.dim[0] == 1 &&
-        s->x.dim[1] == 1)
+    size_t axes = step_axes(s, axis, 3);
+    if (axes == 2 && step_are_sides(s, axis) && s->x.dim[0] == 1 && s->x.dim[1] == 1)
         flatten_to_vector(s);
+    else if (is_number(s) && (axes == 0 || (axes == 1 && (axis[0] == 1 || axis[0] == -1))))
+        pass_column(s);
     else
-        step_refuse(s, "only of height and width 1");
+        step_refuse(s, "only of height and width 1, or of the last axis if it has one number");
 }
 
 void take_cast(const struct step *s)

@@ -12,41 +12,43 @@ struct step {
     struct walk_value x; /* input 0, which depends on the model's input */
 };
 
-/* The operators. Each function puts the node's output, or refuses the node. X(name in ONNX, suffix of the function) */
+/* The operators. Each function puts the node's output, or refuses the node. X(name in ONNX, suffix of the function, attributes
+ * that it reads, or that change nothing that a job has) */
+#define STEP_WINDOWS "auto_pad dilations kernel_shape pads strides"
 #define STEP_OPERATORS(X)                                                                          \
-    X(Add, add)                                                                                    \
-    X(AveragePool, average_pool)                                                                   \
-    X(BatchNormalization, batch_normalization)                                                     \
-    X(Cast, cast)                                                                                  \
-    X(Concat, concat)                                                                              \
-    X(Conv, conv)                                                                                  \
-    X(Div, divide)                                                                                 \
-    X(Dropout, dropout)                                                                            \
-    X(Elu, elu)                                                                                    \
-    X(Flatten, flatten)                                                                            \
-    X(Gelu, gelu)                                                                                  \
-    X(Gemm, gemm)                                                                                  \
-    X(GlobalAveragePool, global_average)                                                           \
-    X(GlobalMaxPool, global_max)                                                                   \
-    X(LayerNormalization, layer_normalization)                                                     \
-    X(LeakyRelu, leaky_relu)                                                                       \
-    X(MatMul, matmul)                                                                              \
-    X(MaxPool, max_pool)                                                                           \
-    X(Mul, multiply)                                                                               \
-    X(ReduceMax, reduce_max)                                                                       \
-    X(ReduceMean, reduce_mean)                                                                     \
-    X(Relu, relu)                                                                                  \
-    X(Reshape, reshape)                                                                            \
-    X(Selu, selu)                                                                                  \
-    X(Sigmoid, sigmoid)                                                                            \
-    X(Softmax, softmax)                                                                            \
-    X(Softplus, softplus)                                                                          \
-    X(Squeeze, squeeze)                                                                            \
-    X(Sub, subtract)                                                                               \
-    X(Tanh, tanh)                                                                                  \
-    X(Transpose, transpose)
+    X(Add, add, "")                                                                                \
+    X(AveragePool, average_pool, STEP_WINDOWS " ceil_mode count_include_pad")                      \
+    X(BatchNormalization, batch_normalization, "epsilon momentum spatial training_mode")           \
+    X(Cast, cast, "to saturate")                                                                   \
+    X(Concat, concat, "axis")                                                                      \
+    X(Conv, conv, STEP_WINDOWS " group")                                                           \
+    X(Div, divide, "")                                                                             \
+    X(Dropout, dropout, "ratio seed")                                                              \
+    X(Elu, elu, "alpha")                                                                           \
+    X(Flatten, flatten, "axis")                                                                    \
+    X(Gelu, gelu, "approximate")                                                                   \
+    X(Gemm, gemm, "alpha beta transA transB")                                                      \
+    X(GlobalAveragePool, global_average, "")                                                       \
+    X(GlobalMaxPool, global_max, "")                                                               \
+    X(LayerNormalization, layer_normalization, "axis epsilon stash_type")                          \
+    X(LeakyRelu, leaky_relu, "alpha")                                                              \
+    X(MatMul, matmul, "")                                                                          \
+    X(MaxPool, max_pool, STEP_WINDOWS " ceil_mode storage_order")                                  \
+    X(Mul, multiply, "")                                                                           \
+    X(ReduceMax, reduce_max, "axes keepdims noop_with_empty_axes")                                 \
+    X(ReduceMean, reduce_mean, "axes keepdims noop_with_empty_axes")                               \
+    X(Relu, relu, "")                                                                              \
+    X(Reshape, reshape, "allowzero")                                                               \
+    X(Selu, selu, "alpha gamma")                                                                   \
+    X(Sigmoid, sigmoid, "")                                                                        \
+    X(Softmax, softmax, "axis")                                                                    \
+    X(Softplus, softplus, "")                                                                      \
+    X(Squeeze, squeeze, "axes")                                                                    \
+    X(Sub, subtract, "")                                                                           \
+    X(Tanh, tanh, "")                                                                              \
+    X(Transpose, transpose, "perm")
 
-#define STEP_OPERATOR(op, name) void take_##name(const struct step *s);
+#define STEP_OPERATOR(op, name, attributes) void take_##name(const struct step *s);
 STEP_OPERATORS(STEP_OPERATOR)
 
 /* A job cannot have the node. */

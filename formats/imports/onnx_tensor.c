@@ -40,17 +40,35 @@ static size_t listed(const Onnx__Tensor *t)
     }
 }
 
-bool onnx_tensor_elems(const Onnx__Tensor *t, uint64_t *elems)
+/* The product of its dimensions. False: as onnx_tensor_bytes. */
+static bool shape_elems(const Onnx__Tensor *t, uint64_t *elems)
 {
     uint64_t n = 1;
-    size_t bytes = elem_bytes(t->data_type);
-    if (t->n_dims > ONNX_RANK_MAX || bytes == 0 || t->data_location != 0)
+    if (t->n_dims > ONNX_RANK_MAX || elem_bytes(t->data_type) == 0)
         return false;
     for (size_t i = 0; i < t->n_dims; i++)
         if (t->dims[i] < 0 || __builtin_mul_overflow(n, (uint64_t)t->dims[i], &n) || n > ELEMS_MAX)
             return false;
     *elems = n;
-    return t->raw_data.len ? t->raw_data.len == n * bytes : listed(t) == n;
+    return true;
+}
+
+bool onnx_tensor_bytes(const Onnx__Tensor *t, uint64_t *bytes)
+{
+    uint64_t n;
+    if (!shape_elems(t, &n))
+        return false;
+    *bytes = n * elem_bytes(t->data_type);
+    return true;
+}
+
+bool onnx_tensor_elems(const Onnx__Tensor *t, uint64_t *elems)
+{
+    uint64_t n;
+    if (!shape_elems(t, &n) || t->data_location != 0)
+        return false;
+    *elems = n;
+    return t->raw_data.len ? t->raw_data.len == n * elem_bytes(t->data_type) : listed(t) == n;
 }
 
 static double from_half(uint16_t h)

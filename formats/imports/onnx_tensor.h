@@ -12,6 +12,9 @@ enum { ONNX_RANK_MAX = 8 };
 /* The number of elements. False: a dimension is negative, or there are too many, or the bytes do not fit them, or they are
  * in another file, or it is of another kind than numbers. */
 bool onnx_tensor_elems(const Onnx__Tensor *t, uint64_t *elems);
+/* The bytes of its elements, wherever they are. False: a dimension is negative, or there are too many, or it is of another
+ * kind than numbers. */
+bool onnx_tensor_bytes(const Onnx__Tensor *t, uint64_t *bytes);
 /* Element i, below onnx_tensor_elems. */
 double onnx_tensor_at(const Onnx__Tensor *t, uint64_t i);
 

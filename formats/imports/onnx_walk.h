@@ -28,6 +28,7 @@ struct walk_value {
     /* rank 1: in the file its elements are in the order of (channels, height, width), with so many channels; 0: they
      * are in the job's order */
     uint32_t channels;
+    bool column; /* rank 1, one number: in the file it is (n), without the axis of this number */
     /* a scale and a shift that can still change: gamma and beta of the layer (dim[rank - 1]); NULL: none */
     float *gamma, *beta;
 };

@@ -2,8 +2,10 @@
 """./gradwire import of ONNX: each operator, alone and behind others, against a plain reading of its definition
 (https://onnx.ai/onnx/operators/). A value is [channels][height][width] or a list of numbers."""
 import math
+import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -278,14 +280,99 @@ class ImportOnnxTest(Case):
                     for got, x in zip(self.scores(out), want):
                         self.assertLess(max(abs(a - b) for a, b in zip(got, x)), 1e-5, out)
 
+    def refused(self, words):
+        got = subprocess.run([str(MODEL), "import", "m.onnx", "--output", "out"], capture_output=True, text=True, timeout=DEADLINE_S,
+                             cwd=self.tmp)
+        self.assertEqual(got.returncode, 2, got.stdout)
+        self.assertIn(words, got.stderr)
+        self.assertFalse((self.tmp / "out").exists())
+
+    def in_another_file(self, file="m.onnx.data", **keys):
+        """An MLP whose weights are in another file. Returns the bytes of that file."""
+        net = Net(7, [6])
+        net.graph.into(file, **keys)
+        net.gemm(6, 5, True).activation("Tanh", math.tanh).matmul(5, 4).end(4)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        return net.graph.data
+
+    def test_weights_in_another_file_are_read(self):
+        """torch.onnx.export writes them so."""
+        net = Net(7, [6])
+        net.gemm(6, 5, True).activation("Tanh", math.tanh).matmul(5, 4).end(4)
+        (self.tmp / "whole.onnx").write_bytes(net.graph.bytes(net.at))
+        self.call("import", "whole.onnx", "--output=whole")
+        want = (self.tmp / "whole/weights.safetensors").read_bytes()
+        (self.tmp / "sub").mkdir()
+        for i, (file, keys) in enumerate((("m.onnx.data", {}), ("./m.onnx.data", {"length": None}),
+                                          ("sub/m.data", {"checksum": "0" * 40}))):
+            data = self.in_another_file(file, **keys)
+            (self.tmp / file).write_bytes(data)
+            self.call("import", self.tmp / "m.onnx" if i else "m.onnx", f"--output=other-{i}")
+            self.assertEqual((self.tmp / f"other-{i}/weights.safetensors").read_bytes(), want)
+
+    def test_only_files_of_the_models_own_folder_are_read(self):
+        data = self.in_another_file()
+        self.refused("tensor fc0.weight is in m.onnx.data: No such file or directory; the file belongs next to the model's")
+        outside = self.tmp.parent / f"{self.tmp.name}-outside"
+        outside.mkdir()
+        self.addCleanup(shutil.rmtree, outside)
+        (outside / "d").write_bytes(data)
+        (self.tmp / "link").symlink_to(outside / "d")
+        (self.tmp / "folder").symlink_to(outside)
+        os.mkfifo(self.tmp / "fifo")
+        for file, words in ((f"../{outside.name}/d", f'is in "../{outside.name}/d", which leaves the model\'s own folder'),
+                            ("sub/../../x", "leaves the model's own folder"),
+                            (str(outside / "d"), "is an absolute path; only the model's own folder is read"),
+                            ("link", "is in link, and a link to other files is not read"),
+                            ("folder/d", "is in folder/d, and a link to other files is not read"),
+                            ("fifo", "is in fifo, which is not a regular file"), ("", "names no file"), (".", "not a regular file")):
+            with self.subTest(file):
+                self.in_another_file(file)
+                self.refused(words)
+
+    def test_a_part_that_does_not_fit_is_refused(self):
+        for keys, words in (({"offset": 1 << 20}, "at offset 1048576 with 120 bytes; the file ends at"),
+                            ({"offset": (1 << 64) - 8}, "at offset 18446744073709551608 with 120 bytes; the file ends at"),
+                            ({"offset": "-1"}, 'another file by offset: "-1", which is not known here'),
+                            ({"length": 119}, "m.onnx.data with 119 bytes; its shape has 120"),
+                            ({"basepath": "/"}, 'another file by basepath: "/", which is not known here')):
+            with self.subTest(keys):
+                data = self.in_another_file(**keys)
+                (self.tmp / "m.onnx.data").write_bytes(data)
+                self.refused(words)
+
+    def scores_of_one(self, net, out):
+        rows = [[net.draw.gauss(0, 1) for _ in range(4)] for _ in range(ROWS)]
+        (self.tmp / "rows.npy").write_bytes(npy([ROWS, 4], flat(rows)))
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at, []))
+        self.call("import", "m.onnx", "--output", out)
+        self.call("predict", out, "rows.npy", "--output", f"{out}.npy", f"--set=data.eval={self.tmp}/rows.npy")
+        got = struct.unpack(f"<{ROWS}f", (self.tmp / f"{out}.npy").read_bytes()[-4 * ROWS:])
+        for have, x in zip(got, rows):
+            self.assertAlmostEqual(have, net.run(x)[0], delta=1e-5)
+
+    def test_a_head_without_its_last_axis_is_read(self):
+        """net(x).squeeze(-1), net(x).squeeze(1).sigmoid() and net(x).view(-1) of PyTorch."""
+        squeezed = Net(3, [4]).gemm(4, 1, True)
+        squeezed.then(lambda x: x, "Squeeze", squeezed.graph.integers("axes", [-1]))
+        self.scores_of_one(squeezed.activation("Sigmoid", lambda v: 1 / (1 + math.exp(-v))), "squeezed")
+        viewed = Net(4, [4]).gemm(4, 1, True)
+        self.scores_of_one(viewed.then(lambda x: x, "Reshape", viewed.graph.integers("shape", [-1])), "viewed")
+
+    def test_what_would_compute_something_else_is_refused(self):
+        net = Net(3, [4]).gemm(4, 1, True)
+        net.then(lambda x: x, "Squeeze", net.graph.integers("axes", [-1])).add_of(net.steps[0][1])
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("Add (value_2): its input value_1 has lost its last axis; a job has it")
+        net = Net(3, [4]).gemm(4, 3, True)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.graph.node("Softmax", net.at, axis=1, temperature=2.0)))
+        self.refused("Softmax (value_1): its attribute temperature is not known here")
+
     def test_a_shift_that_is_not_constant_is_refused(self):
         net = Net(1, [UNITS])
         net.at = net.graph.node("LayerNormalization", net.at, net.tensor([UNITS], [1.0] * UNITS), net.at, axis=-1)
         (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
-        got = subprocess.run([str(MODEL), "import", "m.onnx", "--output", "out"], capture_output=True, text=True, timeout=DEADLINE_S,
-                             cwd=self.tmp)
-        self.assertEqual(got.returncode, 2, got.stdout)
-        self.assertIn("only over the last axis, with constants", got.stderr)
+        self.refused("only over the last axis, with constants")
 
 
 if __name__ == "__main__":

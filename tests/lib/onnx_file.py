@@ -35,10 +35,27 @@ class Graph:
 
     def __init__(self, shape, units):
         self.input, self.shape, self.units, self.nodes, self.tensors = "x", shape, units, [], []
+        self.file, self.data, self.keys = None, b"", {}
+
+    def into(self, file, **keys):
+        """The tensors that follow go to another file, whose bytes are in self.data. keys: as {"length": None} leaves out a key,
+        or replaces its value."""
+        self.file, self.keys = file, keys
+
+    def elsewhere(self, raw):
+        at = len(self.data) + -len(self.data) % 64
+        self.data += bytes(at - len(self.data)) + raw
+        keys = {"location": self.file, "offset": at, "length": len(raw), **self.keys}
+        return b"".join(text(13, text(1, k) + text(2, str(v))) for k, v in keys.items() if v is not None) + number(14, 1)
 
     def tensor(self, name, shape, values):
         dims = b"".join(number(1, n) for n in shape)
-        self.tensors.append(dims + number(2, 1) + text(8, name) + text(9, struct.pack(f"<{len(values)}f", *values)))
+        raw = struct.pack(f"<{len(values)}f", *values)
+        self.tensors.append(dims + number(2, 1) + text(8, name) + (text(9, raw) if self.file is None else self.elsewhere(raw)))
+        return name
+
+    def integers(self, name, values):
+        self.tensors.append(number(1, len(values)) + number(2, 7) + text(8, name) + text(9, struct.pack(f"<{len(values)}q", *values)))
         return name
 
     def node(self, op, *inputs, name="", domain="", **attributes):
@@ -52,7 +69,7 @@ class Graph:
         shape = text(1, text(2, "n")) + b"".join(text(1, number(1, n)) for n in dims)
         return text(1, name) + text(2, text(1, number(1, 1) + text(2, shape)))
 
-    def bytes(self, output):
+    def bytes(self, output, out=None):
         graph = (b"".join(text(1, n) for n in self.nodes) + text(2, "g") + b"".join(text(5, t) for t in self.tensors) +
-                 text(11, self.value("x", self.shape)) + text(12, self.value(output, [self.units])))
+                 text(11, self.value("x", self.shape)) + text(12, self.value(output, [self.units] if out is None else out)))
         return number(1, 8) + text(7, graph) + text(8, text(1, "") + number(2, 17))

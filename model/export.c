@@ -1,5 +1,6 @@
 /* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
  * common/formats/export.h; each has a row in `formats`. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,14 +27,20 @@ struct exporter {
 
 /* ---- formats ---- */
 
+static void print_size(const char *path, uint64_t bytes)
+{
+    printf("%s: %" PRIu64 " KiB to write\n", PRINTABLE(path), (bytes + 1023) >> 10);
+    (void)fflush(stdout);
+}
+
 static enum err write_onnx(const struct exporter *x, struct errmsg *e)
 {
-    return onnx_write(x->path, x->graph, e);
+    return onnx_write(x->path, x->graph, print_size, e);
 }
 
 static enum err write_savedmodel(const struct exporter *x, struct errmsg *e)
 {
-    return saved_model_write(x->path, x->graph, e);
+    return saved_model_write(x->path, x->graph, print_size, e);
 }
 
 static enum err write_keras(const struct exporter *x, struct errmsg *e)
@@ -48,12 +55,13 @@ static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
 
 static const struct format {
     bool graph;
+    uint64_t (*key_bytes)(uint64_t key, uint64_t number);          /* graph_options */
     enum err (*write)(const struct exporter *x, struct errmsg *e); /* NULL: not there yet */
 } formats[EXPORT_FORMATS] = {
-    [EXPORT_ONNX] = {true, write_onnx},
-    [EXPORT_SAVEDMODEL] = {true, write_savedmodel},
-    [EXPORT_KERAS] = {false, write_keras},
-    [EXPORT_SAFETENSORS] = {false, write_safetensors},
+    [EXPORT_ONNX] = {true, onnx_key_bytes, write_onnx},
+    [EXPORT_SAVEDMODEL] = {true, NULL, write_savedmodel},
+    [EXPORT_KERAS] = {false, NULL, write_keras},
+    [EXPORT_SAFETENSORS] = {false, NULL, write_safetensors},
 };
 
 static enum err choose_format(struct exporter *x, struct errmsg *e)
@@ -172,7 +180,8 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
 {
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
-                                                                 << 20};
+                                                                 << 20,
+                                          .key_bytes = formats[x->format].key_bytes};
     enum err err = folder_open(&x->folder, dir, e);
     if (!err)
         err = written_check(&x->folder, e);

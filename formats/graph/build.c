@@ -259,6 +259,18 @@ uint32_t build_concat(struct build *b, const uint32_t *x, uint32_t values)
     return add_node(b, (struct graph_node){.op = GRAPH_CONCAT, .inputs = values}, x, out);
 }
 
+uint32_t build_slice(struct build *b, uint32_t x, uint32_t begin, uint32_t count)
+{
+    struct graph_value out = build_look(b, x);
+    uint32_t *last = &out.dim[out.rank - 1];
+    assert(b->err || (begin <= *last && count <= *last - begin));
+    if (b->err || *last == count)
+        return x;
+    *last = count;
+    return add_node(b, (struct graph_node){.op = GRAPH_SLICE, .inputs = 1, .begin = begin}, &x,
+                    out);
+}
+
 uint32_t build_reduce(struct build *b, enum graph_op op, uint32_t x, uint32_t axis, uint32_t end,
                       bool keeps_axes)
 {

@@ -14,6 +14,7 @@ struct build {
     uint32_t *column; /* (columns of the job): the value of its features + 1; 0: not made yet */
     uint32_t *key;    /* the same for the keys of a column */
     uint32_t *weights;
+    struct table_found *found; /* (tables of the model): tables.c */
 };
 
 /* Note the first error. */
@@ -50,6 +51,8 @@ uint32_t build_reshape(struct build *b, uint32_t x, uint32_t rank, const uint32_
 uint32_t build_widen(struct build *b, uint32_t x);
 /* Along the last axis; a single value is returned as it is. */
 uint32_t build_concat(struct build *b, const uint32_t *x, uint32_t values);
+/* The elements [begin, begin + count) of the last axis. */
+uint32_t build_slice(struct build *b, uint32_t x, uint32_t begin, uint32_t count);
 /* Over axes [axis, end). */
 uint32_t build_reduce(struct build *b, enum graph_op op, uint32_t x, uint32_t axis, uint32_t end,
                       bool keeps_axes);
@@ -68,7 +71,8 @@ float activation_alpha(enum activation a);
 uint32_t encode_column(struct build *b, uint32_t column);
 uint32_t encode_keys(struct build *b, uint32_t column, uint32_t *weights);
 
-/* tables.c: the output of a layer that looks up a table. */
+/* tables.c: make room for what layers find in tables; the output of a layer that looks up a table. */
+void tables_begin(struct build *b);
 uint32_t table_layer_build(struct build *b, uint32_t layer);
 
 #endif

@@ -353,6 +353,7 @@ enum err graph_new(struct graph **out, const struct folder *f, const struct grap
     b.column = build_own(&b, f->job.data.csv.columns, sizeof *b.column);
     b.key = build_own(&b, f->job.data.csv.columns, sizeof *b.key);
     b.weights = build_own(&b, f->job.data.csv.columns, sizeof *b.weights);
+    tables_begin(&b);
     for (uint32_t i = 0; i < f->job.model.layers && !b.err; i++)
         t.value[i + 1] = layer(&b, &t, i);
     finish(&b, t.value[f->job.model.layers]);

@@ -62,6 +62,7 @@ enum graph_type {
     X(REDUCE_MAX, 1, reduce_max)                                                                   \
     X(RESHAPE, 1, reshape)     /* to the output's shape */                                         \
     X(CONCAT, 0, concat)       /* along the last axis */                                           \
+    X(SLICE, 1, slice)         /* of the last axis: from `begin` on, as many as in the output */   \
     X(GATHER, 2, gather)       /* (constant (rows, ...), i64 row numbers): rows of axis 0 */       \
     X(FIND_KEY, 2, find_key)   /* (i64, constant (keys), ascending): the key's index, or -1 */     \
     X(FIND_WORD, 3, find_word) /* (text, constant words, constant i64): the word's number, or -1 */
@@ -105,6 +106,7 @@ struct graph_node {
     bool same;
     uint32_t axis, end_axis; /* reductions */
     bool keeps_axes;         /* the reduced axes stay, with length 1 */
+    uint32_t begin;          /* SLICE */
 };
 
 enum graph_source {
@@ -144,10 +146,15 @@ struct graph {
 };
 
 struct graph_options {
-    /* A table is inside if its keys and rows take at most this many bytes, and the values of its absent keys can be
-     * expressed. */
+    /* A table is inside if its keys and rows take at most this many bytes in the file, and the values of its absent keys
+     * can be expressed. */
     uint64_t tables_inside_bytes;
+    /* The bytes that the format writes for a key and its row's number. NULL: those of the key, 8. */
+    uint64_t (*key_bytes)(uint64_t key, uint64_t number);
 };
+
+/* Told the size of a file that is about to be written. */
+typedef void graph_told(const char *path, uint64_t bytes);
 
 /* Make the graph of a trained model. The same files give the same graph. Owns: *g is the caller's (graph_free); the
  * folder must outlive it. Errors: ERR_INPUT: the graph would only return an input; ERR_CORRUPT, ERR_IO: a table's file;

@@ -28,13 +28,31 @@ static void copy(const struct table_file *file, int64_t *key, float *row, uint32
         put(file, i, key, row, at++, dim);
 }
 
+/* Whether the keys and rows take at most tables_inside_bytes in the file. row: room for one row */
+static bool fits(const struct build *b, const struct table_file *file, float *row, uint32_t dim)
+{
+    const struct graph_options *o = b->options;
+    uint64_t rows = table_file_rows(file), left = o->tables_inside_bytes, key;
+    for (uint64_t i = 0; i < rows && i <= INT32_MAX; i++) {
+        uint64_t bytes = dim * sizeof(float) + sizeof key;
+        if (o->key_bytes) {
+            table_file_row(file, i, &key, row);
+            bytes += o->key_bytes(key, i) - sizeof key;
+        }
+        if (bytes > left)
+            return false;
+        left -= bytes;
+    }
+    return rows <= INT32_MAX;
+}
+
 bool table_rows_read(struct build *b, uint32_t table, struct table_rows *out)
 {
     const struct table_file *file = b->folder->table[table];
     const struct row_table_spec *t = &model_layout(b->folder->model)->rows->table[table];
-    uint64_t rows = table_file_rows(file), bytes;
-    if (__builtin_mul_overflow(rows, sizeof(int64_t) + t->dim * sizeof(float), &bytes) ||
-        bytes > b->options->tables_inside_bytes || rows > INT32_MAX)
+    uint64_t rows = table_file_rows(file);
+    float one[ROW_DIM_MAX];
+    if (!fits(b, file, one, t->dim))
         return false;
     int64_t *key = build_own(b, rows ? rows : 1, sizeof *key);
     float *row = build_own(b, (rows ? rows : 1) * t->dim, sizeof *row);

@@ -78,19 +78,98 @@ static uint32_t absent(struct build *b, const struct row_table_spec *t, uint32_t
     return build_f32(b, first[0]);
 }
 
+/* ---- the numbers of rows ---- */
+
+/* The rows that layers find in one table. The table's keys and rows are in the graph once: one node finds the keys of all
+ * columns, side by side. */
+struct table_found {
+    bool read, inside;
+    uint32_t row; /* the rows (rows, dim) */
+    /* The number of each key's row, or -1: i64 (n, width), or (n) if the only column has this shape. */
+    uint32_t index;
+    /* (columns of the job): the column's first place in `index`, + 1; 0: no layer looks it up in this table. */
+    uint32_t *begin;
+};
+
+void tables_begin(struct build *b)
+{
+    uint32_t tables = b->folder->job.model.tables;
+    b->found = build_own(b, tables, sizeof *b->found);
+    for (uint32_t i = 0; b->found && i < tables; i++)
+        b->found[i].begin = build_own(b, b->folder->job.data.csv.columns, sizeof(uint32_t));
+}
+
+/* The keys of this column of the layer, if they are not in the list yet. */
+static void gather_keys(struct build *b, struct table_found *f, uint32_t column, uint32_t *list,
+                        uint32_t *columns, uint32_t *width)
+{
+    uint32_t weights, keys = f->begin[column] ? 0 : encode_keys(b, column, &weights);
+    if (f->begin[column] || b->err)
+        return;
+    const struct graph_value v = build_look(b, keys);
+    f->begin[column] = *width + 1;
+    *width += v.rank == 1 ? 1 : v.dim[1];
+    list[(*columns)++] = keys;
+}
+
+/* The keys of all columns that look up the table, side by side. */
+static uint32_t all_keys(struct build *b, struct table_found *f, uint32_t table)
+{
+    const struct job *job = &b->folder->job;
+    uint32_t columns = 0, width = 0, *list = build_own(b, job->data.csv.columns, sizeof *list);
+    for (uint32_t i = 0; list && i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        for (uint32_t k = 0; k < l->lookups && l->table == table; k++)
+            gather_keys(b, f, job->model.lookup[l->first_lookup + k].column, list, &columns,
+                        &width);
+    }
+    if (b->err)
+        return 0;
+    for (uint32_t i = 0; columns > 1 && i < columns; i++)
+        if (build_look(b, list[i]).rank == 1)
+            list[i] = build_widen(b, list[i]);
+    return build_concat(b, list, columns);
+}
+
+/* False: the table is too large to be inside, or an error occurred. */
+static bool table_find(struct build *b, const struct row_table_spec *t, uint32_t table)
+{
+    struct table_found *f = &b->found[table];
+    struct table_rows of;
+    if (f->read)
+        return f->inside;
+    f->read = true;
+    f->inside = table_rows_read(b, table, &of);
+    if (!f->inside)
+        return false;
+    uint32_t keys = all_keys(b, f, table), count = (uint32_t)of.rows, shape[] = {count, t->dim};
+    uint32_t known = build_constant(b, GRAPH_I64, 1, &count, of.key);
+    f->row = build_constant(b, GRAPH_F32, 2, shape, of.row);
+    f->index = build_find(b, GRAPH_FIND_KEY, keys, known, GRAPH_NONE);
+    return true;
+}
+
+/* The numbers of the rows of this column's keys, in their shape. */
+static uint32_t index_of(struct build *b, const struct table_found *f, uint32_t column,
+                         uint32_t keys)
+{
+    const struct graph_value like = build_look(b, keys);
+    if (build_look(b, f->index).rank == 1)
+        return f->index;
+    uint32_t width = like.rank == 1 ? 1 : like.dim[1];
+    uint32_t part = build_slice(b, f->index, f->begin[column] - 1, width);
+    return build_reshape(b, part, like.rank - 1, like.dim + 1);
+}
+
 /* ---- rows ---- */
 
-/* keys (..) -> rows (.., dim) */
-static uint32_t rows(struct build *b, const struct row_table_spec *t, const struct table_rows *of,
-                     uint32_t keys)
+/* keys (..) of the column -> rows (.., dim) */
+static uint32_t rows(struct build *b, const struct row_table_spec *t, const struct table_found *f,
+                     uint32_t column, uint32_t keys)
 {
-    uint32_t count = (uint32_t)of->rows, shape[] = {count, t->dim};
-    uint32_t known = build_constant(b, GRAPH_I64, 1, &count, of->key);
-    uint32_t row = build_constant(b, GRAPH_F32, 2, shape, of->row);
-    uint32_t index = build_find(b, GRAPH_FIND_KEY, keys, known, GRAPH_NONE);
-    uint32_t zero = build_i64(b, 0);
+    uint32_t index = index_of(b, f, column, keys), zero = build_i64(b, 0);
     uint32_t found = build_binary(b, GRAPH_GREATER_OR_EQUAL, index, zero);
-    uint32_t there = build_gather(b, row, build_binary(b, GRAPH_MAXIMUM, index, zero));
+    uint32_t there = build_gather(b, f->row, build_binary(b, GRAPH_MAXIMUM, index, zero));
     return build_select(b, build_widen(b, found), there, absent(b, t, keys));
 }
 
@@ -114,11 +193,11 @@ static uint32_t shares(struct build *b, enum bag_mode mode, uint32_t weights)
 }
 
 /* The vector (n, dim) of one column. */
-static uint32_t bag(struct build *b, const struct row_table_spec *t, const struct table_rows *of,
+static uint32_t bag(struct build *b, const struct row_table_spec *t, const struct table_found *f,
                     enum bag_mode mode, uint32_t column)
 {
     uint32_t weights, keys = encode_keys(b, column, &weights);
-    uint32_t vectors = rows(b, t, of, keys);
+    uint32_t vectors = rows(b, t, f, column, keys);
     if (weights == GRAPH_NONE)
         return vectors;
     if (build_look(b, keys).rank == 1) {
@@ -133,12 +212,12 @@ static uint32_t bag(struct build *b, const struct row_table_spec *t, const struc
 /* ---- layers ---- */
 
 static uint32_t inside(struct build *b, const struct job_layer *l, const struct row_table_spec *t,
-                       const struct table_rows *of)
+                       const struct table_found *f)
 {
     enum bag_mode mode = l->kind == LAYER_EMBEDDING_BAG ? l->embedding_bag.mode : BAG_SUM;
     uint32_t *vector = build_own(b, l->lookups, sizeof *vector);
     for (uint32_t i = 0; vector && i < l->lookups; i++)
-        vector[i] = bag(b, t, of, mode, b->folder->job.model.lookup[l->first_lookup + i].column);
+        vector[i] = bag(b, t, f, mode, b->folder->job.model.lookup[l->first_lookup + i].column);
     if (b->err)
         return 0;
     uint32_t y = l->kind == LAYER_LINEAR ? vector[0] : build_concat(b, vector, l->lookups);
@@ -160,12 +239,11 @@ uint32_t table_layer_build(struct build *b, uint32_t layer)
 {
     const struct job_layer *l = &b->folder->job.model.layer[layer];
     const struct row_table_spec *t = &model_layout(b->folder->model)->rows->table[l->table];
-    struct table_rows of;
     if (!absent_is_constant(t) && t->init != INIT_RANDOM_UNIFORM)
         return beside(b, layer, t->dim,
                       "a graph cannot compute the first value of a row with its initializer, which "
                       "keys without a row have");
-    if (!table_rows_read(b, l->table, &of))
+    if (!table_find(b, t, l->table))
         return beside(b, layer, t->dim, "its table is larger than --tables_mb");
-    return inside(b, l, t, &of);
+    return inside(b, l, t, &b->found[l->table]);
 }

@@ -107,6 +107,17 @@ static void lower_concat(const struct lowering *l, const char *op)
     onnx_attribute_int(l->o, node_in(l, op, order), "axis", order == ONNX_FIRST ? 1 : -1);
 }
 
+static void lower_slice(const struct lowering *l, const char *op)
+{
+    const struct graph_value *v = out(l);
+    const int64_t begin = l->node->begin, axis = v->rank - 1;
+    const int64_t end = begin + v->dim[v->rank - 1];
+    const char *input[] = {from(l, 0, ONNX_LAST), onnx_integers(l->o, part(l, "begin"), &begin, 1),
+                           onnx_integers(l->o, part(l, "end"), &end, 1),
+                           onnx_integers(l->o, part(l, "axis"), &axis, 1)};
+    (void)onnx_node(l->o, op, input, 4, to(l, ONNX_LAST));
+}
+
 static void lower_gather(const struct lowering *l, const char *op)
 {
     onnx_attribute_int(l->o, node_in(l, op, ONNX_LAST), "axis", 0);
@@ -303,6 +314,7 @@ static const struct {
     [GRAPH_REDUCE_MAX] = {"ReduceMax", lower_reduce},
     [GRAPH_RESHAPE] = {"Reshape", lower_reshape},
     [GRAPH_CONCAT] = {"Concat", lower_concat},
+    [GRAPH_SLICE] = {"Slice", lower_slice},
     [GRAPH_GATHER] = {"Gather", lower_gather},
     [GRAPH_FIND_KEY] = {"LabelEncoder", lower_find_key},
     [GRAPH_FIND_WORD] = {"LabelEncoder", lower_find_word},

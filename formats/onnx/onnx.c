@@ -54,7 +54,21 @@ static Onnx__Value *describe(struct onnx *o, uint32_t value)
 
 /* ---- the file ---- */
 
-static enum err pack(const char *path, const Onnx__Model *m, struct errmsg *e)
+static uint64_t varint_bytes(uint64_t x)
+{
+    uint64_t bytes = 1;
+    for (; x > 0x7f; x >>= 7)
+        bytes++;
+    return bytes;
+}
+
+/* LabelEncoder has both as lists of integers. */
+uint64_t onnx_key_bytes(uint64_t key, uint64_t number)
+{
+    return varint_bytes(key) + varint_bytes(number);
+}
+
+static enum err pack(const char *path, const Onnx__Model *m, graph_told *told, struct errmsg *e)
 {
     size_t bytes = onnx__model__get_packed_size(m);
     if (bytes > INT32_MAX)
@@ -65,13 +79,16 @@ static enum err pack(const char *path, const Onnx__Model *m, struct errmsg *e)
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (told)
+        told(path, bytes);
     (void)onnx__model__pack(m, data);
     enum err err = files_write(path, data, bytes, e);
     mem_free(data);
     return err;
 }
 
-static enum err write_model(const char *path, struct onnx *o, Onnx__Graph *graph, struct errmsg *e)
+static enum err write_model(const char *path, struct onnx *o, Onnx__Graph *graph, graph_told *told,
+                            struct errmsg *e)
 {
     Onnx__OperatorSet standard = ONNX__OPERATOR_SET__INIT, ml = ONNX__OPERATOR_SET__INIT;
     Onnx__OperatorSet *sets[] = {&standard, &ml};
@@ -89,10 +106,10 @@ static enum err write_model(const char *path, struct onnx *o, Onnx__Graph *graph
     graph->n_node = o->nodes;
     graph->initializer = o->tensor;
     graph->n_initializer = o->tensors;
-    return pack(path, &m, e);
+    return pack(path, &m, told, e);
 }
 
-enum err onnx_write(const char *path, const struct graph *g, struct errmsg *e)
+enum err onnx_write(const char *path, const struct graph *g, graph_told *told, struct errmsg *e)
 {
     struct onnx o;
     Onnx__Graph graph = ONNX__GRAPH__INIT;
@@ -107,7 +124,7 @@ enum err onnx_write(const char *path, const struct graph *g, struct errmsg *e)
     graph.output = &output;
     graph.n_output = 1;
     enum err err = o.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path)
-                            : write_model(path, &o, &graph, e);
+                            : write_model(path, &o, &graph, told, e);
     onnx_close(&o);
     return err;
 }

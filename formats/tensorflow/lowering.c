@@ -130,6 +130,18 @@ static void lower_concat(struct lowering *l, const char *op)
     nodes_attr_type(l->nodes, node, "Tidx", TENSORFLOW__DATA_TYPE__DT_INT64);
 }
 
+static void lower_slice(struct lowering *l, const char *op)
+{
+    const uint32_t last = output(l)->rank - 1;
+    int64_t begin[GRAPH_RANK_MAX] = {0}, size[GRAPH_RANK_MAX];
+    dims_of(output(l), size); /* -1: all */
+    begin[last] = l->node->begin;
+    const char *input[] = {from(l, 0), nodes_integers(l->nodes, part(l, "begin"), begin, last + 1),
+                           nodes_integers(l->nodes, part(l, "size"), size, last + 1)};
+    Tensorflow__Node *node = typed(l, op, l->out, input, 3, in(l, 0)->type);
+    nodes_attr_type(l->nodes, node, "Index", TENSORFLOW__DATA_TYPE__DT_INT64);
+}
+
 static void lower_reshape(struct lowering *l, const char *op)
 {
     int64_t dim[GRAPH_RANK_MAX];
@@ -363,6 +375,7 @@ static const struct {
     [GRAPH_REDUCE_MAX] = {"Max", lower_reduce},
     [GRAPH_RESHAPE] = {"Reshape", lower_reshape},
     [GRAPH_CONCAT] = {"ConcatV2", lower_concat},
+    [GRAPH_SLICE] = {"Slice", lower_slice},
     [GRAPH_GATHER] = {"GatherV2", lower_gather},
     [GRAPH_FIND_KEY] = {"SelectV2", lower_find_key},
     [GRAPH_FIND_WORD] = {"LookupTableFindV2", lower_find_word},

@@ -220,7 +220,7 @@ static enum err write_folder(const char *given, const void *data, size_t bytes, 
 
 /* ---- write ---- */
 
-static enum err pack(const char *path, const struct message *m, struct errmsg *e)
+static enum err pack(const char *path, const struct message *m, graph_told *told, struct errmsg *e)
 {
     size_t bytes = tensorflow__saved_model__get_packed_size(&m->model);
     if (bytes > INT32_MAX)
@@ -231,13 +231,16 @@ static enum err pack(const char *path, const struct message *m, struct errmsg *e
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (told)
+        told(path, bytes);
     (void)tensorflow__saved_model__pack(&m->model, data);
     enum err err = write_folder(path, data, bytes, e);
     mem_free(data);
     return err;
 }
 
-enum err saved_model_write(const char *path, const struct graph *g, struct errmsg *e)
+enum err saved_model_write(const char *path, const struct graph *g, graph_told *told,
+                           struct errmsg *e)
 {
     struct nodes nodes = {0};
     struct message m = {0};
@@ -252,7 +255,7 @@ enum err saved_model_write(const char *path, const struct graph *g, struct errms
     if (init)
         set_init(&m, init);
     enum err err =
-        nodes.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path) : pack(path, &m, e);
+        nodes.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path) : pack(path, &m, told, e);
     nodes_close(&nodes);
     return err;
 }

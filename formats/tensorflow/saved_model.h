@@ -12,8 +12,9 @@
 
 /* Write the directory `path`. It appears with its file, or not at all; if only the fsync of its name failed, it is there
  * after an error. If it exists, it must be empty or have only saved_model.pb, which is replaced. The same graph gives the
- * same bytes. Errors: ERR_INPUT: another file is there, or
- * the model is larger than protobuf allows (2 GiB); ERR_IO; ERR_NOMEM. */
-enum err saved_model_write(const char *path, const struct graph *g, struct errmsg *e) MUST_CHECK;
+ * same bytes. told: is given the file's size before it is written; NULL: nobody. Errors: ERR_INPUT: another file is there,
+ * or the model is larger than protobuf allows (2 GiB); ERR_IO; ERR_NOMEM. */
+enum err saved_model_write(const char *path, const struct graph *g, graph_told *told,
+                           struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -47,10 +47,10 @@ class CommandTest(unittest.TestCase):
         with fixtures.made("a9a-lr") as made:
             (made.path / "export").mkdir()
             inside, beside = (made.export("onnx", made.path / "export/model.onnx", "--tables_mb", mb) for mb in ("64", "0"))
-            self.assertEqual(inside.splitlines()[1:], [
+            self.assertEqual(inside.splitlines()[2:], [
                 "inputs:", "  features  int64 (n, 15)  keys", "  features/weights  float32 (n, 15)  0: no key",
                 "output:", "  activation  float32 (n, 1)"])
-            self.assertEqual(beside.splitlines()[1:], [
+            self.assertEqual(beside.splitlines()[2:], [
                 "inputs:", "  keys  float32 (n, 1)  the layer's output",
                 "    its table is not inside: its table is larger than --tables_mb",
                 "output:", "  activation  float32 (n, 1)"])

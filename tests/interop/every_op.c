@@ -9,8 +9,8 @@
 int main(int argc, char **argv)
 {
     struct errmsg e = {"interop_every_op DIR FILE"};
-    if (argc != 3 || saved_model_write(argv[1], every_op_graph(), &e) ||
-        onnx_write(argv[2], every_op_graph(), &e)) {
+    if (argc != 3 || saved_model_write(argv[1], every_op_graph(), NULL, &e) ||
+        onnx_write(argv[2], every_op_graph(), NULL, &e)) {
         (void)fprintf(stderr, "%s\n", e.text);
         return 1;
     }

@@ -76,7 +76,7 @@ def of_images(np, image):
 def of_look_ups(np, words, keys, weights):
     at = np.array([[KEYS.index(key) if key in KEYS else -1 for key in row] for row in keys.tolist()])
     rows = np.arange(1, 11).reshape(5, 2)[np.maximum(at, 0)]
-    yield from (np.array([WORDS.get(word, -1) for word in words]), np.full(ROWS, -1), at, np.full((ROWS, 3), -1), rows,
+    yield from (np.array([WORDS.get(word, -1) for word in words]), np.full(ROWS, -1), at, at[:, 1:], np.full((ROWS, 3), -1), rows,
                 rows * weights[:, :, None])
 
 

@@ -215,6 +215,9 @@ static void rows(uint32_t keys, uint32_t weights)
     uint32_t table = add_value(GRAPH_F32, DIMS(5, 2), row);
     uint32_t at = add_node(GRAPH_FIND_KEY, IN(keys, k), GRAPH_I64, DIMS(GRAPH_ROWS, 3))->output;
     (void)keep("find_key", at);
+    struct graph_node *two_of = add_node(GRAPH_SLICE, IN(at), GRAPH_I64, DIMS(GRAPH_ROWS, 2));
+    two_of->begin = 1;
+    (void)keep("slice", two_of->output);
     (void)keep("find_key among none",
                add_node(GRAPH_FIND_KEY, IN(keys, none), GRAPH_I64, DIMS(GRAPH_ROWS, 3))->output);
     at = add_node(GRAPH_MAXIMUM, IN(at, integer(&first)), GRAPH_I64, DIMS(GRAPH_ROWS, 3))->output;

@@ -14,6 +14,7 @@
 #include "common/base/mem.h"
 #include "formats/graph/graph.h"
 #include "formats/onnx/onnx.h"
+#include "predict/table_file.h"
 #include "proto/formats/onnx.pb-c.h"
 #include "common/process/files.h"
 #include "tests/lib/trained.h"
@@ -79,7 +80,7 @@ static void open_model(const char *uses, const char *layers, const char *tables)
 
 static void make_graph(uint64_t tables_inside_bytes)
 {
-    const struct graph_options options = {tables_inside_bytes};
+    const struct graph_options options = {tables_inside_bytes, onnx_key_bytes};
     if (graph_new(&graph, &folder, &options, &e))
         fail_msg("%s", e.text);
 }
@@ -171,7 +172,7 @@ static void a_graph_that_would_return_an_input_is_refused(void **state)
 
 static void an_input_with_the_name_of_the_output_is_refused(void **state)
 {
-    static const struct graph_options all_inside = {UINT64_MAX};
+    static const struct graph_options all_inside = {.tables_inside_bytes = UINT64_MAX};
     (void)state;
     open_model("", "dense: {inputs: [word], units: 1, name: word}", "");
     assert_int_equal(graph_new(&graph, &folder, &all_inside, &e), ERR_INPUT);
@@ -218,7 +219,7 @@ static void nodes_read_only_what_is_there_and_names_are_distinct(void **state)
 
 static void without_memory_no_graph_is_made_and_nothing_leaks(void **state)
 {
-    static const struct graph_options all_inside = {UINT64_MAX};
+    static const struct graph_options all_inside = {.tables_inside_bytes = UINT64_MAX};
     (void)state;
     open_model("st",
                "embedding_bag: {inputs: [tags, site], output_dim: 3, name: e},"
@@ -245,13 +246,22 @@ static const char *onnx_path(void)
     return path;
 }
 
+static uint64_t told_bytes;
+
+static void told(const char *path, uint64_t bytes)
+{
+    assert_string_equal(path, onnx_path());
+    told_bytes = bytes;
+}
+
 static Onnx__Model *write_and_read(void)
 {
     uint8_t *data = NULL;
     size_t bytes = 0;
-    if (onnx_write(onnx_path(), graph, &e) ||
+    if (onnx_write(onnx_path(), graph, told, &e) ||
         files_read_regular(onnx_path(), 1 << 24, &data, &bytes, &e))
         fail_msg("%s", e.text);
+    assert_int_equal(told_bytes, bytes);
     Onnx__Model *m = onnx__model__unpack(NULL, bytes, data);
     mem_free(data);
     assert_non_null(m);
@@ -282,6 +292,73 @@ static void onnx_moves_the_channels_once_for_a_whole_chain_of_images(void **stat
     close_model();
 }
 
+/* The bytes of all that an ONNX file has of tables: rows (.., dim), keys and numbers. */
+static size_t bytes_of_tables(const Onnx__Model *m, int64_t dim)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < m->graph->n_initializer; i++) {
+        const Onnx__Tensor *t = m->graph->initializer[i];
+        bytes += t->n_dims == 2 && t->dims[1] == dim ? t->raw_data.len : 0;
+    }
+    for (size_t i = 0; i < m->graph->n_node; i++)
+        for (size_t k = 0; k < m->graph->node[i]->n_attribute; k++)
+            if (m->graph->node[i]->attribute[k]->n_ints)
+                bytes += onnx__attribute__get_packed_size(m->graph->node[i]->attribute[k]);
+    return bytes;
+}
+
+static void
+a_table_that_columns_and_layers_share_is_in_the_file_once_and_found_by_one_node(void **state)
+{
+    static const char one[] =
+        "embedding: {inputs: [id], output_dim: 5, name: e}, dense: {inputs: [e], units: 1}";
+    static const char more[] =
+        "embedding_bag: {inputs: [tags, site, id], output_dim: 5, name: e},"
+        "embedding_bag: {inputs: [id, both], output_dim: 5, table: e, name: f},"
+        "dense: {inputs: [e, f], units: 1}";
+    (void)state;
+    open_model("i", one, "");
+    make_graph(UINT64_MAX);
+    Onnx__Model *m = write_and_read();
+    assert_int_equal(count(m, "Slice"), 0);
+    onnx__model__free_unpacked(m, NULL);
+    close_model();
+    open_model("stib", more, "");
+    make_graph(UINT64_MAX);
+    m = write_and_read();
+    assert_int_equal(count(m, "LabelEncoder"), 1);
+    assert_int_equal(count(m, "Gather"), 5);
+    uint64_t rows_in = table_file_rows(folder.table[0]);
+    assert_in_range(bytes_of_tables(m, 5), rows_in * 5 * sizeof(float), rows_in * 36 + 100);
+    onnx__model__free_unpacked(m, NULL);
+    close_model();
+}
+
+static void tables_mb_is_compared_with_the_bytes_in_the_file(void **state)
+{
+    static const char layers[] =
+        "embedding_bag: {inputs: [tags], output_dim: 300, name: e}, dense: {inputs: [e], units: 1}";
+    (void)state;
+    open_model("t", layers, "");
+    uint64_t bytes = 0, key;
+    float row[300];
+    for (uint64_t i = 0; i < table_file_rows(folder.table[0]); i++) {
+        table_file_row(folder.table[0], i, &key, row);
+        bytes += sizeof row + 1; /* the number */
+        for (uint64_t left = key, first = 1; first || left; first = 0, left >>= 7)
+            bytes++;
+    }
+    make_graph(bytes);
+    assert_string_equal(names_of(graph), "tags tags/weights -> dense");
+    Onnx__Model *m = write_and_read();
+    assert_in_range(bytes_of_tables(m, 300), bytes, bytes + 100);
+    onnx__model__free_unpacked(m, NULL);
+    graph_free(graph);
+    make_graph(bytes - 1);
+    assert_string_equal(names_of(graph), "e -> dense");
+    close_model();
+}
+
 static void onnx_without_memory_is_an_error_and_leaves_no_file(void **state)
 {
     (void)state;
@@ -291,7 +368,7 @@ static void onnx_without_memory_is_an_error_and_leaves_no_file(void **state)
     for (enum err err = ERR_NOMEM; err; n++) {
         assert_true(n < ALLOCATIONS_MAX);
         mem_fail_at(n);
-        err = onnx_write(onnx_path(), graph, &e);
+        err = onnx_write(onnx_path(), graph, told, &e);
         mem_fail_at(-1);
         assert_true(err == ERR_OK || (err == ERR_NOMEM && access(onnx_path(), F_OK) != 0));
     }
@@ -307,7 +384,7 @@ static void onnx_refuses_a_model_that_protobuf_cannot_hold(void **state)
     for (uint32_t i = 0; i < graph->values; i++) /* only lengths are read before the refusal */
         if (!strcmp(graph->value[i].name, "dense/kernel"))
             graph->value[i].dim[0] = 600000000;
-    assert_int_equal(onnx_write(onnx_path(), graph, &e), ERR_INPUT);
+    assert_int_equal(onnx_write(onnx_path(), graph, told, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "would have 2288 MiB"));
     assert_int_not_equal(access(onnx_path(), F_OK), 0);
     close_model();
@@ -325,6 +402,9 @@ int main(void)
         cmocka_unit_test(nodes_read_only_what_is_there_and_names_are_distinct),
         cmocka_unit_test(without_memory_no_graph_is_made_and_nothing_leaks),
         cmocka_unit_test(onnx_moves_the_channels_once_for_a_whole_chain_of_images),
+        cmocka_unit_test(
+            a_table_that_columns_and_layers_share_is_in_the_file_once_and_found_by_one_node),
+        cmocka_unit_test(tables_mb_is_compared_with_the_bytes_in_the_file),
         cmocka_unit_test(onnx_without_memory_is_an_error_and_leaves_no_file),
         cmocka_unit_test(onnx_refuses_a_model_that_protobuf_cannot_hold),
     };

@@ -41,7 +41,7 @@ static uint8_t *slurp(const char *name, size_t *bytes)
 static void write_model(const char *name, const struct graph *g)
 {
     struct errmsg e;
-    if (saved_model_write(in_folder(name), g, &e))
+    if (saved_model_write(in_folder(name), g, NULL, &e))
         fail_msg("%s", e.text);
 }
 
@@ -147,11 +147,12 @@ static void a_saved_model_replaces_only_its_own_file(void **state)
 
     assert_int_equal(mkdir(in_folder("other"), 0777), 0);
     assert_int_equal(files_write(in_folder("other/file"), "x", 1, &e), ERR_OK);
-    assert_int_equal(saved_model_write(in_folder("other"), every_op_graph(), &e), ERR_INPUT);
+    assert_int_equal(saved_model_write(in_folder("other"), every_op_graph(), NULL, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "other files, such as file"));
-    assert_int_equal(saved_model_write(in_folder("other/file"), every_op_graph(), &e), ERR_INPUT);
+    assert_int_equal(saved_model_write(in_folder("other/file"), every_op_graph(), NULL, &e),
+                     ERR_INPUT);
     assert_non_null(strstr(e.text, "Not a directory"));
-    assert_int_equal(saved_model_write("", every_op_graph(), &e), ERR_INPUT);
+    assert_int_equal(saved_model_write("", every_op_graph(), NULL, &e), ERR_INPUT);
 }
 
 /* A complete directory stays if it has its name and only that did not reach the disk. */
@@ -163,7 +164,7 @@ static void a_failed_write_leaves_nothing_or_the_complete_directory(void **state
     int fired = 1, complete = 0;
     for (long i = 0; fired; i++) {
         files_fail_at(i, ENOSPC);
-        enum err err = saved_model_write(in_folder("failed"), every_op_graph(), &e);
+        enum err err = saved_model_write(in_folder("failed"), every_op_graph(), NULL, &e);
         fired = files_fail_fired();
         files_fail_at(-1, 0);
         assert_int_equal(err, fired ? ERR_IO : ERR_OK);
@@ -193,7 +194,7 @@ static void without_memory_nothing_is_written(void **state)
     long i = 0;
     for (; fired; i++) {
         mem_fail_at(i);
-        enum err err = saved_model_write(in_folder("starved"), every_op_graph(), &e);
+        enum err err = saved_model_write(in_folder("starved"), every_op_graph(), NULL, &e);
         fired = mem_fail_fired();
         mem_fail_at(-1);
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
@@ -223,7 +224,7 @@ static void a_model_larger_than_protobuf_allows_is_refused(void **state)
                             .input_of_node = (uint32_t *)sum,
                             .input = &input,
                             .output = 2};
-    assert_int_equal(saved_model_write(in_folder("large"), &g, &e), ERR_INPUT);
+    assert_int_equal(saved_model_write(in_folder("large"), &g, NULL, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "would have 2048 MiB"));
 }
 

@@ -251,7 +251,7 @@ static void steps(struct run *r, uint64_t first, uint64_t last)
     for (uint64_t step = first; step <= last; step++) {
         const struct sums sums = {10, 10.0 * (double)step, {5}};
         r->now_s += 0.01;
-        curves_step(&r->c, step, &sums, r->now_s);
+        curves_step(&r->c, step, &sums, 1000, r->now_s);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -235,6 +236,44 @@ static void progress_tells_the_launcher_all_metrics_and_the_best_epoch(void **st
     (void)close(pipes[1]);
 }
 
+/* A step each 0.1 s of 10 examples, with two other workers; their examples become known at each `round`-th step. Returns the
+ * rate of the last line; 0: none. */
+static uintmax_t told_rate(enum update_mode update, int round)
+{
+    const struct job job = {.training = {.epochs = 1, .update = update, .batch_size = 10}};
+    const struct sums trained = {.loss = 1, .examples = 1};
+    struct progress p;
+    struct progress_event event = {0};
+    char line[2048];
+    int pipes[2];
+    double now_s = 100, examples = 0, rate = 0;
+    assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+    progress_init(&p, &job, pipes[1], now_s);
+    for (int step = 1; step <= 60; step++) {
+        now_s += 0.1;
+        if (step % round == 0)
+            examples = 30.0 * step;
+        progress_step(&p, examples, &trained, 1, (uint64_t)step, 60, now_s);
+        ssize_t n = read(pipes[0], line, sizeof line);
+        for (char *at = line, *end; n > 0 && (end = memchr(at, '\n', (size_t)(line + n - at)));
+             at = end + 1)
+            if (!progress_parse(&event, at, (size_t)(end - at)) && event.type == PROGRESS_STEP)
+                rate = event.examples_per_s;
+    }
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    return rate > 0 ? (uintmax_t)lround(rate) : 0;
+}
+
+static void progress_tells_the_rate_of_all_workers(void **state)
+{
+    (void)state;
+    assert_in_range(told_rate(UPDATE_SYNC, 1), 299, 301);
+    assert_in_range(told_rate(UPDATE_ASYNC, 1), 299, 301);
+    assert_float_equal(told_rate(UPDATE_GEO, 7), 300,
+                       1); /* rounds are longer than the time between lines */
+}
+
 static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
 {
     (void)state;
@@ -275,6 +314,7 @@ int main(void)
         cmocka_unit_test(progress_words_an_epoch),
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
         cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
+        cmocka_unit_test(progress_tells_the_rate_of_all_workers),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
         cmocka_unit_test(progress_says_any_text_as_one_line_that_the_launcher_takes),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),

@@ -101,8 +101,9 @@ struct reply {
     bool pulled;
 };
 
-/* Was it wanted? */
-static bool reply(struct session *s, uint64_t generation, struct reply r)
+/* Was it wanted? examples: of the epochs 4 to 6; 0: none */
+static bool reply_with_epochs(struct session *s, uint64_t generation, struct reply r,
+                              const double examples[3])
 {
     Gradwire__Reply m = GRADWIRE__REPLY__INIT;
     Gradwire__Generation g = msg_generation((struct generation){generation, 7});
@@ -114,11 +115,25 @@ static bool reply(struct session *s, uint64_t generation, struct reply r)
     m.pulled = r.pulled;
     m.first_chunk = r.shard * CHUNKS + r.first;
     m.chunks = r.chunks;
+    Gradwire__EpochSums epoch[3], *epochs[3];
+    for (size_t i = 0; i < 3; i++) {
+        epoch[m.n_epochs] = (Gradwire__EpochSums)GRADWIRE__EPOCH_SUMS__INIT;
+        epoch[m.n_epochs].epoch = 4 + i;
+        epoch[m.n_epochs].examples = examples[i];
+        epochs[m.n_epochs] = &epoch[m.n_epochs];
+        m.n_epochs += examples[i] > 0;
+    }
+    m.epochs = epochs;
     assert_int_equal(session_reply_fits(s, r.shard, &m, r.chunks * CHUNK * sizeof(float),
                                         &first_elem, &wanted, &e),
                      ERR_OK);
     session_on_reply(s, r.shard, &m, wanted);
     return wanted;
+}
+
+static bool reply(struct session *s, uint64_t generation, struct reply r)
+{
+    return reply_with_epochs(s, generation, r, (const double[3]){0});
 }
 
 static void pulled(struct session *s, uint32_t shard, uint64_t step)
@@ -366,9 +381,30 @@ static void session_says_which_shard_it_is_not_connected_to_in_each_phase(void *
     session_free(s);
 }
 
+static void session_counts_the_examples_of_all_workers_from_its_first_reply_on(void **state)
+{
+    (void)state;
+    struct asked asked = {0};
+    struct session *s = open_session(&asked);
+    assert_true(
+        reply_with_epochs(s, 5, (struct reply){0, 0, 1, 0, true}, (const double[3]){100, 40}));
+    assert_float_equal(session_examples(s), 0, 0);
+    assert_true(
+        reply_with_epochs(s, 5, (struct reply){0, 1, 1, 0, true}, (const double[3]){107, 50, 3}));
+    assert_float_equal(session_examples(s), 20, 0);
+    assert_true(reply_with_epochs(s, 5, (struct reply){1, 0, 1, 0, true},
+                                  (const double[3]){0, 50, 2})); /* trained again */
+    assert_float_equal(session_examples(s), 20, 0);
+    assert_true(
+        reply_with_epochs(s, 5, (struct reply){1, 1, 1, 0, true}, (const double[3]){0, 60, 4}));
+    assert_float_equal(session_examples(s), 32, 0);
+    session_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(session_counts_the_examples_of_all_workers_from_its_first_reply_on),
         cmocka_unit_test(session_never_computes_on_parameters_of_two_steps),
         cmocka_unit_test(session_that_others_left_behind_pulls_anew),
         cmocka_unit_test(session_counts_runs_of_one_step_only),

@@ -34,6 +34,7 @@ struct epoch_end {
     struct epoch_end_result *result;
     struct evaluator *evaluator; /* NULL: no eval data */
     struct progress progress;
+    double examples; /* of all workers, in this process */
     bool finish_asked, evaluate_asked;
     bool final_seen; /* async: the last evaluation is done */
     /* the weights to export are ready; they are exported when the final checkpoint is published */
@@ -226,9 +227,11 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
     struct session_place place = place_of(end, id);
     struct sums trained;
     (void)session_epoch(end->session, place.epochs, &trained);
-    progress_step(&end->progress, sums->examples, &trained, place.epochs + 1, place.steps + 1,
+    end->examples =
+        end->terms->sync ? end->examples + sums->examples : session_examples(end->session);
+    progress_step(&end->progress, end->examples, &trained, place.epochs + 1, place.steps + 1,
                   place.of, now_s);
-    curves_step(end->config.curves, id + 1, sums, now_s);
+    curves_step(end->config.curves, id + 1, sums, end->progress.examples_per_s, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
     if (session_place(end->session).steps == 0)
         return; /* posted after the evaluation: with backup workers the others wait for that */

@@ -24,7 +24,9 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
                            .started_s = now_s,
                            .said_s = now_s,
                            .epoch_s = now_s,
-                           .window_s = now_s};
+                           .changed_s = now_s,
+                           .window_s = now_s,
+                           .examples_per_s = NAN};
 }
 
 /* Each line is written as a whole, because it is shorter than PIPE_BUF. If the launcher is gone, later lines fail
@@ -86,12 +88,12 @@ static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
 }
 
 static void tell_step(const struct progress *p, uint64_t epoch, uint64_t step, uint64_t steps,
-                      double loss, double examples_per_s, const struct sums *trained)
+                      double loss, const struct sums *trained)
 {
     struct history_point point = {.step = (epoch - 1) * steps + step};
     bool few = too_few(epoch, step, steps);
     point.value[0] = few ? (double)NAN : loss;
-    point.value[HISTORY_RATE] = examples_per_s;
+    point.value[HISTORY_RATE] = p->examples_per_s;
     for (uint32_t i = 0; i < p->job->model.metrics; i++)
         point.value[HISTORY_STEP_METRICS + i] =
             few ? (double)NAN : metric_value(p->job, i, trained->metric, trained->examples);
@@ -99,10 +101,23 @@ static void tell_step(const struct progress *p, uint64_t epoch, uint64_t step, u
         p->on_point(p->ctx, &point, false);
 }
 
+/* In geo the others' examples become known at the end of a push round: the time from then until now does not count. */
+static void measure_rate(struct progress *p)
+{
+    if (!(p->examples > p->window_examples && p->changed_s > p->window_s))
+        return;
+    p->examples_per_s = (p->examples - p->window_examples) / (p->changed_s - p->window_s);
+    p->window_examples = p->examples;
+    p->window_s = p->changed_s;
+}
+
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
                    uint64_t step, uint64_t steps, double now_s)
 {
-    p->window_examples += examples;
+    if (examples > p->examples) {
+        p->examples = examples;
+        p->changed_s = now_s;
+    }
     if (!p->first_told) {
         write_line(p->fd, "{\"type\":\"first_step\"}\n");
         p->first_told = true;
@@ -114,8 +129,8 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     double mean_loss = mean(trained->loss, trained->examples);
     double first =
         job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
-    double per_s = p->window_examples / (now_s - p->window_s);
-    tell_step(p, epoch, step, steps, mean_loss, per_s, trained);
+    measure_rate(p);
+    tell_step(p, epoch, step, steps, mean_loss, trained);
     write_line(p->fd,
                "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
                ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
@@ -123,9 +138,8 @@ void progress_step(struct progress *p, double examples, const struct sums *train
                epoch, job->training.epochs, step, steps, steps * job->training.epochs,
                number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
                job->model.metrics ? metric_name(job->model.metric[0]) : "", number(first, metric),
-               number(per_s, rate));
-    p->said_s = p->window_s = now_s;
-    p->window_examples = 0;
+               number(p->examples_per_s, rate));
+    p->said_s = now_s;
 }
 
 void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
@@ -210,8 +224,11 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
 
 void progress_go_on(struct progress *p, double now_s)
 {
-    p->epoch_s = p->window_s = now_s;
-    p->window_examples = 0;
+    p->epoch_s = now_s;
+    if (p->job->training.update != UPDATE_SYNC)
+        return; /* the others train while this process evaluates */
+    p->window_s = now_s;
+    p->window_examples = p->examples;
 }
 
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)

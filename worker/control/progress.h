@@ -22,7 +22,9 @@ struct progress {
     struct planted planted;   /* printed with the results of an evaluation */
     double started_s, said_s; /* clock_now_s */
     double epoch_s;
-    double window_s, window_examples;
+    double examples, changed_s;       /* of all workers, and when this number grew last */
+    double window_s, window_examples; /* where the measurement of the rate began */
+    double examples_per_s;            /* of the last measurement; NAN: none yet */
     bool first_told;
 };
 
@@ -42,8 +44,8 @@ const char *progress_planted(const struct planted *planted, char out[64]);
 /* Write " loss L METRIC M", with all metrics of the job; "-" stands for a metric that is not finite. */
 void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
                     const double *metric);
-/* A step is made, with so many examples; from time to time this writes a line. `trained`: sums over the epoch so
- * far. `step` counts from 1 in the epoch. */
+/* A step is made; from time to time this writes a line. examples: of all workers so far, as far as this process knows;
+ * never falls. `trained`: sums over the epoch so far. `step` counts from 1 in the epoch. */
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
                    uint64_t step, uint64_t steps, double now_s);
 /* An epoch is over. Without examples the loss of its training is not known; eval and best may be NULL. */

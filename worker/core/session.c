@@ -313,8 +313,20 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
     return err;
 }
 
+/* The first sums after a welcome are those that others have made before. */
+static void count_examples(struct session *s, const Gradwire__Reply *m)
+{
+    for (size_t i = 0; s->epochs && i < m->n_epochs; i++) {
+        struct sums before;
+        (void)session_epoch(s, m->epochs[i]->epoch, &before);
+        double more = m->epochs[i]->examples - before.examples;
+        s->examples += more > 0 ? more : 0;
+    }
+}
+
 static void take_epochs(struct session *s, const Gradwire__Reply *m)
 {
+    count_examples(s, m);
     s->epochs = 0;
     for (size_t i = 0; i < m->n_epochs && i < SESSION_EPOCHS; i++) {
         const Gradwire__EpochSums *from = m->epochs[i];
@@ -336,6 +348,11 @@ bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums)
         }
     }
     return false;
+}
+
+double session_examples(const struct session *s)
+{
+    return s->examples;
 }
 
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)

@@ -213,6 +213,9 @@ struct session_place session_place(const struct session *s);
 /* The chief's session: loss and metrics of an epoch (from 0) over all workers, as the lead shard reported last; in
  * sync, of all steps before the one whose parameters are held. False, with zeros: not reported. */
 bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums);
+/* The chief's session: the examples of all workers that these sums gained while it looked. Never falls: a rollback takes none
+ * away, and examples that are trained again count again. */
+double session_examples(const struct session *s);
 /* Async, the chief's session at the end: pull the newest parameters, whatever is leased. */
 void session_pull_final(struct session *s);
 bool session_is_final(const struct session *s); /* those parameters have arrived */

@@ -1,5 +1,7 @@
 #include "worker/tensorboard/curves.h"
 
+#include <math.h>
+
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "worker/model/metric.h"
@@ -67,7 +69,8 @@ static void put_means(struct events_note *n, const struct job *job, const char *
                       metric_value(job, i, sums->metric, sums->examples));
 }
 
-void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double now_s)
+void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double examples_per_s,
+                 double now_s)
 {
     if (!c->events)
         return;
@@ -81,8 +84,8 @@ void curves_step(struct curves *c, uint64_t step, const struct sums *sums, doubl
         return;
     struct events_note *n = events_note(EVENTS_TRAIN, c->seen);
     put_means(n, c->job, "batch_", &c->window);
-    events_scalar(n, "batch_", "examples_per_second", "",
-                  c->window.examples / (now_s - c->window_s));
+    if (isfinite(examples_per_s))
+        events_scalar(n, "batch_", "examples_per_second", "", examples_per_s);
     events_post(c->events, n);
     c->window = (struct sums){0};
     c->window_s = now_s;

@@ -30,8 +30,10 @@ void curves_init(struct curves *c, const struct job *job, const struct layout *l
                  struct disk_thread *disk);
 void curves_close(struct curves *c, bool success);
 
-/* The parameters of `step` have arrived; `sums`: over the step that made them. */
-void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double now_s);
+/* The parameters of `step` have arrived; `sums`: over the step that made them. examples_per_s: of all workers; NAN: not known
+ * yet. */
+void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double examples_per_s,
+                 double now_s);
 /* An epoch is over at this step, with `trained` as its sums, w as its weights, and `gradient` as the last computed
  * gradient (no blocks: none was computed). Call it before the epoch's evaluation, and curves_evaluated after that,
  * if there was one. */

@@ -1,4 +1,4 @@
-/* All that depends on the processor: the intrinsics of x86-64 and of arm64, and what they must agree on.
+/* All of the kernels that depends on the processor: the intrinsics of x86-64 and of arm64, and what they must agree on.
  * The other code uses the compiler's vectors, which are the same for both. Two processors are known; a third one needs the
  * part for 4 lanes.
  *   SIMDn_SQRT(x)       square roots of n floats

@@ -230,15 +230,17 @@ static const struct conn_ops ops = {.on_head = on_head, .on_frame = on_frame, .o
 static void connect_worker(struct bench *b)
 {
     int fd[2];
+    struct conn_handover end = {.fd = -1};
     Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
     Gradwire__Generation g = generation();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd))
         bench_die("no pair of sockets");
+    end.fd = fd[1];
     hello.generation = &g;
     hello.incarnation = 1;
     Gradwire__Hello *copy = (Gradwire__Hello *)msg_copy(&hello.base);
     if (!copy || conn_new(&b->conn, &b->loop, fd[0], "the shard", &ops, b) ||
-        shard_thread_take(b->shard, fd[1], NULL, copy))
+        shard_thread_take(b->shard, &end, copy))
         bench_die("out of memory");
 }
 

@@ -10,6 +10,7 @@
 
 #include "benchmarks/bench.h"
 #include "common/net/tls.h"
+#include "common/peers/hello.h"
 
 enum { HEAD_MAX = 4096, PAGE_MAX = 1 << 20, INCARNATION = 1 };
 #define UUID "00000000-0000-4000-8000-000000000001"
@@ -77,6 +78,21 @@ uint64_t one_ps_metric(const struct one_ps *x, const char *series)
 
 /* ---- the handshake ---- */
 
+/* As dial_hello does it. */
+static void offer(struct conn *c, const Gradwire__Hello *m, bool checksums)
+{
+    uint8_t head[HEAD_MAX];
+    if (gradwire__hello__get_packed_size(m) > sizeof head - HELLO_CRC_BYTES)
+        bench_die("the hello is too large");
+    size_t bytes = gradwire__hello__pack(m, head);
+    if (checksums)
+        bytes = hello_add_crc(head, bytes);
+    if (conn_send(c, FRAME_HELLO, head, bytes, NULL, 0))
+        bench_die("the ps cannot be sent to");
+    if (checksums)
+        conn_offer_checksums(c);
+}
+
 static void send_hello(struct one_ps *x, struct conn *c, bool chief)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
@@ -94,7 +110,7 @@ static void send_hello(struct one_ps *x, struct conn *c, bool chief)
     m.n_ps_hosts = 1;
     m.ps_hosts = hosts;
     m.chief_address = x->address; /* no worker will ask for it */
-    send_message(c, FRAME_HELLO, &m.base, NULL, 0);
+    offer(c, &m, !x->options->plain && !conn_tls(c));
 }
 
 static void send_enter(struct one_ps *x)

@@ -24,6 +24,7 @@ struct one_ps;
 
 struct one_ps_options {
     const char *ps, *job, *tls; /* tls: NULL: without */
+    bool plain;                 /* without checksums, as an earlier release */
     uint32_t deadline_s;
 };
 

@@ -54,6 +54,17 @@ def bench_exchange(options):
     for mode in ("push", "pull", "pushpull"):
         for label, (size, window) in SIZES.items():
             yield f"{mode} {label}", partial(exchange_case, options, mode, size, window)
+    for label, (size, window) in SIZES.items():
+        yield f"checksums {label}", partial(checksums_case, options, size, window)
+
+
+def checksums_case(options, size, window):
+    """The cost of checksums: push-pull, compared with the same without them."""
+    def once(*more):
+        return exchange_once("exchange", "pushpull", size, window, options.milliseconds, more)["gb_per_s"]
+
+    case = {"unit": "GB/s", "bytes": size, "window": window}
+    return interleave(case, {"ours": once, "plain": lambda: once("--plain")}, options.rounds)
 
 
 def roundtrip_case(options, size):

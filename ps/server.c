@@ -336,16 +336,15 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__BAD_MESSAGE, why);
         return;
     }
-    int fd;
-    struct tls_link *tls;
+    struct conn_handover conn;
     Gradwire__Hello *hello = c->hello;
-    if (conn_detach(c->conn, &fd, &tls)) {
+    if (conn_detach(c->conn, &conn)) {
         greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__BAD_MESSAGE,
                            "bytes arrived after the hello, before its answer");
         return;
     }
     c->hello = NULL;
-    enum err err = shard_thread_take(s->thread[hello->shard], fd, tls, hello);
+    enum err err = shard_thread_take(s->thread[hello->shard], &conn, hello);
     if (err)
         log_warn("dropping a worker's connection: %s", err_str(err));
     /* conn_detach ends the connection without on_close */
@@ -586,10 +585,9 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
 
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
-    (void)c;
     struct client *client = owner;
     client->type = f->type;
-    enum err err = client->hello ? ERR_OK : greeting_on_head(&client->greeting, f, head);
+    enum err err = client->hello ? ERR_OK : greeting_on_head(&client->greeting, c, f, head);
     if (!err && client->hello &&
         (!client->is_chief || (f->body_bytes && f->type != FRAME_STORE_ANSWER)))
         err = ERR_PROTO;

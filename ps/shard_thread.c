@@ -35,8 +35,7 @@ enum {
 enum { TO_TELL, TO_TAKE, TO_REPORT, TO_SAVED, TO_COPY, TO_STOP };
 
 struct take {
-    int fd;
-    struct tls_link *tls;
+    struct conn_handover conn;
     Gradwire__Hello *hello;
 };
 
@@ -557,13 +556,12 @@ static void take_connection(struct shard_thread *t, struct take *take)
 {
     struct peer *p = mem_zalloc(1, sizeof *p);
     if (!p) {
-        (void)close(take->fd);
-        tls_link_free(take->tls);
+        conn_handover_drop(&take->conn);
         return;
     }
     p->t = t;
     (void)worker_name(p->name, take->hello->worker, take->hello->listed_chief);
-    if (conn_resume(&p->conn, &t->loop, take->fd, take->tls, p->name, &peer_ops, p)) {
+    if (conn_resume(&p->conn, &t->loop, &take->conn, p->name, &peer_ops, p)) {
         mem_free(p);
         return;
     }
@@ -741,8 +739,7 @@ static void on_letter(void *arg, struct mail *m)
         tell_shard(t, (enum frame_type)m->number, m->data);
     } else if (m->type == TO_TAKE) {
         take_connection(t, m->data);
-        ((struct take *)m->data)->fd = -1;
-        ((struct take *)m->data)->tls = NULL;
+        ((struct take *)m->data)->conn = (struct conn_handover){.fd = -1};
     } else if (m->type == TO_REPORT) {
         report_status(t, (enum shard_letter)m->number);
     } else if (m->type == TO_SAVED) {
@@ -776,9 +773,7 @@ static void *run(void *arg)
 static void free_take(void *data)
 {
     struct take *take = data;
-    if (take->fd >= 0)
-        (void)close(take->fd);
-    tls_link_free(take->tls);
+    conn_handover_drop(&take->conn);
     msg_free(take->hello);
     mem_free(take);
 }
@@ -849,18 +844,17 @@ enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const P
     return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, msg_free) : ERR_NOMEM;
 }
 
-enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
+enum err shard_thread_take(struct shard_thread *t, struct conn_handover *take,
                            Gradwire__Hello *take_hello)
 {
-    struct take *take = mem_zalloc(1, sizeof *take);
-    if (!take) {
-        (void)close(take_fd);
-        tls_link_free(take_tls);
+    struct take *letter = mem_zalloc(1, sizeof *letter);
+    if (!letter) {
+        conn_handover_drop(take);
         msg_free(take_hello);
         return ERR_NOMEM;
     }
-    *take = (struct take){take_fd, take_tls, take_hello};
-    return post_in(t, TO_TAKE, 0, take, free_take);
+    *letter = (struct take){*take, take_hello};
+    return post_in(t, TO_TAKE, 0, letter, free_take);
 }
 
 enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer)

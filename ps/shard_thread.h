@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_PS_SHARD_THREAD_H
 #define GRADWIRE_PS_SHARD_THREAD_H
 
+#include "common/net/conn.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 #include "ps/core/shard.h"
@@ -67,8 +68,8 @@ void shard_thread_free(struct shard_thread *t);
 /* Pass on a message of the chief: FENCE, or one that shard_on_chief takes. The message is copied. */
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
                            const ProtobufCMessage *m) MUST_CHECK;
-/* Pass on a worker's connection after its hello; fd, TLS state and hello are taken, also on error. tls NULL: no TLS. */
-enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
+/* Pass on a worker's connection after its hello; what *take has and the hello are taken, also on error. */
+enum err shard_thread_take(struct shard_thread *t, struct conn_handover *take,
                            Gradwire__Hello *take_hello) MUST_CHECK;
 /* Request a report; it arrives as a letter of this type, SHARD_STATUS or SHARD_MEASURED. If the thread has no memory
  * for SHARD_MEASURED, none arrives. */

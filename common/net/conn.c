@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -275,8 +276,7 @@ static struct conn *conn_alloc(struct loop *l, int fd, const char *peer, const s
     c->owner = owner;
     c->fd = fd;
     c->small = true;
-    c->head_max = FRAME_HEAD_MAX;
-    c->body_max = FRAME_BODY_MAX;
+    c->limits = (struct frame_limits){FRAME_PLAIN, FRAME_HEAD_MAX, FRAME_BODY_MAX};
     snprintf(c->peer, sizeof(c->peer), "%s", peer);
     event_assign(&c->read_event, l->base, fd, EV_READ | EV_PERSIST, conn_on_readable, c);
     event_assign(&c->write_event, l->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
@@ -305,16 +305,18 @@ close_fd:
     return ERR_NOMEM;
 }
 
-enum err conn_resume(struct conn **c, struct loop *l, int take_fd, struct tls_link *take_tls,
+enum err conn_resume(struct conn **c, struct loop *l, const struct conn_handover *take,
                      const char *peer, const struct conn_ops *ops, void *owner)
 {
-    enum err err = conn_new(c, l, take_fd, peer, ops, owner);
+    enum err err = conn_new(c, l, take->fd, peer, ops, owner);
     if (err) {
-        tls_link_free(take_tls);
+        tls_link_free(take->tls);
         return err;
     }
-    (*c)->tls = take_tls;
-    if (take_tls) /* OpenSSL may hold bytes already, for which the socket gives no event */
+    (*c)->tls = take->tls;
+    if (take->checksums)
+        conn_use_checksums(*c);
+    if (take->tls) /* OpenSSL may hold bytes already, for which the socket gives no event */
         event_active(&(*c)->read_event, EV_READ, 1);
     return ERR_OK;
 }
@@ -348,8 +350,18 @@ void conn_set_owner(struct conn *c, const struct conn_ops *ops, void *owner)
 
 void conn_limits(struct conn *c, uint32_t head_max, uint64_t body_max)
 {
-    c->head_max = head_max;
-    c->body_max = body_max;
+    c->limits.head_max = head_max;
+    c->limits.body_max = body_max;
+}
+
+void conn_offer_checksums(struct conn *c)
+{
+    c->limits.kinds = FRAME_PLAIN | FRAME_CHECKED;
+}
+
+void conn_use_checksums(struct conn *c)
+{
+    c->limits.kinds = FRAME_CHECKED;
 }
 
 bool conn_closed(const struct conn *c)
@@ -372,13 +384,22 @@ const struct conn_stats *conn_stats(const struct conn *c)
     return &c->stats;
 }
 
-enum err conn_detach(struct conn *c, int *fd, struct tls_link **tls)
+enum err conn_detach(struct conn *c, struct conn_handover *out)
 {
     if (!c->in_on_frame || c->state != OPEN || c->broken || c->first || c->lo < c->hi)
         return ERR_PROTO;
+    assert(c->checked_in == 0 && c->checked_out == 0); /* the next frame is the hello's answer */
     c->ops = NULL;
-    *tls = c->tls;
+    *out = (struct conn_handover){.tls = c->tls, .checksums = c->limits.kinds == FRAME_CHECKED};
     c->tls = NULL;
-    *fd = conn_quit(c);
+    out->fd = conn_quit(c);
     return ERR_OK;
+}
+
+void conn_handover_drop(struct conn_handover *h)
+{
+    if (h->fd >= 0)
+        (void)close(h->fd);
+    tls_link_free(h->tls);
+    *h = (struct conn_handover){.fd = -1};
 }

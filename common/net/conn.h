@@ -1,8 +1,10 @@
 /* A TCP connection that carries frames (proto/README.md), on an event loop.
  * Receiving: the 24 bytes of the header, then the head (a protobuf-c message of at most FRAME_HEAD_MAX bytes), then
  * the body. The body is read directly into memory that the owner names piece by piece.
+ * Checksums: with conn_use_checksums on both sides, each frame has a CRC of its header, its head and its body. Header and
+ * head are right when on_head is called, and the body when on_frame is called. Until then its memory may hold anything.
  * Sending: conn_send passes to the socket what it accepts, without copying, and queues the rest.
- * Failures: on a bad header, an oversized head or body, or an error from an owner's callback, the connection is
+ * Failures: on a bad header or checksum, an oversized head or body, or an error from an owner's callback, the connection is
  * closed; on_close gets the reason, and a log line names the peer. A queue over its limit also closes the connection.
  * If a write fails, the connection first reads the peer's last frames (such as a refusal), then closes.
  * End: after conn_close, on_close is called at the end of the loop's tick, and then the connection is freed. So
@@ -53,7 +55,7 @@ struct conn_ops {
      * came before. Can be NULL if conn_limits allows no body. */
     enum err (*on_space)(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
                          size_t *bytes);
-    /* The piece is complete. Can be NULL. */
+    /* The piece is complete, but not checked yet. Can be NULL. */
     enum err (*on_piece)(struct conn *c, void *owner, void *p, size_t bytes);
     /* The frame is complete; also called for a frame without a body. Can be NULL. */
     enum err (*on_frame)(struct conn *c, void *owner);
@@ -94,10 +96,17 @@ enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
  * byte is read or sent. `host`: the name that we connect to, which the peer's certificate must contain; NULL after
  * conn_new. Errors: ERR_NOMEM; the connection is then unchanged. */
 enum err conn_secure(struct conn *c, struct tls *t, const char *host) MUST_CHECK;
-/* As conn_new, for a socket whose handshake is complete. Takes `take_tls`, also on error; NULL: no TLS. Errors:
- * ERR_NOMEM. */
-enum err conn_resume(struct conn **c, struct loop *l, int take_fd, struct tls_link *take_tls,
+/* A connection on its way from one thread's loop to another's. */
+struct conn_handover {
+    int fd;
+    struct tls_link *tls; /* its handshake is complete; NULL: no TLS */
+    bool checksums;
+};
+/* As conn_new, for a connection from conn_detach. Takes what *take has, also on error. Errors: ERR_NOMEM. */
+enum err conn_resume(struct conn **c, struct loop *l, const struct conn_handover *take,
                      const char *peer, const struct conn_ops *ops, void *owner) MUST_CHECK;
+/* Closes what *h has, and sets it to nothing. */
+void conn_handover_drop(struct conn_handover *h);
 /* NULL: no TLS. */
 const struct tls_link *conn_tls(const struct conn *c);
 bool conn_shaking(const struct conn *c); /* the handshake is in progress */
@@ -106,6 +115,11 @@ bool conn_shaking(const struct conn *c); /* the handshake is in progress */
 void conn_set_owner(struct conn *c, const struct conn_ops *ops, void *owner);
 /* From the next frame on, refuse larger heads and bodies. Initially FRAME_HEAD_MAX and FRAME_BODY_MAX. */
 void conn_limits(struct conn *c, uint32_t head_max, uint64_t body_max);
+/* For the dialer, after a hello that offers checksums: the peer's answer decides. If it has them, each later frame in both
+ * directions has them. A CHALLENGE is no answer. */
+void conn_offer_checksums(struct conn *c);
+/* For the acceptor of such a hello: from now on each frame in both directions has them. */
+void conn_use_checksums(struct conn *c);
 
 /* Sends one frame; body_bytes 0: without a body. The head is copied. The body is not: it must stay unchanged until it
  * is sent (conn_idle, on_idle), the connection is closed, or conn_copy_out has copied it. Never blocks. An error closes
@@ -131,6 +145,8 @@ void conn_pause(struct conn *c, bool paused);
 /* Closes immediately; queued frames are dropped. `why` is copied. If the connection is already closing, the first
  * reason stays. */
 void conn_close(struct conn *c, enum err code, const char *why);
+/* Closes for a fault that this side found: invalid bytes from the peer, or its own lack of memory. Logs the reason. */
+void conn_fault(struct conn *c, enum err code, const char *why);
 /* Sends the queue, then closes when the peer has closed its side, or after CONN_FINISH_MS. Use it to send a last
  * frame, such as a refusal. Bytes that still arrive are discarded. Closes immediately, without sending, if the
  * connection is not yet established or a write has failed. */
@@ -144,8 +160,8 @@ const struct conn_stats *conn_stats(const struct conn *c);
 
 /* Hands the socket over, so that another thread's loop can use it (ps main to shard). Call it inside on_frame. It
  * requires an empty queue and no unprocessed bytes after the frame: a peer sends nothing between its hello and the
- * answer. *tls is the TLS state (NULL: none); fd and *tls belong to the caller. c must not be used afterwards: no
- * on_close follows, and it is freed at the end of the tick. Errors: ERR_PROTO if a requirement is not met. */
-enum err conn_detach(struct conn *c, int *fd, struct tls_link **tls) MUST_CHECK;
+ * answer. *out belongs to the caller. c must not be used afterwards: no on_close follows, and it is freed at the end of
+ * the tick. Errors: ERR_PROTO if a requirement is not met. */
+enum err conn_detach(struct conn *c, struct conn_handover *out) MUST_CHECK;
 
 #endif

@@ -1,11 +1,13 @@
 /* Incoming frames: each read puts bytes where they belong, if possible without a copy. */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "common/net/conn_state.h"
+#include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 
@@ -25,8 +27,27 @@ static void heed(struct conn *c, enum err rc, const char *where)
     conn_fault(c, rc, why);
 }
 
+/* Nothing that follows can be trusted, not even where the next frame begins. */
+static void damaged(struct conn *c, const char *part)
+{
+    char why[WHY_BYTES];
+    snprintf(why, sizeof why,
+             "the checksum of a frame's %s does not match: its bytes were changed on the way",
+             part);
+    conn_fault(c, ERR_PROTO, why);
+}
+
+static bool is_checked(const struct conn *c)
+{
+    return c->frame.flags == FRAME_FLAG_CRC;
+}
+
 static void frame_over(struct conn *c)
 {
+    if (is_checked(c) && c->body_crc != c->sums.body) {
+        damaged(c, "body");
+        return;
+    }
     c->reading = READ_HEADER;
     c->small = c->frame.head_bytes + c->frame.body_bytes < CONN_STAGE_BYTES / 4;
     if (!c->ops->on_frame)
@@ -63,27 +84,51 @@ static void piece_over(struct conn *c)
 
 static void head_over(struct conn *c, const uint8_t *head)
 {
+    if (is_checked(c) && crc32c(0, head, c->frame.head_bytes) != c->sums.head) {
+        damaged(c, "head");
+        return;
+    }
     c->reading = READ_BODY;
     c->body_at = 0;
+    c->body_crc = 0;
     heed(c, c->ops->on_head(c, c->owner, &c->frame, head), "head");
     mem_free(c->head);
     c->head = NULL;
+}
+
+/* After an offer the peer's answer decides. */
+static void note_kind(struct conn *c)
+{
+    if (c->limits.kinds == (FRAME_PLAIN | FRAME_CHECKED) && c->frame.type != FRAME_CHALLENGE)
+        c->limits.kinds = is_checked(c) ? FRAME_CHECKED : FRAME_PLAIN;
 }
 
 /* Each step_* consumes bytes of the stage. It returns false if it needs more bytes from the socket. */
 static bool step_header(struct conn *c)
 {
     const uint8_t *in = c->stage + c->lo;
-    if (c->hi - c->lo < FRAME_HEADER_BYTES)
+    size_t bytes = FRAME_HEADER_BYTES;
+    if (c->hi - c->lo < bytes)
         return false;
-    enum err rc = frame_decode(&c->frame, in, c->head_max, c->body_max);
+    enum err rc = frame_decode(&c->frame, in, &c->limits);
     if (rc != ERR_OK) {
         char why[WHY_BYTES];
-        frame_explain(in, c->head_max, c->body_max, why, sizeof(why));
+        frame_explain(in, &c->limits, why, sizeof(why));
         conn_fault(c, rc, why);
         return true;
     }
-    c->lo += FRAME_HEADER_BYTES;
+    if (is_checked(c)) {
+        bytes += FRAME_CHECKSUMS_BYTES;
+        if (c->hi - c->lo < bytes)
+            return false;
+        if (frame_checksums_decode(&c->sums, in, c->checked_in)) {
+            damaged(c, "header");
+            return true;
+        }
+        c->checked_in++;
+    }
+    note_kind(c);
+    c->lo += bytes;
     c->head_have = 0;
     c->reading = READ_HEAD;
     return true;
@@ -120,6 +165,14 @@ static bool step_head(struct conn *c)
     return true;
 }
 
+/* The next bytes of the piece are in their final memory. */
+static void body_came(struct conn *c, size_t bytes)
+{
+    if (is_checked(c) && bytes > 0)
+        c->body_crc = crc32c(c->body_crc, c->piece + c->piece_have, bytes);
+    c->piece_have += bytes;
+}
+
 static bool step_body(struct conn *c)
 {
     if (c->piece && c->piece_have == c->piece_bytes) {
@@ -139,7 +192,7 @@ static bool step_body(struct conn *c)
         return false;
     memcpy(c->piece + c->piece_have, c->stage + c->lo, bytes);
     c->lo += bytes;
-    c->piece_have += bytes;
+    body_came(c, bytes);
     c->stats.staged_body_bytes += bytes;
     return true;
 }
@@ -194,7 +247,7 @@ static void in_arrived(struct conn *c, size_t direct, size_t got)
 {
     size_t first = least(got, direct);
     if (c->reading == READ_BODY)
-        c->piece_have += first;
+        body_came(c, first);
     else
         c->head_have += (uint32_t)first;
     c->hi += got - first;

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "common/net/conn_state.h"
+#include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 
@@ -223,7 +224,7 @@ static enum err queue_refer(struct conn *c, const void *p, uint64_t bytes)
     return ERR_OK;
 }
 
-/* One outgoing frame: header, head, body. */
+/* One outgoing frame: header with checksums, head, body. */
 struct out {
     struct iovec part[3];
 };
@@ -293,21 +294,39 @@ static enum err send_or_queue(struct conn *c, const struct out *o)
     return c->state == CLOSED || c->broken ? ERR_CLOSED : ERR_OK;
 }
 
+enum { HEADER_MAX = FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES };
+
+/* Writes the header, and the checksums if both sides have agreed on them. Returns the bytes. The body is summed up here and
+ * not while it is sent: the owner does not change it until then (conn_copy_out). */
+static size_t header_make(struct conn *c, uint8_t out[HEADER_MAX], struct frame f, const void *head,
+                          const void *body)
+{
+    bool checked = c->limits.kinds == FRAME_CHECKED;
+    f.flags = checked ? FRAME_FLAG_CRC : 0;
+    frame_encode(out, &f);
+    if (!checked)
+        return FRAME_HEADER_BYTES;
+    const struct frame_checksums sums = {.head = crc32c(0, head, f.head_bytes),
+                                         .body = crc32c(0, body, (size_t)f.body_bytes)};
+    frame_checksums_encode(out, &sums, c->checked_out++);
+    return HEADER_MAX;
+}
+
 enum err conn_send(struct conn *c, enum frame_type type, const void *head, size_t head_bytes,
                    const void *body, uint64_t body_bytes)
 {
-    uint8_t header[FRAME_HEADER_BYTES];
+    uint8_t header[HEADER_MAX];
     if (conn_closed(c) || c->broken)
         return ERR_CLOSED;
     if (head_bytes > FRAME_HEAD_MAX || body_bytes > FRAME_BODY_MAX) {
         conn_fault(c, ERR_TOOBIG, "this process made a frame over the size limit");
         return ERR_TOOBIG;
     }
-    frame_encode(header, &(struct frame){.version = FRAME_VERSION,
-                                         .type = (uint16_t)type,
-                                         .head_bytes = (uint32_t)head_bytes,
-                                         .body_bytes = body_bytes});
-    struct out o = {{{header, sizeof(header)},
+    const struct frame f = {.version = FRAME_VERSION,
+                            .type = (uint16_t)type,
+                            .head_bytes = (uint32_t)head_bytes,
+                            .body_bytes = body_bytes};
+    struct out o = {{{header, header_make(c, header, f, head, body)},
                      {(void *)(uintptr_t)head, head_bytes},
                      {(void *)(uintptr_t)body, (size_t)body_bytes}}};
     return send_or_queue(c, &o);

@@ -48,9 +48,13 @@ struct conn {
 
     enum reading reading;
     struct frame frame;
-    uint32_t head_max, head_have;
-    uint64_t body_max, body_at;
-    uint8_t *head; /* a head larger than the stage, or NULL */
+    struct frame_limits limits; /* both sides have agreed on checksums: FRAME_CHECKED alone */
+    uint32_t head_have;
+    uint64_t body_at;
+    struct frame_checksums sums;      /* of the frame that is being received */
+    uint32_t body_crc;                /* of its body so far */
+    uint64_t checked_in, checked_out; /* number of frames with checksums */
+    uint8_t *head;                    /* a head larger than the stage, or NULL */
     uint8_t *piece;
     size_t piece_bytes, piece_have;
     bool small; /* the last frame was small: read several at a time */
@@ -70,9 +74,6 @@ static inline size_t least(size_t a, uint64_t b)
 
 /* ---- conn.c ---- */
 
-/* Closes for a fault that this side found: invalid bytes from the peer, or its own lack of memory. Logs the
- * reason. */
-void conn_fault(struct conn *c, enum err code, const char *why);
 void conn_close_errno(struct conn *c, int error); /* closes; the reason is an errno value */
 void conn_look_again(struct conn *c);             /* schedules the next check for a silent peer */
 void conn_up(struct conn *c); /* the connection is established: frames can pass */

@@ -12,6 +12,7 @@
 #include "common/wire/msg.h"
 #include "common/cluster/address.h"
 #include "common/net/tls.h"
+#include "common/peers/hello.h"
 #include "common/peers/token.h"
 
 struct dialer {
@@ -340,17 +341,22 @@ void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m)
     uint8_t proof[TOKEN_PROOF_BYTES];
     bool proves = token_held() && d->nonced;
     size_t bytes = gradwire__hello__get_packed_size(m);
-    uint8_t *head = mem_zalloc(bytes, 1);
+    uint8_t *head = mem_zalloc(bytes + HELLO_CRC_BYTES, 1);
     if (!head) {
         conn_close(c, ERR_NOMEM, "no memory for a message");
         return;
     }
     (void)gradwire__hello__pack(m, head);
+    bool offers = !conn_tls(c); /* TLS has its own */
+    if (offers)
+        bytes = hello_add_crc(head, bytes);
     if (proves && !token_prove(proof, d->nonce, head, bytes)) {
         conn_close(c, ERR_NOMEM, "no memory for a proof");
     } else { /* conn_send copies a body this small */
         enum err err = conn_send(c, FRAME_HELLO, head, bytes, proof, proves ? sizeof proof : 0);
         (void)err; /* on an error the connection closes itself; on_close gets the reason */
+        if (offers)
+            conn_offer_checksums(c);
     }
     mem_free(head);
 }

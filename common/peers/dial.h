@@ -31,8 +31,8 @@ enum err dial_new(struct dialer **d, struct loop *l, const char *what, const cha
  * immediately if that connection had lasted DIAL_WAIT_MAX_MS, otherwise after a wait, so that a peer that always
  * closes does not cause a busy loop. Thread: the loop's; never blocks, and never calls on_open itself. */
 void dial_start(struct dialer *d);
-/* Sends the hello on a connection from on_open, with a proof of the token if this process has it and the peer
- * requested it. An error closes the connection. */
+/* Sends the hello on a connection from on_open. Without TLS it offers checksums. It has a proof of the token if this process
+ * has it and the peer requested it. An error closes the connection. */
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
 /* Call when a connection from on_open is lost: dial_why then has the reason, unless the peer refused (ERR_REFUSED).
  * TLS errors are logged as for a failed attempt; the connection has logged any other fault of the peer. */

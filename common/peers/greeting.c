@@ -32,10 +32,23 @@ void greeting_begin(struct greeting *g, struct conn *c)
     msg_send(c, FRAME_CHALLENGE, &m.base, NULL, 0);
 }
 
-enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8_t *head)
+static void damaged(struct conn *c)
+{
+    conn_fault(c, ERR_PROTO,
+               "the checksum of its HELLO does not match: its bytes were changed on the way");
+}
+
+enum err greeting_on_head(struct greeting *g, struct conn *c, const struct frame *f,
+                          const uint8_t *head)
 {
     if (f->type != FRAME_HELLO)
         return ERR_PROTO;
+    enum hello_crc crc = hello_check_crc(head, f->head_bytes);
+    if (crc == HELLO_CRC_WRONG) {
+        damaged(c);
+        return ERR_PROTO;
+    }
+    g->offers = crc == HELLO_CRC_RIGHT;
     if (!g->asked)
         return f->body_bytes ? ERR_PROTO : ERR_OK;
     if (f->body_bytes && f->body_bytes != TOKEN_PROOF_BYTES)
@@ -144,10 +157,25 @@ static bool named(struct conn *c, const struct hello_host *host, const Gradwire_
     return false;
 }
 
+/* Earlier releases do not know the checksum, but they have no field that this release does not know: such a field is a
+ * damaged checksum. */
+static bool agree_on_checksums(const struct greeting *g, struct conn *c, const Gradwire__Hello *m)
+{
+    if (!g->offers && m->base.n_unknown_fields > 0) {
+        damaged(c);
+        return false;
+    }
+    if (g->offers)
+        conn_use_checksums(c);
+    return true;
+}
+
 bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello_host *host,
                     const Gradwire__Hello *m)
 {
     struct hello_refusal why;
+    if (!conn_tls(c) && !agree_on_checksums(g, c, m))
+        return false;
     if (!proved(g, c, host) || !named(c, host, m))
         return false;
     if (hello_judge(host, m, &why))

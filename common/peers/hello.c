@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/wire/worker_name.h"
@@ -58,6 +59,34 @@ void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const stru
 {
     fill(room, c);
     m->contents = room;
+}
+
+/* ---- the checksum ---- */
+
+/* The tag of field 50, a fixed32. Protobuf lets fields follow in any order: so the checksum can cover all bytes before it,
+ * fields of later releases, too. */
+static const uint8_t crc_tag[] = {0x95, 0x03};
+
+size_t hello_add_crc(uint8_t *head, size_t bytes)
+{
+    uint32_t crc = crc32c(0, head, bytes);
+    memcpy(head + bytes, crc_tag, sizeof crc_tag);
+    for (size_t i = 0; i < sizeof crc; i++)
+        head[bytes + sizeof crc_tag + i] = (uint8_t)(crc >> 8 * i);
+    return bytes + HELLO_CRC_BYTES;
+}
+
+enum hello_crc hello_check_crc(const uint8_t *head, size_t bytes)
+{
+    uint32_t crc = 0;
+    if (bytes < HELLO_CRC_BYTES)
+        return HELLO_CRC_NONE;
+    const uint8_t *at = head + bytes - HELLO_CRC_BYTES;
+    if (memcmp(at, crc_tag, sizeof crc_tag) != 0)
+        return HELLO_CRC_NONE;
+    for (size_t i = 0; i < sizeof crc; i++)
+        crc |= (uint32_t)at[sizeof crc_tag + i] << 8 * i;
+    return crc == crc32c(0, head, bytes - HELLO_CRC_BYTES) ? HELLO_CRC_RIGHT : HELLO_CRC_WRONG;
 }
 
 /* ---- judging a hello ---- */

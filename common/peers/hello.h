@@ -16,6 +16,14 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
 /* Adds what this process has read as training data. *room is borrowed by the message. */
 void hello_add_contents(Gradwire__Hello *m, Gradwire__Contents *room, const struct contents *c);
 
+/* The checksum at the end of a hello's head, which also offers checksums of all later frames: the field `crc`. Nothing else
+ * protects the hello itself: it is the first frame. */
+enum { HELLO_CRC_BYTES = 6 };
+enum hello_crc { HELLO_CRC_NONE, HELLO_CRC_RIGHT, HELLO_CRC_WRONG };
+/* Writes it behind the head's `bytes`, and returns the bytes with it. */
+size_t hello_add_crc(uint8_t *head, size_t bytes);
+enum hello_crc hello_check_crc(const uint8_t *head, size_t bytes);
+
 enum { HELLO_WHY_BYTES = 400 };
 
 /* The accepting process: a ps or the chief. */

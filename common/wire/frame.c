@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "common/base/crc32c.h"
+
 static void put16(uint8_t *out, uint16_t v)
 {
     out[0] = (uint8_t)v;
@@ -51,17 +53,52 @@ static struct frame frame_read(const uint8_t in[FRAME_HEADER_BYTES])
     };
 }
 
-enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max,
-                      uint64_t body_max)
+static unsigned kind_of(uint32_t flags)
+{
+    return flags == 0 ? FRAME_PLAIN : flags == FRAME_FLAG_CRC ? FRAME_CHECKED : 0;
+}
+
+enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES],
+                      const struct frame_limits *limits)
 {
     struct frame got = frame_read(in);
     if (get32(in) != FRAME_MAGIC || got.version != FRAME_VERSION)
         return ERR_PROTO;
-    if (!frame_type_str(got.type) || got.flags != 0)
+    if (!frame_type_str(got.type) || !(kind_of(got.flags) & limits->kinds))
         return ERR_PROTO;
-    if (got.head_bytes > head_max || got.body_bytes > body_max)
+    if (got.head_bytes > limits->head_max || got.body_bytes > limits->body_max)
         return ERR_TOOBIG;
     *f = got;
+    return ERR_OK;
+}
+
+/* Of the header and the two checksums behind it. The number is not sent: a frame that comes twice, or is missing, shows at
+ * the next one. */
+static uint32_t crc_of_header(const uint8_t *in, uint64_t number)
+{
+    uint8_t before[8];
+    put32(before, (uint32_t)number);
+    put32(before + 4, (uint32_t)(number >> 32));
+    return crc32c(crc32c(0, before, sizeof before), in, FRAME_HEADER_BYTES + 8);
+}
+
+void frame_checksums_encode(uint8_t out[FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES],
+                            const struct frame_checksums *sums, uint64_t number)
+{
+    uint8_t *at = out + FRAME_HEADER_BYTES;
+    put32(at, sums->head);
+    put32(at + 4, sums->body);
+    put32(at + 8, crc_of_header(out, number));
+}
+
+enum err frame_checksums_decode(struct frame_checksums *sums,
+                                const uint8_t in[FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES],
+                                uint64_t number)
+{
+    const uint8_t *at = in + FRAME_HEADER_BYTES;
+    if (get32(at + 8) != crc_of_header(in, number))
+        return ERR_PROTO;
+    *sums = (struct frame_checksums){.head = get32(at), .body = get32(at + 4)};
     return ERR_OK;
 }
 
@@ -70,7 +107,7 @@ bool frame_is_tls(const uint8_t in[3])
     return (in[0] == 22 || in[0] == 21) && in[1] == 3 && in[2] <= 4;
 }
 
-void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint64_t body_max,
+void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], const struct frame_limits *limits,
                    char *out, size_t size)
 {
     struct frame got = frame_read(in);
@@ -84,14 +121,16 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
                  FRAME_VERSION);
     else if (!name)
         snprintf(out, size, "frame type %u is unknown", got.type);
-    else if (got.flags != 0)
+    else if (got.flags == 0 && !(limits->kinds & FRAME_PLAIN))
+        snprintf(out, size, "a %s frame has no checksums, on which both sides have agreed", name);
+    else if (!(kind_of(got.flags) & limits->kinds))
         snprintf(out, size, "flags 0x%x of a %s frame were not negotiated", got.flags, name);
-    else if (got.head_bytes > head_max)
+    else if (got.head_bytes > limits->head_max)
         snprintf(out, size, "the head of a %s frame has %u bytes; allowed: up to %u", name,
-                 got.head_bytes, head_max);
+                 got.head_bytes, limits->head_max);
     else
         snprintf(out, size, "the body of a %s frame has %llu bytes; allowed: up to %llu", name,
-                 (unsigned long long)got.body_bytes, (unsigned long long)body_max);
+                 (unsigned long long)got.body_bytes, (unsigned long long)limits->body_max);
 }
 
 static const struct {

@@ -1,4 +1,4 @@
-/* A frame: a header of 24 bytes (little-endian), a head, a body. proto/README.md defines it. */
+/* A frame: a header of 24 bytes (little-endian), perhaps checksums, a head, a body. proto/README.md defines it. */
 #ifndef GRADWIRE_COMMON_WIRE_FRAME_H
 #define GRADWIRE_COMMON_WIRE_FRAME_H
 
@@ -10,10 +10,10 @@
 
 enum {
     FRAME_HEADER_BYTES = 24,
+    FRAME_CHECKSUMS_BYTES = 12, /* behind the header of a frame with FRAME_FLAG_CRC */
     FRAME_VERSION = 1,
     FRAME_HEAD_MAX = 4 << 20, /* fits plans with many tensors, and sets of resolved ids */
-    /* the body is followed by its CRC-32C, 4 bytes; reserved: refused until negotiated */
-    FRAME_FLAG_CRC = 1,
+    FRAME_FLAG_CRC = 1,       /* the frame has checksums */
 };
 #define FRAME_MAGIC UINT32_C(0x31575247) /* "GRW1" */
 #define FRAME_BODY_MAX (UINT64_C(1) << 36)
@@ -95,18 +95,42 @@ struct frame {
     uint64_t body_bytes;
 };
 
+/* Whether a frame has checksums. Bits, of which a receiver takes one or both. */
+enum frame_kind { FRAME_PLAIN = 1, FRAME_CHECKED = 2 };
+
+/* The frames that a receiver takes. */
+struct frame_limits {
+    unsigned kinds; /* bits of enum frame_kind */
+    uint32_t head_max;
+    uint64_t body_max;
+};
+
 void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame *f);
 
 /* Decodes a header of FRAME_HEADER_BYTES bytes. *f is unchanged on error. Errors: ERR_PROTO wrong magic, version,
- * type or flags; ERR_TOOBIG above `head_max` or `body_max`. */
-enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max,
-                      uint64_t body_max) MUST_CHECK;
+ * type or flags; ERR_TOOBIG a larger head or body. */
+enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES],
+                      const struct frame_limits *limits) MUST_CHECK;
+
+/* The CRC-32C of a frame's head and of its body. */
+struct frame_checksums {
+    uint32_t head, body;
+};
+
+/* Writes the checksums behind the header in `out`. `number`: how many such frames came before it in this direction. */
+void frame_checksums_encode(uint8_t out[FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES],
+                            const struct frame_checksums *sums, uint64_t number);
+/* Errors: ERR_PROTO the header or the checksums are not what was sent, or another frame than this number; *sums is then
+ * unchanged. */
+enum err frame_checksums_decode(struct frame_checksums *sums,
+                                const uint8_t in[FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES],
+                                uint64_t number) MUST_CHECK;
 
 /* Returns whether these bytes start a TLS record: a handshake or an alert. */
 bool frame_is_tls(const uint8_t in[3]);
 
 /* Writes why frame_decode refuses this header with the same limits ("magic 0x20544547, not a gradwire peer"). */
-void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint64_t body_max,
+void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], const struct frame_limits *limits,
                    char *out, size_t size);
 
 /* Returns the name, such as "PUSH"; NULL for an unknown number. */

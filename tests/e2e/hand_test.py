@@ -24,9 +24,9 @@ class HandCase(TrainCase):
     def addresses(self, n):
         return [f"127.0.0.1:{port}" for port in free_ports(n)]
 
-    def start(self, program, name, *flags, keys={}, out=None, env=None):
+    def start(self, program, name, *flags, keys={}, out=None, env=None, pass_fds=()):
         return Process(self, [program, f"--job={self.JOB}", f"--output={out or self.out}", *self.sets(keys), *flags],
-                       name, env)
+                       name, env, pass_fds)
 
     def cluster(self, ps, workers, keys={}, out=None):
         """Processes by flags: (ps, workers, address of the first ps, address of the chief)."""
@@ -43,8 +43,65 @@ class HandCase(TrainCase):
         return self.summary()
 
 
+class Changer(threading.Thread):
+    """A proxy at `port` that changes a few bits of what passes: one in each of `changes` stretches of bytes, as long as each of
+    them says, of any connection and direction."""
+
+    def __init__(self, case, port, to, changes):
+        super().__init__(daemon=True)
+        self.to, self.changes, self.lock, self.passed = to, list(changes), threading.Lock(), 0
+        self.listener = socket.create_server(("127.0.0.1", port))
+        case.addCleanup(self.listener.close)
+        self.start()
+
+    def changed(self, data):
+        with self.lock:
+            self.passed += len(data)
+            if self.changes and self.passed >= self.changes[0]:
+                self.passed -= self.changes.pop(0)
+                at = len(data) // 2
+                return data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:]
+        return data
+
+    def move(self, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(16384):
+                other.sendall(self.changed(data))
+        for end in one, other:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def carry(self, one):
+        with one, socket.create_connection(self.to) as other:
+            back = threading.Thread(target=self.move, args=(other, one), daemon=True)
+            back.start()
+            self.move(one, other)
+            back.join()
+
+    def run(self):
+        with contextlib.suppress(OSError):  # the listener is closed
+            while True:
+                threading.Thread(target=self.carry, args=(self.listener.accept()[0],), daemon=True).start()
+
+
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class HandTest(HandCase):
+    def test_bits_that_change_between_workers_and_ps_change_nothing(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        ps, *workers = self.addresses(3)
+        changer = Changer(self, int(ps.split(":")[1]), listener.getsockname(), [1000, 5000, *[1 << 20] * 5])
+        hosts = [f"--ps_hosts={ps}", f"--worker_hosts={','.join(workers)}"]
+        server = self.start(PS, "ps", "--job_name=ps", "--task_index=0", *hosts, f"--listen_fd={listener.fileno()}",
+                            pass_fds=(listener.fileno(),))
+        listener.close()
+        both = [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *hosts) for i in (0, 1)]
+        s = self.all_done(*both, server)
+        self.assertEqual(changer.changes, [])
+        self.assertTrue(s["exact"])
+        self.assertEqual(s["digest"], self.undisturbed())
+        self.assertRegex("".join(p.log() for p in (server, *both)),
+                         r"warn (ps|worker) .: .*: the checksum of .* does not match: its bytes were changed on the way; closing")
+
     def test_flags_alone_make_a_cluster(self):
         ps, workers, _, _ = self.cluster(2, 2)
         s = self.all_done(*workers, *ps)

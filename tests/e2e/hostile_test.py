@@ -212,7 +212,9 @@ class PsCase(Case):
                 kind, head, _ = peer.hear()
             worker.stop()
         self.assertEqual(kind, HELLO)
-        return fields_of(head)
+        hello = fields_of(head)
+        del hello[50]  # its checksum: a Peer speaks without
+        return hello
 
     def a_hello(self, **fields):
         numbers = {"uuid": 4, "role": 5, "worker": 6, "incarnation": 7, "generation": 8, "shard": 9,

@@ -73,11 +73,12 @@ static void check_header(const uint8_t *data, size_t bytes)
     char why[200];
     if (bytes < FRAME_HEADER_BYTES)
         return;
-    if (frame_decode(&f, data, FRAME_HEAD_MAX, BODY_MAX) == ERR_OK) {
+    const struct frame_limits limits = {FRAME_PLAIN | FRAME_CHECKED, FRAME_HEAD_MAX, BODY_MAX};
+    if (frame_decode(&f, data, &limits) == ERR_OK) {
         frame_encode(again, &f);
         must(memcmp(again, data, sizeof(again)) == 0);
     } else {
-        frame_explain(data, FRAME_HEAD_MAX, BODY_MAX, why, sizeof(why));
+        frame_explain(data, &limits, why, sizeof(why));
     }
 }
 
@@ -105,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, a) == 0);
     must(conn_new(&o.conn, &loop, a[0], "fuzz", &ops, &o) == ERR_OK);
     conn_limits(o.conn, FRAME_HEAD_MAX, BODY_MAX);
+    conn_offer_checksums(o.conn); /* the first frame decides */
     for (size_t at = 0; at < bytes && !o.closed;) {
         size_t n = bytes - at < torn ? bytes - at : torn;
         ssize_t sent = send(a[1], data + at, n, MSG_NOSIGNAL | MSG_DONTWAIT);

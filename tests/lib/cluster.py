@@ -284,11 +284,11 @@ def kernels():
 class Process:
     """A ps or a worker that a test starts by hand."""
 
-    def __init__(self, case, command, name, env=None):
+    def __init__(self, case, command, name, env=None, pass_fds=()):
         self.case, self.log_path = case, case.tmp / f"{name}.{len(os.listdir(case.tmp))}.log"
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT,
-                                            cwd=case.tmp, env=env)
+                                            cwd=case.tmp, env=env, pass_fds=pass_fds)
         case.addCleanup(self.stop)
 
     def log(self):

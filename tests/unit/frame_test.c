@@ -1,6 +1,7 @@
 /* The frame against proto/README.md, which is the authority. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,10 +10,14 @@
 
 #include <cmocka.h>
 
+#include "common/base/crc32c.h"
 #include "common/wire/frame.h"
 #include "proto/gradwire.pb-c.h"
 
 enum { README_MAX = 1 << 16 };
+
+static const struct frame_limits all = {FRAME_PLAIN, FRAME_HEAD_MAX, FRAME_BODY_MAX},
+                                 few = {FRAME_PLAIN, 100, 1000};
 
 /* The page, or a failure: tests run in the folder of the sources. */
 static const char *readme(void)
@@ -43,9 +48,9 @@ static size_t read_line(const char *line, uint8_t *out, size_t n)
     return n;
 }
 
-static size_t read_example(uint8_t *out)
+static size_t read_example(const char *name, uint8_t *out)
 {
-    const char *at = strstr(readme(), "<!-- example -->"), *end = strstr(readme(), "<!-- end -->");
+    const char *at = strstr(readme(), name), *end = at ? strstr(at, "<!-- end -->") : NULL;
     size_t n = 0;
     assert_true(at && end);
     for (at = strchr(at, '\n'); at && at < end; at = strchr(at + 1, '\n'))
@@ -58,8 +63,8 @@ static void the_worked_example_is_what_it_says(void **state)
     (void)state;
     uint8_t wire[256];
     struct frame f;
-    size_t n = read_example(wire);
-    assert_int_equal(frame_decode(&f, wire, FRAME_HEAD_MAX, FRAME_BODY_MAX), ERR_OK);
+    size_t n = read_example("<!-- example -->", wire);
+    assert_int_equal(frame_decode(&f, wire, &all), ERR_OK);
     assert_int_equal(f.type, FRAME_PUSH);
     assert_int_equal(FRAME_HEADER_BYTES + f.head_bytes + f.body_bytes, n);
     Gradwire__Push *m = gradwire__push__unpack(NULL, f.head_bytes, wire + FRAME_HEADER_BYTES);
@@ -83,7 +88,7 @@ static void the_code_makes_the_worked_example(void **state)
 {
     (void)state;
     uint8_t want[256], wire[256];
-    size_t n = read_example(want);
+    size_t n = read_example("<!-- example -->", want);
     const float body[2] = {1.5f, -2.0f};
     Gradwire__Generation generation = GRADWIRE__GENERATION__INIT;
     Gradwire__Push push = GRADWIRE__PUSH__INIT;
@@ -176,7 +181,7 @@ static void what_is_encoded_is_decoded(void **state)
         struct frame got = {0};
         uint8_t wire[FRAME_HEADER_BYTES];
         frame_encode(wire, &f);
-        assert_int_equal(frame_decode(&got, wire, FRAME_HEAD_MAX, FRAME_BODY_MAX), ERR_OK);
+        assert_int_equal(frame_decode(&got, wire, &all), ERR_OK);
         assert_int_equal(got.version, f.version);
         assert_int_equal(got.type, f.type);
         assert_int_equal(got.head_bytes, f.head_bytes);
@@ -192,9 +197,9 @@ static void expect_refused(const uint8_t *wire, enum err code, const char *words
     char why[128];
     memset(&got, 0xaa, sizeof(got));
     memset(&untouched, 0xaa, sizeof(untouched));
-    assert_int_equal(frame_decode(&got, wire, 100, 1000), code);
+    assert_int_equal(frame_decode(&got, wire, &few), code);
     assert_memory_equal(&got, &untouched, sizeof(got));
-    frame_explain(wire, 100, 1000, why, sizeof(why));
+    frame_explain(wire, &few, why, sizeof(why));
     assert_string_equal(why, words);
 }
 
@@ -232,11 +237,100 @@ static void one_byte_over_a_limit_is_refused(void **state)
     struct frame got;
     uint8_t wire[FRAME_HEADER_BYTES];
     frame_encode(wire, &f);
-    assert_int_equal(frame_decode(&got, wire, 100, 1000), ERR_OK);
+    assert_int_equal(frame_decode(&got, wire, &few), ERR_OK);
     f.head_bytes = 101;
     refuse(f, ERR_TOOBIG, "the head of a PULL frame has 101 bytes; allowed: up to 100");
     f.head_bytes = 100, f.body_bytes = 1001;
     refuse(f, ERR_TOOBIG, "the body of a PULL frame has 1001 bytes; allowed: up to 1000");
+}
+
+/* ---- checksums ---- */
+
+enum { CHECKED_BYTES = FRAME_HEADER_BYTES + FRAME_CHECKSUMS_BYTES };
+
+static const struct frame_limits checked = {FRAME_CHECKED, FRAME_HEAD_MAX, FRAME_BODY_MAX};
+
+/* The worked example once more, as the third frame with checksums of its direction. */
+static size_t make_checked(uint8_t *out)
+{
+    uint8_t plain[256];
+    struct frame f;
+    size_t n = read_example("<!-- example -->", plain);
+    assert_int_equal(frame_decode(&f, plain, &all), ERR_OK);
+    const uint8_t *head = plain + FRAME_HEADER_BYTES, *body = head + f.head_bytes;
+    const struct frame_checksums sums = {crc32c(0, head, f.head_bytes),
+                                         crc32c(0, body, f.body_bytes)};
+    f.flags = FRAME_FLAG_CRC;
+    frame_encode(out, &f);
+    frame_checksums_encode(out, &sums, 2);
+    memcpy(out + CHECKED_BYTES, head, n - FRAME_HEADER_BYTES);
+    return n + FRAME_CHECKSUMS_BYTES;
+}
+
+static void the_code_makes_the_example_with_checksums(void **state)
+{
+    (void)state;
+    uint8_t want[256], made[256];
+    struct frame f;
+    struct frame_checksums sums = {0};
+    size_t n = make_checked(made);
+    assert_int_equal(read_example("<!-- checksums -->", want), CHECKED_BYTES);
+    assert_memory_equal(made, want, CHECKED_BYTES);
+    assert_int_equal(frame_decode(&f, made, &checked), ERR_OK);
+    assert_int_equal(frame_checksums_decode(&sums, made, 2), ERR_OK);
+    assert_int_equal(CHECKED_BYTES + f.head_bytes + f.body_bytes, n);
+    assert_int_equal(sums.head, crc32c(0, made + CHECKED_BYTES, f.head_bytes));
+    assert_int_equal(sums.body, crc32c(0, made + n - f.body_bytes, f.body_bytes));
+}
+
+static void a_change_of_any_bit_of_header_or_checksums_is_refused(void **state)
+{
+    (void)state;
+    uint8_t wire[256];
+    const struct frame_checksums none = {0};
+    (void)make_checked(wire);
+    for (size_t bit = 0; bit < 8 * CHECKED_BYTES; bit++) {
+        struct frame f;
+        struct frame_checksums sums = none;
+        wire[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        bool taken = frame_decode(&f, wire, &checked) == ERR_OK &&
+                     frame_checksums_decode(&sums, wire, 2) == ERR_OK;
+        assert_false(taken);
+        assert_memory_equal(&sums, &none, sizeof sums);
+        wire[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
+static void a_frame_in_the_place_of_another_is_refused(void **state)
+{
+    (void)state;
+    uint8_t wire[256];
+    struct frame_checksums sums;
+    (void)make_checked(wire);
+    assert_int_equal(frame_checksums_decode(&sums, wire, 1), ERR_PROTO);
+    assert_int_equal(frame_checksums_decode(&sums, wire, 3), ERR_PROTO);
+    assert_int_equal(frame_checksums_decode(&sums, wire, 2 | UINT64_C(1) << 32), ERR_PROTO);
+}
+
+static void frames_with_and_without_checksums_are_taken_as_agreed(void **state)
+{
+    (void)state;
+    const struct frame_limits both = {FRAME_PLAIN | FRAME_CHECKED, 100, 1000};
+    struct frame f = {.version = FRAME_VERSION, .type = FRAME_PULL}, got;
+    uint8_t wire[FRAME_HEADER_BYTES];
+    char why[128];
+    frame_encode(wire, &f);
+    assert_int_equal(frame_decode(&got, wire, &both), ERR_OK);
+    assert_int_equal(frame_decode(&got, wire, &checked), ERR_PROTO);
+    frame_explain(wire, &checked, why, sizeof why);
+    assert_string_equal(why, "a PULL frame has no checksums, on which both sides have agreed");
+    f.flags = FRAME_FLAG_CRC;
+    frame_encode(wire, &f);
+    assert_int_equal(frame_decode(&got, wire, &both), ERR_OK);
+    assert_int_equal(got.flags, FRAME_FLAG_CRC);
+    f.flags = FRAME_FLAG_CRC | 2;
+    frame_encode(wire, &f);
+    assert_int_equal(frame_decode(&got, wire, &both), ERR_PROTO);
 }
 
 int main(void)
@@ -250,6 +344,10 @@ int main(void)
         cmocka_unit_test(what_is_encoded_is_decoded),
         cmocka_unit_test(a_wrong_header_is_refused_with_its_reason),
         cmocka_unit_test(one_byte_over_a_limit_is_refused),
+        cmocka_unit_test(the_code_makes_the_example_with_checksums),
+        cmocka_unit_test(a_change_of_any_bit_of_header_or_checksums_is_refused),
+        cmocka_unit_test(a_frame_in_the_place_of_another_is_refused),
+        cmocka_unit_test(frames_with_and_without_checksums_are_taken_as_agreed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

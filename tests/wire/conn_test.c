@@ -347,6 +347,180 @@ static void a_peer_that_dies_inside_a_frame_ends_it_at_every_offset(void **state
     mem_free(wire);
 }
 
+/* ---- Checksums ---- */
+
+/* The frames of the tests below: a large head, a body that is copied, one that is sent from where it is, nothing. */
+enum { CHECKED_FRAMES = 4, CHECKED_BODY = 900 };
+static const struct {
+    enum frame_type type;
+    size_t head_bytes, body_bytes;
+} shape[CHECKED_FRAMES] = {
+    {FRAME_ENTER, 200, 0}, {FRAME_PUSH, 3, 40}, {FRAME_PUSH, 30, CHECKED_BODY}, {FRAME_PULL, 0, 0}};
+enum { CHECKED_STREAM = CHECKED_FRAMES * (24 + 12) + 200 + 3 + 40 + 30 + CHECKED_BODY };
+
+struct stream {
+    uint8_t content[CHECKED_BODY], wire[CHECKED_STREAM];
+    size_t end[CHECKED_FRAMES]; /* of each frame */
+};
+
+static void send_checked(struct peer *from, const struct stream *s)
+{
+    conn_use_checksums(from->conn);
+    for (size_t i = 0; i < CHECKED_FRAMES; i++)
+        assert_int_equal(conn_send(from->conn, shape[i].type, s->content + i, shape[i].head_bytes,
+                                   s->content, shape[i].body_bytes),
+                         ERR_OK);
+}
+
+/* Keeps the bytes that a connection sends. */
+static void record(struct stream *s)
+{
+    size_t at = 0;
+    peer_fill(s->content, sizeof s->content, 77);
+    send_checked(&p, s);
+    peer_read(fd, s->wire, sizeof s->wire);
+    for (size_t i = 0; i < CHECKED_FRAMES; i++)
+        s->end[i] = at += 24 + 12 + shape[i].head_bytes + shape[i].body_bytes;
+    assert_int_equal(at, sizeof s->wire);
+    teardown(NULL);
+    setup(NULL);
+}
+
+static size_t frames_before(const struct stream *s, size_t at)
+{
+    size_t n = 0;
+    while (n < CHECKED_FRAMES && s->end[n] <= at)
+        n++;
+    return n;
+}
+
+/* Another connection reads these bytes, and then the end. Just `whole` frames arrive, and they are right. */
+static void read_checked(const struct stream *s, const uint8_t *wire, size_t bytes, size_t whole)
+{
+    conn_use_checksums(p.conn);
+    peer_write(fd, wire, bytes);
+    shutdown(fd, SHUT_WR);
+    peer_wait_int(&loop, &p.closed, 1);
+    assert_int_equal(p.n_over, whole);
+    for (size_t i = 0; i < whole; i++)
+        assert_got(i, shape[i].type, s->content + i, shape[i].head_bytes, s->content,
+                   shape[i].body_bytes);
+    assert_true(p.n_got <= whole + 1); /* one more head, if the body is wrong */
+}
+
+static void a_changed_byte_anywhere_closes_the_connection_before_the_frame_counts(void **state)
+{
+    (void)state;
+    static struct stream s;
+    record(&s);
+    read_checked(&s, s.wire, sizeof s.wire, CHECKED_FRAMES);
+    for (size_t at = 0; at < sizeof s.wire; at++) {
+        uint8_t wire[CHECKED_STREAM];
+        size_t whole = frames_before(&s, at), in = at - (whole ? s.end[whole - 1] : 0);
+        memcpy(wire, s.wire, sizeof wire);
+        wire[at] ^= (uint8_t)(1 << at % 8);
+        teardown(NULL);
+        setup(NULL);
+        read_checked(&s, wire, sizeof wire, whole);
+        assert_true(p.code == ERR_PROTO || p.code == ERR_TOOBIG);
+        if (in < 24 + 12 + shape[whole].head_bytes)
+            assert_int_equal(p.n_got, whole); /* no owner sees a wrong head */
+    }
+    assert_string_equal(p.why, "the checksum of a frame's header does not match: its bytes were "
+                               "changed on the way");
+}
+
+/* A frame that comes twice, or not at all, has right checksums of its own. */
+static void a_frame_that_is_doubled_or_missing_closes_the_connection(void **state)
+{
+    (void)state;
+    static struct stream s;
+    uint8_t wire[2 * CHECKED_STREAM];
+    record(&s);
+    for (size_t i = 0; i + 1 < CHECKED_FRAMES; i++) {
+        size_t from = i ? s.end[i - 1] : 0, end = s.end[i], rest = sizeof s.wire - end;
+        memcpy(wire, s.wire, end);
+        memcpy(wire + end, s.wire + from, sizeof s.wire - from);
+        read_checked(&s, wire, end + sizeof s.wire - from, i + 1);
+        assert_int_equal(p.code, ERR_PROTO);
+        teardown(NULL);
+        setup(NULL);
+        memcpy(wire + from, s.wire + end, rest);
+        read_checked(&s, wire, from + rest, i);
+        assert_int_equal(p.code, ERR_PROTO);
+        teardown(NULL);
+        setup(NULL);
+    }
+}
+
+/* In both directions, sent immediately and from the queue, read through the stage and directly. */
+static void large_checked_frames_arrive_whole_and_a_changed_one_does_not(void **state)
+{
+    (void)state;
+    static struct peer x, y;
+    int a[2];
+    uint8_t *body = filled(LARGE, 21);
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    peer_sockets(a);
+    x.loop = y.loop = &loop;
+    assert_int_equal(conn_new(&x.conn, &loop, a[0], "x", &peer_ops, &x), ERR_OK);
+    assert_int_equal(conn_new(&y.conn, &loop, a[1], "y", &peer_ops, &y), ERR_OK);
+    conn_use_checksums(x.conn);
+    conn_use_checksums(y.conn);
+    y.piece_bytes = 100000;
+    assert_int_equal(conn_send(x.conn, FRAME_REPLY, body, 300000, body, LARGE), ERR_OK);
+    assert_int_equal(conn_send(x.conn, FRAME_REPLY, "head", 4, body, LARGE), ERR_OK);
+    assert_true(conn_copy_out(x.conn, body + LARGE / 2, 1000) > 0);
+    memset(body + LARGE / 2, 0, 1000);
+    peer_wait_size(&loop, &y.n_over, 2);
+    assert_int_equal(y.got[1].body[LARGE / 2], peer_byte(21 + LARGE / 2));
+    /* this owner breaks its word, and changes a body that is still being sent */
+    assert_int_equal(conn_send(x.conn, FRAME_REPLY, "head", 4, body, LARGE), ERR_OK);
+    assert_false(conn_idle(x.conn));
+    body[LARGE - 1] ^= 1;
+    peer_wait_int(&loop, &y.closed, 1);
+    assert_int_equal(y.n_over, 2);
+    assert_string_equal(y.why, "the checksum of a frame's body does not match: its bytes were "
+                               "changed on the way");
+    peer_close(&x);
+    peer_close(&y);
+    mem_free(body);
+}
+
+static uint32_t flags_sent(void)
+{
+    uint8_t header[FRAME_HEADER_BYTES];
+    assert_int_equal(conn_send(p.conn, FRAME_PULL, NULL, 0, NULL, 0), ERR_OK);
+    peer_read(fd, header, sizeof header);
+    return header[12];
+}
+
+static void the_answer_decides_whether_an_offer_of_checksums_holds(void **state)
+{
+    (void)state;
+    static struct stream s;
+    record(&s);
+    conn_offer_checksums(p.conn);
+    write_frame(FRAME_CHALLENGE, NULL, 0, NULL, 0); /* it was sent before the offer arrived */
+    write_frame(FRAME_HELLO_REPLY, "old", 3, NULL, 0);
+    peer_wait_size(&loop, &p.n_over, 2);
+    assert_int_equal(flags_sent(), 0); /* a peer of an earlier release */
+    peer_write(fd, s.wire, sizeof s.wire);
+    peer_wait_int(&loop, &p.closed, 1);
+    assert_string_equal(p.why, "flags 0x1 of a ENTER frame were not negotiated");
+    teardown(NULL);
+    setup(NULL);
+    conn_offer_checksums(p.conn);
+    write_frame(FRAME_CHALLENGE, NULL, 0, NULL, 0);
+    peer_write(fd, s.wire, sizeof s.wire);
+    peer_wait_size(&loop, &p.n_over, 1 + CHECKED_FRAMES);
+    assert_int_equal(flags_sent(), FRAME_FLAG_CRC);
+    write_frame(FRAME_PULL, NULL, 0, NULL, 0);
+    peer_wait_int(&loop, &p.closed, 1);
+    assert_string_equal(p.why, "a PULL frame has no checksums, on which both sides have agreed");
+}
+
 /* ---- Closing inside callbacks ---- */
 
 static enum err close_it(struct peer *who)
@@ -817,13 +991,12 @@ static void a_paused_connection_keeps_whole_frames_for_later(void **state)
     mem_free(three);
 }
 
-static int detached;
+static struct conn_handover detached;
 static enum err detach_rc;
 
 static enum err detach_it(struct peer *who)
 {
-    struct tls_link *tls;
-    detach_rc = conn_detach(who->conn, &detached, &tls);
+    detach_rc = conn_detach(who->conn, &detached);
     if (detach_rc == ERR_OK)
         who->conn = NULL;
     return ERR_OK;
@@ -838,7 +1011,8 @@ static void a_detached_socket_goes_on_in_other_hands(void **state)
     write_frame(FRAME_HELLO, "hello", 5, NULL, 0);
     peer_wait_size(&loop, &p.n_over, 1);
     assert_int_equal(detach_rc, ERR_OK);
-    assert_int_equal(conn_new(&heir.conn, &loop, detached, "heir", &peer_ops, &heir), ERR_OK);
+    assert_false(detached.checksums);
+    assert_int_equal(conn_resume(&heir.conn, &loop, &detached, "heir", &peer_ops, &heir), ERR_OK);
     write_frame(FRAME_PULL, "next", 4, NULL, 0);
     peer_wait_size(&loop, &heir.n_over, 1);
     assert_int_equal(heir.got[0].frame.type, FRAME_PULL);
@@ -998,6 +1172,10 @@ int main(void)
         T(limits_of_the_owner_hold_from_the_next_frame_on),
         T(garbage_never_does_more_than_close),
         T(a_peer_that_dies_inside_a_frame_ends_it_at_every_offset),
+        T(a_changed_byte_anywhere_closes_the_connection_before_the_frame_counts),
+        T(a_frame_that_is_doubled_or_missing_closes_the_connection),
+        T(large_checked_frames_arrive_whole_and_a_changed_one_does_not),
+        T(the_answer_decides_whether_an_offer_of_checksums_holds),
         T(closing_is_safe_inside_every_callback),
         T(an_owner_that_refuses_closes_with_its_reason),
         T(the_first_reason_to_close_stays),

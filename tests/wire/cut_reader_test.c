@@ -78,7 +78,8 @@ static ProtobufCMessage *read_frame(int fd, struct frame *f)
     uint8_t header[FRAME_HEADER_BYTES], head[4096];
     if (recv(fd, header, sizeof header, MSG_WAITALL) != sizeof header)
         return NULL;
-    assert_int_equal(frame_decode(f, header, sizeof head, 0), ERR_OK);
+    assert_int_equal(frame_decode(f, header, &(struct frame_limits){FRAME_PLAIN, sizeof head, 0}),
+                     ERR_OK);
     if (f->head_bytes)
         peer_read(fd, head, f->head_bytes);
     return msg_unpack(f->type, head, f->head_bytes);

@@ -39,13 +39,13 @@ static struct host {
 
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
-    (void)c, (void)owner;
-    enum err err = greeting_on_head(&h.greeting, f, head);
+    (void)owner;
+    enum err err = greeting_on_head(&h.greeting, c, f, head);
     msg_free(h.hello ? &h.hello->base : NULL);
     h.hello = NULL;
     if (!err)
         h.hello = (Gradwire__Hello *)msg_unpack(f->type, head, f->head_bytes);
-    return err;
+    return !err && !h.hello ? ERR_PROTO : err;
 }
 
 static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
@@ -362,7 +362,8 @@ static void read_nonce(int fd, uint8_t nonce[TOKEN_NONCE_BYTES])
     uint8_t header[FRAME_HEADER_BYTES], head[64];
     struct frame f;
     peer_read(fd, header, sizeof header);
-    assert_int_equal(frame_decode(&f, header, sizeof head, 0), ERR_OK);
+    assert_int_equal(frame_decode(&f, header, &(struct frame_limits){FRAME_PLAIN, sizeof head, 0}),
+                     ERR_OK);
     assert_int_equal(f.type, FRAME_CHALLENGE);
     peer_read(fd, head, f.head_bytes);
     Gradwire__Challenge *m = (Gradwire__Challenge *)msg_unpack(f.type, head, f.head_bytes);
@@ -406,7 +407,8 @@ static void refused(int fd, const char *text)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &deadline,
                sizeof deadline); /* the rest is on its way */
     peer_read(fd, header, sizeof header);
-    assert_int_equal(frame_decode(&f, header, sizeof head, 0), ERR_OK);
+    assert_int_equal(frame_decode(&f, header, &(struct frame_limits){FRAME_PLAIN, sizeof head, 0}),
+                     ERR_OK);
     assert_int_equal(f.type, FRAME_REFUSE);
     peer_read(fd, head, f.head_bytes);
     Gradwire__Refuse *m = (Gradwire__Refuse *)msg_unpack(f.type, head, f.head_bytes);
@@ -477,6 +479,67 @@ static void a_proof_is_for_the_hello_that_it_came_with(void **state)
     refused(fd, another);
 }
 
+/* ---- checksums ---- */
+
+static uint32_t flags_of_the_answer(int fd)
+{
+    uint8_t header[FRAME_HEADER_BYTES];
+    assert_int_equal(conn_send(h.conn, FRAME_HELLO_REPLY, NULL, 0, NULL, 0), ERR_OK);
+    peer_read(fd, header, sizeof header);
+    return header[12];
+}
+
+static void a_hello_with_a_checksum_gets_answers_with_checksums(void **state)
+{
+    (void)state;
+    static struct peer p;
+    token_forget();
+    dial(&p);
+    peer_wait_int(&h.loop, &h.taken, 1);
+    assert_int_not_equal(h.hello->crc, 0);
+    assert_int_equal(conn_send(h.conn, FRAME_HELLO_REPLY, NULL, 0, NULL, 0), ERR_OK);
+    peer_wait_size(&h.loop, &p.n_over, 1);
+    assert_int_equal(p.got[0].frame.flags, FRAME_FLAG_CRC);
+    dial_free(dialer);
+    peer_close(&p);
+}
+
+static void a_hello_of_an_earlier_release_gets_answers_without(void **state)
+{
+    (void)state;
+    uint8_t head[256];
+    token_forget();
+    size_t bytes = hello(head);
+    int fd = knock();
+    say(fd, head, bytes, NULL, 0);
+    peer_wait_int(&h.loop, &h.taken, 1);
+    assert_int_equal(flags_of_the_answer(fd), 0);
+    close(fd);
+}
+
+static void a_hello_with_any_changed_bit_is_not_taken(void **state)
+{
+    (void)state;
+    uint8_t head[256];
+    token_forget();
+    size_t bytes = hello_add_crc(head, hello(head));
+    int fd = knock();
+    say(fd, head, bytes, NULL, 0);
+    peer_wait_int(&h.loop, &h.taken, 1);
+    assert_int_equal(flags_of_the_answer(fd), FRAME_FLAG_CRC);
+    close(fd);
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        peer_wait_int(&h.loop, &h.closed, h.accepted);
+        fd = knock();
+        head[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        say(fd, head, bytes, NULL, 0);
+        peer_wait_int(&h.loop, &h.closed, h.accepted);
+        head[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        close(fd);
+        assert_int_equal(h.taken, 1);
+    }
+}
+
 static void what_is_no_hello_ends_the_connection(void **state)
 {
     (void)state;
@@ -514,6 +577,9 @@ int main(void)
         TEST(a_recorded_hello_is_refused_the_next_time),
         TEST(a_proof_is_for_the_hello_that_it_came_with),
         TEST(what_is_no_hello_ends_the_connection),
+        TEST(a_hello_with_a_checksum_gets_answers_with_checksums),
+        TEST(a_hello_of_an_earlier_release_gets_answers_without),
+        TEST(a_hello_with_any_changed_bit_is_not_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -393,12 +393,11 @@ static void keys_are_changed_under_way(void **state)
     mem_free(body);
 }
 
-static int detached_fd = -1;
-static struct tls_link *detached;
+static struct conn_handover detached;
 
 static enum err detach_it(struct peer *p)
 {
-    assert_int_equal(conn_detach(p->conn, &detached_fd, &detached), ERR_OK);
+    assert_int_equal(conn_detach(p->conn, &detached), ERR_OK);
     p->conn = NULL;
     return ERR_OK;
 }
@@ -414,10 +413,9 @@ static void a_detached_connection_goes_on_in_other_hands(void **state)
     host.act = detach_it;
     assert_int_equal(conn_send(guest.conn, FRAME_HELLO, "hello", 5, NULL, 0), ERR_OK);
     peer_wait_size(&loop, &host.n_over, 1);
-    assert_non_null(detached);
-    assert_int_equal(
-        conn_resume(&heir.conn, &loop, detached_fd, detached, "the guest", &peer_ops, &heir),
-        ERR_OK);
+    assert_non_null(detached.tls);
+    assert_int_equal(conn_resume(&heir.conn, &loop, &detached, "the guest", &peer_ops, &heir),
+                     ERR_OK);
     assert_int_equal(conn_send(heir.conn, FRAME_HELLO_REPLY, NULL, 0, NULL, 0), ERR_OK);
     peer_wait_size(&loop, &guest.n_over, 2);
     assert_int_equal(conn_send(guest.conn, FRAME_PULL, "more", 4, NULL, 0), ERR_OK);

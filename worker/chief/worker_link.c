@@ -21,11 +21,10 @@ struct worker_link *worker_link_of(struct host *h, uint32_t worker)
 static enum err worker_link_on_head(struct conn *c, void *owner, const struct frame *f,
                                     const uint8_t *head)
 {
-    (void)c;
     struct worker_link *g = owner;
     g->type = f->type;
     bool greeted = g->known || g->reads;
-    enum err err = greeted ? ERR_OK : greeting_on_head(&g->greeting, f, head);
+    enum err err = greeted ? ERR_OK : greeting_on_head(&g->greeting, c, f, head);
     if (greeted && (f->body_bytes || (g->reads && f->type != FRAME_STORE_GET)))
         err = ERR_PROTO;
     if (err)

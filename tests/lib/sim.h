@@ -423,7 +423,6 @@ struct sim_worker {
     bool model_written;  /* by this process */
     struct sim_conn *control[SIM_PS_MAX], *members[SIM_WORKERS_MAX];
     uint64_t control_token[SIM_PS_MAX];
-    bool was_parked; /* worker 0, in its life */
     uint64_t told_step;
     struct generation told_generation;
     uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
@@ -678,12 +677,11 @@ struct sim {
     struct sim_file *files;
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
-    bool shortened; /* sim_shorten: the job can end beyond its last epoch */
+    bool shortened;         /* sim_shorten: the job can end beyond its last epoch */
     uint32_t moves;         /* of the chief, to a directory without a journal: sim_move_chief */
     /* on disk, with sim_config.keeps: the end of the last epoch that has a line, and the best that is kept */
     uint64_t noted_step, best_step, best_epoch;
-    bool
-        best_excused; /* an epoch may be missing: its cut could not be written, or worker 0 was parked */
+    bool best_excused; /* an epoch may be missing: its cut could not be written */
     struct sim_history *history;
     uint32_t crc; /* of the next file */
     int64_t blocked_us[SIM_WORKERS_MAX]

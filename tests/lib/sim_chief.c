@@ -438,7 +438,6 @@ static void end_epoch(struct sim *sim, struct sim_worker *k)
     k->kept_epoch = session_place(k->session).epochs;
     k->kept_generation = k->terms->generation;
     k->noting = true;
-    sim->best_excused |= k->was_parked;
     sim_after(sim, 1 + (int64_t)sim_below(sim, 3000), &k->proc, on_noted)->a = step;
     if (step <= sim->best_step)
         return;
@@ -614,6 +613,8 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .timeouts.ps_rejoin_s = SIM_PS_REJOIN_S,
                                   .training.max_recoveries = 1000,
                                   .training.max_rejected = 1000,
+                                  .training.monitor =
+                                      sim->config.keeps ? MONITOR_LOSS : MONITOR_NONE,
                                   .journal = &sim->journal,
                                   .past = {.journal = k->journal, .from = UINT64_MAX},
                                   .unkept_step = k->unkept_step};

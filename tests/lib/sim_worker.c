@@ -445,7 +445,6 @@ static void on_park(struct sim *sim, struct sim_worker *k)
     sim_seen.parked++;
     sim_seen.own_parked += k->chief != NULL;
     unreached_park(&k->unreached, sim_ms(sim));
-    k->was_parked = true;
     if (k->chief)
         return;
     sim_close(sim, k->member, DIALER);
@@ -976,7 +975,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     if (session_new(&k->session, &io, k, &sim->layout))
         sim_fail(sim, "worker %u: no memory", k->proc.index);
     k->terms = session_terms(k->session);
-    k->over = k->turned_away = k->was_parked = false;
+    k->over = k->turned_away = false;
     unreached_close(&k->unreached);
     memset(k->link_up, 0, sizeof k->link_up);
     k->w = mem_floats(sim->config.elems);

@@ -550,6 +550,30 @@ static void the_chiefs_own_worker_is_parked_and_comes_back_as_any_other(void **s
     close_fixture(&f);
 }
 
+/* Parked it could not evaluate, and the others would pass by the best epoch, or the last. */
+static void own_without_ps(Gradwire__Update update, bool parked)
+{
+    struct fixture f;
+    open_fixture(&f, update);
+    f.chief->config.training.monitor = MONITOR_LOSS;
+    unreached(&f, 0, true, 1, 1000);
+    pass(&f, 100000);
+    assert_int_equal(f.parked, parked);
+    unreached(&f, 1, true, 1, 1000); /* another one is */
+    unreached(&f, 0, false, 0, 0);
+    pass(&f, 30000);
+    assert_int_equal(f.parked, parked + 1);
+    assert_int_equal(f.parked_worker, 1);
+    close_fixture(&f);
+}
+
+static void the_chiefs_own_worker_is_waited_for_in_sync_with_a_monitor(void **state)
+{
+    (void)state;
+    own_without_ps(GRADWIRE__UPDATE__SYNC, false);
+    own_without_ps(GRADWIRE__UPDATE__ASYNC, true);
+}
+
 /* timeouts.ps_rejoin_s is 600. */
 static void the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps(void **state)
 {
@@ -677,6 +701,7 @@ int main(void)
         cmocka_unit_test(in_async_who_has_the_last_batches_is_named),
         cmocka_unit_test(a_worker_that_does_not_reach_a_ps_is_parked_in_each_mode),
         cmocka_unit_test(the_chiefs_own_worker_is_parked_and_comes_back_as_any_other),
+        cmocka_unit_test(the_chiefs_own_worker_is_waited_for_in_sync_with_a_monitor),
         cmocka_unit_test(the_job_fails_where_the_chiefs_own_worker_stays_without_a_ps),
         cmocka_unit_test(a_ps_that_is_not_back_yet_does_not_end_the_job_by_the_chiefs_own_worker),
         cmocka_unit_test(a_ps_that_no_worker_reaches_parks_nobody),

@@ -134,32 +134,6 @@ static void epoch_ends(float value)
 }
 
 static void
-an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact(void **state)
-{
-    (void)state;
-    begin(true);
-    epoch_ends(-4);
-    assert_int_equal(f.best.epoch, 1);
-    assert_int_equal(f.inexact, 0);
-
-    epoch_end_ops.parked(f.end);
-    epoch_ends(-2); /* better, but the shards may be beyond it */
-    assert_int_equal(f.best.epoch, 1);
-    assert_int_equal(f.inexact, 1);
-    assert_string_equal(f.why,
-                        "epoch 2 is the best, but could not be kept: the others have trained "
-                        "on without the chief's own worker");
-
-    epoch_end_ops.parked(f.end);
-    epoch_ends(-5); /* worse: nothing is lost */
-    assert_int_equal(f.inexact, 1);
-
-    epoch_ends(-3); /* this session is with the others again */
-    assert_int_equal(f.best.epoch, 4);
-    assert_int_equal(f.inexact, 1);
-}
-
-static void
 epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact(
     void **state)
 {
@@ -233,32 +207,16 @@ static void without_a_monitor_missed_epochs_change_no_result(void **state)
     assert_int_equal(f.inexact, 0);
 }
 
-static void an_epoch_that_was_too_late_to_end_the_training_makes_the_job_inexact(void **state)
-{
-    (void)state;
-    f.t.job.early_stopping.patience = 2;
-    begin(true);
-    epoch_ends(-4);
-    epoch_ends(-5);
-    epoch_end_ops.parked(f.end);
-    epoch_ends(-6);
-    assert_int_equal(f.inexact, 1);
-    assert_string_equal(f.why, "training did not stop early at epoch 3: the others have trained on "
-                               "without the chief's own worker");
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
     const struct CMUnitTest tests[] = {
-        TEST(an_epoch_that_the_others_have_left_behind_is_not_kept_and_the_job_is_not_exact),
         TEST(
             epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact),
         TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),
         TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
         TEST(without_a_monitor_missed_epochs_change_no_result),
-        TEST(an_epoch_that_was_too_late_to_end_the_training_makes_the_job_inexact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

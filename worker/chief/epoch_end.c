@@ -48,8 +48,6 @@ struct epoch_end {
     uint64_t unkept_step;               /* of config, until this process is at it or before it */
     bool goes_back;                     /* a rollback is asked for */
     uint32_t lines_due;                 /* lines of the history that are being written */
-    /* sync: do not judge the next epoch's end, because the others may already be beyond it */
-    bool unjudged;
     bool may_lack; /* epochs before the next one that ends here may have ended elsewhere */
     struct best_cut best_cut; /* with tables */
     double asked_s;           /* when the last evaluation was requested */
@@ -153,7 +151,7 @@ static void welcomed(void *ctx)
 static void parked(void *ctx)
 {
     struct epoch_end *end = ctx;
-    end->unjudged = end->may_lack = end->terms->sync;
+    end->may_lack = end->terms->sync;
 }
 
 static void evaluate_asked(void *ctx, uint64_t epoch)
@@ -307,8 +305,7 @@ static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
 /* True if look_at will keep the evaluation as the best. */
 static bool will_keep(const struct epoch_end *end, uint64_t epoch)
 {
-    return !end->unjudged && !end->enough_epoch &&
-           best_is_beaten(end->config.best, epoch, &end->result->eval);
+    return !end->enough_epoch && best_is_beaten(end->config.best, epoch, &end->result->eval);
 }
 
 static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
@@ -449,34 +446,13 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
     return !best_stops(best, epoch);
 }
 
-/* The others may be beyond this epoch's end: it is too late to keep it, or to end the job with it. */
-static void leave_unjudged(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
-{
-    char text[160];
-    if (best_is_beaten(end->config.best, epoch, eval)) {
-        lose_best(end, epoch, "the others have trained on without the chief's own worker");
-    } else if (best_stops(end->config.best, epoch) && epoch < end->config.job->training.epochs) {
-        (void)snprintf(text, sizeof text,
-                       "training did not stop early at epoch %" PRIu64
-                       ": the others have trained on without the chief's own worker",
-                       epoch);
-        lose_exact(end, text);
-    }
-}
-
 /* Keep the epoch if it is the best; end the job if none was better for too long. */
 static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     const struct job *job = end->config.job;
     const struct best *best = end->config.best;
-    bool judged = !end->unjudged;
-    end->unjudged = false;
     if (end->enough_epoch)
         return; /* async: batches that were pushed after the end do not count */
-    if (!judged) {
-        leave_unjudged(end, epoch, eval);
-        return;
-    }
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
     char text[160];

@@ -230,6 +230,14 @@ void members_check_own(struct chief *c)
                    own->unreached_ps, bound_s);
 }
 
+/* In sync its evaluations decide which epoch is the best, and which the last: the others cannot pass by the end of an epoch that
+ * it does not evaluate. So they wait for it, as long as members_check_own lets them. */
+static bool own_decides(const struct chief *c)
+{
+    return c->config.settings.update == GRADWIRE__UPDATE__SYNC &&
+           c->config.training.monitor != MONITOR_NONE;
+}
+
 void members_tick(struct chief *c)
 {
     const int64_t bound_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
@@ -238,7 +246,7 @@ void members_tick(struct chief *c)
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
         /* at the end only the chief's own session can finish the job */
-        bool may_park = i > 0 || c->phase == CHIEF_RUN;
+        bool may_park = i > 0 || (c->phase == CHIEF_RUN && !own_decides(c));
         if (may_park && w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
             others_reach(c, i, w->unreached_ps)) {
             park(c, i);

@@ -95,7 +95,7 @@ struct server {
 
     struct grace grace;
     bool said_short; /* logged that the grace is too short for a snapshot */
-    bool stopped;    /* the shard threads are freed; the loop still turns */
+    bool ends;       /* the exit code is decided; the loop still turns for connections that end */
     struct server_http http;
     struct fence fence[WORKERS_MAX];
 
@@ -110,8 +110,11 @@ struct server {
     int exit_code;
 };
 
+/* The reason is logged before, as the last line. A connection that ends in the same tick, such as that of the chief that gave the
+ * reason, adds none. */
 static void end(struct server *s, int exit_code)
 {
+    s->ends = true;
     s->exit_code = exit_code;
     loop_stop(&s->loop);
 }
@@ -667,9 +670,9 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        if (!life_is[s->life].stopping) /* otherwise another log line names the cause */
+        if (!s->ends)
             log_info("the chief's connection is lost: %s", why);
-        if (s->life == LIFE_TRAINING && !s->failed_code)
+        if (!s->ends && s->life == LIFE_TRAINING && !s->failed_code)
             say_waits(s);
     }
     LIST_REMOVE(s->clients, client);
@@ -758,7 +761,7 @@ static void on_signal(int number, void *arg)
     struct server *s = arg;
     enum life before = s->life;
     s->life = life_next(s->life, LIFE_TOLD);
-    if (life_is[before].stopping) /* the exit code is already decided */
+    if (s->ends)
         return;
     if (life_is[before].told) {
         log_warn("asked to stop twice: exiting immediately");
@@ -860,7 +863,7 @@ static bool end_if_a_thread_failed(struct server *s)
 {
     const char *why;
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < s->threads && !s->stopped && !err; i++)
+    for (uint32_t i = 0; i < s->threads && !err; i++)
         err = shard_thread_failed(s->thread[i], &why);
     if (!err)
         return false;
@@ -873,7 +876,7 @@ static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
-    if (end_if_a_thread_failed(s))
+    if (s->ends || end_if_a_thread_failed(s))
         return;
     tell_vitals(s, now);
     if (s->failed_code && (all_have_heard(s) || now >= s->failed_until_ms))
@@ -967,12 +970,12 @@ static enum err start(struct server *s, struct errmsg *e)
 static void stop(struct server *s)
 {
     s->life = life_next(s->life, LIFE_STOP);
+    s->ends = true;
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief continue */
     for (uint32_t i = 0; i < s->threads; i++)
         shard_thread_free(s->thread[i]);
-    s->stopped = true;
     for (struct client *c = s->clients; c; c = c->next)
         conn_close(c->conn, ERR_CLOSED, "the ps ends");
     while (s->clients && loop_tick(&s->loop, NULL) == ERR_OK)

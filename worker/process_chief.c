@@ -685,6 +685,17 @@ static void note_start(struct process *p)
                  e.text);
 }
 
+/* After a signal the job is done, but lacks a file that it is to have: a supervisor must start it again. */
+static void export_all(struct process *p)
+{
+    exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
+    if (!p->exports.interrupted)
+        return;
+    p->result.exit_code = 143;
+    (void)snprintf(p->result.error, sizeof p->result.error,
+                   "asked to stop while it exported: the next run exports again");
+}
+
 /* Write what DIR has of a run that has ended. */
 static enum err write_end(struct process *p, const struct epoch_end_config *config,
                           const struct host *host, struct errmsg *e)
@@ -693,7 +704,7 @@ static enum err write_end(struct process *p, const struct epoch_end_config *conf
     if (err)
         fail_run(p, err, e);
     else if (p->result.exit_code == 0 && p->learned.digest[0])
-        exports_end_run(&p->job, p->output, p->flags.progress_fd, &p->exports);
+        export_all(p);
     return summarize_run(p, host, e);
 }
 

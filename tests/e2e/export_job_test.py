@@ -109,13 +109,29 @@ class ExportJobTest(TrainCase):
         for _, error in self.exports().values():
             self.assertIn("signal 11", error)
 
-    def test_ctrl_c_ends_an_export_and_the_job_is_done(self):
-        job = self.launch(self.programs(f"touch {self.tmp}/begun; while :; do sleep 1; done"), keys=BOTH)
+    def test_a_job_that_is_stopped_while_it_exports_is_interrupted_and_the_next_run_exports(self):
+        for stop, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(stop):
+                job = self.launch(self.programs(f"touch {self.tmp}/begun; while :; do sleep 1; done"), keys=BOTH)
+                job.until("the export has begun", (self.tmp / "begun").exists)
+                job.signal(stop)
+                job.wait(code)
+                s = self.summary()
+                self.assertEqual(s["status"], "interrupted")
+                self.assertIn("asked to stop while it exported: the next run exports again", s["error"])
+                self.assertIn("gradwire-model: interrupted", {error for _, error in self.exports().values()})
+                shutil.rmtree(self.tmp / "bin")
+                (self.tmp / "begun").unlink()
+        s = self.train(keys=BOTH).summary()
+        self.assertEqual((s["status"], self.exports()["onnx"]), ("done", ("export/model.onnx", None)))
+
+    def test_under_a_launcher_a_chief_that_is_stopped_while_it_exports_is_started_again(self):
+        once = f"test -e {self.tmp}/begun && exec {BUILD}/model/model \"$@\"; touch {self.tmp}/begun; while :; do sleep 1; done"
+        job = self.launch(self.programs(once), keys=BOTH)
         job.until("the export has begun", (self.tmp / "begun").exists)
-        job.signal(signal.SIGINT)
-        job.process.wait(60)
-        self.assertEqual(self.summary()["status"], "done")
-        self.assertIn("gradwire-model: interrupted", {error for _, error in self.exports().values()})
+        job.kill("worker-0", signal.SIGTERM)
+        job.wait()
+        self.assertEqual(self.exports()["onnx"], ("export/model.onnx", None))
 
     def test_the_chief_answers_over_http_while_an_export_runs(self):
         job = self.launch(self.programs(f"touch {self.tmp}/begun; while :; do sleep 1; done"), keys=BOTH)

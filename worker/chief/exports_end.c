@@ -62,6 +62,7 @@ void exports_end_run(const struct job *job, const char *output, int progress_fd,
         out->of[out->n].format = format;
         if (run(job, output, format, &e)) {
             (void)snprintf(out->of[out->n].error, sizeof out->of->error, "%s", e.text);
+            out->interrupted |= signals_held();
             log_warn("export: %s: %s; the job is done: run it again to export again",
                      export_format_word(format), e.text);
         } else {

@@ -5,7 +5,8 @@
 #include "common/job/job.h"
 
 struct exports_end {
-    uint32_t n; /* formats that were tried; 0: the job asks for none, or has not ended */
+    uint32_t n;       /* formats that were tried; 0: the job asks for none, or has not ended */
+    bool interrupted; /* a signal came before all were there: the next run exports again */
     struct {
         enum export_format format;
         char error[512]; /* ""; or why the file is not there */
@@ -16,7 +17,8 @@ struct exports_end {
 enum err exports_end_check(const struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* Write DIR/export, when model/ is complete; earlier exports of the same formats are replaced. A failure is logged, and told
- * to people at `progress_fd`; the job is done all the same. A signal (signals_held) ends it. Waits for the programs. */
+ * to people at `progress_fd`; the job is done all the same. A signal (signals_held) ends it, and is noted in *out. Waits for the
+ * programs. */
 void exports_end_run(const struct job *job, const char *output, int progress_fd,
                      struct exports_end *out);
 

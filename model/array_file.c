@@ -56,6 +56,7 @@ static enum err put_header(const struct array_file *a, int fd, uint64_t rows, st
     (void)snprintf(words, sizeof words, "<U%u", a->longest ? a->longest : 1);
     npy_file_header(&t,
                     a->kind == ARRAY_F32   ? "<f4"
+                    : a->kind == ARRAY_F64 ? "<f8"
                     : a->kind == ARRAY_I64 ? "<i8"
                                            : words,
                     rows, a->rank, a->dim);

@@ -12,6 +12,7 @@ enum { ARRAY_NAME_MAX = 128 };
 
 enum array_kind {
     ARRAY_F32,
+    ARRAY_F64,
     ARRAY_I64,
     ARRAY_WORDS /* UTF-8: a row is array_word; numpy's type is <U */
 };

@@ -137,8 +137,10 @@ static enum err add_columns(struct encode *x, bool raw, struct errmsg *e)
         if (job_column_has_keys(c)) {
             err = add_keys(x, key++, name, e);
         } else if (c->kind == COLUMN_NUMBER) {
+            const struct table_input *in = &x->model.folder.schema->input[input];
             const struct encoded of = {SOURCE_NUMBER, input++, 1};
-            err = raw ? add_array(x, &of, ARRAY_F32, name, true, e) : ERR_OK;
+            enum array_kind kind = in->needs_double ? ARRAY_F64 : ARRAY_F32;
+            err = raw ? add_array(x, &of, kind, name, true, e) : ERR_OK;
         } else if (c->kind == COLUMN_CATEGORY) {
             const struct encoded of = {SOURCE_WORD, x->keep.columns, 1};
             input++;
@@ -266,16 +268,25 @@ static void add_row_keys(const struct encode *x, struct worker *w, uint32_t arra
         text_add(&w->text[array], w->floats, of->width * sizeof *w->floats);
 }
 
+static void add_number(const struct encode *x, struct worker *w, uint32_t array, double number)
+{
+    const float narrow = (float)number;
+    if (x->array[array].kind == ARRAY_F64)
+        text_add(&w->text[array], &number, sizeof number);
+    else
+        text_add(&w->text[array], &narrow, sizeof narrow);
+}
+
 /* Add what does not need the model, before the cells are scaled. */
 static void add_row(const struct encode *x, struct worker *w, const uint32_t *cells,
                     const struct csv_text *kept)
 {
-    bool bad = is_bad(x->model.folder.schema, cells);
+    const struct table_schema *s = x->model.folder.schema;
+    bool bad = is_bad(s, cells);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct encoded *of = &x->encoded[i];
-        float number = bad || of->source != SOURCE_NUMBER ? NAN : table_float(cells[of->of]);
         if (of->source == SOURCE_NUMBER)
-            text_add(&w->text[i], &number, sizeof number);
+            add_number(x, w, i, bad ? NAN : table_number(s, cells, of->of));
         else if (of->source == SOURCE_WORD)
             array_word(&w->text[i], kept[of->of].at, bad ? 0 : kept[of->of].bytes);
         else if (of->source == SOURCE_KEYS || of->source == SOURCE_WEIGHTS)
@@ -320,7 +331,7 @@ static enum err take_block(const struct encode *x, struct worker *w, struct csv_
                            uint64_t first, uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = x->model.folder.schema;
-    uint32_t width = table_row_cells(s);
+    uint32_t width = table_raw_cells(s);
     enum err err = ERR_OK;
     lane_clear(w->lane);
     for (uint32_t i = 0; i < n && !err; i++) {
@@ -447,7 +458,10 @@ static enum err encode(struct encode *x, struct errmsg *e)
 
 static void print_arrays(const struct encode *x)
 {
-    static const char *const types[] = {"float32", "int64", "text"};
+    static const char *const types[] = {[ARRAY_F32] = "float32",
+                                        [ARRAY_F64] = "float64",
+                                        [ARRAY_I64] = "int64",
+                                        [ARRAY_WORDS] = "text"};
     printf("%s: %" PRIu64 " rows\n", PRINTABLE(flags_text("output")), x->read.rows);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct array_file *a = &x->array[i];

@@ -88,7 +88,7 @@ static enum err add_block(const struct predict *p, struct worker *w, struct csv_
                           uint64_t first, uint64_t end, struct errmsg *e)
 {
     const struct table_schema *s = p->model.folder.schema;
-    uint32_t width = table_row_cells(s);
+    uint32_t width = table_raw_cells(s);
     const float *z, *scores;
     enum err err = ERR_OK;
     lane_clear(w->lane);

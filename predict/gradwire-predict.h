@@ -167,7 +167,8 @@ enum gradwire_type {
     GRADWIRE_VALUE_NUMBER = 2,  /* `number`; NaN: missing: for number */
     GRADWIRE_VALUE_KEY = 3,     /* `key`: for key */
     GRADWIRE_VALUE_WORDS = 4,   /* `words`: for keys */
-    GRADWIRE_VALUE_KEYS = 5     /* `keys`: for keys */
+    GRADWIRE_VALUE_KEYS = 5,    /* `keys`: for keys */
+    GRADWIRE_VALUE_DOUBLE = 6 /* `real`; NaN: missing: for number, as training reads it from text */
 };
 
 /* A value of a row. A key is as in docs/reference/data.md: the hash of a word, or the integer itself with hash: false. The
@@ -178,6 +179,7 @@ struct gradwire_value {
     union {
         struct gradwire_text text;
         float number;
+        double real;
         uint64_t key;
         struct {
             const struct gradwire_text *word;

@@ -24,7 +24,7 @@ struct rows {
     struct csv_piece piece; /* for csv_row: its fields, and a record with its marks */
     struct csv_file file;   /* the text file whose records are added */
     uint64_t line;          /* of the file's next record */
-    uint32_t *cells;        /* (rows_max, table_row_cells) */
+    uint32_t *cells;        /* (rows_max, table_raw_cells) */
     struct leaf_room *room; /* NULL: the model has no tables */
     char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
@@ -45,7 +45,7 @@ static enum err make_columns(struct rows *r, struct errmsg *e)
     if (err)
         return err;
     r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
-    r->cells = mem_zalloc(r->rows_max, table_row_cells(s) * sizeof *r->cells);
+    r->cells = mem_zalloc(r->rows_max, table_raw_cells(s) * sizeof *r->cells);
     r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
     if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
@@ -175,7 +175,9 @@ static void put_value(struct rows *r, struct csv_row *row, const struct gradwire
     else if (v->type == GRADWIRE_VALUE_TEXT)
         put_text(r, row, &v->as.text);
     else if (v->type == GRADWIRE_VALUE_NUMBER && kind == COLUMN_NUMBER)
-        csv_cell_number(row, v->as.number);
+        csv_cell_number(row, (double)v->as.number);
+    else if (v->type == GRADWIRE_VALUE_DOUBLE && kind == COLUMN_NUMBER)
+        csv_cell_number(row, v->as.real);
     else if (v->type == GRADWIRE_VALUE_KEY && kind == COLUMN_KEY)
         put_key(row, v->as.key);
     else if (v->type == GRADWIRE_VALUE_WORDS && kind == COLUMN_KEYS)
@@ -219,7 +221,7 @@ static enum err check_room(const struct rows *r, struct errmsg *e)
 /* The row has these fields. */
 static struct csv_row begin(struct rows *r, const struct csv_field *field, uint32_t fields)
 {
-    uint32_t *cells = r->cells + (size_t)r->count * table_row_cells(r->schema);
+    uint32_t *cells = r->cells + (size_t)r->count * table_raw_cells(r->schema);
     r->piece.field = field;
     r->piece.fields = fields;
     r->piece.bad = 0;
@@ -435,7 +437,7 @@ void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *we
     const struct table_key *k = &s->key[r->columns.of[i].cell];
     uint32_t width = table_key_width(k);
     for (uint32_t row = 0; row < r->count; row++) {
-        const uint32_t *cells = r->cells + (size_t)row * table_row_cells(s);
+        const uint32_t *cells = r->cells + (size_t)row * table_raw_cells(s);
         table_row_keys(k, cells + table_keys_at(s) + k->cell, key + (size_t)row * width,
                        weight ? weight + (size_t)row * width : NULL);
     }

@@ -167,7 +167,8 @@ def float32(x):
 class Column:
     """One column. `field` is a text, a number, or None for a missing value."""
 
-    def __init__(self, spec, missing):
+    def __init__(self, spec, missing, wide=True):
+        self.wide = wide  # numbers are doubles until they are encoded
         self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
         self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
         self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
@@ -185,13 +186,14 @@ class Column:
         raise ModelError(f'column "{self.name}": "{field}" {why}')
 
     def parse(self, field):
-        """The number as a float of 32 bits; None if it is missing."""
+        """The number, which a float of 32 bits can hold at least rounded; None if it is missing."""
         text = self.text(field)
         if text is None:
             return None
         if not NUMBER.fullmatch(text):
             self.bad(field, "is not a number")
-        return float32(float(text))
+        rounded = float32(float(text))
+        return float(text) if self.wide else rounded
 
 
 class NumberColumn(Column):
@@ -223,8 +225,8 @@ class BucketColumn(Column):
 
 
 class CategoryColumn(Column):
-    def __init__(self, spec, missing):
-        super().__init__(spec, missing)
+    def __init__(self, spec, missing, wide=True):
+        super().__init__(spec, missing, wide)
         self.number = {_text(word): i + 1 for i, word in enumerate(self.how["words"])}
 
     def encode(self, field):
@@ -236,8 +238,8 @@ class CategoryColumn(Column):
 class KeyColumn(Column):
     """`key`, `keys` and `cross`: a list of (key, weight)."""
 
-    def __init__(self, spec, missing):
-        super().__init__(spec, missing)
+    def __init__(self, spec, missing, wide=True):
+        super().__init__(spec, missing, wide)
         how = self.how
         self.seed = xxh3(_bytes(_text(how["space"]))) if how["hash"] else 0
         self.buckets = int(how["buckets"] or 0)
@@ -298,9 +300,9 @@ class KeyColumn(Column):
 COLUMNS = {"category": CategoryColumn, "key": KeyColumn, "keys": KeyColumn, "cross": KeyColumn}
 
 
-def column(spec, missing):
+def column(spec, missing, wide=True):
     kind = COLUMNS.get(spec["kind"], BucketColumn if "buckets" in spec else NumberColumn if "number" in spec else Column)
-    return kind(spec, missing)
+    return kind(spec, missing, wide)
 
 
 class Encoding:
@@ -308,7 +310,9 @@ class Encoding:
 
     def __init__(self, spec):
         self.features, self.missing = spec["features"], [_text(m) for m in spec["missing"]]
-        self.columns = [column(c, self.missing) for c in spec["columns"]]
+        if spec.get("arithmetic", "float64") != "float64":
+            raise ModelError(f'encoding.json: its arithmetic "{spec["arithmetic"]}" is not known here')
+        self.columns = [column(c, self.missing, "arithmetic" in spec) for c in spec["columns"]]
         self.lookups, self.tables = spec.get("lookups", []), spec.get("tables", [])
         self.fields = [c for c in self.columns if c.kind != "cross"]  # the columns of the file
         self.inputs = [c for c in self.columns if c.feature is not None]

@@ -48,7 +48,7 @@ enum err process_newest_cut(struct process *p, struct errmsg *e)
 static bool may_ask(const struct process *p)
 {
     return p->cluster.role == ROLE_WORKER && !p->cluster.is_chief && !p->cluster.alone &&
-           !p->flags.find_learning_rate && job_reads_columns(&p->job) && !p->taught.there;
+           !p->flags.find_learning_rate && job_reads_columns(&p->job) && !taught_given(&p->taught);
 }
 
 /* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */

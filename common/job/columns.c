@@ -181,12 +181,12 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
 static enum err check_borders(struct job_reader *r, const struct job_node *node,
                               const struct job_column *c)
 {
-    float before = -INFINITY;
+    double before = -INFINITY;
     for (const char *p = c->words; p; p = p[strcspn(p, "\n")] ? p + strcspn(p, "\n") + 1 : NULL) {
         int n = (int)strcspn(p, "\n");
         char *end;
-        float border = strtof(p, &end);
-        if (n == 0 || end != p + n || !isfinite(border))
+        double border = strtod(p, &end);
+        if (n == 0 || end != p + n || !isfinite((float)border))
             return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%.*s' is not a number", n,
                               p);
         if (border <= before)

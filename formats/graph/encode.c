@@ -65,7 +65,7 @@ static uint32_t scaled(struct build *b, const struct table_input *in, uint32_t x
     return in->divisor == 1 ? x : build_binary(b, GRAPH_DIV, x, build_f64(b, in->divisor));
 }
 
-/* (n) f32 -> (n, 1) f32 */
+/* (n) f32 or f64 -> (n, 1) f32 */
 static uint32_t number(struct build *b, const struct table_input *in, uint32_t raw)
 {
     uint32_t x = build_cast(b, GRAPH_F64, raw);
@@ -76,18 +76,27 @@ static uint32_t number(struct build *b, const struct table_input *in, uint32_t r
 
 /* ---- buckets ---- */
 
-/* The number of borders that are at most x. A border that is NaN is above all. */
+/* The borders, in the type of the numbers: floats reach a border that is rounded as they are (buckets_round_moves).
+ * Without any there is one that is NaN: it is above all. */
+static uint32_t borders(struct build *b, const struct buckets *of, enum graph_type type)
+{
+    uint32_t n = of->count > 1 ? of->count - 1 : 1;
+    float *narrow = build_own(b, n, sizeof *narrow);
+    double *wide = build_own(b, n, sizeof *wide);
+    if (!narrow || !wide)
+        return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        wide[i] = of->count > 1 ? of->border[i] : NAN;
+        narrow[i] = (float)wide[i];
+    }
+    return build_constant(b, type, 1, &n, type == GRAPH_F64 ? (const void *)wide : narrow);
+}
+
+/* The number of borders that are at most x. */
 static uint32_t by_borders(struct build *b, const struct buckets *of, uint32_t x)
 {
-    uint32_t borders = of->count > 1 ? of->count - 1 : 1;
-    float *border = build_own(b, borders, sizeof *border);
-    if (!border)
-        return 0;
-    border[0] = NAN;
-    for (uint32_t i = 0; i + 1 < of->count; i++)
-        border[i] = of->border[i];
     uint32_t reached = build_binary(b, GRAPH_GREATER_OR_EQUAL, build_widen(b, x),
-                                    build_constant(b, GRAPH_F32, 1, &borders, border));
+                                    borders(b, of, build_look(b, x).type));
     return build_reduce(b, GRAPH_REDUCE_SUM, build_cast(b, GRAPH_I64, reached), 1, 2, false);
 }
 
@@ -112,7 +121,9 @@ static uint32_t bucket(struct build *b, const struct table_input *in, uint32_t r
 {
     bool filled = in->missing == MISSING_VALUE;
     uint32_t missing = build_unary(b, GRAPH_IS_NAN, raw);
-    uint32_t x = build_select(b, missing, build_f32(b, filled ? in->missing_value : 0), raw);
+    float fill = filled ? in->missing_value : 0;
+    uint32_t value = in->needs_double ? build_f64(b, (double)fill) : build_f32(b, fill);
+    uint32_t x = build_select(b, missing, value, raw);
     uint32_t index = in->buckets.log_squared ? by_log_squared(b, &in->buckets, x)
                                              : by_borders(b, &in->buckets, x);
     return filled ? index : build_select(b, missing, build_i64(b, -1), index);
@@ -208,8 +219,9 @@ static uint32_t features(struct build *b, uint32_t column)
 {
     const struct table_input *in = encoding_of(b, column);
     bool is_word = in->kind == COLUMN_CATEGORY;
-    uint32_t raw =
-        input(b, is_word ? GRAPH_WORD : GRAPH_NUMBER, column, is_word ? GRAPH_TEXT : GRAPH_F32, 0);
+    enum graph_type number_type = in->needs_double ? GRAPH_F64 : GRAPH_F32;
+    uint32_t raw = input(b, is_word ? GRAPH_WORD : GRAPH_NUMBER, column,
+                         is_word ? GRAPH_TEXT : number_type, 0);
     if (!table_input_is_id(in))
         return number(b, in, raw);
     uint32_t index = is_word ? word(b, in, raw) : bucket(b, in, raw);

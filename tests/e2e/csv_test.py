@@ -15,6 +15,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, DEADLINE_S, MODEL, TrainCase  # noqa: E402
 from csv_files import JOB, File, read  # noqa: E402
+from number_files import NumberFile  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import gradwire_model  # noqa: E402
 
 FILES, SEED = int(os.environ.get("GRADWIRE_CSV_FILES", "300")), int(os.environ.get("GRADWIRE_CSV_SEED", "1"))
 MANY_ROWS, BIG_EACH = 30000, 150  # a file of several pieces
@@ -69,6 +73,22 @@ class CsvTest(TrainCase):
                 bad += sum(row is None for row in said.get("rows", []))
         self.assertGreater(right, FILES * 0.6)
         self.assertGreater(bad, FILES / 20)
+
+    def test_numbers_are_encoded_as_pythons_doubles(self):
+        """Features and buckets of python/gradwire_model.py, whose numbers are doubles, are those of training, to the bit."""
+        made = [(NumberFile(seed), self.tmp / f"n{seed}.csv") for seed in range(SEED, SEED + FILES)]
+        for file, path in made:
+            path.write_bytes(file.text)
+        all_said = read(BUILD, self.tmp, [file.data(path) for file, path in made], 4 * DEADLINE_S)
+        different = 0
+        for seed, (file, _), said in zip(range(SEED, SEED + FILES), made, all_said):
+            encoding = gradwire_model.Encoding(json.loads(said["encoding"]))
+            for number, (row, fields) in enumerate(zip(said["rows"], file.fields(), strict=True)):
+                theirs = [c.encode(field) for c, field in zip(encoding.inputs, fields)]
+                self.assertEqual(row[:-1], theirs, f"seed {seed}, row {number}: {fields}")
+            for i, c in enumerate(file.columns):
+                different += c.how == "standard" and len({row[i] for row in said["rows"]}) > 20
+        self.assertGreater(different, FILES / 20)
 
     def test_train_and_predict_have_pythons_rows_and_values(self):
         files = [self.made(seed, wrong=False, options=OPTIONS) for seed in range(SEED, SEED + 30)]

@@ -34,6 +34,8 @@ def arrays(made, wanted):
             value = np.array(made.floats(name), np.float32).reshape(made.rows, *shape)
         elif kind == "raw":
             value = np.frombuffer(values, np.uint8).astype(np.float32).reshape(made.rows, *shape)
+        elif kind == "double":
+            value = np.array(values, np.float64)
         elif kind == "word":
             value = np.array(values, object)
         elif kind == "key":

@@ -1,6 +1,7 @@
 /* The values that the reader of csv finds in files: `interop_csv_read` reads the paths of jobs from standard input, one a line, and
  * writes for each a line of JSON: {"rows": [[WORD, .., LABEL], ..]}, with the words of the categories by the order of the
- * job as hex, and null for a bad row; or {"error": TEXT}. */
+ * job as hex, numbers as features or, in buckets, as the bucket from 1, and null for a bad row; with numbers also
+ * "encoding", the text of encoding.json; or {"error": TEXT}. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "worker/data/dataset.h"
+#include "worker/export/encoding.h"
 
 static json_t *word_at(const struct table_input *in, uint32_t cell)
 {
@@ -27,6 +29,13 @@ static json_t *word_at(const struct table_input *in, uint32_t cell)
     return out;
 }
 
+static json_t *input_at(const struct table_input *in, uint32_t cell)
+{
+    if (in->kind == COLUMN_CATEGORY)
+        return word_at(in, cell);
+    return table_input_is_id(in) ? json_integer(cell) : json_real((double)table_float(cell));
+}
+
 static json_t *row_at(const struct dataset *d, uint64_t row)
 {
     static uint32_t buffer[TABLE_ROW_CELLS_MAX];
@@ -41,9 +50,21 @@ static json_t *row_at(const struct dataset *d, uint64_t row)
         return json_null();
     json_t *out = json_array();
     for (uint32_t i = 0; i < s->inputs; i++)
-        (void)json_array_append_new(out, word_at(&s->input[i], cells[i]));
+        (void)json_array_append_new(out, input_at(&s->input[i], cells[i]));
     (void)json_array_append_new(out, json_real((double)label));
     return out;
+}
+
+static void put_encoding(json_t *out, const struct job *job, const struct table_schema *s)
+{
+    struct errmsg e;
+    char *text;
+    if (s->inputs == 0 || s->input[0].kind != COLUMN_NUMBER)
+        return;
+    if (export_encoding_text(job, s, &text, &e) ||
+        json_object_set_new(out, "encoding", json_string(text)))
+        exit(1);
+    free(text);
 }
 
 static json_t *read_job(const char *path)
@@ -62,6 +83,8 @@ static json_t *read_job(const char *path)
         *p = (unsigned char)*p < 0x80 ? *p : '?';
     out = err ? json_pack("{s:s}", "error", e.text) : json_pack("{s:O}", "rows", rows);
     json_decref(rows);
+    if (!err)
+        put_encoding(out, &job, d.table.schema);
     if (!err)
         dataset_close(&d);
     job_close(&job);

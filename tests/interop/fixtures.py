@@ -67,6 +67,14 @@ class Number:
         yield self.names[0], "number", [NAN if t in self.missing else float(t) for t in texts]
 
 
+class Double(Number):
+    """The same, if float32 is not enough for it."""
+
+    def values(self, texts):
+        for name, _, values in super().values(texts):
+            yield name, "double", values
+
+
 class Word:
     """One of these words; rows of eval also have words that training has not seen."""
 
@@ -319,6 +327,10 @@ ENCODED = """\
     - number: {name: quantiles, buckets: {quantiles: 5}, encode: id, missing: {value: 0}}
     - number: {name: squares, buckets: log_squared}
     - number: {name: filled, buckets: log_squared, encode: id, missing: {value: -3}}
+    - number: {name: time, scale: standard}
+    - number: {name: cents, scale: min_max, missing: {value: 999999990.5}}
+    - number: {name: counter, buckets: {quantiles: 4}, encode: id}
+    - number: {name: day, buckets: {borders: [1700000000100, 1700000000300]}}
     - category: learned
     - category: {name: given, vocabulary: [S, M, L]}
     - category: {name: id, encode: id}
@@ -329,6 +341,8 @@ ENCODED_COLUMNS = [
     Number("squeezed", -5, 5, 3, ("?",)), Number("log1p", -5, 500, 1, ("",)), Number("log2", -5, 500, 1, ("?", "")),
     Number("borders", -4, 4, 1, ("", "?")), Number("quantiles", -4, 4, 1, ("", "?")),
     Number("squares", -80, 3000, 1, ("",)), Number("filled", -80, 3000, 1, ("",)),
+    Double("time", 1.7e12, 1.7e12 + 5e5, 0, ("", "?")), Double("cents", 999999990, 999999999, 2, ("?",)),
+    Double("counter", 9e15, 9e15 + 500, 0, ("", "?")), Double("day", 1.7e12, 1.7e12 + 400, 0, ("",)),
     Word("learned", "red", "green", "blue", missing=("", "?")), Word("given", "S", "M", "L", missing=("", "?")),
     Word("id", "x", "y", "z w", missing=("?",)), Word("embedded", "a", "b", "c", "d", missing=("", "?"))]
 TABLES = """\
@@ -411,7 +425,7 @@ class Made:
         return values
 
     def inputs(self):
-        """{name: (kind, values)} of the rows of eval: kind is raw, number, word, key or weight."""
+        """{name: (kind, values)} of the rows of eval: kind is raw, number, double, word, key or weight."""
         return {name: (kind, values) for name, kind, values in self.source.inputs()}
 
     def export(self, form, output, *flags):

@@ -22,7 +22,7 @@ static void a_border_begins_its_bucket(void **state)
     struct buckets b = {.count = 1};
     assert_int_equal(buckets_given(&b, "-1\n0\n2.5"), ERR_OK);
     assert_int_equal(b.count, 4);
-    const float x[] = {-FLT_MAX, -1.5f, -1, -0.5f, -0.0f, 0, 2.4f, 2.5f, FLT_MAX};
+    const double x[] = {-DBL_MAX, -1.5, -1, -0.5, -0.0, 0, 2.4, 2.5, DBL_MAX};
     const uint32_t wanted[] = {0, 0, 1, 1, 2, 2, 2, 3, 3};
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         assert_int_equal(buckets_find(&b, x[i]), wanted[i]);
@@ -36,7 +36,7 @@ static void log_squared_has_integers_up_to_two_and_squares_of_logarithms_above(v
     buckets_learn_range(&b, -3, 10000);
     assert_int_equal(b.first, -3);
     assert_int_equal(b.count, 3 + 3 + 84 + 1); /* -3 to 2; ln(10000)^2 is 84.8 */
-    const float x[] = {-7, -3, -2.5f, -0.5f, 0, 0.9f, 1, 2, 2.1f, 3, 8, 8103, 1e9f};
+    const double x[] = {-7, -3, -2.5, -0.5, 0, 0.9, 1, 2, 2.1, 3, 8, 8103, 1e9};
     const uint32_t wanted[] = {0, 0, 1, 3, 3, 3, 4, 5, 6, 7, 6 + 4, 6 + 80, 6 + 84};
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         assert_int_equal(buckets_find(&b, x[i]), wanted[i]);
@@ -44,19 +44,19 @@ static void log_squared_has_integers_up_to_two_and_squares_of_logarithms_above(v
     assert_int_equal(b.first, -64);
     assert_int_equal(buckets_find(&b, -FLT_MAX), 0);
     assert_int_equal(buckets_find(&b, FLT_MAX), b.count - 1);
-    for (float v = -70; v < 1000; v += 0.25f)
-        assert_true(buckets_find(&b, v) <= buckets_find(&b, v + 0.25f));
+    for (double v = -70; v < 1000; v += 0.25)
+        assert_true(buckets_find(&b, v) <= buckets_find(&b, v + 0.25));
 }
 
 /* ---- quantiles ---- */
 
 static int rising(const void *a, const void *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static void learn(const float *x, uint64_t total, uint32_t n, float *value)
+static void learn(const double *x, uint64_t total, uint32_t n, double *value)
 {
     struct quantiles q;
     assert_int_equal(quantiles_init(&q, n, total), ERR_OK);
@@ -74,7 +74,7 @@ static void quantiles_are_those_of_sorted_numbers(void **state)
 {
     (void)state;
     static const uint32_t counts[] = {1, 3, 9, 100, QUANTILES_MAX - 1};
-    static float x[5000], sorted[5000], value[QUANTILES_MAX];
+    static double x[5000], sorted[5000], value[QUANTILES_MAX];
     for (uint64_t seed = 0; seed < 40; seed++) {
         uint64_t total = seed < 10 ? seed + 1 : 1000 + seed * 97;
         total += total % 7 == 0;
@@ -82,7 +82,7 @@ static void quantiles_are_those_of_sorted_numbers(void **state)
             uint64_t key = rng_key(seed, RNG_TEST, i, 0);
             int power = (int)(rng_u64(key, 0) % 60) - 30;
             double of = (double)(rng_u64(key, 1) % (seed % 2 ? 7 : 100000)) - 3;
-            x[i] = (float)(seed % 3 ? of : ldexp(of, power));
+            x[i] = seed % 3 ? of : ldexp(of, power);
         }
         memcpy(sorted, x, total * sizeof *x);
         qsort(sorted, total, sizeof *x, rising);
@@ -100,8 +100,8 @@ static void quantiles_are_those_of_sorted_numbers(void **state)
 static void equal_quantiles_are_one_border(void **state)
 {
     (void)state;
-    const float x[] = {0, 0, 0, 0, 0, 0, 0, 5, 6, 9}, zeros[] = {0.0f, -0.0f, 0.0f};
-    float value[9];
+    const double x[] = {0, 0, 0, 0, 0, 0, 0, 5, 6, 9}, zeros[] = {0.0, -0.0, 0.0};
+    double value[9];
     struct buckets b = {.count = 1};
     assert_int_equal(buckets_find(&b, 3), 0); /* nothing is learned: one bucket */
     learn(x, 10, 4, value);
@@ -116,10 +116,61 @@ static void equal_quantiles_are_one_border(void **state)
     buckets_close(&b);
 }
 
+/* 2^53 is beyond 32 bits of a number's 64, so all rounds take part. */
+static void numbers_that_are_one_float_are_in_their_own_buckets(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    static double x[N], value[3];
+    struct buckets b = {.count = 1};
+    const double first = 0x1p53 - N;
+    for (int i = 0; i < N; i++)
+        x[i] = first + i;
+    learn(x, N, 3, value);
+    assert_true(value[0] == first + 249 && value[1] == first + 499 && value[2] == first + 749);
+    assert_int_equal(buckets_given(&b, "16777216\n16777217"), ERR_OK);
+    assert_int_equal(b.count, 3);
+    assert_int_equal(buckets_find(&b, 16777215), 0);
+    assert_int_equal(buckets_find(&b, 16777216), 1);
+    assert_int_equal(buckets_find(&b, 16777217), 2);
+    buckets_close(&b);
+}
+
+static void a_number_moves_if_it_becomes_the_float_of_a_border_above_it(void **state)
+{
+    (void)state;
+    struct buckets b = {.count = 1};
+    assert_false(buckets_round_moves(&b, 1e300));
+    assert_int_equal(buckets_given(&b, "0.7\n16777217"), ERR_OK);
+    assert_false(buckets_round_moves(&b, 0.7)); /* the float below it, as is that of the border */
+    assert_false(buckets_round_moves(&b, 0.69));
+    assert_true(buckets_round_moves(&b, 0.699999999));
+    assert_true(buckets_round_moves(&b, 16777216));
+    assert_false(buckets_round_moves(&b, 16777217));
+    buckets_close(&b);
+    buckets_learn_range(&b, 0, 10);
+    assert_false(buckets_round_moves(&b, 1.9));
+    assert_true(buckets_round_moves(&b, 1.99999999999));
+}
+
+/* For an encoding that was made from floats. */
+static void borders_can_be_rounded_to_floats(void **state)
+{
+    (void)state;
+    struct buckets b = {.count = 1};
+    buckets_round(&b);
+    assert_int_equal(buckets_given(&b, "0.1\n2"), ERR_OK);
+    assert_int_equal(buckets_find(&b, 0.1), 1);
+    buckets_round(&b);
+    assert_int_equal(buckets_find(&b, 0.1), 0);
+    assert_int_equal(buckets_find(&b, (double)0.1f), 1);
+    buckets_close(&b);
+}
+
 static void it_survives_every_allocation_that_fails(void **state)
 {
     (void)state;
-    const float x[] = {3, 1, 2};
+    const double x[] = {3, 1, 2};
     int fired = 1;
     for (long n = 0; fired; n++) {
         struct quantiles q;
@@ -144,6 +195,9 @@ int main(void)
         cmocka_unit_test(log_squared_has_integers_up_to_two_and_squares_of_logarithms_above),
         cmocka_unit_test(quantiles_are_those_of_sorted_numbers),
         cmocka_unit_test(equal_quantiles_are_one_border),
+        cmocka_unit_test(numbers_that_are_one_float_are_in_their_own_buckets),
+        cmocka_unit_test(a_number_moves_if_it_becomes_the_float_of_a_border_above_it),
+        cmocka_unit_test(borders_can_be_rounded_to_floats),
         cmocka_unit_test(it_survives_every_allocation_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

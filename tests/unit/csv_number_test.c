@@ -20,6 +20,52 @@ static void agrees(const char *text)
         fail_msg("%s: %.9g, wanted %.9g", text, (double)got, (double)wanted);
 }
 
+static void agrees_wide(const char *text)
+{
+    double wanted = strtod(text, NULL), got = -1;
+    bool is = csv_number_wide(text, strlen(text), &got);
+    if (is != (bool)isfinite((float)wanted) || (is && memcmp(&got, &wanted, sizeof got) != 0))
+        fail_msg("%s: %.17g, wanted %.17g", text, got, wanted);
+}
+
+static void number_is_the_nearest_double(void **state)
+{
+    (void)state;
+    static const char *const hard[] = {"0",
+                                       "-0",
+                                       "-0.0",
+                                       "+1",
+                                       ".5",
+                                       "5.",
+                                       "1e3",
+                                       "0e99999999999",
+                                       "16777217",
+                                       "9007199254740993",
+                                       "-9007199254740993",
+                                       "9223372036854775807",
+                                       "-9223372036854775808",
+                                       "9223372036854775809",
+                                       "18446744073709551615",
+                                       "1700000000123456789",
+                                       "1700000000.123456789",
+                                       "0.1",
+                                       "1e-40",
+                                       "1e-400",
+                                       "3.4028235e38",
+                                       "3.5e38",
+                                       "1e39",
+                                       "9999999999999999999",
+                                       "99999999999999999999",
+                                       "12345678901234567e3",
+                                       "0.30000000000000004",
+                                       "1.00000000000000011102230246251565404",
+                                       "123456789.5",
+                                       "1e22",
+                                       "1e23"};
+    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
+        agrees_wide(hard[i]);
+}
+
 static void number_is_the_nearest_float(void **state)
 {
     (void)state;
@@ -48,6 +94,7 @@ static void number_is_the_nearest_float_of_random_text(void **state)
         if (more >> 61 & 1)
             snprintf(text + n, sizeof text - (size_t)n, "e%d", (int)(more >> 32 & 127) - 64);
         agrees(text);
+        agrees_wide(text);
     }
 }
 
@@ -88,9 +135,11 @@ static void number_refuses_what_is_none(void **state)
                                        "1e+",   "0x10", "nan", "inf",  "1 2", "1,5", "--1",
                                        "1.2.3", "1f",   "NaN", "1e5.", "1_0", "١",   "1e400"};
     float v;
+    double wide;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (csv_number(none[i], strlen(none[i]), &v))
-            fail_msg("'%s' was taken for %g", none[i], (double)v);
+        if (csv_number(none[i], strlen(none[i]), &v) ||
+            csv_number_wide(none[i], strlen(none[i]), &wide))
+            fail_msg("'%s' was taken for a number", none[i]);
     assert_false(csv_number("1\0002", 3, &v));
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_int_equal(csv_number_is_large(none[i], strlen(none[i])),
@@ -111,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(number_is_the_nearest_float),
+        cmocka_unit_test(number_is_the_nearest_double),
         cmocka_unit_test(number_is_the_nearest_float_of_random_text),
         cmocka_unit_test(number_rounds_halves_to_even),
         cmocka_unit_test(number_beside_a_middle_goes_to_its_own_side),

@@ -1259,22 +1259,23 @@ static void the_exported_encoding_makes_the_same_features(void **state)
     json_t *all = json_load_file(path, 0, NULL);
     json_int_t features, at[3], width;
     double shift, divisor, missing;
-    const char *markers[2], *words[2], *hex, *sizes[3], *encode[2], *weight[2];
+    const char *arithmetic, *markers[2], *words[2], *hex, *sizes[3], *encode[2], *weight[2];
     assert_int_equal(
         json_unpack(all,
-                    "{s:I s:[ss!] s:[{s:s s:s s:I s:i s:{s:F s:F s:F !} !} {s:n s:s !}"
+                    "{s:s s:I s:[ss!] s:[{s:s s:s s:I s:i s:{s:F s:F s:F !} !} {s:n s:s !}"
                     "{s:s s:s s:I s:I s:{s:s s:[s {s:s !} s !] !} !}"
                     "{s:s s:s s:I s:i s:{s:s s:[sss!] !} !} {s:s s:s !} {s:s s:s !} !] !}",
-                    "features", &features, "missing", &markers[0], &markers[1], "columns", "name",
-                    &words[0], "kind", &words[0], "feature", &at[0], "width", &(int){0}, "number",
-                    "shift", &shift, "divisor", &divisor, "missing", &missing, "name", "kind",
-                    &words[0], "name", &words[0], "kind", &words[0], "feature", &at[1], "width",
-                    &width, "category", "encode", &encode[0], "words", &words[0], "hex", &hex,
-                    &words[1], "name", &sizes[0], "kind", &sizes[0], "feature", &at[2], "width",
-                    &(int){0}, "category", "encode", &encode[1], "words", &sizes[0], &sizes[1],
-                    &sizes[2], "name", &sizes[0], "kind", &sizes[1], "name", &weight[0], "kind",
-                    &weight[1]),
+                    "arithmetic", &arithmetic, "features", &features, "missing", &markers[0],
+                    &markers[1], "columns", "name", &words[0], "kind", &words[0], "feature", &at[0],
+                    "width", &(int){0}, "number", "shift", &shift, "divisor", &divisor, "missing",
+                    &missing, "name", "kind", &words[0], "name", &words[0], "kind", &words[0],
+                    "feature", &at[1], "width", &width, "category", "encode", &encode[0], "words",
+                    &words[0], "hex", &hex, &words[1], "name", &sizes[0], "kind", &sizes[0],
+                    "feature", &at[2], "width", &(int){0}, "category", "encode", &encode[1],
+                    "words", &sizes[0], &sizes[1], &sizes[2], "name", &sizes[0], "kind", &sizes[1],
+                    "name", &weight[0], "kind", &weight[1]),
         0);
+    assert_string_equal(arithmetic, "float64");
     assert_true(features == 5 && at[0] == 0 && at[1] == 1 && width == 3 && at[2] == 4);
     assert_string_equal(weight[0], "w");
     assert_string_equal(weight[1], "weight");
@@ -1343,7 +1344,7 @@ static void quantiles_do_not_depend_on_the_order_of_rows(void **state)
     enum { N = 40000 };
     char *text = malloc((size_t)N * 16);
     assert_non_null(text);
-    float borders[3][16];
+    double borders[3][16];
     for (unsigned round = 0; round < 3; round++) {
         struct fixture f;
         size_t n = 0;
@@ -1355,11 +1356,11 @@ static void quantiles_do_not_depend_on_the_order_of_rows(void **state)
         loads(&f, text);
         const struct buckets *b = &f.d.table.schema->input[0].buckets;
         assert_int_equal(b->count, 10);
-        memcpy(borders[round], b->border, 9 * sizeof(float));
+        memcpy(borders[round], b->border, 9 * sizeof(double));
         teardown(&f);
     }
-    assert_memory_equal(borders[0], borders[1], 9 * sizeof(float));
-    assert_memory_equal(borders[0], borders[2], 9 * sizeof(float));
+    assert_memory_equal(borders[0], borders[1], 9 * sizeof(double));
+    assert_memory_equal(borders[0], borders[2], 9 * sizeof(double));
     assert_true(borders[0][4] > 4800 && borders[0][4] < 5100);
     free(text);
 }
@@ -1381,6 +1382,117 @@ static void a_weight_is_gathered_with_its_row(void **state)
     ROWS_ARE(&f.d, "1 : 7", "-", "3 : 9", "4 : 1");
     teardown(&f);
     READS("columns: [number: a, label: y, weight: w], header: names", "w,y,a\n1,2,3\n", "3 : 2");
+}
+
+/* The n-th value of a column that has `count` of them, from 0. */
+typedef double series(uint64_t n);
+
+static double seconds(uint64_t n)
+{
+    return 1.7e9 + (double)n;
+}
+static double milliseconds(uint64_t n)
+{
+    return 1.7e12 + (double)n * 1000;
+}
+static double microseconds(uint64_t n)
+{
+    return 1.7e15 + (double)n;
+}
+static double nanoseconds(uint64_t n) /* a double's step there is 256 */
+{
+    return 1.7e18 + (double)n * 256;
+}
+static double above_2_to_24(uint64_t n)
+{
+    return 0x1p24 + (double)n;
+}
+static double above_2_to_63(uint64_t n)
+{
+    return 0x1p63 + (double)n * 2048;
+}
+static double cents(uint64_t n)
+{
+    return (double)(99999999900 + n) / 100;
+}
+
+/* The mean and the standard deviation as the sums of numpy would give them, in the same order. */
+static void standard_of(series *x, uint64_t n, double *mean, double *deviation)
+{
+    double sum = 0, squares = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += x(i);
+    *mean = sum / (double)n;
+    for (uint64_t i = 0; i < n; i++)
+        squares += (x(i) - *mean) * (x(i) - *mean);
+    *deviation = sqrt(squares / (double)n);
+}
+
+/* Columns: standard, min_max, log1p, log2, quantiles and borders of the same number. In float32 the column has one value, or
+ * a few. */
+static void numbers_are_doubles_until_they_are_encoded(void **state)
+{
+    (void)state;
+    enum { N = 379, COLUMNS = 6 };
+    static series *const of[] = {seconds,       milliseconds,  microseconds, nanoseconds,
+                                 above_2_to_24, above_2_to_63, cents};
+    static char text[N * 200], border[64], columns[700];
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        struct fixture f;
+        size_t n = 0;
+        double mean, deviation;
+        uint64_t row[N];
+        float x[N * COLUMNS], y[N];
+        uint32_t there;
+        standard_of(of[k], N, &mean, &deviation);
+        for (uint64_t i = 0; i < N; i++) {
+            row[i] = i;
+            for (int c = 0; c < COLUMNS; c++)
+                n += (size_t)sprintf(text + n, "%.17g,", of[k](i));
+            n += (size_t)sprintf(text + n, "0\n");
+        }
+        snprintf(border, sizeof border, "%.17g", of[k](100));
+        snprintf(
+            columns, sizeof columns,
+            "columns: [number: {name: a, scale: standard}, number: {name: b, scale: min_max}, "
+            "number: {name: c, scale: log1p}, number: {name: d, scale: log2}, number: {name: e, "
+            "buckets: {quantiles: 379}, encode: id}, number: {name: f, buckets: {borders: "
+            "[%s]}, encode: id}, label: y]",
+            border);
+        setup(&f, columns, NULL, 0);
+        loads(&f, text);
+        assert_int_equal(dataset_gather(&f.d, row, N, x, y, &there, &f.e), ERR_OK);
+        for (uint64_t i = 0; i < N; i++) {
+            double v = of[k](i), low = of[k](0), high = of[k](N - 1);
+            const float wanted[COLUMNS] = {
+                (float)((v - mean) / deviation),
+                (float)((v - low) / (high - low)),
+                (float)log1p(v),
+                (float)log2(v),
+                (float)(i < N - 1 ? i + 2 : N), /* each number but the last is a border */
+                i < 100 ? 1 : 2};
+            if (memcmp(x + i * COLUMNS, wanted, sizeof wanted) != 0)
+                fail_msg("series %zu, row %llu: %.9g, wanted %.9g", k, (unsigned long long)i,
+                         (double)x[i * COLUMNS], (double)wanted[0]);
+        }
+        teardown(&f);
+    }
+}
+
+/* A number that is not scaled is the float nearest to its text, as before. */
+static void a_number_without_a_scale_is_the_nearest_float(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "columns: [number: a, label: y]", NULL, 0);
+    loads(&f, "16777217,0\n1.00000005960464477539063,1\n");
+    assert_int_equal(f.d.table.schema->wide, 0);
+    const uint64_t row[] = {0, 1};
+    float x[2], y[2];
+    uint32_t there;
+    assert_int_equal(dataset_gather(&f.d, row, 2, x, y, &there, &f.e), ERR_OK);
+    assert_true(x[0] == 0x1p24f && x[1] == nextafterf(1, 2));
+    teardown(&f);
 }
 
 static void the_encoding_says_functions_and_buckets(void **state)
@@ -1728,6 +1840,8 @@ int main(void)
         cmocka_unit_test(logarithms_of_numbers_have_a_floor),
         cmocka_unit_test(a_number_in_buckets_is_as_a_category),
         cmocka_unit_test(quantiles_do_not_depend_on_the_order_of_rows),
+        cmocka_unit_test(numbers_are_doubles_until_they_are_encoded),
+        cmocka_unit_test(a_number_without_a_scale_is_the_nearest_float),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),

@@ -215,6 +215,51 @@ static void another_column_is_refused_by_name(void **state)
     }
 }
 
+/* Its numbers were floats before they were encoded, and so were its borders. */
+static void an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic(void **state)
+{
+    (void)state;
+    static const char columns[] = "number: {name: a, scale: standard}, number: {name: b, buckets: "
+                                  "{quantiles: 2}, encode: id}, "
+                                  "number: {name: c, buckets: {borders: [0.1, 2]}, encode: id}";
+    static const char rows[] = "16777216,16777216,0.1,0\n16777217,16777217,0.05,1\n"
+                               "16777219,16777219,3,1\n16777220,16777220,0.1,0\n";
+    const struct encoding_given again = {.from = "cut 7"};
+    struct fixture f, now;
+    setup(&f, columns);
+    idx_files_write(&f.files, "a.csv", (struct bytes){(uint8_t *)(uintptr_t)rows, strlen(rows)});
+    assert_int_equal(dataset_load_given(&f.d, &f.job, &again, 0, &f.e), ERR_OK);
+    /* the mean of 2^24, 2^24, 2^24 + 4 and 2^24 + 4 */
+    assert_true(feature(&f.d, 0, 0) == -1 && feature(&f.d, 1, 0) == -1);
+    assert_true(feature(&f.d, 2, 0) == 1 && feature(&f.d, 3, 0) == 1);
+    assert_true(feature(&f.d, 0, 2) == 2 && feature(&f.d, 1, 2) == 1);
+    char *text = encoding_of(&f);
+    assert_null(strstr(text, "arithmetic"));
+    loads(&f, rows, text, true);
+    assert_true(feature(&f.d, 0, 0) == -1 && feature(&f.d, 1, 0) == -1);
+    assert_true(feature(&f.d, 0, 1) == feature(&f.d, 1, 1));
+    assert_true(feature(&f.d, 0, 2) == 2 && feature(&f.d, 1, 2) == 1);
+    char *same = encoding_of(&f);
+    assert_string_equal(same, text);
+    setup(&now, columns);
+    loads(&now, rows, NULL, false);
+    char *other = encoding_of(&now);
+    assert_non_null(strstr(other, "\"arithmetic\": \"float64\""));
+    assert_non_null(strstr(other, "\"input\": \"float64\""));
+    assert_true(feature(&now.d, 0, 0) < feature(&now.d, 1, 0));
+    assert_true(feature(&now.d, 0, 1) < feature(&now.d, 1, 1) ||
+                feature(&now.d, 1, 1) < feature(&now.d, 2, 1));
+    loads(&now, rows, other, true);
+    char *taken = encoding_of(&now);
+    assert_string_equal(taken, other);
+    free(text);
+    free(same);
+    free(other);
+    free(taken);
+    teardown(&f);
+    teardown(&now);
+}
+
 static void what_is_no_encoding_is_corrupt(void **state)
 {
     (void)state;
@@ -229,6 +274,8 @@ static void what_is_no_encoding_is_corrupt(void **state)
         {number, ""},
         {number, "[1, 2"},
         {number, "{\"columns\": 1}"},
+        {number, "{\"arithmetic\": \"float128\", \"columns\": []}"},
+        {number, "{\"arithmetic\": 64, \"columns\": []}"},
         {number, COLUMN("number", "\"number\": {\"shift\": 0}")},
         {number, COLUMN("number", "\"number\": {\"shift\": 0, \"divisor\": 0, \"missing\": 1}")},
         {words, COLUMN("category", "\"category\": {\"encode\": \"one_hot\"}")},
@@ -258,6 +305,7 @@ int main(void)
         cmocka_unit_test(new_words_are_numbered_behind_the_others_and_that_again_changes_nothing),
         cmocka_unit_test(scales_stay),
         cmocka_unit_test(another_column_is_refused_by_name),
+        cmocka_unit_test(an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic),
         cmocka_unit_test(what_is_no_encoding_is_corrupt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,8 +195,8 @@ static bool missing(const char *s)
 
 static struct gradwire_value number_of(const char *s)
 {
-    float v = missing(s) ? NAN : strtof(s, NULL);
-    return (struct gradwire_value){.type = GRADWIRE_VALUE_NUMBER, .as.number = v};
+    double v = missing(s) ? NAN : strtod(s, NULL);
+    return (struct gradwire_value){.type = GRADWIRE_VALUE_DOUBLE, .as.real = v};
 }
 
 /* The key without its buckets, which `rows` applies. */
@@ -473,6 +473,10 @@ static void a_bad_row_names_its_column_and_is_not_added(void **state)
                  "\"age\": the number is not finite");
     refuse_value(&f, 0, &(struct gradwire_value){GRADWIRE_VALUE_KEY, 0, {.key = 1}},
                  "\"age\": a value of type 3 does not fit");
+    refuse_value(&f, 0, &(struct gradwire_value){GRADWIRE_VALUE_DOUBLE, 0, {.real = -INFINITY}},
+                 "the number is not finite");
+    refuse_value(&f, 0, &(struct gradwire_value){GRADWIRE_VALUE_DOUBLE, 0, {.real = 1e39}},
+                 "the number is too large for float32, which ends at 3.4e38");
     refuse_value(&f, 4, &(struct gradwire_value){GRADWIRE_VALUE_NUMBER, 0, {.number = 1}},
                  "\"town\": a value of type 2 does not fit");
     refuse_value(&f, 11, &(struct gradwire_value){GRADWIRE_VALUE_KEYS, 1, {.keys = {keys, nan}}},

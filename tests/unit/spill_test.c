@@ -23,7 +23,8 @@
 #include "worker/evaluate/evaluate.h"
 #include "worker/step/gradient.h"
 
-/* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB: none fits in one MiB, two in three. */
+/* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB, and 1.375 MiB until four of the numbers are scaled:
+ * none fits in one MiB, two in three. */
 enum { NUMBERS = 16, CELLS = NUMBERS + 2, ROWS = 3 * TABLE_CHUNK_ROWS - 100, EVAL_ROWS = 500 };
 enum { ALL_IN_FILE = 1, TWO_IN_MEMORY = 3, ALL_IN_MEMORY = 64, ROW_BYTES = 200 };
 
@@ -81,7 +82,9 @@ static void set_job(struct fixture *f, unsigned memory_mb, unsigned threads, con
         threads, f->files.dir, f->files.dir, memory_mb, folder ? folder : f->folder);
     for (unsigned i = 0; i < NUMBERS; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, ", number: {name: x%u, scale: %s}", i,
-                              i % 2 ? "standard" : "min_max");
+                              i % 8 == 0   ? "standard"
+                              : i % 8 == 4 ? "min_max"
+                                           : "none");
     n += (size_t)snprintf(text + n, sizeof text - n, ", label: y]}\n");
     job_close(&f->job);
     if (job_parse(&f->job, text, n, "j.yaml", "/", NULL, 0, &f->e))

@@ -221,6 +221,8 @@ static void of_an_earlier_release_the_models_is_read_and_without_it_no_run_begin
     setup(&f, "keep", "monday"); /* the same data teach the same again */
     publish(&f, 7, false, NULL);
     reads_as(&f, NIGHT, "1 2 3 ");
+    assert_false(encoding_given_teaches(taught_given(&f.t)));
+    assert_non_null(taught_given(&f.t)); /* with the arithmetic of that release */
     teardown(&f);
 }
 

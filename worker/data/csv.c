@@ -311,7 +311,7 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
         if (err)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
                            s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
-        renumber_cells(w, i, table_row_cells(s));
+        renumber_cells(w, i, table_raw_cells(s));
     }
     return table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
@@ -656,7 +656,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
 {
     struct csv c = {
         .reading = r, .job = &r->job->data.csv, .table = &d->table, .contents = &d->contents};
-    bool learns = !r->schema && (!r->given || r->given->extends);
+    bool learns = !r->schema && (!encoding_given_teaches(r->given) || r->given->extends);
     enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
     if (err)
         return err;
@@ -669,7 +669,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)
-        err = r->given ? table_schema_number(d->table.schema, e) : table_learn(&d->table, pool, e);
+        err = encoding_given_teaches(r->given) ? table_schema_number(d->table.schema, e)
+                                               : table_learn(&d->table, pool, e);
     if (!err)
         err = table_scale(&d->table, pool, e);
     if (err)
@@ -683,6 +684,18 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     if (r->look)
         return look(d, &c, e);
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
+}
+
+static enum err take_given(struct table_schema *s, const struct reading *r, struct errmsg *e)
+{
+    bool wide = s->wide > 0;
+    enum err err = encoding_given_take(s, r->given, e);
+    if (!err && wide && !s->wide)
+        log_info("numbers with a scale or buckets are rounded to float32 before they are encoded, "
+                 "as in the "
+                 "release that wrote %s; a run with data.encoding: learn encodes them in float64",
+                 r->given->from);
+    return err;
 }
 
 enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
@@ -702,7 +715,7 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
         if (!err)
             err = table_schema_look_up(d->table.schema, r->job, e);
         if (!err && r->given)
-            err = encoding_given_take(d->table.schema, r->given, e);
+            err = take_given(d->table.schema, r, e);
         if (!err)
             err = spill_new(&d->table.spill, r->job, e);
     }

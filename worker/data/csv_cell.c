@@ -23,45 +23,62 @@ static void missing_number(struct csv_row *r)
         csv_row_bad(r, "the id is missing; name one for such rows: missing: {value: ID}");
     else if (in->missing == MISSING_REFUSE)
         csv_row_bad(r, "the number is missing");
-    r->cells[field->cell] = table_bits(NAN);
+    table_put_number(r->format->schema, r->cells, field->cell, NAN);
 }
 
-static void put_number(struct csv_row *r, float v)
+/* An input that stays a float; only such a one has ids. */
+static void put_float(struct csv_row *r, const struct table_input *in, float v)
 {
-    const struct csv_field *field = field_of(r);
-    uint32_t ids = r->format->schema->input[field->cell].ids;
-    if (ids && !job_is_id(v, ids))
+    if (in->ids && !job_is_id(v, in->ids))
         csv_row_bad(r, "%.9g is not an id: the embedding that reads it has rows 0 to %u", (double)v,
-                    ids - 1);
-    r->cells[field->cell] = table_bits(v);
+                    in->ids - 1);
+    r->cells[field_of(r)->cell] = table_bits(v);
+}
+
+static bool put_number(struct csv_row *r, const struct table_input *in, const char *text,
+                       size_t bytes)
+{
+    float v;
+    double wide;
+    if (!in->wide) {
+        if (!csv_number(text, bytes, &v))
+            return false;
+        put_float(r, in, v);
+        return true;
+    }
+    if (!csv_number_wide(text, bytes, &wide))
+        return false;
+    table_put_number(r->format->schema, r->cells, field_of(r)->cell, wide);
+    return true;
 }
 
 static void read_number(struct csv_row *r, const char *text, size_t bytes)
 {
     char out[CSV_SHOWN_BYTES];
-    float v = NAN;
-    if (csv_is_missing(r->format, text, bytes)) {
+    if (csv_is_missing(r->format, text, bytes))
         missing_number(r);
-        return;
-    }
-    if (!csv_number(text, bytes, &v))
+    else if (!put_number(r, &r->format->schema->input[field_of(r)->cell], text, bytes))
         csv_row_bad(r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
                     csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
                     csv_row_hint(r, text, bytes, &r->format->missing,
                                  "; use data.missing if it marks a missing value"));
-    else
-        put_number(r, v);
 }
 
-void csv_cell_number(struct csv_row *r, float v)
+void csv_cell_number(struct csv_row *r, double v)
 {
-    assert(field_of(r)->kind == COLUMN_NUMBER);
+    const struct table_schema *s = r->format->schema;
+    const struct table_input *in = &s->input[field_of(r)->cell];
+    assert(field_of(r)->kind == COLUMN_NUMBER && !(in->wide && in->ids));
     if (isnan(v))
         missing_number(r);
     else if (isinf(v))
         csv_row_bad(r, "the number is not finite");
+    else if (isinf((float)v))
+        csv_row_bad(r, "the number " CSV_NUMBER_LARGE);
+    else if (in->wide)
+        table_put_number(s, r->cells, field_of(r)->cell, v);
     else
-        put_number(r, v);
+        put_float(r, in, (float)v);
 }
 
 static void read_weight(struct csv_row *r, const char *text, size_t bytes)

@@ -12,7 +12,7 @@ void csv_cell_text(struct csv_row *r, const char *text, size_t bytes);
 /* The same for a value that is missing. */
 void csv_cell_missing(struct csv_row *r);
 /* number; NaN: missing */
-void csv_cell_number(struct csv_row *r, float v);
+void csv_cell_number(struct csv_row *r, double v);
 /* key and keys: first no value, then one more with each call. A weight that is not 1 is for keys with weights only. */
 void csv_cell_no_keys(struct csv_row *r);
 void csv_cell_add_key(struct csv_row *r, uint64_t key, float weight);

@@ -170,7 +170,7 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
 
 static uint32_t row_cells(const struct csv_format *f)
 {
-    return table_row_cells(f->schema);
+    return table_raw_cells(f->schema);
 }
 
 /* Make room for one more row. */

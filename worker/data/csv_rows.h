@@ -74,7 +74,7 @@ struct csv_piece {
 
     uint32_t *mark;        /* room for bytes + CSV_SCAN_PAD */
     size_t marks;          /* that csv_scan has found in the text; 0: it has not scanned it */
-    uint32_t *cells;       /* (rows, table_row_cells) */
+    uint32_t *cells;       /* (rows, table_raw_cells) */
     struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
     uint64_t rows, room;
     bool *known;     /* (inputs) categories whose words are given, and of which a row has one */

@@ -118,13 +118,13 @@ static enum err take_category(const struct taking *t, struct errmsg *e)
 static enum err read_borders(struct buckets *b, const json_t *list)
 {
     size_t n = json_array_size(list);
-    float *value =
+    double *value =
         n > JOB_QUANTILES_MAX || !json_is_array(list) ? NULL : mem_zalloc(n + 1, sizeof *value);
     if (!value)
         return ERR_CORRUPT;
     bool rises = true;
     for (size_t i = 0; i < n; i++) {
-        value[i] = (float)json_number_value(json_array_get(list, i));
+        value[i] = json_number_value(json_array_get(list, i));
         rises &= json_is_number(json_array_get(list, i)) && (i == 0 || value[i] > value[i - 1]);
     }
     enum err err = rises ? buckets_learn_borders(b, value, (uint32_t)n) : ERR_CORRUPT;
@@ -149,6 +149,11 @@ static bool same_borders(const struct buckets *a, const struct buckets *b)
            (a->count == 1 || memcmp(a->border, b->border, (a->count - 1) * sizeof *a->border) == 0);
 }
 
+static bool is_double(const struct taking *t, const json_t *o)
+{
+    return t->in->wide && json_object_get(o, "input") != NULL;
+}
+
 static enum err take_buckets(const struct taking *t, struct errmsg *e)
 {
     const json_t *o = json_object_get(t->from, "buckets");
@@ -169,6 +174,7 @@ static enum err take_buckets(const struct taking *t, struct errmsg *e)
     }
     buckets_close(&t->in->buckets);
     t->in->buckets = b;
+    t->in->needs_double = is_double(t, o);
     return ERR_OK;
 }
 
@@ -198,6 +204,7 @@ static enum err take_number(const struct taking *t, struct errmsg *e)
     in->shift = json_number_value(shift);
     in->divisor = by;
     in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : json_number_value(fill);
+    in->needs_double = is_double(t, o);
     return ERR_OK;
 }
 
@@ -244,16 +251,37 @@ static enum err take_columns(struct table_schema *s, const struct encoding_given
     return err;
 }
 
+static enum err take_arithmetic(struct table_schema *s, const struct encoding_given *g,
+                                const json_t *arithmetic, struct errmsg *e)
+{
+    const char *word = json_string_value(arithmetic);
+    if (arithmetic && !(word && strcmp(word, ENCODING_ARITHMETIC) == 0))
+        return err_set(e, ERR_CORRUPT, "%s: its arithmetic is not " ENCODING_ARITHMETIC, g->from);
+    if (!arithmetic)
+        table_schema_round(s);
+    return ERR_OK;
+}
+
+bool encoding_given_teaches(const struct encoding_given *g)
+{
+    return g && g->text;
+}
+
 enum err encoding_given_take(struct table_schema *s, const struct encoding_given *g,
                              struct errmsg *e)
 {
     json_error_t why;
+    if (!g->text) {
+        table_schema_round(s);
+        return ERR_OK;
+    }
     json_t *all = json_loadb(g->text, g->bytes, JSON_ALLOW_NUL, &why);
     const json_t *columns = json_object_get(all, "columns");
-    enum err err = json_is_array(columns)
-                       ? take_columns(s, g, columns, e)
-                       : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s", g->from,
-                                 all ? "it has no columns" : why.text);
+    enum err err = take_arithmetic(s, g, json_object_get(all, "arithmetic"), e);
+    if (!err)
+        err = json_is_array(columns) ? take_columns(s, g, columns, e)
+                                     : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s",
+                                               g->from, all ? "it has no columns" : why.text);
     json_decref(all);
     s->taught = err == ERR_OK;
     return err;

@@ -23,6 +23,14 @@ static enum err given_words(struct table_input *in, const char *words, const cha
     return err ? err : vocabulary_add(&in->words, missing, strcspn(missing, "\n"), &number);
 }
 
+/* Whether the number must stay a double until it is encoded: otherwise large or close numbers become equal before that.
+ */
+static bool is_wide(const struct job_column *column)
+{
+    return column->kind == COLUMN_NUMBER &&
+           (column->scale != SCALE_NONE || column->buckets != BUCKETS_NONE);
+}
+
 static enum err init_buckets(struct table_input *in, const struct job_column *column)
 {
     in->bucketing = column->buckets;
@@ -48,6 +56,15 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
         return init_buckets(in, column);
     in->learns = !column->words;
     return in->learns ? ERR_OK : given_words(in, column->words, missing);
+}
+
+static enum err add_input(struct table_schema *s, const struct job_column *column,
+                          const char *missing)
+{
+    struct table_input *in = &s->input[s->inputs++];
+    enum err err = input_init(in, column, missing);
+    in->wide = is_wide(column) ? ++s->wide : 0;
+    return err;
 }
 
 static uint32_t key_cells(const struct table_key *k)
@@ -110,7 +127,7 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
     for (uint32_t i = 0; i < csv->columns && !err; i++) {
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
-            err = input_init(&s->input[s->inputs++], &csv->column[i], csv->missing);
+            err = add_input(s, &csv->column[i], csv->missing);
         else if (job_column_has_keys(&csv->column[i]))
             add_key(s, csv, &csv->column[i]);
         s->weighted |= kind == COLUMN_WEIGHT;
@@ -121,6 +138,15 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
     }
     *out = s;
     return ERR_OK;
+}
+
+void table_schema_round(struct table_schema *s)
+{
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        s->input[i].wide = 0;
+        buckets_round(&s->input[i].buckets);
+    }
+    s->wide = 0;
 }
 
 struct table_schema *table_schema_ref(struct table_schema *s)
@@ -150,7 +176,7 @@ enum { CHUNK_BYTES_MOST = 4 << 20 };
 
 static size_t row_cells(const struct table *t)
 {
-    return table_row_cells(t->schema);
+    return t->scaled ? table_row_cells(t->schema) : table_raw_cells(t->schema);
 }
 
 static size_t chunk_bytes(const struct table *t)
@@ -207,6 +233,16 @@ static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32
         return spill_write(t->spill, c->at + at * sizeof *cells, cells, bytes, e);
     memcpy(c->cells + at, cells, bytes);
     return ERR_OK;
+}
+
+/* Put rows of one chunk that is in the file, scaled. They are shorter than before, so no row is written over another that
+ * is still to be read. */
+static enum err put_scaled(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
+                           struct errmsg *e)
+{
+    size_t width = table_row_cells(t->schema) * sizeof *cells;
+    return spill_write(t->spill, t->chunk[row / t->chunk_rows].at + row % t->chunk_rows * width,
+                       cells, n * width, e);
 }
 
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
@@ -291,7 +327,8 @@ void table_want(const struct table *t, uint64_t row)
 
 struct moments {
     double count, sum, squares; /* squares: sum of (x - mean)^2 */
-    float min, max;
+    double min, max;
+    double rounding; /* the most that one of them changes if it becomes a float */
 };
 
 struct learning {
@@ -299,8 +336,9 @@ struct learning {
     struct moments *part;  /* (chunks, inputs) */
     struct moments *whole; /* (inputs) */
     atomic_ullong next;
-    enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_SCALE } pass;
+    enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
+    atomic_bool *moves; /* (inputs) a number is in another bucket if it is rounded to float32 */
 
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
@@ -311,9 +349,11 @@ enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread rea
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
-        float v = table_float(cells[i]);
-        if (s->input[i].kind != COLUMN_NUMBER || isnan(v))
+        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, i) : NAN;
+        if (isnan(v))
             continue;
+        double off = fabs((double)(float)v - v);
+        m[i].rounding = off > m[i].rounding ? off : m[i].rounding;
         m[i].min = m[i].count == 0 || v < m[i].min ? v : m[i].min;
         m[i].max = m[i].count == 0 || v > m[i].max ? v : m[i].max;
         m[i].count++;
@@ -325,8 +365,8 @@ static void add_squares(struct moments *m, const struct moments *whole,
                         const struct table_schema *s, const uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
-        float v = table_float(cells[i]);
-        if (s->input[i].kind != COLUMN_NUMBER || isnan(v))
+        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, i) : NAN;
+        if (isnan(v))
             continue;
         double off = v - whole[i].sum / whole[i].count;
         m[i].squares += off * off;
@@ -337,13 +377,23 @@ static void count_quantiles(struct quantiles *q, const struct table_schema *s,
                             const uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++)
-        if (q[i].n > 0 && !isnan(table_float(cells[i])))
-            quantiles_count(&q[i], table_float(cells[i]));
+        if (q[i].n > 0 && !isnan(table_number(s, cells, i)))
+            quantiles_count(&q[i], table_number(s, cells, i));
 }
 
-static float scaled(const struct table_input *in, float v)
+static void find_moves(atomic_bool *moves, const struct table_schema *s, const uint32_t *cells)
 {
-    double x = isnan(v) ? in->fill : (double)v;
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        double v = in->bucketing == BUCKETS_NONE ? NAN : table_number(s, cells, i);
+        if (!isnan(v) && buckets_round_moves(&in->buckets, v))
+            atomic_store_explicit(&moves[i], true, memory_order_relaxed);
+    }
+}
+
+static float scaled(const struct table_input *in, double v)
+{
+    double x = isnan(v) ? in->fill : v;
     if (in->scale == SCALE_LOG1P)
         return (float)log1p(x > 0 ? x : 0);
     if (in->scale == SCALE_LOG2)
@@ -351,11 +401,11 @@ static float scaled(const struct table_input *in, float v)
     return (float)((x - in->shift) / in->divisor);
 }
 
-static uint32_t bucket(const struct table_input *in, float v)
+static uint32_t bucket(const struct table_input *in, double v)
 {
     if (isnan(v) && in->missing != MISSING_VALUE)
         return 0;
-    return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
+    return buckets_find(&in->buckets, isnan(v) ? (double)in->missing_value : v) + 1;
 }
 
 void table_scale_row(const struct table_schema *s, uint32_t *cells)
@@ -364,16 +414,22 @@ void table_scale_row(const struct table_schema *s, uint32_t *cells)
         const struct table_input *in = &s->input[i];
         if (in->kind != COLUMN_NUMBER)
             continue;
-        float v = table_float(cells[i]);
+        double v = table_number(s, cells, i);
         cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(scaled(in, v)) : bucket(in, v);
     }
 }
 
-static void learn_rows(const struct learning *l, struct moments *part, uint32_t *cells, uint64_t n)
+static bool is_bad(const struct table_schema *s, const uint32_t *cells)
+{
+    return isnan(table_float(cells[s->inputs]));
+}
+
+static void learn_rows(const struct learning *l, struct moments *part, const uint32_t *cells,
+                       uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
-    for (; n > 0; n--, cells += table_row_cells(s)) {
-        if (isnan(table_float(cells[s->inputs]))) /* a bad row */
+    for (; n > 0; n--, cells += table_raw_cells(s)) {
+        if (is_bad(s, cells))
             continue;
         if (l->pass == PASS_SUMS)
             add_sums(part, s, cells);
@@ -382,8 +438,29 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
         else if (l->pass == PASS_QUANTILES)
             count_quantiles(l->quantiles, s, cells);
         else
-            table_scale_row(s, cells);
+            find_moves(l->moves, s, cells);
     }
+}
+
+/* Scale rows, and move them together, as they lose the second cells of numbers. */
+static void scale_rows(const struct table_schema *s, uint32_t *cells, uint64_t n)
+{
+    for (uint32_t *to = cells; n > 0; n--, cells += table_raw_cells(s), to += table_row_cells(s)) {
+        if (!is_bad(s, cells))
+            table_scale_row(s, cells);
+        if (to != cells)
+            memmove(to, cells, table_row_cells(s) * sizeof *to);
+    }
+}
+
+/* Rows of one chunk, at `cells`. */
+static void work_on_rows(const struct learning *l, struct moments *part, uint32_t *cells,
+                         uint64_t n)
+{
+    if (l->pass == PASS_SCALE)
+        scale_rows(l->table->schema, cells, n);
+    else
+        learn_rows(l, part, cells, n);
 }
 
 /* A chunk in the file is read into the buffer, and written back only if it was changed. */
@@ -396,7 +473,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         l->part ? l->part + chunk * t->schema->inputs : NULL; /* NULL in PASS_SCALE */
     uint32_t *there = t->chunk[chunk].cells;
     if (there) {
-        learn_rows(l, part, there, end - row);
+        work_on_rows(l, part, there, end - row);
         return ERR_OK;
     }
     enum err err = ERR_OK;
@@ -406,9 +483,9 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         err = table_look(t, row, &n, buffer, LOOK_CELLS, &cells, e);
         if (err)
             return err;
-        learn_rows(l, part, buffer, n);
+        work_on_rows(l, part, buffer, n);
         if (l->pass == PASS_SCALE)
-            err = put_rows(t, row, n, buffer, e);
+            err = put_scaled(t, row, n, buffer, e);
     }
     return err;
 }
@@ -453,10 +530,20 @@ static void join_parts(struct learning *l)
                 continue;
             whole->min = whole->count == 0 || part->min < whole->min ? part->min : whole->min;
             whole->max = whole->count == 0 || part->max > whole->max ? part->max : whole->max;
+            whole->rounding = part->rounding > whole->rounding ? part->rounding : whole->rounding;
             whole->count += part->count;
             whole->sum += part->sum;
             whole->squares += part->squares;
         }
+}
+
+/* Whether a program that reads the column as floats would get features that differ by more than a few units in their last
+ * place. Logarithms differ less. For buckets, see learn_moves. */
+static bool needs_double(const struct table_input *in, double rounding)
+{
+    const double enough = 0x1p-20;
+    return (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX) &&
+           rounding > enough * in->divisor;
 }
 
 /* A column with only one value is shifted to 0 and not divided. */
@@ -464,17 +551,18 @@ static void learn_input(struct table_input *in, const struct moments *m)
 {
     double mean = m->count > 0 ? m->sum / m->count : 0;
     double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
-    double range = m->count > 0 ? (double)m->max - (double)m->min : 0;
+    double range = m->count > 0 ? m->max - m->min : 0;
     in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : mean;
     if (in->scale == SCALE_STANDARD) {
         in->shift = mean;
         in->divisor = deviation > 0 ? deviation : 1;
     } else if (in->scale == SCALE_MIN_MAX) {
-        in->shift = m->count > 0 ? (double)m->min : 0;
+        in->shift = m->count > 0 ? m->min : 0;
         in->divisor = range > 0 ? range : 1;
     }
     if (in->bucketing == BUCKETS_LOG_SQUARED && m->count > 0)
         buckets_learn_range(&in->buckets, m->min, m->max);
+    in->needs_double = needs_double(in, m->rounding);
 }
 
 bool table_input_is_id(const struct table_input *in)
@@ -511,7 +599,7 @@ enum err table_schema_number(struct table_schema *s, struct errmsg *e)
 /* The borders of one input, from its last round. */
 static enum err take_quantiles(struct table_input *in, const struct quantiles *q)
 {
-    float value[JOB_QUANTILES_MAX];
+    double value[JOB_QUANTILES_MAX];
     quantiles_values(q, value);
     return buckets_learn_borders(&in->buckets, value, q->n);
 }
@@ -567,6 +655,24 @@ static enum err learn_quantiles(struct learning *l, struct pool *pool, struct er
     return err == ERR_NOMEM ? err_set(e, err, "out of memory for quantiles") : err;
 }
 
+/* Whether floats are enough for numbers in buckets, if they are not all floats. */
+static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg *e)
+{
+    struct table_schema *s = l->table->schema;
+    bool any = false;
+    for (uint32_t i = 0; i < s->inputs; i++)
+        any |= s->input[i].bucketing != BUCKETS_NONE && l->whole[i].rounding > 0;
+    if (!any)
+        return ERR_OK;
+    l->moves = mem_zalloc(s->inputs, sizeof *l->moves);
+    enum err err =
+        l->moves ? run_pass(l, pool, PASS_ROUNDING, e) : err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < s->inputs && !err; i++)
+        s->input[i].needs_double |= atomic_load(&l->moves[i]);
+    mem_free(l->moves);
+    return err;
+}
+
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
 {
     uint32_t inputs = t->schema->inputs;
@@ -584,15 +690,37 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
             learn_input(&t->schema->input[i], &l.whole[i]);
     if (!err)
         err = learn_quantiles(&l, pool, e);
+    if (!err)
+        err = learn_moves(&l, pool, e);
     mem_free(l.part);
     mem_free(l.whole);
     return err ? err : table_schema_number(t->schema, e);
 }
 
+/* Give back the memory of the second cells. */
+static enum err shrink(struct table *t, struct errmsg *e)
+{
+    const size_t before = chunk_bytes(t);
+    enum err err = ERR_OK;
+    t->scaled = true;
+    const size_t after = chunk_bytes(t);
+    for (uint64_t i = 0; i < t->chunks && after < before; i++) {
+        struct table_chunk *c = &t->chunk[i];
+        if (!c->cells)
+            continue;
+        uint32_t *cells = mem_resize(c->cells, after, 1);
+        spill_give_memory(t->spill, before - after);
+        c->cells = cells ? cells : c->cells;
+        err = cells ? err : ERR_NOMEM;
+    }
+    return err ? err_set(e, err, "out of memory") : ERR_OK;
+}
+
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 {
     struct learning l = {.table = t};
-    return run_pass(&l, pool, PASS_SCALE, e);
+    enum err err = run_pass(&l, pool, PASS_SCALE, e);
+    return err ? err : shrink(t, e);
 }
 
 /* ---- a row for a batch ---- */

@@ -1,4 +1,4 @@
-/* Rows of numbers and categories: 4 bytes a cell, a category as its word's number. A batch gets them as features,
+/* Rows of numbers and categories: 4 bytes a cell (8 for a number that is still to be scaled), a category as its word's number. A batch gets them as features,
  * categories as one-hot. Rows are in chunks, each in memory or, if that is used up, in a file (spill.h); where a
  * chunk is affects only the speed. */
 #ifndef GRADWIRE_WORKER_DATA_TABLE_H
@@ -22,6 +22,11 @@ struct table_input {
         ids; /* as in job_column; a missing id is refused, or has a value: it is not the mean of ids */
     float missing_value;
     enum column_encode encode;
+    /* number: the position of its second cell behind the row, counted from 1, while it is a double; 0: it is a
+     * float from the start */
+    uint32_t wide;
+    bool
+        needs_double; /* a float is not enough for the numbers of the training part (needs_double in table.c) */
     char name[JOB_NAME_MAX];
     int learns;                    /* category: it learns the words of the training part */
     struct vocabulary words;       /* category */
@@ -64,6 +69,7 @@ struct table_schema {
     uint32_t refs, inputs, features;
     bool weighted;             /* rows have a weight */
     bool taught;               /* by a checkpoint, not by the training part */
+    uint32_t wide;             /* number of inputs with a second cell */
     struct table_input *input; /* (inputs) in the order of the job's columns */
     uint32_t keys, key_cells;  /* key_cells: number in a row */
     struct table_key *key;     /* (keys) in the same order */
@@ -71,7 +77,8 @@ struct table_schema {
     struct table_lookup *lookup;
 };
 
-/* chunk_rows rows of table_row_cells each: inputs, the label, the weight if there is one, and keys. */
+/* chunk_rows rows of table_row_cells each: inputs, the label, the weight if there is one, and keys. Until table_scale,
+ * table_raw_cells each: then also the second cells of doubles. */
 struct table_chunk {
     uint32_t *cells; /* NULL: the chunk is in the file */
     uint64_t at;     /* offset in the file */
@@ -83,6 +90,7 @@ struct table {
     uint64_t rows;
     uint64_t chunks;
     uint32_t chunk_rows; /* depends on the width of a row */
+    bool scaled;         /* table_scale is done */
     struct table_chunk *chunk;
 };
 enum {
@@ -100,9 +108,15 @@ static inline uint32_t table_row_cells(const struct table_schema *s)
     return table_keys_at(s) + s->key_cells;
 }
 
+/* The same before the numbers are scaled. */
+static inline uint32_t table_raw_cells(const struct table_schema *s)
+{
+    return table_row_cells(s) + s->wide;
+}
+
 /* Cells have the bits of a float for a number (NaN: missing), the label (NaN: the row is left out) and the weight; a
- * category has 0 for unknown, n + 1 for word n. A number in buckets is a number until table_scale, and then a
- * category: 0 is missing, n + 1 is bucket n. */
+ * category has 0 for unknown, n + 1 for word n. A number with a scale or buckets is a double (table_number) until
+ * table_scale. Then it is a float, or in buckets a category: 0 is missing, n + 1 is bucket n. */
 static inline uint32_t table_bits(float v)
 {
     union {
@@ -120,18 +134,48 @@ static inline float table_float(uint32_t bits)
     return w.f;
 }
 
+/* A number of a row that is not scaled. */
+static inline double table_number(const struct table_schema *s, const uint32_t *cells, uint32_t i)
+{
+    union {
+        uint64_t u;
+        double d;
+    } w;
+    if (!s->input[i].wide)
+        return (double)table_float(cells[i]);
+    w.u = cells[i] | (uint64_t)cells[table_row_cells(s) + s->input[i].wide - 1] << 32;
+    return w.d;
+}
+static inline void table_put_number(const struct table_schema *s, uint32_t *cells, uint32_t i,
+                                    double v)
+{
+    union {
+        double d;
+        uint64_t u;
+    } w = {.d = v};
+    if (s->input[i].wide) {
+        cells[i] = (uint32_t)w.u;
+        cells[table_row_cells(s) + s->input[i].wide - 1] = (uint32_t)(w.u >> 32);
+    } else {
+        cells[i] = table_bits((float)v);
+    }
+}
+
 /* Made from the job's columns and their given vocabularies. Errors: ERR_NOMEM. */
 enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
                           struct errmsg *e) MUST_CHECK;
 /* Add the lookups of the job's model. Errors: ERR_NOMEM. */
 enum err table_schema_look_up(struct table_schema *s, const struct job *job,
                               struct errmsg *e) MUST_CHECK;
+/* Numbers with a scale or buckets become floats before they are scaled, as in release 0.1.0 (encoding.json without
+ * `arithmetic`). Call before the first row. */
+void table_schema_round(struct table_schema *s);
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 
 /* Call once, when schema and spill are set, before the first row. */
 void table_begin(struct table *t);
-/* Add `rows` rows of (rows, table_row_cells) cells. Errors: ERR_NOMEM; ERR_INPUT: no room in the file; ERR_DISK. */
+/* Add `rows` rows of (rows, table_raw_cells) cells. Errors: ERR_NOMEM; ERR_INPUT: no room in the file; ERR_DISK. */
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
                       struct errmsg *e) MUST_CHECK;
 
@@ -151,9 +195,10 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_
 /* The same if a checkpoint has taught them, and all words are known: only the features are numbered. Errors:
  * ERR_INPUT: too many. */
 enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHECK;
-/* Apply fills and scales to the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as table_append. */
+/* Apply fills and scales to the cells, once. Rows then have table_row_cells. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as
+ * table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* The same for the cells of a row that is in no table. Thread: any. */
+/* The same for the (table_raw_cells) cells of a row that is in no table. Thread: any. */
 void table_scale_row(const struct table_schema *s, uint32_t *cells);
 
 /* The keys of a row in a key column, from the column's cells: key and weight (table_key_width). A place without a key has key 0

@@ -8,6 +8,7 @@
 
 #include "common/job/keys.h"
 #include "common/process/files.h"
+#include "worker/data/encoding_given.h"
 #include "worker/export/encoding.h"
 
 /* Digits that read a double back to the same bits. */
@@ -72,9 +73,15 @@ static json_t *borders(const struct buckets *b, int *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i + 1 < b->count; i++)
-        if (json_array_append_new(list, json_real((double)b->border[i])) != 0)
+        if (json_array_append_new(list, json_real(b->border[i])) != 0)
             *ok = 0;
     return list;
+}
+
+static void put_input(json_t *o, const struct table_input *in, int *ok)
+{
+    if (in->needs_double)
+        put(o, "input", json_string("float64"), ok);
 }
 
 /* Describe a number in buckets. */
@@ -85,6 +92,7 @@ static json_t *of_buckets(const struct table_input *in, int *ok)
     put(o, "encode", json_string(encode_of(in)), ok);
     put(o, "missing",
         in->missing == MISSING_VALUE ? json_real((double)in->missing_value) : json_null(), ok);
+    put_input(o, in, ok);
     put(o, "count", json_integer((json_int_t)b->count), ok);
     if (in->bucketing == BUCKETS_LOG_SQUARED)
         put(o, "log_squared", json_integer((json_int_t)b->first), ok);
@@ -102,6 +110,7 @@ static json_t *of_number(const struct table_input *in, int *ok)
     put(o, "shift", json_real(in->shift), ok);
     put(o, "divisor", json_real(in->divisor), ok);
     put(o, "missing", in->missing == MISSING_REFUSE ? json_null() : json_real(in->fill), ok);
+    put_input(o, in, ok);
     return o;
 }
 
@@ -262,6 +271,8 @@ enum err export_encoding_text(const struct job *job, const struct table_schema *
 {
     int ok = 1;
     json_t *all = json_object();
+    if (s->wide)
+        put(all, "arithmetic", json_string(ENCODING_ARITHMETIC), &ok);
     put(all, "features", json_integer((json_int_t)s->features), &ok);
     put(all, "missing", lines(job->data.csv.missing, &ok), &ok);
     put(all, "columns", columns(&job->data.csv, s, &ok), &ok);

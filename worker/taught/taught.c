@@ -91,8 +91,12 @@ static enum err take(struct taught *t, const struct job *job, const char *output
     if (begins && how == ENCODING_LEARN)
         return check_order(job, m, e);
     /* from an earlier release, with the same data, which teach the same again */
-    if (!m->encoding.bytes && (!begins || !learns(&job->data.csv)))
+    if (!m->encoding.bytes && (!begins || !learns(&job->data.csv))) {
+        (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
+        t->given.from = t->from;
+        t->rounds = true;
         return ERR_OK;
+    }
     enum err err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
                                      : take_from_model(t, job, output, m, e);
     if (err)
@@ -203,7 +207,7 @@ enum err taught_ask(struct taught *t, const struct job *job, const struct cluste
 
 const struct encoding_given *taught_given(const struct taught *t)
 {
-    return t->there ? &t->given : NULL;
+    return t->there || t->rounds ? &t->given : NULL;
 }
 
 void taught_close(struct taught *t)

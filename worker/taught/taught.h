@@ -18,6 +18,8 @@
 
 struct taught {
     bool there;
+    bool
+        rounds; /* a cut of 0.1.0 has none: the training part teaches it again, by the older arithmetic */
     struct encoding_given given;
     char *text, from[4400];
 };
@@ -35,7 +37,7 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const struct contents *contents,
                     int64_t over_ms, struct errmsg *e) MUST_CHECK;
-/* NULL: the training part teaches the encoding. */
+/* NULL: the training part teaches the encoding, by the present arithmetic. */
 const struct encoding_given *taught_given(const struct taught *t);
 /* After the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest,
  * for the hello. New words are reported to the log and the launcher (progress_fd: as in progress_init). Errors:

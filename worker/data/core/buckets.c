@@ -14,17 +14,23 @@ enum err buckets_given(struct buckets *b, const char *borders)
     uint32_t n = 0;
     for (const char *p = borders; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
         n++;
-    float *value = mem_zalloc(n, sizeof *value);
+    double *value = mem_zalloc(n, sizeof *value);
     if (!value)
         return ERR_NOMEM;
     const char *p = borders;
     for (uint32_t i = 0; i < n; i++) {
-        value[i] = strtof(p, NULL);
+        value[i] = strtod(p, NULL);
         p += strcspn(p, "\n") + 1;
     }
     enum err err = buckets_learn_borders(b, value, n);
     mem_free(value);
     return err;
+}
+
+void buckets_round(struct buckets *b)
+{
+    for (uint32_t i = 0; b->border && i + 1 < b->count; i++)
+        b->border[i] = (double)(float)b->border[i];
 }
 
 void buckets_close(struct buckets *b)
@@ -35,17 +41,17 @@ void buckets_close(struct buckets *b)
 
 /* As in the features of "3 Idiots" for Criteo: floor(ln(x)^2) above 2, the integer itself up to 2. The steps above 2
  * follow those up to it. */
-static int32_t step_of(float x)
+static int32_t step_of(double x)
 {
     enum { LOWEST = -64, ABOVE_TWO = 3 };
-    if (x <= 2.0f)
-        return (int32_t)(x < (float)LOWEST ? (float)LOWEST : x);
-    double l = log((double)x);
+    if (x <= 2)
+        return (int32_t)(x < LOWEST ? LOWEST : x);
+    double l = log(x);
     return ABOVE_TWO + (int32_t)floor(l * l);
 }
 
 /* The number of borders that are at most x. */
-static uint32_t find_border(const struct buckets *b, float x)
+static uint32_t find_border(const struct buckets *b, double x)
 {
     uint32_t low = 0, high = b->count - 1;
     while (low < high) {
@@ -58,7 +64,7 @@ static uint32_t find_border(const struct buckets *b, float x)
     return low;
 }
 
-uint32_t buckets_find(const struct buckets *b, float x)
+uint32_t buckets_find(const struct buckets *b, double x)
 {
     if (!b->log_squared)
         return find_border(b, x);
@@ -66,18 +72,26 @@ uint32_t buckets_find(const struct buckets *b, float x)
     return (uint32_t)((step < b->first ? b->first : step > last ? last : step) - b->first);
 }
 
+bool buckets_round_moves(const struct buckets *b, double x)
+{
+    uint32_t bucket = buckets_find(b, x);
+    if (b->log_squared)
+        return buckets_find(b, (double)(float)x) != bucket;
+    return bucket + 1 < b->count && (float)b->border[bucket] <= (float)x; /* the next one, too */
+}
+
 /* ---- learned ---- */
 
-void buckets_learn_range(struct buckets *b, float low, float high)
+void buckets_learn_range(struct buckets *b, double low, double high)
 {
     b->log_squared = true;
     b->first = step_of(low);
     b->count = (uint32_t)(step_of(high) - b->first) + 1;
 }
 
-enum err buckets_learn_borders(struct buckets *b, const float *value, uint32_t n)
+enum err buckets_learn_borders(struct buckets *b, const double *value, uint32_t n)
 {
-    float *border = mem_zalloc((size_t)n + 1, sizeof *border);
+    double *border = mem_zalloc((size_t)n + 1, sizeof *border);
     uint32_t borders = 0;
     if (!border)
         return ERR_NOMEM;
@@ -92,26 +106,26 @@ enum err buckets_learn_borders(struct buckets *b, const float *value, uint32_t n
 
 /* ---- quantiles ---- */
 
-enum { BITS = 32, PART_BITS = 11, PART_VALUES = 1 << PART_BITS };
+enum { BITS = 64, PART_BITS = 11, PART_VALUES = 1 << PART_BITS };
 _Static_assert(QUANTILES_ROUNDS *PART_BITS >= BITS, "the last round knows all bits");
 
 /* An order-preserving mapping of the number to bits. */
-static uint32_t bits_of(float x)
+static uint64_t bits_of(double x)
 {
     union {
-        float f;
-        uint32_t u;
-    } w = {.f = x};
-    return w.u & 0x80000000u ? ~w.u : w.u | 0x80000000u;
+        double d;
+        uint64_t u;
+    } w = {.d = x};
+    return w.u >> 63 ? ~w.u : w.u | UINT64_C(1) << 63;
 }
 
-static float number_of(uint32_t bits)
+static double number_of(uint64_t bits)
 {
     union {
-        uint32_t u;
-        float f;
-    } w = {.u = bits & 0x80000000u ? bits & 0x7fffffffu : ~bits};
-    return w.f;
+        uint64_t u;
+        double d;
+    } w = {.u = bits >> 63 ? bits & ~(UINT64_C(1) << 63) : ~bits};
+    return w.d;
 }
 
 /* The number of highest bits that are known when the round begins. */
@@ -121,7 +135,7 @@ static uint32_t known_bits(int round)
     return known < BITS ? known : BITS;
 }
 
-static uint32_t highest(uint32_t bits, uint32_t n)
+static uint64_t highest(uint64_t bits, uint32_t n)
 {
     return n == 0 ? 0 : bits >> (BITS - n);
 }
@@ -163,7 +177,7 @@ void quantiles_close(struct quantiles *q)
 }
 
 /* The range with this beginning; `ranges`: none. */
-static uint32_t find_range(const struct quantiles *q, uint32_t beginning)
+static uint32_t find_range(const struct quantiles *q, uint64_t beginning)
 {
     uint32_t low = 0, high = q->ranges;
     while (low < high) {
@@ -176,13 +190,14 @@ static uint32_t find_range(const struct quantiles *q, uint32_t beginning)
     return low < q->ranges && q->range[low] == beginning ? low : q->ranges;
 }
 
-void quantiles_count(struct quantiles *q, float x)
+void quantiles_count(struct quantiles *q, double x)
 {
-    uint32_t bits = bits_of(x), known = known_bits(q->round), next = known_bits(q->round + 1);
+    uint32_t known = known_bits(q->round), next = known_bits(q->round + 1);
+    uint64_t bits = bits_of(x);
     uint32_t range = find_range(q, highest(bits, known));
     if (range == q->ranges)
         return;
-    uint32_t part = highest(bits, next) & ((1u << (next - known)) - 1);
+    uint32_t part = (uint32_t)highest(bits, next) & ((1u << (next - known)) - 1);
     atomic_fetch_add_explicit(&q->count[(size_t)range * PART_VALUES + part], 1,
                               memory_order_relaxed);
 }
@@ -204,7 +219,7 @@ enum err quantiles_end_round(struct quantiles *q)
     return q->round < QUANTILES_ROUNDS ? begin_round(q) : ERR_OK;
 }
 
-void quantiles_values(const struct quantiles *q, float *value)
+void quantiles_values(const struct quantiles *q, double *value)
 {
     assert(q->round == QUANTILES_ROUNDS);
     for (uint32_t i = 0; i < q->n; i++)

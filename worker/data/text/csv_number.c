@@ -1,6 +1,6 @@
 /* Most numbers have a few digits. Those are exact in a double, and so is their power of ten, so one division or
  * multiplication rounds correctly (Clinger, "How to Read Floating Point Numbers Accurately", 1990). All others go to
- * strtof. */
+ * strtof or strtod. */
 #include "worker/data/text/csv_number.h"
 
 #include <math.h>
@@ -74,11 +74,11 @@ static bool is_halfway(double v)
     return (bits & 0x1FFFFFFF) == 0x10000000;
 }
 
-/* Few digits, with at most one point among them: exact in a double, and so small that their quotient rounds to the
- * middle of two floats only if it is exactly there. (The middle is m * 2^-e, with m of 25 bits; digits * 2^e and m *
- * 10^k are integers, so if they differ, they differ by 1 / (m * 10^k) >= 2^-52 of the value, more than a double's
- * rounding, 2^-53.) */
-static inline bool short_number(const char *text, size_t bytes, float *out)
+/* Few digits, with at most one point among them: the nearest double. It is in the middle of two floats only if the
+ * number itself is exactly there, so it rounds to the nearest float, too. (The middle is m * 2^-e, with m of 25 bits;
+ * digits * 2^e and m * 10^k are integers, so if they differ, they differ by 1 / (m * 10^k) >= 2^-52 of the value, more
+ * than a double's rounding, 2^-53.) */
+static inline bool short_number(const char *text, size_t bytes, double *out)
 {
     uint32_t digits = 0;
     size_t behind = bytes; /* index after the point */
@@ -94,10 +94,10 @@ static inline bool short_number(const char *text, size_t bytes, float *out)
             return false;
     }
     if (behind == bytes) { /* "5." is accepted, but "." is not */
-        *out = (float)digits;
+        *out = digits;
         return is_digit(text[0]);
     }
-    *out = (float)(digits / powers[bytes - behind]);
+    *out = digits / powers[bytes - behind];
     return true;
 }
 
@@ -112,27 +112,34 @@ static const char *read_text(struct decimal *d, const char *text, size_t bytes)
     return read_decimal(d, p, end) ? p : NULL;
 }
 
+/* The nearest double; false: strtod finds it. */
+static bool nearest(const struct decimal *d, double *out)
+{
+    bool exact = d->digits <= UINT64_C(1) << 53 && d->exponent >= -POWER_MAX &&
+                 d->exponent <= POWER_MAX; /* both factors */
+    if (d->count > DIGITS_MAX || (!exact && d->exponent != 0 && d->digits != 0))
+        return false;
+    double v = (double)d->digits;
+    if (v > 0 && d->exponent)
+        v = d->exponent < 0 ? v / powers[-d->exponent] : v * powers[d->exponent];
+    *out = d->negative ? -v : v;
+    return true;
+}
+
 static bool long_number(const char *text, size_t bytes, float *out)
 {
     struct decimal d = {0};
+    double v;
     const char *p = read_text(&d, text, bytes);
     if (!p)
         return false;
-    if (d.count <= DIGITS_MAX && d.digits == 0) {
-        *out = d.negative ? -0.0F : 0.0F;
+    bool exact = nearest(&d, &v) && d.digits <= UINT64_C(1) << 53;
+    float f = exact ? (float)v : 0;
+    if (exact && (v == 0 || (!is_halfway(v) && fabsf(f) >= 0x1p-126F && isfinite(f)))) {
+        *out = f;
         return true;
     }
-    if (d.count <= DIGITS_MAX && d.digits <= UINT64_C(1) << 53 && d.exponent >= -POWER_MAX &&
-        d.exponent <= POWER_MAX) {
-        double v = (double)d.digits;
-        v = d.exponent < 0 ? v / powers[-d.exponent] : v * powers[d.exponent];
-        float f = (float)(d.negative ? -v : v);
-        if (!is_halfway(v) && fabsf(f) >= 0x1p-126F && isfinite(f)) {
-            *out = f;
-            return true;
-        }
-    }
-    float f = strtof(p, NULL);
+    f = strtof(p, NULL);
     if (!isfinite(f))
         return false;
     *out = f;
@@ -141,7 +148,28 @@ static bool long_number(const char *text, size_t bytes, float *out)
 
 bool csv_number(const char *text, size_t bytes, float *out)
 {
-    return short_number(text, bytes, out) || long_number(text, bytes, out);
+    double v;
+    if (!short_number(text, bytes, &v))
+        return long_number(text, bytes, out);
+    *out = (float)v;
+    return true;
+}
+
+bool csv_number_wide(const char *text, size_t bytes, double *out)
+{
+    struct decimal d = {0};
+    double v;
+    if (short_number(text, bytes, out))
+        return true;
+    const char *p = read_text(&d, text, bytes);
+    if (!p)
+        return false;
+    if (!nearest(&d, &v))
+        v = strtod(p, NULL);
+    if (!isfinite((float)v))
+        return false;
+    *out = v;
+    return true;
 }
 
 bool csv_number_is_large(const char *text, size_t bytes)

@@ -168,9 +168,19 @@ static enum err load_rows(struct process *p, struct errmsg *e)
     return err;
 }
 
+static void say_one_row(const struct process *p)
+{
+    char out[300];
+    const char *warning = job_one_row_warning(&p->job, out, sizeof out);
+    if (warning && p->cluster.is_chief)
+        log_warn("%s", warning);
+}
+
 enum err process_load(struct process *p, struct errmsg *e)
 {
     enum err err = load_rows(p, e);
+    if (!err)
+        say_one_row(p);
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
         tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)

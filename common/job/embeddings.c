@@ -105,6 +105,19 @@ static enum err note_ids(struct job_reader *r, struct columns columns)
     return ERR_OK;
 }
 
+uint32_t job_input_ids(const struct job *job)
+{
+    uint32_t ids = 0;
+    struct columns unused;
+    for (uint32_t i = 0; i < job->model.layers && !job_reads_columns(job); i++) {
+        const struct job_layer *layer = &job->model.layer[i];
+        uint32_t rows = layer->embedding.input_dim;
+        if (layer->kind == LAYER_EMBEDDING && rows > 0 && columns_of(job, layer, &unused))
+            ids = ids && ids < rows ? ids : rows;
+    }
+    return ids;
+}
+
 enum err job_check_embeddings(struct job_reader *r)
 {
     const struct job *job = r->job;

@@ -357,6 +357,12 @@ static inline bool nan_guard_refuses(uint32_t guard)
 /* Checks backup workers: each worker needs a microbatch, and sync.replicas_to_aggregate must not exceed the number
  * of workers. Errors: ERR_INPUT, with a value that works. */
 enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
+/* For data without columns: the ids of the embeddings with input_dim that read the rows' numbers are 0 to this - 1; 0: no such
+ * layer. */
+uint32_t job_input_ids(const struct job *job);
+/* The warning about a batch_normalization whose microbatches have one row; NULL: there is none. */
+const char *job_one_row_warning(const struct job *job, char *out, size_t bytes);
+
 /* Checks for settings that exclude an evaluator. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
 /* Adds the origin of the key to the error in `e`, whose text must begin with the key's name ("model.loss: ..."): file

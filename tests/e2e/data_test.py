@@ -106,6 +106,16 @@ class CsvTest(TrainCase):
         job = self.train(code=2, keys={"data.bad_rows": "stop"})
         self.assertIn('people-1.csv.gz:7: column "age": "old" is not a number', job.stderr())
 
+    def test_what_leaves_nothing_to_learn_is_warned_of_once(self):
+        (self.tmp / "people-2.csv.gz").unlink()
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,no\n2,Oslo,no\n" * 9))
+        layers = "[{dense: 3}, batch_normalization, {dense: {units: 1, activation: sigmoid}}]"
+        job = self.train("--workers=2", keys={"training.epochs": 1, "training.batch_size": 1, "training.microbatches": 1,
+                                              "model.layers": layers})
+        said = job.stderr()
+        self.assertEqual(said.count("data.train: all rows have the label 0: from one class alone nothing can be learned"), 1, said)
+        self.assertEqual(said.count("batch_normalization takes its mean and variance from microbatches of 1 row"), 1, said)
+
     def test_other_contents_or_columns_are_not_resumed(self):
         self.train(keys={"training.epochs": 1})
         job = self.train(code=2, keys={"training.epochs": 2, "data.trim": "true"})

@@ -136,6 +136,15 @@ class DoctorTest(TrainCase):
         self.says(self.doctor(code=2), "data", "FAIL", "no file matches", "is the volume mounted")
         self.says(self.doctor(*self.cluster("ps", 0)), "data", "ok", "a ps reads none")
 
+    def test_what_leaves_nothing_to_learn_is_a_warning(self):
+        for path in self.tmp.glob("rows-*.csv"):
+            path.write_text("1,2,3,4,1\n" * 40)
+        self.says(self.doctor(), "data", "warn", "data.train: all rows have the label 1: from one class alone nothing can be learned")
+        layers = "--set=model.layers=[batch_normalization, dense: 2]"
+        self.says(self.doctor(layers, "--set=training.batch_size=2"), "job", "warn",
+                  "batch_normalization takes its mean and variance from microbatches of 1 row (training.batch_size 2, microbatches 2)")
+        self.says(self.doctor(layers), "job", "ok")
+
     def test_labels_that_the_model_does_not_have_are_found_where_the_data_say_its_shape(self):
         self.job.write_text(self.job.read_text().replace("[4]", "auto"))
         (self.tmp / "rows-1.csv").write_text("1,2,3,word,0\n")

@@ -244,6 +244,36 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     assert_string_equal(look.warning.text, strcmp(wanted, "nothing") ? words : "");
 }
 
+static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "columns: [number: a, weight: w, label: y], bad_rows: skip", NULL, 0);
+    warns(&f, "1,0,1\n2,0,0\n", "data.train: all rows have weight 0, so there is nothing to count");
+    warns(&f, "1,0,1\n2,0.5,1\n", "nothing"); /* a value, which is no class */
+    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    warns(&f, "1,2,1\n2,0,1\n",
+          "data.train: all rows have the label 1: from one class alone nothing can be learned");
+    warns(&f, "1,2,0\n2,0,1\n", "nothing");
+    teardown(&f);
+    char *text = mem_zalloc(CSV_PIECE_BYTES, 2), *at = text;
+    assert_non_null(text);
+    for (int i = 0; i < 200000; i++)
+        at += sprintf(at, "1,%d\n", i >= 199999);
+    setup(&f, NUMBER_LABEL, NULL, 0);
+    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    put(&f, "a.csv", text, strlen(text));
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_true(f.d.seen.differs && f.d.seen.label == 0);
+    struct dataset_look look = {0};
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_string_equal(look.warning.text,
+                        "data.train: the rows that were looked at have the label 0: from rows of "
+                        "one class alone nothing can be learned");
+    mem_free(text);
+    teardown(&f);
+}
+
 static void delimiter_is_as_the_job_says(void **state)
 {
     (void)state;
@@ -1794,6 +1824,7 @@ int main(void)
     log_init("csv_test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_may_end_as_they_like),
+        cmocka_unit_test(rows_from_which_nothing_can_be_learned_are_warned_of),
         cmocka_unit_test(delimiter_is_as_the_job_says),
         cmocka_unit_test(quoted_fields_are_those_of_rfc_4180),
         cmocka_unit_test(without_quotes_they_are_bytes),

@@ -278,6 +278,43 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
     refuses(f, "arrays of rows (2 or more dimensions) are missing");
 }
 
+/* A job whose rows of 2 numbers are ids of an embedding. */
+static void ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] =
+        "model: {input: {shape: [2]}, loss: mse, layers: [{reshape: {target_shape: [2, 1]}}, "
+        "flatten, {embedding: {input_dim: 4, output_dim: 2}}, flatten, dense: 1]}\n"
+        "optimizer: sgd\ndata: {format: npy, scale: 2, train: [";
+    static const float ids[][4] = {{0, 2, 4, 8}, {0, 2, 3, 6}, {0, 2, -2, 6}, {0, 6, 2, 4}};
+    static const char *const wanted[] = {
+        "row 1, number 1 of it (both counted from 0): 4 is not an id",
+        "row 1, number 0 of it (both counted from 0): 1.5 is not",
+        "row 1, number 0 of it (both counted from 0): -1 is not", NULL};
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        struct job job;
+        struct dataset d;
+        char all[2048], why[1200];
+        put(f, "x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", ids[i], 16);
+        (void)snprintf(all, sizeof all, "%s'%s', ", text, idx_files_path(&f->files, "x.npy"));
+        (void)snprintf(all + strlen(all), sizeof all - strlen(all), "'%s']}\n",
+                       idx_files_path(&f->files, "y.npy"));
+        if (job_parse(&job, all, strlen(all), "j.yaml", "/", NULL, 0, &f->e))
+            fail_msg("%s", f->e.text);
+        enum err err = dataset_load(&d, &job, 0, 0, &f->e);
+        assert_int_equal(err, wanted[i] ? ERR_INPUT : ERR_OK);
+        (void)snprintf(why, sizeof why, "data.train: %s: %s", idx_files_path(&f->files, "x.npy"),
+                       wanted[i] ? wanted[i] : "");
+        if (err && (strncmp(f->e.text, why, strlen(why)) != 0 ||
+                    !strstr(f->e.text, "the embedding that reads it has rows 0 to 3")))
+            fail_msg("%s, not %s", f->e.text, why);
+        if (!err)
+            dataset_close(&d);
+        job_close(&job);
+    }
+}
+
 /* ---- archives ---- */
 
 struct member {
@@ -524,6 +561,7 @@ int main(void)
         TEST(headers_are_read_as_versions_of_numpy_spell_them),
         TEST(arrays_that_cannot_be_read_are_refused_by_name),
         TEST(a_file_cut_at_any_length_is_refused),
+        TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),

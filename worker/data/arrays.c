@@ -233,6 +233,26 @@ static enum err check_labels(const struct array_file *f, struct array_out labels
     return ERR_OK;
 }
 
+/* Refuse a number that is no row of the embedding that reads it. */
+static enum err check_ids(const struct array_file *f, const struct dataset *d, struct array_out x,
+                          const struct job *job, struct errmsg *e)
+{
+    const uint32_t ids = job_input_ids(job);
+    const float scale = 1.0F / d->scale;
+    uint64_t elems = (uint64_t)f->dim[0] * d->features;
+    for (uint64_t i = 0; ids && i < elems; i++) {
+        float id = (x.bytes ? (float)x.bytes[i] : x.floats[i]) * scale;
+        if (!job_is_id(id, ids))
+            return err_set(
+                e, ERR_INPUT,
+                "%s: row %llu, number %llu of it (both counted from 0): %.9g is not an id: "
+                "the embedding that reads it has rows 0 to %u",
+                f->path, (unsigned long long)(i / d->features),
+                (unsigned long long)(i % d->features), (double)id, ids - 1);
+    }
+    return ERR_OK;
+}
+
 static struct array_out rows_out(const struct dataset *d, uint64_t row)
 {
     size_t at = (size_t)(row * d->features);
@@ -258,6 +278,8 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
             err = check_labels(&set->labels[i], labels, r->classes, e);
         if (!err)
             err = array_read(set->format, &set->images[i], rows_out(d, row), &d->contents, e);
+        if (!err)
+            err = check_ids(&set->images[i], d, rows_out(d, row), r->job, e);
         row += set->images[i].dim[0];
     }
     return err;

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +41,8 @@ struct work {
     const struct csv_file *file;
     uint8_t digest[DIGEST_BYTES];
     bool digested;
-    uint32_t *renumber; /* number of a word in the piece -> number among all words */
+    struct dataset_seen seen; /* in the piece */
+    uint32_t *renumber;       /* number of a word in the piece -> number among all words */
     enum err err;
     struct errmsg e;
 };
@@ -88,6 +88,7 @@ struct csv {
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
+    struct dataset_seen seen;
 };
 
 /* ---- reading pieces; the caller holds the lock ---- */
@@ -373,6 +374,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
     note_nul(c, w);
+    dataset_see_also(&c->seen, &w->seen);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
     if (!err)
@@ -406,6 +408,18 @@ static void find_nul(struct csv_piece *p)
     p->nul_line = nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
 }
 
+static void see_rows(const struct csv *c, struct work *w)
+{
+    const struct table_schema *s = c->table->schema;
+    const size_t width = table_row_cells(s);
+    w->seen = (struct dataset_seen){.any = false};
+    for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
+        const uint32_t *cells = w->piece.cells + i * width;
+        dataset_see(&w->seen, table_float(cells[s->inputs]),
+                    s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+    }
+}
+
 static void parse(struct csv *c, struct work *w)
 {
     if (w->err)
@@ -417,6 +431,8 @@ static void parse(struct csv *c, struct work *w)
     if (!w->err)
         w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
                                   : csv_rows(&w->piece, &c->format, &w->e);
+    if (!w->err)
+        see_rows(c, w);
     if (w->err) /* wrong input has its line */
         (void)err_wrap(&w->e, w->err, w->err == ERR_INPUT ? "%s:" : "%s: ", w->file->path);
     else if (c->reading->sink)
@@ -482,20 +498,6 @@ static void say_unknown(const struct csv *c, uint32_t threads)
     }
 }
 
-/* Log a warning, and remember the first one of a look, for its caller. */
-static void PRINTF_LIKE(2, 3) warn(const struct csv *c, const char *fmt, ...)
-{
-    struct dataset_look *look = c->reading->look;
-    char text[sizeof look->warning.text];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    log_warn("%s", text);
-    if (look && !look->warning.text[0])
-        (void)err_set(&look->warning, ERR_INPUT, "%s", text);
-}
-
 /* A part without a header of its own loses a row to data.header: skip. */
 static void say_skipped(const struct csv *c)
 {
@@ -513,10 +515,11 @@ static void say_skipped(const struct csv *c)
         log_info("%s: data.header: skip has left out the first line of each of %zu files",
                  c->reading->key, skipped);
     if (first)
-        warn(c,
-             "%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it reads like a "
-             "row%s; for files without a header use data.header: none",
-             c->reading->key, first->path, first->skipped_line, more);
+        dataset_warn(c->reading,
+                     "%s: %s:%" PRIu64
+                     ": data.header: skip leaves this line out, but it reads like a "
+                     "row%s; for files without a header use data.header: none",
+                     c->reading->key, first->path, first->skipped_line, more);
 }
 
 /* The columns that nothing reads, of the first file that has some. */
@@ -586,8 +589,9 @@ static void say_bad(const struct csv *c)
     char lines[48] = "";
     if (c->bad_lines > c->bad)
         (void)snprintf(lines, sizeof lines, " (%" PRIu64 " lines)", c->bad_lines);
-    warn(c, "%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s", c->reading->key, c->bad,
-         lines, c->rows, c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
+    dataset_warn(c->reading, "%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s",
+                 c->reading->key, c->bad, lines, c->rows,
+                 c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
 }
 
 static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -608,8 +612,10 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err && c->bad)
         say_bad(c);
     if (!err && c->nul.path)
-        warn(c, "%s:%" PRIu64 ": a NUL byte, which is read like any other: is it text of UTF-16?",
-             c->nul.path, c->nul.line);
+        dataset_warn(c->reading,
+                     "%s:%" PRIu64
+                     ": a NUL byte, which is read like any other: is it text of UTF-16?",
+                     c->nul.path, c->nul.line);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;
@@ -677,6 +683,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
         return err;
     say_spilled(r, &d->table);
     d->bad_rows = c.bad;
+    d->seen = c.seen;
     if (r->sink) {
         d->rows = c.rows;
         return ERR_OK;

@@ -2,11 +2,14 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/rng.h"
 #include "worker/data/augment.h"
 #include "worker/data/leaf_room.h"
@@ -93,6 +96,70 @@ static uint8_t largest(const uint8_t *labels, uint64_t rows)
     return max;
 }
 
+/* ---- what the rows have in common ---- */
+
+/* The label of a row outside a table. */
+static float label_of(const struct dataset *d, uint64_t row)
+{
+    return d->y_float ? d->y_float[row] : (float)d->labels[row];
+}
+
+void dataset_see(struct dataset_seen *s, float label, float weight)
+{
+    if (!isnan(label))
+        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0});
+}
+
+void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
+{
+    if (!s->any) {
+        *s = *next;
+        return;
+    }
+    s->differs |= next->differs || (next->any && next->label != s->label);
+    s->weighs |= next->weighs;
+}
+
+void dataset_warn(const struct reading *r, const char *fmt, ...)
+{
+    struct errmsg text;
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(text.text, sizeof text.text, fmt, args);
+    va_end(args);
+    log_warn("%s", text.text);
+    if (r->look && !r->look->warning.text[0])
+        r->look->warning = text;
+}
+
+static bool has_classes(const struct job *job)
+{
+    return job->model.loss == LOSS_BINARY_CROSSENTROPY ||
+           job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+}
+
+/* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
+static void say_seen(const struct dataset *d, const struct reading *r)
+{
+    const struct dataset_seen *s = &d->seen;
+    const bool part = r->look && r->look->estimated;
+    const char *which = part ? "the rows that were looked at" : "all rows";
+    if (!s->any || r->unlabeled)
+        return;
+    if (!s->weighs)
+        dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
+                     part ? "as if they were not there" : "so there is nothing to count");
+    if (!r->eval && !s->differs && has_classes(r->job))
+        dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
+                     which, (double)s->label, part ? "rows of one class" : "one class");
+}
+
+static void see_labels(struct dataset *d)
+{
+    for (uint64_t i = 0; i < d->rows && !d->seen.differs; i++)
+        dataset_see(&d->seen, label_of(d, i), 1);
+}
+
 static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
 {
     struct dataset d = {.scale = r->job->data.scale};
@@ -105,6 +172,9 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     }
     if (d.labels && !r->look) /* a look reads hardly any labels */
         d.label_max = largest(d.labels, d.rows);
+    if ((d.labels || d.y_float) && !r->look)
+        see_labels(&d);
+    say_seen(&d, r);
     if (!r->eval)
         d.augment = r->job->data.augment;
     *out = d;
@@ -276,12 +346,6 @@ static enum err check_label(float y, uint32_t classes, struct errmsg *e)
         return err_set(e, ERR_INPUT, "a label is %g, the model has %u classes (labels 0 to %u)",
                        (double)y, classes, classes - 1);
     return ERR_OK;
-}
-
-/* The label of a row outside a table. */
-static float label_of(const struct dataset *d, uint64_t row)
-{
-    return d->y_float ? d->y_float[row] : (float)d->labels[row];
 }
 
 static void row_of(const struct dataset *d, uint64_t row, float *x)

@@ -15,8 +15,17 @@
 #include "worker/data/csv_rows.h"
 #include "worker/data/table.h"
 
+/* Facts about the good rows of a set. */
+struct dataset_seen {
+    bool any;     /* there is a row */
+    float label;  /* of the first one */
+    bool differs; /* another row has another label */
+    bool weighs;  /* a row has a weight above 0 */
+};
+
 struct dataset {
     uint64_t rows;
+    struct dataset_seen seen; /* of a look: in the rows that it read; none: !any */
     uint64_t bad_rows; /* number of bad rows; they keep their position, and are never gathered */
     uint32_t features; /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* the shape of one row */

@@ -26,6 +26,14 @@ struct reading {
     struct spill *spill;   /* of the training part, as schema */
 };
 
+/* Add a row; a label that is NaN is a bad row's. True if more rows add nothing. */
+void dataset_see(struct dataset_seen *s, float label, float weight);
+void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
+static inline bool dataset_saw_enough(const struct dataset_seen *s)
+{
+    return s->differs && s->weighs;
+}
+
 /* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.
  * On error the caller closes *d. */
 enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
@@ -33,6 +41,9 @@ enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e) 
 enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
 enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
 enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
+/* Log a warning about the data. A look remembers its first one, for its caller. */
+void dataset_warn(const struct reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Set the number and the shape of rows. `from`: the source of the shape, for messages. Errors: ERR_INPUT: the
  * model's input has another shape. */

@@ -100,6 +100,14 @@ static void check_roles(const struct check *p, struct finding *f)
         (void)finding_error(f, job_check_workers(&p->job, workers ? workers : 1, &e), &e);
 }
 
+static void say_one_row(const struct check *p, struct finding *f)
+{
+    char out[300];
+    const char *warning = job_one_row_warning(&p->job, out, sizeof out);
+    if (warning)
+        finding_say(f, VERDICT_WARN, "%s", warning);
+}
+
 void check_job(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
@@ -113,6 +121,7 @@ void check_job(struct check *p, struct finding *f)
     if (finding_error(f, err, &e))
         return;
     p->has_job = true;
+    say_one_row(p, f);
     find_folders(p, f);
     check_roles(p, f);
     if (job_needs_data(&p->job)) {

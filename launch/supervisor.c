@@ -609,6 +609,8 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
     if (err)
         err_set(e, err, "%s", err_str(err));
     else
+        monitor_save(&s->monitor); /* in place of an earlier run's */
+    if (!err)
         err = supervisor_start_all(s, e);
     if (!err)
         supervisor_watch_logs(s);

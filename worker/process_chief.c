@@ -568,6 +568,7 @@ static enum err summarize_run(struct process *p, const struct host *host, struct
                                    .log = &p->log,
                                    .base = p->has_base ? &p->base : NULL,
                                    .finished = p->finished,
+                                   .launched = p->flags.progress_fd >= 0,
                                    .batches_per_epoch = order_batches(&p->order),
                                    .rows = p->data.rows,
                                    .planted = p->planted,

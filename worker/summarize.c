@@ -412,6 +412,18 @@ static json_t *blas(const struct summarize *what, bool *ok)
     return all;
 }
 
+/* As the launcher noted them in DIR last. It writes its own count when it completes the summary, unless it is killed. */
+static json_t *restarts(const struct summarize *what)
+{
+    char path[FILES_PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/processes/progress.json", what->output);
+    bool there = what->launched && n > 0 && (size_t)n < sizeof path;
+    json_t *told = there ? json_load_file(path, 0, NULL) : NULL;
+    json_int_t found = json_integer_value(json_object_get(told, "restarts"));
+    json_decref(told);
+    return json_integer(found > 0 ? found : 0);
+}
+
 /* Keys in the order in which people read them. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -442,7 +454,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
     put(all, "first_step_s", json_number(l->first_step_s), ok);
     put(all, "peak_rss_bytes", json_object(), ok);
-    put(all, "restarts", count(0), ok);
+    put(all, "restarts", restarts(what), ok);
     put(all, "batches", batches(f), ok);
     put(all, "exact", json_boolean(is_exact(what, f)), ok);
     put(all, "blas", blas(what, ok), ok);

@@ -19,6 +19,7 @@ struct summarize {
     const struct manifest *base;   /* the cut that this run began with; NULL: none */
     const struct journal *journal; /* of the earlier runs; summarize replaces it by the host's */
     bool finished;                 /* the job was done before this run began */
+    bool launched;                 /* by the launcher of DIR, which counts restarts */
     uint64_t batches_per_epoch, rows;
     /* the evaluator's results; NULL: no evaluator, the chief evaluates */
     const struct eval_log *evaluator;

@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, PS, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
 from tfevents import Run, hyperparameters  # noqa: E402
-from watch import get, text  # noqa: E402
+from watch import get, places, text  # noqa: E402
 
 KEYS = {"training.epochs": 3, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0, "worker.threads": 1}
 CALM = {}
@@ -42,6 +42,10 @@ def tensorboard_python():
             if got.returncode:
                 raise unittest.SkipTest(f"tensorboard cannot be had: {(got.stderr or got.stdout).strip().splitlines()[-1]}")
     return python
+
+
+def whole_job(chief):
+    return json.loads(text(chief, "/status") or "{}").get("whole_job") or {}
 
 
 class EvaluatorTest(TrainCase):
@@ -202,12 +206,15 @@ class EvaluatorTest(TrainCase):
     def test_it_answers_over_http(self):
         job = self.launch("--evaluator", keys={**KEYS, "training.epochs": 100000})
         job.until_said("launcher", "evaluator: step")
-        lines = map(str.split, (self.out / "processes/http").read_text().splitlines())
-        address = next(words[2] for words in lines if words[0] == "evaluator")
+        address = places(self.out)["evaluator-0"]
         for path in ("/healthz", "/readyz"):
             self.assertEqual(get(address, path)[0], 200)
         self.assertIn('gradwire_evaluator_result{name="accuracy"} ', text(address, "/metrics"))
         last = json.loads(text(address, "/status"))["last"]
+        chief = places(self.out)["worker-0"]
+        whole = job.until("the chief shows a result of the evaluator", lambda: (w := whole_job(chief)).get("eval") and w)
+        self.assertEqual([point[0] for point in whole["evaluator_curve"]][-1], whole["eval"]["step"])
+        self.assertIn("gradwire_job_eval_loss ", text(chief, "/metrics"))
         job.signal(signal.SIGTERM)
         job.wait(143)
         self.assertIn((last["step"], last["accuracy"]), [(r["step"], r["accuracy"]) for r in self.results()])

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -630,9 +631,32 @@ static void a_failure_before_the_start_is_written_but_not_over_a_job_that_is_don
     json_decref(all);
 }
 
+static void restarts_are_those_that_the_launcher_has_noted_even_if_it_was_killed(void **state)
+{
+    (void)state;
+    static const char noted[] = "{\"time\":1,\"restarts\":7}";
+    char file[sizeof folder + 40];
+    struct errmsg e;
+    struct known *k = full();
+    (void)snprintf(file, sizeof file, "%s/processes", folder);
+    assert_int_equal(files_mkdirs(file, &e), ERR_OK);
+    (void)snprintf(file, sizeof file, "%s/processes/progress.json", folder);
+    assert_int_equal(files_write(file, noted, sizeof noted - 1, &e), ERR_OK);
+    for (int launched = 0; launched < 2; launched++) {
+        k->what.launched = launched;
+        json_t *json = written(k);
+        assert_int_equal(json_integer_value(json_object_get(json, "restarts")), launched ? 7 : 0);
+        json_decref(json);
+    }
+    assert_int_equal(unlink(file), 0);
+    (void)snprintf(file, sizeof file, "%s/processes", folder);
+    assert_int_equal(rmdir(file), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(restarts_are_those_that_the_launcher_has_noted_even_if_it_was_killed),
         TEST(a_failure_before_the_start_is_written_but_not_over_a_job_that_is_done),
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),

@@ -352,6 +352,7 @@ struct search {
 struct looked {
     bool judged;
     int64_t took_ms;
+    struct evaluation eval;
     char other[MODEL_BLAS_BYTES]; /* kernels that are not the chief's; "": none */
 };
 
@@ -381,7 +382,8 @@ static void look(void *arg)
         eval_log_read(&log, h->control->config.job, h->config.output, &e) == ERR_OK)
         r = eval_log_of(&log, &m);
     if (r && (r->final || !s->final)) {
-        *found = (struct looked){.judged = true, .took_ms = judging_ms(r->seconds)};
+        *found =
+            (struct looked){.judged = true, .took_ms = judging_ms(r->seconds), .eval = r->eval};
         find_other_kernels(&log, h->config.blas, found->other);
     }
     eval_log_close(&log);
@@ -442,6 +444,7 @@ void host_on_looked(struct host *h, uint64_t cut, const void *letter)
     if (!found || !found->judged)
         return;
     tell_kernels(h, found->other);
+    host_page_judged(h, &found->eval);
     h->judged = cut;
     if (cut == h->awaited)
         h->awaiting = false;

@@ -77,6 +77,14 @@ static void put_cuts(const struct host *h, const struct chief_facts *f, struct m
                       (double)(clock_now_ms() - h->published_ms) / 1000);
 }
 
+/* The newest one of the chief or of the evaluator, of which a job has one; NULL: none yet. */
+static const struct evaluation *last_evaluation(const struct host *h)
+{
+    if (h->page.judgement.step)
+        return &h->page.judgement;
+    return h->has_eval ? &h->eval : NULL;
+}
+
 static void put_learned(const struct host *h, const struct chief_facts *f, struct metrics *m)
 {
     const struct job *job = h->control->config.job;
@@ -85,14 +93,14 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
         metrics_gauge(m, "gradwire_job_train_loss",
                       "Mean loss of the last epoch, as the shards reported last.",
                       last->loss / last->examples);
-    if (!h->has_eval)
+    const struct evaluation *eval = last_evaluation(h);
+    if (!eval)
         return;
-    metrics_gauge(m, "gradwire_job_eval_loss", "Loss of the last evaluation.", h->eval.loss);
-    metrics_gauge(m, "gradwire_job_eval_step", "Step of the last evaluation.",
-                  (double)h->eval.step);
+    metrics_gauge(m, "gradwire_job_eval_loss", "Loss of the last evaluation.", eval->loss);
+    metrics_gauge(m, "gradwire_job_eval_step", "Step of the last evaluation.", (double)eval->step);
     metrics_family(m, "gradwire_job_eval_metric", METRICS_GAUGE, "Metrics of the last evaluation.");
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        metrics_put(m, h->eval.metric[i], "metric", metric_name(job->model.metric[i]), NULL);
+        metrics_put(m, eval->metric[i], "metric", metric_name(job->model.metric[i]), NULL);
 }
 
 /* A family with `value`, an expression of worker or ps i, for each of the first n. */
@@ -191,13 +199,14 @@ static json_t *waiting_json(const struct host *h, int64_t now)
 static json_t *eval_json(const struct host *h)
 {
     const struct job *job = h->control->config.job;
-    if (!h->has_eval)
+    const struct evaluation *last = last_evaluation(h);
+    if (!last)
         return json_null();
-    json_t *eval = json_pack("{s:I, s:o}", "step", (json_int_t)h->eval.step, "loss",
-                             json_number(h->eval.loss));
+    json_t *eval =
+        json_pack("{s:I, s:o}", "step", (json_int_t)last->step, "loss", json_number(last->loss));
     for (uint32_t i = 0; eval && i < job->model.metrics; i++)
         (void)json_object_set_new(eval, metric_name(job->model.metric[i]),
-                                  json_number(h->eval.metric[i]));
+                                  json_number(last->metric[i]));
     return eval;
 }
 

@@ -44,6 +44,17 @@ void host_page_restored(struct host *h, const struct manifest *m)
     uint64_t epochs = m ? manifest_epochs(m, per_epoch) : 0;
     history_drop(&h->page.epochs, epochs + 1);
     history_drop(&h->page.steps, (m ? m->step : 0) + 1);
+    history_drop(&h->page.judged, (m ? m->step : 0) + 1);
+    if (h->page.judgement.step > (m ? m->step : 0))
+        h->page.judgement.step = 0;
+}
+
+void host_page_judged(struct host *h, const struct evaluation *eval)
+{
+    struct history_point point = {.step = eval->step, .value = {eval->loss}};
+    memcpy(point.value + 1, eval->metric, sizeof eval->metric);
+    history_add(&h->page.judged, &point);
+    h->page.judgement = *eval;
 }
 
 void host_page_close(struct host *h)
@@ -191,4 +202,5 @@ void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t
     (void)json_object_set_new(to, "curve",
                               history_json(&h->page.steps, HISTORY_STEP_METRICS + metrics));
     (void)json_object_set_new(to, "epoch_curve", history_json(&h->page.epochs, 2 * (1 + metrics)));
+    (void)json_object_set_new(to, "evaluator_curve", history_json(&h->page.judged, 1 + metrics));
 }

@@ -20,7 +20,9 @@ struct host_page {
     struct health *worker; /* WORKERS_MAX */
     struct health *ps;     /* of each ps */
     struct history steps, epochs;
-    int64_t own_ms; /* when this process was measured last */
+    struct history judged;       /* by the evaluator, by step: loss and each metric */
+    struct evaluation judgement; /* the last one; of step 0: none */
+    int64_t own_ms;              /* when this process was measured last */
 };
 
 /* A control connection to a ps. */
@@ -126,7 +128,8 @@ enum err host_status(void *role, json_t *to) MUST_CHECK;
 enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
 void host_page_close(struct host *h);
 void host_page_tick(struct host *h, int64_t now_ms);
-void host_page_restored(struct host *h, const struct manifest *m); /* as in chief_io */
+void host_page_restored(struct host *h, const struct manifest *m);    /* as in chief_io */
+void host_page_judged(struct host *h, const struct evaluation *eval); /* by the evaluator */
 /* false: the letter is not for the page */
 bool host_page_on_letter(struct host *h, const struct mail *m);
 /* Fields of /status about a worker, a ps, and the whole job. */

@@ -131,12 +131,14 @@
     const perEpoch = job.epochs ? job.planned_steps / job.epochs : 0;
     const steps = job.curve || [], epochs = job.epoch_curve || [];
     const atStep = (p) => p[0], atEpoch = (p) => p[0] * perEpoch;
-    const of = (i, evalAt) => [
-      { name: "training", className: "train", points: column(steps, i, atStep) },
-      { name: "evaluation", className: "eval", points: column(epochs, evalAt, atEpoch), dots: true }];
-    const metrics = job.metrics || [];
-    const figures = [figure("Loss", of(1, 2 + metrics.length))];
-    metrics.forEach((name, i) => figures.push(figure(sentence(name.replaceAll("_", " ")), of(3 + i, 3 + metrics.length + i))));
+    const metrics = job.metrics || [], judged = job.evaluator_curve || [];
+    // i: 0 for the loss, then the metrics
+    const evaluated = (i) => (judged.length ? column(judged, 1 + i, atStep) : column(epochs, 2 + metrics.length + i, atEpoch));
+    const of = (at, i) => [
+      { name: "training", className: "train", points: column(steps, at, atStep) },
+      { name: "evaluation", className: "eval", points: evaluated(i), dots: true }];
+    const figures = [figure("Loss", of(1, 0))];
+    metrics.forEach((name, i) => figures.push(figure(sentence(name.replaceAll("_", " ")), of(3 + i, 1 + i))));
     figures.push(figure("Examples per second", [{ name: "now", className: "train", points: column(steps, 2, atStep) }], true));
     $("curves").replaceChildren(...figures);
   }

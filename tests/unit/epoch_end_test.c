@@ -22,6 +22,13 @@ static const char JOB[] =
     "y}]}\n"
     "model: {input: {shape: auto}, loss: sparse_categorical_crossentropy, layers: [dense: {units: "
     "2, activation: softmax}]}\n";
+/* Its evaluation needs memory for rows. */
+static const char TABLE_JOB[] =
+    "name: t\noptimizer: sgd\ntraining: {batch_size: 2, microbatches: 1, monitor: loss}\n"
+    "worker: {threads: 1}\n"
+    "data: {format: csv, train: train.txt, eval: eval.txt, columns: [key: x, label: y]}\n"
+    "model: {input: {shape: auto}, loss: binary_crossentropy, layers: [linear: {inputs: x}, "
+    "sigmoid]}\n";
 enum { PER_EPOCH = 2 };
 
 /* A chief whose session is at the end of an epoch; its letters to the control thread are read here. */
@@ -63,11 +70,10 @@ static void must(enum err err)
         fail_msg("%s", f.t.e.text);
 }
 
-static int open_fixture(void **state)
+static int open_job(const char *job)
 {
-    (void)state;
     f = (struct fixture){.learned.first_step_s = NAN};
-    trained_init(&f.t, JOB, "1,0\n2,1\n3,0\n4,1\n", "1,1\n2,0\n");
+    trained_init(&f.t, job, "1,0\n2,1\n3,0\n4,1\n", "1,1\n2,0\n");
     f.order = (struct order){4, 2, 1, 1};
     const struct train_config config = {.job = &f.t.job,
                                         .cluster = &f.cluster,
@@ -93,6 +99,18 @@ static int open_fixture(void **state)
     f.session = driver_session(parts->driver);
     f.w = parts->w;
     return 0;
+}
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    return open_job(JOB);
+}
+
+static int open_tables(void **state)
+{
+    (void)state;
+    return open_job(TABLE_JOB);
 }
 
 static int close_fixture(void **state)
@@ -157,6 +175,22 @@ epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitor
                                "evaluation");
 }
 
+static void an_evaluation_that_fails_has_no_line(void **state)
+{
+    (void)state;
+    struct session_task task;
+    begin(true);
+    f.session->step = PER_EPOCH;
+    mem_fail_at(0);
+    (void)epoch_end_ops.between(f.end);
+    assert_true(mem_fail_fired());
+    mem_fail_at(-1);
+    assert_int_not_equal(f.result.exit_code, 0);
+    assert_non_null(strstr(f.result.error, "evaluation: "));
+    assert_int_equal(f.log.n, 0);
+    assert_false(driver_next(train_parts(f.train)->driver, &task)); /* no step follows */
+}
+
 static void epochs_that_ended_before_the_first_evaluation_are_missed_too(void **state)
 {
     (void)state;
@@ -214,6 +248,8 @@ int main(void)
         TEST(
             epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact),
         TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
+        cmocka_unit_test_setup_teardown(an_evaluation_that_fails_has_no_line, open_tables,
+                                        close_fixture),
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),
         TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
         TEST(without_a_monitor_missed_epochs_change_no_result),

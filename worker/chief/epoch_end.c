@@ -263,20 +263,21 @@ static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
     return driver_look(end->parts->driver, v, e);
 }
 
-/* NULL: no result; *again: a new generation, or the end of the run, interrupted it. */
-static struct evaluation *evaluate(struct epoch_end *end, bool *again)
+/* NULL: no result; *missing: it was to have one, but a new generation or the end of the run interrupted it, or it failed: then
+ * this process ends, and the next chief evaluates. */
+static struct evaluation *evaluate(struct epoch_end *end, bool *missing)
 {
     struct epoch_end_result *r = end->result;
     const struct row_reader rows = {.read = look_rows, .ctx = end};
     double began = clock_now_s();
-    *again = false;
+    *missing = false;
     if (!end->evaluator)
         return NULL;
     struct errmsg e = {""};
     struct sums sums;
     enum err err = evaluator_run(end->evaluator, learned(end), &rows, &sums, &e);
-    *again = err == ERR_STATE;
-    if (err && !*again)
+    *missing = err != ERR_OK;
+    if (err && err != ERR_STATE)
         stop(end, err_exit_code(err), e.text);
     if (err)
         return NULL;
@@ -517,10 +518,10 @@ static void look_for_missed(struct epoch_end *end, uint64_t epoch)
         log_warn("%s; the history has a gap there", text);
 }
 
-/* False: the evaluation must be repeated in the present generation. */
+/* False: the evaluation must be repeated: in the present generation, or by the next process. */
 static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 {
-    bool again;
+    bool missing;
     double began = clock_now_s();
     const float *block[GRADIENT_NODES_MAX];
     const struct events_values gradient = last_gradient(end, block);
@@ -529,8 +530,8 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     curves_epoch(end->config.curves, end_of(end, epoch), &trained, end->parts->w, &gradient,
                  end->parts->pool, began);
     driver_paused(end->parts->driver, clock_now_s() - began);
-    const struct evaluation *eval = evaluate(end, &again);
-    if (again)
+    const struct evaluation *eval = evaluate(end, &missing);
+    if (missing)
         return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
@@ -670,16 +671,16 @@ static bool goes_back(struct epoch_end *end)
  * yet. False: the averages are on their way, or it was interrupted. */
 static bool is_judged(struct epoch_end *end, uint64_t step)
 {
-    bool again = false;
+    bool missing = false;
     if (session_place(end->session).steps == 0 || end->evaluated_step == step ||
         end->config.finished)
         return true;
     if (!averages_are_here(end))
         return false;
-    (void)evaluate(end, &again);
-    if (!again)
+    (void)evaluate(end, &missing);
+    if (!missing)
         end->evaluated_step = step;
-    return !again;
+    return !missing;
 }
 
 /* False: the next step must not begin. */

@@ -600,7 +600,7 @@ bool driver_next(struct driver *d, struct session_task *task)
     while (!d->stopped) {
         end_exchange(d);
         bool waits = d->chief && !d->chief->between(d->chief_ctx);
-        if (waits) {
+        if (waits || d->stopped) { /* an evaluation can fail */
             wait_for_news(d);
             continue;
         }

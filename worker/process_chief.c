@@ -356,6 +356,17 @@ static bool was_done(const struct process *p, uint64_t epochs)
     return p->base.final && (epochs >= p->job.training.epochs || stops);
 }
 
+/* Remove the temporary files of a chief that was killed while it wrote. */
+static void clean_model(const struct process *p)
+{
+    static const char *const folders[] = {"model", "model/tables"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char path[sizeof p->output + 16];
+        (void)snprintf(path, sizeof path, "%s/%s", p->output, folders[i]);
+        files_clean(path, true);
+    }
+}
+
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
@@ -364,6 +375,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     enum err err = exports_end_check(&p->job, e);
     if (!err)
         err = find_base(p, e);
+    if (!err)
+        clean_model(p);
     if (!err)
         err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints,
                         p->has_eval ? &p->eval.contents : NULL, e);

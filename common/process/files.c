@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -360,9 +361,22 @@ enum err files_read_regular(const char *path, size_t max, uint8_t **data, size_t
     return err;
 }
 
-static void remove_file(const char *path)
+static int remove_found(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-    if (unlink(path) != 0 && errno != ENOENT)
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+/* `path`: of a file, or with `folders` of a directory with all that is in it. */
+static void remove_entry(const char *path, bool folders)
+{
+    enum { OPEN_FOLDERS = 8 };
+    int failed = unlink(path);
+    if (failed && folders && (errno == EISDIR || errno == EPERM))
+        failed = nftw(path, remove_found, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+    if (failed && errno != ENOENT)
         log_warn("%s: cannot be removed: %s", path, strerror(errno));
 }
 
@@ -383,7 +397,7 @@ void files_clean(const char *folder, bool temporary_only)
         char path[FILES_PATH_MAX];
         int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (n > 0 && (size_t)n < sizeof path)
-            remove_file(path);
+            remove_entry(path, temporary_only);
     }
     closedir(d);
 }

@@ -54,7 +54,7 @@ enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
 /* False only if there is no such file: if that cannot be found out (EIO, EACCES), opening the file tells why. */
 bool files_may_be(const char *path);
 
-/* Removes all files of the directory, or only the temporary ones that a killed writer left. Ignores a missing
+/* Removes all files of the directory, or only the temporary files and directories that a killed writer left. Ignores a missing
  * directory, and logs each file that cannot be removed. */
 void files_clean(const char *folder, bool temporary_only);
 

@@ -178,6 +178,14 @@ class FineTuneTest(TrainCase):
                 self.assertIn("model.weights: ", job)
                 self.assertIn(words, job)
 
+    def test_a_damaged_file_that_gradwire_wrote_is_refused(self):
+        path = self.tmp / "first/model/weights.safetensors"
+        raw = bytearray(path.read_bytes())
+        raw[-2] ^= 1
+        path.write_bytes(raw)
+        said = self.said(keys=self.tuned(**{"model.weights": path}), code=2)
+        self.assertIn(f"model.weights: {path} is damaged, or of another model", said)
+
     def test_a_chief_killed_before_the_first_step_ends_with_the_same_digest(self):
         keys = self.tuned(**{"timeouts.worker_rejoin_s": 2})
         want = self.digest("--ps=2", "--workers=2", keys=keys, out=self.tmp / "calm")

@@ -89,16 +89,20 @@ static void what_a_killed_chief_was_writing_is_removed(void **state)
     (void)state;
     struct best b = opened();
     struct errmsg e = {""};
-    char left[2][sizeof b.folder + 64];
+    char left[3][sizeof b.folder + 64];
     (void)snprintf(left[0], sizeof left[0], "%s/weights.safetensors" FILES_TEMPORARY "1", b.folder);
     (void)snprintf(left[1], sizeof left[1], "%s/tables", b.folder);
     assert_int_equal(files_mkdirs(left[1], &e), ERR_OK);
     (void)snprintf(left[1], sizeof left[1], "%s/tables/a" FILES_TEMPORARY "2", b.folder);
-    for (int i = 0; i < 2; i++)
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/it", b.folder);
+    assert_int_equal(files_mkdirs(left[2], &e), ERR_OK);
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/b", b.folder);
+    for (int i = 0; i < 3; i++)
         assert_int_equal(files_write(left[i], "x", 1, &e), ERR_OK);
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3", b.folder);
     assert_true(see(&b, 1, 0.5, 0.1));
     assert_true(opened().has);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         assert_int_not_equal(access(left[i], F_OK), 0);
 }
 
@@ -435,6 +439,33 @@ static void rows_of_another_cut_with_the_same_number_are_not_the_bests(void **st
     publish(w, 2);
     assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
     assert_true(!again.has && again.lost);
+    assert_int_equal(best_begin(&again, b.run, &e), ERR_OK);
+    assert_true(again.lost);
+    best_close(&b);
+}
+
+/* A power failure brought the file back, but not its checkpoint. */
+static void a_best_of_another_run_that_lacks_its_rows_is_no_loss(void **state)
+{
+    (void)state;
+    const struct row_layout rows = {.tables = 1};
+    struct layout with_rows = layout;
+    const struct evaluation eval = {.step = 10, .loss = 0.5};
+    const float w[32] = {0.5f};
+    struct best b, again;
+    struct errmsg e = {""};
+    int hold;
+    with_rows.rows = (struct row_layout *)&rows;
+    publish(w, 1);
+    assert_int_equal(best_init(&b, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
+    assert_int_equal(checkpoint_hold(folder, 3, &hold, &e), ERR_OK);
+    assert_int_equal(best_keep_cut(&b, 1, &eval, 3, hold, &e), ERR_OK);
+    publish(w, 2);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_true(again.lost);
+    assert_int_equal(best_begin(&again, "b", &e), ERR_OK);
+    assert_true(!again.has && !again.lost);
     best_close(&b);
 }
 
@@ -457,6 +488,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_best_that_ended_before_the_checkpoint_is_not_undone_though_evaluated_after_it, begin,
             end),
+        cmocka_unit_test_setup_teardown(a_best_of_another_run_that_lacks_its_rows_is_no_loss, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_best_of_another_job_or_of_an_undone_step_is_removed,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_best_whose_weights_are_gone_is_still_to_be_beaten, begin,

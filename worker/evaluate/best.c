@@ -401,12 +401,13 @@ static enum err drop(struct best *b, struct errmsg *e)
 
 enum err best_begin(struct best *b, const char *run, struct errmsg *e)
 {
-    bool other = b->has && b->run[0] && strcmp(b->run, run) != 0;
+    bool other = (b->has || b->lost) && b->run[0] && strcmp(b->run, run) != 0;
     if (!monitors(b))
         return ERR_OK;
     if (other)
         log_info("%s is the best of another job (%s): it is removed", b->path, b->run);
     enum err err = other ? drop(b, e) : ERR_OK;
+    b->lost = b->lost && !other;
     (void)snprintf(b->run, sizeof b->run, "%s", run);
     return err;
 }

@@ -420,6 +420,22 @@ static enum err check_file(const char *folder, const char *name, const json_t *o
         path);
 }
 
+enum err model_manifest_check_file(const char *path, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash && (size_t)(slash - path) >= sizeof folder)
+        return ERR_OK; /* no file has such a path */
+    if (slash)
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+    const char *name = slash ? slash + 1 : path;
+    json_t *files = read_files(folder);
+    const json_t *of = json_object_get(files, name);
+    enum err err = of ? check_file(folder, name, of, e) : ERR_OK;
+    json_decref(files);
+    return err;
+}
+
 enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e)
 {
     json_t *files = read_files(folder);

@@ -37,6 +37,9 @@ enum err model_manifest_write(const struct model_manifest *m, const char *folder
  * is another one; ERR_IO, ERR_NOMEM. */
 enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e) MUST_CHECK;
 
+/* The same for one file, if a manifest next to it has its SHA-256. Errors: as model_manifest_check. */
+enum err model_manifest_check_file(const char *path, struct errmsg *e) MUST_CHECK;
+
 /* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
 enum err model_manifest_remove(const char *folder, struct errmsg *e) MUST_CHECK;
 

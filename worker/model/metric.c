@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "common/base/real.h"
 #include "common/math/kernels.h"
 
 static const struct metric {
@@ -55,7 +56,7 @@ uint32_t metric_sums(const struct job *job)
 static double normalized_entropy(double logloss, double positives, double examples)
 {
     double p = positives / examples, q = 1.0 - p;
-    return logloss / examples / -(p * log(p) + q * log(q));
+    return logloss / examples / -(p * real_log(p) + q * real_log(q));
 }
 
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)

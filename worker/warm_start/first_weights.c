@@ -10,6 +10,7 @@
 #include "common/process/files.h"
 #include "common/checkpoint/row_copy.h"
 #include "worker/export/export.h"
+#include "worker/export/model_manifest.h"
 #include "worker/warm_start/first_cut.h"
 
 enum { DIGEST_BYTES = 65 };
@@ -60,7 +61,9 @@ enum err first_weights_read(const struct job *job, const struct layout *l, float
 {
     struct export_found found = {.tensor = NULL};
     layout_init_values(l, job->training.seed, 0, l->elems, w);
-    enum err err = export_find_safetensors(job->model.weights, l, w, &found, e);
+    enum err err = model_manifest_check_file(job->model.weights, e);
+    if (!err)
+        err = export_find_safetensors(job->model.weights, l, w, &found, e);
     if (!err && digest)
         err = digest_found(l, w, found.tensor, digest, e);
     if (!err)

@@ -48,7 +48,10 @@ enum err warm_start_forget_best(const char *best, struct errmsg *e)
     char tables[4400];
     enum err err = remove_file(best, "weights.safetensors", e);
     (void)snprintf(tables, sizeof tables, "%s/tables", best);
-    return err ? err : files_remove_folder(tables, e);
+    if (!err)
+        err = files_remove_folder(tables, e);
+    /* after a power failure the file must not be back, with its checkpoint gone */
+    return err || access(best, F_OK) ? err : files_sync_folder(best, e);
 }
 
 enum err warm_start_forget(const char *output, struct errmsg *e)

@@ -167,7 +167,7 @@ test_all() {
         show=(--verbose)
     fi
     if [[ ${TEST_GROUPS[*]} == interop ]]; then
-        targets=("${PROGRAMS[@]}" interop_fixture interop_every_op)
+        targets=("${PROGRAMS[@]}" interop_fixture interop_every_op interop_csv_read)
         show=(--verbose)
     fi
     build "$TEST_BUILD" "${targets[@]}"

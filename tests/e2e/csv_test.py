@@ -80,15 +80,12 @@ class CsvTest(TrainCase):
         for file, path in made:
             path.write_bytes(file.text)
         all_said = read(BUILD, self.tmp, [file.data(path) for file, path in made], 4 * DEADLINE_S)
-        different = 0
         for seed, (file, _), said in zip(range(SEED, SEED + FILES), made, all_said):
             encoding = gradwire_model.Encoding(json.loads(said["encoding"]))
             for number, (row, fields) in enumerate(zip(said["rows"], file.fields(), strict=True)):
                 theirs = [c.encode(field) for c, field in zip(encoding.inputs, fields)]
                 self.assertEqual(row[:-1], theirs, f"seed {seed}, row {number}: {fields}")
-            for i, c in enumerate(file.columns):
-                different += c.how == "standard" and len({row[i] for row in said["rows"]}) > 20
-        self.assertGreater(different, FILES / 20)
+            self.assertEqual("arithmetic" in json.loads(said["encoding"]), any(c.how != "none" for c in file.columns))
 
     def test_train_and_predict_have_pythons_rows_and_values(self):
         files = [self.made(seed, wrong=False, options=OPTIONS) for seed in range(SEED, SEED + 30)]

@@ -1525,6 +1525,55 @@ static void a_number_without_a_scale_is_the_nearest_float(void **state)
     teardown(&f);
 }
 
+/* The reader's warning about rows of this column; fmt: of the n-th number. */
+static void warning_of(const char *column, const char *fmt, double first, double step, int rows,
+                       char out[static sizeof(struct errmsg)])
+{
+    struct fixture f;
+    struct dataset_look look;
+    char columns[200];
+    char *text = malloc((size_t)rows * 40);
+    size_t n = 0;
+    assert_non_null(text);
+    for (int i = 0; i < rows; i++)
+        n += (size_t)sprintf(text + n, fmt, first + i * step, i % 2);
+    snprintf(columns, sizeof columns, "columns: [%s, label: y]", column);
+    setup(&f, columns, NULL, 0);
+    put(&f, "a.csv", text, n);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    memcpy(out, look.warning.text, sizeof look.warning.text);
+    teardown(&f);
+    free(text);
+}
+
+static void a_column_that_float32_makes_equal_is_warned_of(void **state)
+{
+    (void)state;
+    char said[sizeof(struct errmsg)];
+    warning_of("number: t", "%.0f,%d\n", 1.7e9, 10, 379, said);
+    assert_non_null(strstr(said, "data.train: column t: a sample has about 3"));
+    assert_non_null(strstr(said, " different numbers, but about 3"));
+    assert_non_null(strstr(said, "give the column a scale"));
+    warning_of("number: t", "%.0f,%d\n", 1.7e12, 1, 20000, said); /* of several pieces */
+    assert_non_null(strstr(said, "column t: "));
+    static const struct {
+        const char *column, *fmt;
+        double first, step;
+    } right[] = {
+        {"number: {name: t, scale: standard}", "%.0f,%d\n", 1.7e9, 1},
+        {"number: {name: t, buckets: {quantiles: 4}}", "%.0f,%d\n", 1.7e9, 1},
+        {"number: t", "%.0f,%d\n", 1.7e9, 128},     /* each is a float */
+        {"number: t", "%.0f,%d\n", 123456789, 2},   /* a quarter is left */
+        {"number: t", "%.9f,%d\n", 0.123456, 0.37}, /* decimals */
+        {"number: t", "%.1f,%d\n", 999990, 0.1},
+        {"number: t", "%.0f,%d\n", 1.7e9, 0}, /* one number */
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        warning_of(right[i].column, right[i].fmt, right[i].first, right[i].step, 400, said);
+        assert_string_equal(said, "");
+    }
+}
+
 static void the_encoding_says_functions_and_buckets(void **state)
 {
     (void)state;
@@ -1595,7 +1644,7 @@ static void contents_that_differ_have_another_fingerprint(void **state)
 static void it_survives_every_allocation_that_fails(void **state)
 {
     (void)state;
-    static const char text[] = "w,n,y\n\"a\",1,2\nb,x,3\nc,,4\n";
+    static const char text[] = "w,n,y\n\"a\",1.00000001,2\nb,x,3\nc,,4\n";
     struct fixture f;
     int fired = 1;
     setup(&f, WIDE ", header: names", NULL, 0);
@@ -1873,6 +1922,7 @@ int main(void)
         cmocka_unit_test(quantiles_do_not_depend_on_the_order_of_rows),
         cmocka_unit_test(numbers_are_doubles_until_they_are_encoded),
         cmocka_unit_test(a_number_without_a_scale_is_the_nearest_float),
+        cmocka_unit_test(a_column_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),

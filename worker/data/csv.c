@@ -20,6 +20,7 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "worker/data/csv_header.h"
+#include "worker/data/core/rounding.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/text/csv_scan.h"
 #include "worker/data/drawn/drawn.h"
@@ -452,14 +453,18 @@ static void work_on(void *ctx, uint32_t thread)
 
 /* ---- the load ---- */
 
-static enum err work_init(struct work *w, uint32_t inputs, struct errmsg *e)
+static enum err work_init(struct work *w, const struct reading *r, uint32_t inputs,
+                          struct errmsg *e)
 {
+    bool rounding = !r->eval && !r->sink;
     w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
     w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
     w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
     w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
-    return w->text && w->piece.mark && w->piece.words && w->piece.added && w->piece.known
+    w->piece.rounding = rounding ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
+    return (w->piece.rounding || !rounding) && w->text && w->piece.mark && w->piece.words &&
+                   w->piece.added && w->piece.known
                ? ERR_OK
                : err_set(e, ERR_NOMEM, "out of memory for a thread");
 }
@@ -468,6 +473,9 @@ static void work_close(struct work *w, uint32_t inputs)
 {
     for (uint32_t i = 0; i < inputs && w->piece.words; i++)
         vocabulary_close(&w->piece.words[i]);
+    for (uint32_t i = 0; i < inputs && w->piece.rounding; i++)
+        mem_free(w->piece.rounding[i]);
+    mem_free(w->piece.rounding);
     mem_free(w->piece.words);
     mem_free(w->piece.added);
     mem_free(w->piece.known);
@@ -534,6 +542,26 @@ static void note_unread(const struct csv *c)
                       f->unread_names);
 }
 
+/* Warn of a column whose numbers become equal as floats, such as times: nothing is learned from what is lost. */
+static void say_rounding(const struct csv *c, uint32_t threads)
+{
+    const struct table_schema *s = c->table->schema;
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        struct rounding all = {.noted = false};
+        double numbers, left;
+        for (uint32_t k = 0; k < threads; k++)
+            if (c->work[k].piece.rounding[i])
+                rounding_join(&all, c->work[k].piece.rounding[i]);
+        if (all.noted && rounding_loses(&all, &numbers, &left))
+            warn(c,
+                 "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
+                 "float32, which has about 7 digits; give the column a scale, such as scale: "
+                 "standard, or buckets",
+                 c->reading->key, s->input[i].name[0] ? s->input[i].name : "without a name",
+                 numbers, left);
+    }
+}
+
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
@@ -542,7 +570,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->work = mem_zalloc(threads, sizeof *c->work);
     enum err err = c->file && c->tail && c->work ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < threads && !err; i++)
-        err = work_init(&c->work[i], inputs, e);
+        err = work_init(&c->work[i], c->reading, inputs, e);
     if (!err) {
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
@@ -553,6 +581,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_skipped(c);
         note_unread(c);
     }
+    if (!err && c->work[0].piece.rounding)
+        say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
     for (size_t i = 0; i < c->paths.count && c->file; i++)

@@ -61,6 +61,8 @@ enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          struct errmsg *e) MUST_CHECK;
 void csv_format_close(struct csv_format *f);
 
+struct rounding;
+
 /* One piece: whole rows of text, and the rows of cells made from them. */
 struct csv_piece {
     char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
@@ -81,6 +83,8 @@ struct csv_piece {
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
+    /* (inputs) of a sample of the rows, for numbers that are not scaled; NULL: not wanted */
+    struct rounding **rounding;
     uint64_t bad,
         bad_lines; /* bad_lines: the lines of these rows; a field in quotes can have many */
     uint64_t first_bad_line;

@@ -13,6 +13,13 @@ void distinct_add(struct distinct *d, uint64_t mixed)
         d->longest[at] = (uint8_t)(zeros + 1);
 }
 
+void distinct_join(struct distinct *d, const struct distinct *other)
+{
+    for (uint32_t i = 0; i < DISTINCT_REGISTERS; i++)
+        if (d->longest[i] < other->longest[i])
+            d->longest[i] = other->longest[i];
+}
+
 /* x + x^2 + 2 x^4 + 4 x^8 + ... */
 static double sigma(double x)
 {

@@ -15,6 +15,8 @@ struct distinct {
 
 /* Add a mixed key (common/rows/key.h), whose bits are as good as random. */
 void distinct_add(struct distinct *d, uint64_t mixed);
+/* Add the keys of another one. */
+void distinct_join(struct distinct *d, const struct distinct *other);
 double distinct_keys(const struct distinct *d);
 
 #endif

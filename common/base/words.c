@@ -39,8 +39,33 @@ void words_init(struct words *w, const char *word)
     *w = (struct words){.word = word, .best = NULL, .distance = near + 1};
 }
 
+void words_init_name(struct words *w, const char *name)
+{
+    *w = (struct words){
+        .word = name, .names = true, .distance = (unsigned)((strnlen(name, 64) + 1) / 4 + 1)};
+}
+
+static const char *skip_digits(const char *s)
+{
+    return s + strspn(s, "0123456789");
+}
+
+/* True if the words are equal without their digits, and not with them. */
+static bool differ_in_digits(const char *a, const char *b)
+{
+    if (strcmp(a, b) == 0)
+        return false;
+    for (a = skip_digits(a), b = skip_digits(b); *a && *a == *b;) {
+        a = skip_digits(a + 1);
+        b = skip_digits(b + 1);
+    }
+    return *a == *b;
+}
+
 void words_try(struct words *w, const char *candidate)
 {
+    if (w->names && differ_in_digits(w->word, candidate))
+        return;
     unsigned d = strcasecmp(w->word, candidate) == 0 ? 0 : words_distance(w->word, candidate);
     if (d < w->distance && d < strlen(candidate)) {
         w->distance = d;

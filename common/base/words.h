@@ -2,14 +2,20 @@
 #ifndef GRADWIRE_COMMON_BASE_WORDS_H
 #define GRADWIRE_COMMON_BASE_WORDS_H
 
+#include <stdbool.h>
+
 /* A search over candidates: call words_init, then words_try for each. `best` is the nearest one, or NULL if none
  * is near enough. The struct points to the caller's strings. */
 struct words {
     const char *word, *best;
+    bool names;
     unsigned distance; /* of `best`; initially 1 more than the limit for "near enough" */
 };
 
 void words_init(struct words *w, const char *word);
+/* The same for names that users make, such as those of columns: a candidate differs in case, or by a quarter of the word's length,
+ * and not in digits alone, as C2 and C26 do. */
+void words_init_name(struct words *w, const char *name);
 /* A candidate that differs only in case has distance 0. */
 void words_try(struct words *w, const char *candidate);
 

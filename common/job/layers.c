@@ -126,7 +126,7 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
             "its input %s is a later layer, model.layers[%u]; a layer can only read earlier layers",
             layer[found].name, found);
     struct words near;
-    words_init(&near, node->text);
+    words_init_name(&near, node->text);
     words_try(&near, JOB_INPUT_NAME);
     for (uint32_t i = 0; i < r->layer; i++)
         words_try(&near, layer[i].name);

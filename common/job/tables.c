@@ -143,7 +143,7 @@ static enum err refuse_unknown(struct job_reader *r)
         if (t < r->job->model.tables)
             continue;
         struct words near;
-        words_init(&near, c->key);
+        words_init_name(&near, c->key);
         for (t = 0; t < r->job->model.tables; t++)
             words_try(&near, r->job->model.table[t].name);
         return job_refuse(r, c, "tables", "no layer looks up in a table called %.*s%s%s%s",

@@ -125,7 +125,7 @@ class PredictTest(ModelCase):
         rows = table(self.predict("prices", "--keep=x2,column_1"))
         given = (self.tmp / "prices.eval.csv").read_text().splitlines()
         self.assertEqual([(r["column_1"], r["x2"]) for r in rows], [tuple(line.split(";")[:2]) for line in given])
-        self.assertIn('did you mean "x2"?', self.predict("prices", "--keep=x22", code=2))
+        self.assertIn('did you mean "x2"?', self.predict("prices", "--keep=x_2", code=2))
         (self.tmp / "without.csv").write_text("1;2;3\n")
         self.assertNotIn("did you mean", self.predict("prices", "without.csv", "--keep=price", code=2))
 

@@ -244,6 +244,19 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     assert_string_equal(look.warning.text, strcmp(wanted, "nothing") ? words : "");
 }
 
+static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "columns: [category: town, ignore: i, label: {name: rich, classes: [no, '*']}]", NULL,
+          0);
+    warns(&f, "Town,x,\"rich\"\r\nRome,x,no\n",
+          ".csv:1: this line has the names of the columns, but is read as a row: use data.header: "
+          "names, or skip");
+    warns(&f, "town,x,no\nRome,x,rich\n", "nothing");
+    teardown(&f);
+}
+
 static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
 {
     (void)state;
@@ -633,6 +646,18 @@ static void features_stand_in_the_order_of_the_columns(void **state)
           "red,5,1\nblue,6,2\nred,7,3\n", "1 5 : 1", "2 6 : 2", "1 7 : 3");
 }
 
+/* The text is refused, and the error has `hint`. */
+static void hints(const char *data, const char *text, const char *hint)
+{
+    struct fixture f;
+    setup(&f, data, NULL, 0);
+    put(&f, "a.csv", text, strlen(text));
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    if (!strstr(f.e.text, hint))
+        fail_msg("%s, not %s", f.e.text, hint);
+    teardown(&f);
+}
+
 static void a_header_is_left_out_or_names_the_columns(void **state)
 {
     (void)state;
@@ -640,13 +665,29 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
     READS("columns: [number: a, number: b c, label: y], header: names",
           "y,\"b c\",unused,a\n1,2,x,3\n4,5,y,6\n", "3 2 : 1", "6 5 : 4");
     READS(NUMBER_LABEL ", header: names, comment: '#'", "\xEF\xBB\xBF\n# c\na,y\r\n1,2\n", "1 : 2");
-    refuses(NUMBER_LABEL ", header: names", "a,z\n1,2\n",
-            ":1: its header does not name \"y\" of data.columns, it is \"a,z\"; without a header "
-            "in the "
-            "file, leave data.header out");
+    refuses(
+        NUMBER_LABEL ", header: names", "a,z\n1,2\n",
+        ":1: its header does not name \"y\" of data.columns, it is \"a,z\"; the file needs this "
+        "column, or data.columns must not list it");
+    hints(NUMBER_LABEL ", header: names", "a,7\n1,2\n",
+          "without a header in the file, leave data.header out");
     refuses("columns: [number: size, label: y], header: names", "y,sise,age\n1,2,3\n",
             ":1: its header does not name \"size\" of data.columns, it is \"y,sise,age\"; did you "
             "mean \"sise\"?");
+    hints("columns: [number: size, label: y], header: names", "\"y\",\"SIZE\",\"a, size\"\n1,2,3\n",
+          "; did you mean \"SIZE\"?");
+    hints("columns: [number: sex, label: y], header: names", "y,SEX,sax\n1,2,3\n",
+          "; did you mean \"SEX\"?");
+    hints("columns: [number: C2, number: C26, label: y], header: names", "y,C2,C25\n1,2,3\n",
+          "; the file needs this column");
+    hints("columns: [number: size, number: sizes, label: y], header: names", "y,sizes\n1,2\n",
+          "; the file needs this column");
+    hints("columns: [number: size, label: y], header: names", "y,\" size\"\n1,2\n",
+          "; blanks around a name count: use data.trim: true");
+    hints(NUMBER_LABEL, "\"_a\",\"b\",\"y\"\n1,2,3\n",
+          "; if this line is a header, data.header: names finds");
+    hints(NUMBER_LABEL, "\xC3\xA4,y\n1,2\n",
+          "; if this line is a header, use data.header: skip, or names");
     refuses(NUMBER_LABEL ", header: names", "a,y,a\n1,2,3\n", ":1: its header names \"a\" twice");
     refuses(NUMBER_LABEL ", header: skip", "", "it has no row");
     refuses(NUMBER_LABEL, "a,b,y\n1,2,3\n",
@@ -1873,6 +1914,7 @@ int main(void)
     log_init("csv_test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_may_end_as_they_like),
+        cmocka_unit_test(a_header_that_is_read_as_a_row_is_warned_of),
         cmocka_unit_test(rows_from_which_nothing_can_be_learned_are_warned_of),
         cmocka_unit_test(delimiter_is_as_the_job_says),
         cmocka_unit_test(quoted_fields_are_those_of_rfc_4180),

@@ -307,7 +307,7 @@ static void columns_among_inputs_that_cannot_be_are_refused(void **state)
     (void)state;
     refused("model.layers[3].dense.inputs=[e, bag, I9]",
             "--set model.layers[3].dense.inputs: model.layers[3]: no layer and no column is called "
-            "I9, did you mean I1?; name a layer before this one, or input");
+            "I9; name a layer before this one, or input");
     refused("model.layers[3].dense.inputs=[e, bag, \"I{1..4}\"]",
             "--set model.layers[3].dense.inputs: model.layers[3]: no column is called I4");
     refused("model.layers[3].dense.inputs=[e, bag, \"I{4..1}\"]",

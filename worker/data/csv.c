@@ -530,6 +530,19 @@ static void say_skipped(const struct csv *c)
                      c->reading->key, first->path, first->skipped_line, more);
 }
 
+/* A row that has the names of the columns, and fits them. */
+static void say_names(const struct csv *c)
+{
+    const struct csv_file *f = c->file;
+    while (f < c->file + c->paths.count && !f->names_line)
+        f++;
+    if (f < c->file + c->paths.count)
+        dataset_warn(c->reading,
+                     "%s: %s:%" PRIu64 ": this line has the names of the columns, but is read as a "
+                     "row: use data.header: names, or skip",
+                     c->reading->key, f->path, f->names_line);
+}
+
 /* The columns that nothing reads, of the first file that has some. */
 static void note_unread(const struct csv *c)
 {
@@ -579,6 +592,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_unknown(c, threads);
     if (!err) {
         say_skipped(c);
+        say_names(c);
         note_unread(c);
     }
     if (!err && c->work[0].piece.rounding)

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -138,52 +139,76 @@ static const char *unnamed_column(const struct csv_file *file, const struct csv_
 }
 
 /* True if one of the header's names equals `name` without the blanks around it. */
-static bool has_blanked(const char *line, size_t bytes, char delimiter, const char *name)
+static bool has_blanked(const struct vocabulary *names, const char *name)
 {
-    const char *end = line + bytes;
-    while (line <= end) {
-        const char *stop = memchr(line, delimiter, (size_t)(end - line)), *text = line;
-        size_t n = (size_t)((stop ? stop : end) - line);
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        const char *text = vocabulary_text(names, i, &n);
         if (csv_hint_trim(&text, &n) && n == strlen(name) && memcmp(text, name, n) == 0)
             return true;
-        line = stop ? stop + 1 : end + 1;
     }
     return false;
 }
 
-/* "did you mean "age"?" with the nearest of the header's names. Returns out; NULL: none is near. */
-static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const char *line, size_t bytes,
-                                char delimiter, const char *name)
+/* True if the job has a column of this name, so it is no other column's with a typing error. */
+static bool is_used(const struct csv_format *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        if (f->job->column[i].kind != COLUMN_CROSS && strcmp(f->job->column[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "did you mean "age"?" with the nearest of the header's names; used: also names of the job's columns. Returns out; NULL: none
+ * is near. */
+static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const struct vocabulary *names,
+                                const struct csv_format *f, bool used, const char *name)
 {
     char word[WORDS_BYTES_MAX + 1], best[WORDS_BYTES_MAX + 1];
-    const char *end = line + bytes;
     struct words near;
-    words_init(&near, name);
-    while (line <= end) {
-        const char *stop = memchr(line, delimiter, (size_t)(end - line));
-        size_t n = (size_t)((stop ? stop : end) - line);
-        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), line);
-        words_try(&near, word);
+    words_init_name(&near, name);
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        const char *text = vocabulary_text(names, i, &n);
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), text);
+        if (used || !is_used(f, word))
+            words_try(&near, word);
         if (near.best == word)
             near.best = strcpy(best, word);
-        line = stop ? stop + 1 : end + 1;
     }
     if (near.best)
         (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?", near.best);
     return near.best ? out : NULL;
 }
 
-static enum err refuse_names(const char *name, const struct csv_format *f, const char *line,
-                             size_t bytes, struct errmsg *e)
+/* True if the line has a text that a header does not have: none, or a number. */
+static bool reads_like_data(const struct vocabulary *names)
+{
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        float v;
+        const char *text = vocabulary_text(names, i, &n);
+        (void)csv_hint_trim(&text, &n);
+        if (n == 0 || csv_number(text, n, &v))
+            return true;
+    }
+    return false;
+}
+
+static enum err refuse_names(const char *name, const struct csv_format *f,
+                             const struct vocabulary *names, const char *line, size_t bytes,
+                             struct errmsg *e)
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
     const char *hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
-    if (!hint && !f->job->trim && has_blanked(line, bytes, f->grammar.delimiter, name))
+    if (!hint && !f->job->trim && has_blanked(names, name))
         hint = "blanks around a name count: use data.trim: true";
     if (!hint)
-        hint = nearest_name(near, line, bytes, f->grammar.delimiter, name);
+        hint = nearest_name(near, names, f, false, name);
     if (!hint)
-        hint = "without a header in the file, leave data.header out";
+        hint = reads_like_data(names)
+                   ? "without a header in the file, leave data.header out"
+                   : "the file needs this column, or data.columns must not list it";
     return err_set(e, ERR_INPUT,
                    "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", name,
                    csv_row_shown(shown, line, bytes), hint);
@@ -218,7 +243,7 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
     struct words near;
     if (!name)
         return ERR_OK;
-    words_init(&near, name);
+    words_init_name(&near, name);
     for (uint32_t i = 0; i < f->job->columns; i++)
         if (strcmp(f->job->column[i].name, name) != 0) /* a label that the file lacks */
             words_try(&near, f->job->column[i].name);
@@ -227,27 +252,43 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
     return refuse_kept(name, near.best ? hint : NULL, e);
 }
 
+/* Add the fields of the header, and their names for hints. */
+static enum err add_named_fields(struct csv_file *file, const struct csv_format *f,
+                                 const struct csv_grammar *g, char *text, size_t bytes,
+                                 uint32_t *mark, struct vocabulary *names, struct errmsg *e)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    enum err err = ERR_OK;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !err; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        uint32_t number;
+        begin = mark[i] + (size_t)1;
+        if (!csv_field_text(&from, &to, g))
+            return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
+        if (vocabulary_add(names, from, (size_t)(to - from), &number))
+            return err_set(e, ERR_NOMEM, "out of memory");
+        err = add_named_field(file, f, from, (size_t)(to - from), e);
+    }
+    return err;
+}
+
 /* Read the header's names from `bytes` of text, without its line end. */
 static enum err fields_by_header(struct csv_file *file, const struct csv_format *f,
                                  const struct csv_grammar *g, char *text, size_t bytes,
                                  uint32_t *mark, struct errmsg *e)
 {
     char near[CSV_NEAREST_BYTES];
-    size_t n = csv_scan(mark, text, bytes, g);
-    enum err err = ERR_OK;
-    mark[n] = (uint32_t)bytes;
-    for (size_t i = 0, begin = 0; i <= n && !err; i++) {
-        char *from = text + begin, *to = text + mark[i];
-        begin = mark[i] + (size_t)1;
-        if (!csv_field_text(&from, &to, g))
-            return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
-        err = add_named_field(file, f, from, (size_t)(to - from), e);
-    }
+    struct vocabulary names = {0};
+    enum err err = add_named_fields(file, f, g, text, bytes, mark, &names, e);
     const char *name = err ? NULL : unnamed_column(file, f);
+    const char *kept = err || name ? NULL : unkept_column(file, f);
     if (name)
-        return refuse_names(name, f, text, bytes, e);
-    name = err ? NULL : unkept_column(file, f);
-    return name ? refuse_kept(name, nearest_name(near, text, bytes, g->delimiter, name), e) : err;
+        err = refuse_names(name, f, &names, text, bytes, e);
+    else if (kept)
+        err = refuse_kept(kept, nearest_name(near, &names, f, true, kept), e);
+    vocabulary_close(&names);
+    return err;
 }
 
 /* The end of the first row that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such row.
@@ -321,6 +362,38 @@ static bool reads_like_row(const struct csv_file *file, const struct csv_format 
     return value && !other;
 }
 
+/* The text of a field, without quotes that surround it. */
+static bool is_named(const struct csv_grammar *g, const char *text, size_t bytes, const char *name)
+{
+    (void)csv_hint_trim(&text, &bytes);
+    if (g->quotes && bytes > 1 && *text == '"' && text[bytes - 1] == '"') {
+        text++;
+        bytes -= 2;
+    }
+    return strlen(name) == bytes && strncasecmp(text, name, bytes) == 0;
+}
+
+/* True if the first row has the names of all columns that have one, in their order. */
+static bool has_names(const struct csv_file *file, const struct csv_format *f,
+                      const struct csv_piece *p, size_t begin, size_t end)
+{
+    const char *text = p->text + begin;
+    size_t bytes = csv_without_return(&p->grammar, text, end - begin), named = 0, from = 0;
+    size_t n = csv_scan(p->mark, text, bytes, &p->grammar);
+    p->mark[n] = (uint32_t)bytes;
+    for (size_t i = 0; i <= n && n + 1 == file->fields; i++) {
+        const struct csv_field *field = &file->field[i];
+        const char *name = f->job->column[field->column].name;
+        if (field->kind != COLUMN_IGNORE && *name) {
+            if (!is_named(&p->grammar, text + from, p->mark[i] - from, name))
+                return false;
+            named++;
+        }
+        from = p->mark[i] + (size_t)1;
+    }
+    return named > 0;
+}
+
 /* The header is [begin, end) of the text. */
 static enum err read_header(struct csv_file *file, const struct csv_format *f,
                             const struct csv_piece *p, size_t begin, size_t end, uint64_t line,
@@ -369,9 +442,13 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
         err = fields_by_order(file, f, absent_columns(f, p, begin, end), e);
     if (!err && header != HEADER_NAMES)
         err = check_kept(file, f, e);
-    if (err || header == HEADER_NONE)
-        return err ? err_wrap(e, err, "%s: ", file->path) : ERR_OK;
+    if (err)
+        return err_wrap(e, err, "%s: ", file->path);
     uint64_t line = p->line + csv_count(p->text, begin, '\n');
+    if (header == HEADER_NONE) {
+        file->names_line = !f->libsvm && has_names(file, f, p, begin, end) ? line : 0;
+        return ERR_OK;
+    }
     if (end == p->bytes) {
         err = csv_refuse_open(e, p->text + begin, end - begin, line, &p->grammar);
         return err_wrap(e, err, "%s:", file->path);

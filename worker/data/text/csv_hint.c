@@ -13,8 +13,10 @@ bool csv_hint_is_name(const char *text, size_t bytes)
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         if (bytes == strlen(values[i]) && strncasecmp(text, values[i], bytes) == 0)
             return false;
+    if (bytes > 1 && *text == '"')
+        text++;
     unsigned char first = bytes ? (unsigned char)text[0] : 0;
-    return (first | 0x20) >= 'a' && (first | 0x20) <= 'z';
+    return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' || first >= 0x80;
 }
 
 static bool is_blank(char c)

@@ -9,8 +9,8 @@
 
 #include "common/job/job.h"
 
-/* True if the field can be the name of a column: it begins with a letter, and is not a usual word for a missing
- * number. */
+/* True if the field, or the line's first field, can be the name of a column: it begins with a letter or '_', in quotes or not, and
+ * is not a usual word for a missing number. */
 bool csv_hint_is_name(const char *text, size_t bytes);
 
 /* Remove blanks around the field. False: there are none. */

@@ -136,6 +136,18 @@ class DoctorTest(TrainCase):
         self.says(self.doctor(code=2), "data", "FAIL", "no file matches", "is the volume mounted")
         self.says(self.doctor(*self.cluster("ps", 0)), "data", "ok", "a ps reads none")
 
+    def test_a_category_of_very_many_words_is_a_warning_that_names_key(self):
+        clicks = self.tmp / "clicks.csv"
+        text = CLICKS.replace("key: ad, key: hour", "category: ad, category: {name: hour, encode: id}")
+        layers = "[embedding: {inputs: hour, input_dim: 5000, output_dim: 2}, flatten, {dense: {units: 1, activation: sigmoid}}]"
+        self.job.write_text(text[:text.index("  layers:")] + f"  layers: {layers}\n" + text[text.index("  loss:"):])
+        for words, verdict in ((999, "ok"), (1000, "warn")):
+            clicks.write_text("".join(f"a{i % words},h{i % 2000},{i % 2}\n" for i in range(4000)))
+            lines = self.doctor()
+            self.says(lines, "data", verdict)
+        self.says(lines, "data", "warn", "column ad has 1000 words, and a row has a feature for each of them: as - key: ad")
+        self.assertNotIn("column hour has", lines["data"][1])
+
     def test_what_leaves_nothing_to_learn_is_a_warning(self):
         for path in self.tmp.glob("rows-*.csv"):
             path.write_text("1,2,3,4,1\n" * 40)

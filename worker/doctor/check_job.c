@@ -229,6 +229,22 @@ static void say_words(struct check *p, struct finding *f)
                 taught_words(&p->taught, p->schema, p->train.estimated, words, sizeof words));
 }
 
+/* Each word of a category is a feature, so a row has as many; a key's row is looked up instead. */
+static void say_categories(const struct check *p, struct finding *f)
+{
+    enum { MANY_WORDS = 1000 };
+    for (uint32_t i = 0; p->schema && i < p->schema->inputs; i++) {
+        const struct table_input *in = &p->schema->input[i];
+        if (in->kind == COLUMN_CATEGORY && in->encode == ENCODE_ONE_HOT &&
+            in->words.count >= MANY_WORDS)
+            finding_say(
+                f, VERDICT_WARN,
+                "column %s has %s%u words, and a row has a feature for each of them: as - key: "
+                "%s, which embedding and linear look up in a table, it is faster by far",
+                in->name, p->train.estimated ? "at least " : "", in->words.count, in->name);
+    }
+}
+
 /* If the data determine the model, the model then determines the allowed labels. */
 static void look_at_train(struct check *p, struct finding *f)
 {
@@ -240,6 +256,7 @@ static void look_at_train(struct check *p, struct finding *f)
         shape_by_data(p, f);
     if (!automatic || !p->model || look(p, f, 0, &p->train))
         say_look(f, "data.train", &p->train);
+    say_categories(p, f);
     say_words(p, f);
 }
 

@@ -19,7 +19,7 @@ enum { CLASSES = 4 };
 
 struct fixture {
     struct idx_files files;
-    char patterns[1024];
+    char patterns[2400];
     struct errmsg e;
 };
 
@@ -274,8 +274,22 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
     dataset_close(&d);
     put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", TWO, 2);
     refuses(f, "has rows of shape [1], model.input.shape is [2, 1]"); /* y are the rows */
-    put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", TWO, 2);
-    refuses(f, "arrays of rows (2 or more dimensions) are missing");
+    static const uint8_t numbers[] = {7, 9};
+    char files[2400];
+    (void)snprintf(files, sizeof files, "%s", both(f, "x.npy", "y.npy"));
+    struct job job = idx_job(1, 1, files);
+    job.model.rank = 1;
+    job.data.format = DATA_NPY;
+    put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", numbers, 2);
+    if (dataset_load(&d, &job, 0, CLASSES, &f->e))
+        fail_msg("%s", f->e.text);
+    assert_memory_equal(d.x, numbers, 2);
+    assert_memory_equal(d.labels, TWO, 2);
+    dataset_close(&d);
+    (void)snprintf(files + strlen(files), sizeof files - strlen(files), "\n%s",
+                   idx_files_path(&f->files, "y.npy"));
+    assert_int_equal(dataset_load(&d, &job, 0, CLASSES, &f->e), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "arrays of rows (2 or more dimensions) are missing"));
 }
 
 /* A job whose rows of 2 numbers are ids of an embedding. */

@@ -76,14 +76,20 @@ static void set_close(struct array_set *set)
     mem_free(set->labels);
 }
 
-/* An array with one column has labels, if no other array does. */
+static bool is_thin(const struct array_file *f)
+{
+    return f->rank == 2 && f->dim[1] == 1;
+}
+
+/* An array with one column has labels, if no other array does. Of two such arrays the first has the rows. */
 static void take_thin_labels(struct array_set *set)
 {
     size_t kept = 0;
     bool takes = set->n_labels == 0;
+    const bool both = set->n_images == 2 && is_thin(&set->images[0]) && is_thin(&set->images[1]);
     for (size_t i = 0; i < set->n_images; i++) {
         struct array_file *f = &set->images[i];
-        if (!takes || f->rank != 2 || f->dim[1] != 1) {
+        if (!takes || !is_thin(f) || (both && i == 0)) {
             set->images[kept++] = *f;
             continue;
         }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/job/range.h"
+
 /* ---- what the model predicts ---- */
 
 static const char *class_names(const struct job *job)
@@ -43,9 +45,11 @@ static void add_class(const struct score_columns *c, uint32_t class, struct text
         name = strchr(name, '\n');
         name = name ? name + 1 : NULL;
     }
-    if (name)
-        text_add_field(t, name, strcspn(name, "|\n"));
-    else
+    if (name) {
+        char plain[JOB_CLASS_NAMES_MAX];
+        size_t bytes = job_class_name_bytes(name, strcspn(name, "\n"));
+        text_add_field(t, plain, job_class_name_plain(plain, name, bytes));
+    } else
         text_add_count(t, class);
 }
 

@@ -120,7 +120,8 @@ GRADWIRE_API uint32_t gradwire_model_outputs(const struct gradwire_model *model)
 GRADWIRE_API const char *gradwire_model_output_name(const struct gradwire_model *model);
 /* The number of classes, 2 for one output of binary_crossentropy; 0: the output is a value. */
 GRADWIRE_API uint32_t gradwire_model_classes(const struct gradwire_model *model);
-/* The names of a class in the label column's `classes`, such as "<=50K|<=50K."; NULL: the job does not name it. */
+/* The names of a class in the label column's `classes`, such as "<=50K|<=50K."; a backslash before '|' makes it a part of the
+ * name. NULL: the job does not name it. */
 GRADWIRE_API const char *gradwire_class_name(const struct gradwire_model *model, uint32_t label);
 
 /* The layers that look up rows of tables: their number, and of each the name and the length of its output for a row. NULL

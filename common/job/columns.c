@@ -7,17 +7,17 @@
 #include "common/job/read.h"
 #include "common/base/mem.h"
 
-enum { TEXT_BYTES_MAX = 4096 };
+enum { TEXT_BYTES_MAX = JOB_CLASS_NAMES_MAX };
 
 /* ---- texts ---- */
 
-/* A scalar of one line without control characters. A quoted one can be empty. */
+/* A scalar of one line without control characters other than tabs. A quoted one can be empty. */
 static bool is_text(const struct job_node *node, size_t most)
 {
     if (node->kind != NODE_SCALAR || job_tree_is_null(node) || strlen(node->text) > most)
         return false;
     for (const char *p = node->text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+        if (((unsigned char)*p < 0x20 && *p != '\t') || *p == 0x7f)
             return false;
     return true;
 }
@@ -79,12 +79,13 @@ static int slice_order(const void *a, const void *b)
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Splits `lines` at the characters of `ends` and returns the number of words; `out` can be NULL. */
-static size_t slices_of(const char *lines, const char *ends, struct slice *out)
+/* Splits `lines` at line ends, and for a label into names of classes. Returns the number of words; `out` can be NULL. */
+static size_t slices_of(const char *lines, bool label, struct slice *out)
 {
     size_t n = 0;
     for (const char *at = lines;; n++) {
-        size_t bytes = strcspn(at, ends);
+        size_t bytes = strcspn(at, "\n");
+        bytes = label ? job_class_name_bytes(at, bytes) : bytes;
         if (out)
             out[n] = (struct slice){at, bytes};
         if (!at[bytes])
@@ -97,14 +98,14 @@ static size_t slices_of(const char *lines, const char *ends, struct slice *out)
 static enum err refuse_twin_word(struct job_reader *r, const struct job_node *node)
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
-    const char *ends = c->kind == COLUMN_LABEL ? "\n|" : "\n";
+    const bool label = c->kind == COLUMN_LABEL;
     if (!c->words)
         return ERR_OK;
-    size_t n = slices_of(c->words, ends, NULL);
+    size_t n = slices_of(c->words, label, NULL);
     struct slice *word = mem_zalloc(n, sizeof *word);
     if (!word)
         return err_set(r->e, ERR_NOMEM, "out of memory");
-    (void)slices_of(c->words, ends, word);
+    (void)slices_of(c->words, label, word);
     qsort(word, n, sizeof *word, slice_order);
     enum err err = ERR_OK;
     for (size_t i = 1; i < n && !err; i++)

@@ -43,3 +43,28 @@ enum err job_range_name(const struct job_range *r, uint32_t i, char *out, size_t
                     : snprintf(out, bytes, "%s", r->text);
     return n >= 0 && (size_t)n < bytes ? ERR_OK : ERR_TOOBIG;
 }
+
+/* ---- names of a class ---- */
+
+static bool is_pipe(const char *text, size_t bytes, size_t at)
+{
+    return text[at] == '\\' && at + 1 < bytes && text[at + 1] == '|';
+}
+
+size_t job_class_name_bytes(const char *text, size_t bytes)
+{
+    size_t n = 0;
+    while (n < bytes && text[n] != '|')
+        n += is_pipe(text, bytes, n) ? 2 : 1;
+    return n;
+}
+
+size_t job_class_name_plain(char *out, const char *name, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        i += is_pipe(name, bytes, i);
+        out[n++] = name[i];
+    }
+    return n;
+}

@@ -1,4 +1,5 @@
-/* Ranges in names: "C{1..26}" means C1, C2, ... C26. Pure. */
+/* Several names in one text. Ranges: "C{1..26}" means C1, C2, ... C26. Names of a class of a label are separated by '|', and "\|" is
+ * a '|' within a name. Pure. */
 #ifndef GRADWIRE_COMMON_JOB_RANGE_H
 #define GRADWIRE_COMMON_JOB_RANGE_H
 
@@ -25,5 +26,13 @@ uint32_t job_range_count(const struct job_range *r);
 /* Writes the name with `number`, r->first to r->last. Errors: ERR_TOOBIG it does not fit. */
 enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
                         size_t bytes) MUST_CHECK;
+
+enum { JOB_CLASS_NAMES_MAX = 4096 /* bytes of all names of a class, as written */ };
+
+/* The bytes of the first name of a text of `bytes` bytes, as written: up to the '|' that ends it, or to the end. */
+size_t job_class_name_bytes(const char *text, size_t bytes);
+
+/* Copy a name of `bytes` bytes without the '\' before each '|'; `out` has room for `bytes`. Returns the bytes of the copy. */
+size_t job_class_name_plain(char *out, const char *name, size_t bytes);
 
 #endif

@@ -5,6 +5,7 @@ import array
 import csv
 import gzip
 import io
+import json
 import math
 import pathlib
 import struct
@@ -150,6 +151,36 @@ class PredictTest(ModelCase):
     def array(self, *words):
         self.assertEqual(self.predict(self.out, *words), "")
         return npy(self.tmp / words[-1].partition("=")[2])
+
+    def test_names_have_tabs_and_pipes_in_every_output(self):
+        classes = ["x|y", "n\tz", 'say "p, q"']
+        with open(self.tmp / "named.csv", "w", newline="") as out:
+            writer = csv.writer(out)
+            writer.writerow(["a\tb|c", "to|wn\t", "y\t|"])
+            writer.writerows([i % 3 + i % 7 / 10, f"w\t|{i % 4}", classes[i % 3]] for i in range(300))
+        self.trained(r"""
+name: named
+data: {format: csv, train: named.csv, eval: named.csv, header: names, columns: [number: "a\tb|c", category: "to|wn\t",
+  label: {name: "y\t|", classes: ['x\|y', "n\tz", 'say "p, q"']}]}
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 16, activation: relu, inputs: ["a\tb|c", "to|wn\t"]}}, {dense: {units: 3, activation: softmax}}]
+  loss: sparse_categorical_crossentropy
+training: {batch_size: 20, epochs: 60, microbatches: 4}
+optimizer: {adam: {learning_rate: 0.02}}
+""")
+        rows = table(self.predict(self.out, "--keep", "a\tb|c,y\t|"))
+        self.assertEqual([row["y\t|"] for row in rows], [classes[i % 3] for i in range(300)])
+        self.assertGreater(sum(row["class"] == row["y\t|"] for row in rows), 290)
+        self.assertEqual(list(table(self.predict(self.out, "--scores"))[0]), ["class", *classes])
+        encoding = json.loads((self.out / "model/encoding.json").read_text())["columns"]
+        self.assertEqual([c["name"] for c in encoding], ["a\tb|c", "to|wn\t", "y\t|"])
+        self.assertEqual(encoding[2]["classes"], [r"x\|y", "n\tz", 'say "p, q"'])
+        self.call("encode", self.out, "named.csv", "--raw", "--output=named.npz")
+        for format, path in (("onnx", "named.onnx"), ("savedmodel", "named"), ("keras", "named.keras")):
+            self.call("export", self.out, f"--format={format}", f"--output={path}")
+        self.assertIn(b"a\tb|c", (self.tmp / "named.onnx").read_bytes())
+        self.trained((self.tmp / "job.yaml").read_text().replace("epochs: 60", "epochs: 61"))  # the identity is the same
 
     def test_a_bad_row_is_an_error_or_has_no_scores(self):
         self.trained(CSV)

@@ -244,6 +244,18 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     assert_string_equal(look.warning.text, strcmp(wanted, "nothing") ? words : "");
 }
 
+/* The text is refused, and the error has `hint`. */
+static void hints(const char *data, const char *text, const char *hint)
+{
+    struct fixture f;
+    setup(&f, data, NULL, 0);
+    put(&f, "a.csv", text, strlen(text));
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    if (!strstr(f.e.text, hint))
+        fail_msg("%s, not %s", f.e.text, hint);
+    teardown(&f);
+}
+
 static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
 {
     (void)state;
@@ -255,6 +267,18 @@ static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
           "names, or skip");
     warns(&f, "town,x,no\nRome,x,rich\n", "nothing");
     teardown(&f);
+}
+
+static void names_of_classes_can_have_tabs_and_pipes(void **state)
+{
+    (void)state;
+    READS("columns: [number: \"a\\tb\", label: {name: y, classes: ['x\\|y', \"n\\tz|o\", '\\|', "
+          "'c:\\d']}], "
+          "header: names, quotes: true",
+          "y,a\tb\nx|y,1\nn\tz,2\no,3\n|,4\nc:\\d,5\n", "1 : 0", "2 : 1", "3 : 1", "4 : 2",
+          "5 : 3");
+    hints("columns: [number: a, label: {name: y, classes: ['x\\|y', z]}]", "1,x\n",
+          "\"x\" is not one of the label's classes: x|y, z");
 }
 
 static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
@@ -644,18 +668,6 @@ static void features_stand_in_the_order_of_the_columns(void **state)
           "red,1,zz,5\nblue,2,,6\nred,3,\"a,b\",7\n", "1 0 5 : 1", "0 1 6 : 2", "1 0 7 : 3");
     READS("columns: [category: {name: c, encode: id}, number: n, label: y]",
           "red,5,1\nblue,6,2\nred,7,3\n", "1 5 : 1", "2 6 : 2", "1 7 : 3");
-}
-
-/* The text is refused, and the error has `hint`. */
-static void hints(const char *data, const char *text, const char *hint)
-{
-    struct fixture f;
-    setup(&f, data, NULL, 0);
-    put(&f, "a.csv", text, strlen(text));
-    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
-    if (!strstr(f.e.text, hint))
-        fail_msg("%s, not %s", f.e.text, hint);
-    teardown(&f);
 }
 
 static void a_header_is_left_out_or_names_the_columns(void **state)
@@ -1915,6 +1927,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_may_end_as_they_like),
         cmocka_unit_test(a_header_that_is_read_as_a_row_is_warned_of),
+        cmocka_unit_test(names_of_classes_can_have_tabs_and_pipes),
         cmocka_unit_test(rows_from_which_nothing_can_be_learned_are_warned_of),
         cmocka_unit_test(delimiter_is_as_the_job_says),
         cmocka_unit_test(quoted_fields_are_those_of_rfc_4180),

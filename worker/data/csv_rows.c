@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/job/range.h"
 #include "worker/data/csv_cell.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/csv_row.h"
@@ -19,19 +20,21 @@ static enum err add_names(struct csv_format *f, const char *begin, const char *e
         f->others = number;
         return ERR_OK;
     }
-    for (const char *p = begin; p <= end;) {
-        size_t n = 0;
-        while (p + n < end && p[n] != '|')
-            n++;
-        enum err err = vocabulary_add(&f->names, p, n, &at);
+    char *plain = mem_zalloc((size_t)(end - begin), 1);
+    enum err err = plain ? ERR_OK : ERR_NOMEM;
+    for (const char *p = begin; p <= end && !err;) {
+        size_t n = job_class_name_bytes(p, (size_t)(end - p));
+        err = vocabulary_add(&f->names, plain, job_class_name_plain(plain, p, n), &at);
         uint32_t *grown = err ? NULL : mem_resize(f->class_of, f->names.count, sizeof *grown);
-        if (!grown)
-            return err ? err : ERR_NOMEM;
-        f->class_of = grown;
-        f->class_of[at] = number;
+        err = !err && !grown ? ERR_NOMEM : err;
+        if (grown) {
+            f->class_of = grown;
+            f->class_of[at] = number;
+        }
         p += n + 1;
     }
-    return ERR_OK;
+    mem_free(plain);
+    return err;
 }
 
 static enum err read_classes(struct csv_format *f, const char *classes, struct errmsg *e)

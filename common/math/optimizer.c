@@ -50,6 +50,20 @@ bool optimizer_is_trusted(const struct optimizer *o)
     return o->kind == OPT_LAMB;
 }
 
+bool optimizer_divides_zeros(const struct optimizer *o)
+{
+    switch (o->kind) {
+    case OPT_SGD:
+        return false;
+    case OPT_FTRL:
+        return o->initial_accumulator_value <= 0.0f;
+    case OPT_ADAGRAD:
+        return o->epsilon <= 0.0f && o->initial_accumulator_value <= 0.0f;
+    default:
+        return o->epsilon <= 0.0f;
+    }
+}
+
 bool optimizer_is_linear(const struct optimizer *o)
 {
     return o->kind == OPT_SGD;

@@ -55,6 +55,9 @@ const float *optimizer_gradient(const struct optimizer *o, uint64_t t, float *ro
                                 float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                                 float *inv_n, size_t n);
 
+/* Returns whether an element with weight, slots and gradient 0 becomes 0 / 0: the optimizer has no epsilon. */
+bool optimizer_divides_zeros(const struct optimizer *o);
+
 /* The factors of an update. */
 struct optimizer_factors {
     float inv_n; /* g * inv_n is the mean gradient */

@@ -25,6 +25,36 @@ static void average(float *to, const float *from, const float *g, float inv_n, f
         to[i] = momentum * from[i] + (1.0f - momentum) * (g[i] * inv_n);
 }
 
+/* of: elements [first, first + n) of the layout. */
+static void clear_gaps(const struct layout *l, uint64_t first, size_t n, float *of)
+{
+    uint64_t end = first + n;
+    for (uint32_t i = layout_find(l, first); i < l->tensors; i++) {
+        uint64_t begin = l->tensor[i].offset_elems + l->tensor[i].elems;
+        uint64_t stop = layout_end(l, i) < end ? layout_end(l, i) : end;
+        if (l->tensor[i].offset_elems >= end)
+            return;
+        if (begin < first)
+            begin = first;
+        if (begin < stop)
+            memset(of + (begin - first), 0, (size_t)(stop - begin) * sizeof *of);
+    }
+}
+
+/* Weights and gradients are 0 in the gaps between tensors, and an optimizer without an epsilon makes 0 / 0 of them. */
+static void update(const struct layout *l, uint64_t first, const struct optimizer *o, uint64_t t,
+                   struct optimizer_factors f, float *to, const float *from,
+                   float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, size_t n)
+{
+    optimizer_apply(o, t, f, to, from, slot, g, n);
+    if (!optimizer_divides_zeros(o))
+        return;
+    clear_gaps(l, first, n, to);
+    for (uint32_t i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
+        if (slot[i])
+            clear_gaps(l, first, n, slot[i]);
+}
+
 void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, size_t n, float *to,
                  const float *from, const float *g)
 {
@@ -51,7 +81,7 @@ void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, siz
             struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = u->staleness;
             const struct optimizer_factors f = {u->inv_n, u->scale, u->ratio ? u->ratio[i] : 1.0f};
-            optimizer_apply(&optimizer, u->t, f, to + k, from + k, slot, g + k, elems);
+            update(&s->layout, begin, &optimizer, u->t, f, to + k, from + k, slot, g + k, elems);
         }
         begin = stop;
         i = last;

@@ -160,6 +160,13 @@ training: {epochs: 1, batch_size: 8, microbatches: 2}
         losses = Run(job.out / "logs/train").scalars["batch_loss"]
         self.assertTrue(losses and all(map(math.isfinite, losses.values())), losses)
 
+    def test_a_small_tensor_trains_without_an_epsilon(self):
+        """(unit/shard_test has the other optimizers.) Between tensors are gaps, in which 0 / 0 would be found."""
+        self.job.write_text(self.LINE)
+        (self.tmp / "line.csv").write_text("1,1,2,3,4\n0,4,3,2,2\n" * 32)
+        for optimizer in ("{lamb: {epsilon: 0}}", "{ftrl: {initial_accumulator_value: 0}}"):
+            self.train("--ps=1", "--workers=1", job=self.job, out=self.tmp / optimizer[1:5], keys={"optimizer": optimizer})
+
     def test_a_row_of_a_table_is_found_and_model_stays(self):
         """Each key is in one batch of an epoch: what the last one makes of its rows, no loss has seen."""
         self.job.write_text(self.TABLE)

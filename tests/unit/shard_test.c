@@ -22,6 +22,7 @@ struct fixture {
     Gradwire__Plan plan;
     Gradwire__Settings settings;
     uint64_t generation;
+    bool gap; /* the first tensor has 4 elements */
 
     int replies, copied, saved;
     uint64_t reply_step, copied_step;
@@ -168,7 +169,7 @@ static void push_of(struct fixture *f, struct shard_peer *peer, uint64_t name, u
                      ERR_OK);
     struct buffer *b = wanted ? buffer_acquire(&f->pool, ELEMS) : NULL;
     for (uint32_t i = 0; b && i < ELEMS; i++)
-        b->data[i] = value;
+        b->data[i] = i >= 4 && i < LAYOUT_ALIGN_ELEMS && f->gap ? 0 : value;
     assert_int_equal(shard_on_push(f->shard, peer, &m, b, &e), ERR_OK);
     buffer_unref(b);
 }
@@ -251,6 +252,55 @@ static void weight_decay_leaves_excluded_tensors_alone(void **state)
 }
 
 /* Memory, and bodies on their way, were laid out by it. */
+/* Without an epsilon, weight 0 with gradient 0 in a gap of the layout is 0 / 0. */
+static void gaps_between_tensors_stay_0_without_an_epsilon(void **state)
+{
+    static const struct {
+        enum optimizer_kind kind;
+        bool amsgrad, centered, average;
+        float momentum;
+    } cases[] = {{OPT_ADAM, .average = true},     {OPT_ADAM, .amsgrad = true},
+                 {OPT_ADAMW, .average = false},   {OPT_RMSPROP, .momentum = 0.5f},
+                 {OPT_RMSPROP, .centered = true}, {OPT_ADAGRAD, .average = true},
+                 {OPT_FTRL, .average = false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture f;
+        struct shard_peer peer;
+        uint64_t first, elems;
+        open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+        layout_close(&f.layout);
+        msg_plan_close(&f.plan);
+        const struct tensor t[2] = {
+            {.name = "a/kernel", .rank = 2, .shape = {4, 1}, .init = INIT_ONES},
+            {.name = "b/kernel", .rank = 1, .shape = {ELEMS - 16}}};
+        const uint32_t threads = 1;
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(layout_add(&f.layout, &t[k], NULL), ERR_OK);
+        assert_int_equal(msg_plan_set(&f.plan, &f.layout, &threads, 1), ERR_OK);
+        f.settings.optimizer = cases[i].kind;
+        f.settings.epsilon = f.settings.initial_accumulator_value = 0;
+        f.settings.rho = 0.9f;
+        f.settings.learning_rate_power = -0.5f;
+        f.settings.amsgrad = cases[i].amsgrad;
+        f.settings.centered = cases[i].centered;
+        f.settings.momentum = cases[i].momentum;
+        f.settings.use_ema = cases[i].average;
+        f.settings.ema_momentum = 0.5f;
+        f.gap = true;
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        hello(&f, &peer, 0);
+        for (uint64_t step = 0; step < 3; step++)
+            push(&f, &peer, step, 0, 0.25f * (float)(1 + step % 2));
+        const float *w = quiet_weights(f.shard, &first, &elems);
+        for (uint64_t k = 0; k < ELEMS; k++)
+            if (k >= 4 && k < LAYOUT_ALIGN_ELEMS ? w[k] != 0 : !isfinite(w[k]))
+                fail_msg("case %zu: weight %u is %g", i, (unsigned)k, (double)w[k]);
+        close_fixture(&f);
+        announced.n = 0;
+    }
+}
+
 static void takeover_refuses_another_compression_by_its_key(void **state)
 {
     (void)state;
@@ -789,6 +839,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
+        cmocka_unit_test(gaps_between_tensors_stay_0_without_an_epsilon),
         cmocka_unit_test(takeover_refuses_another_compression_by_its_key),
         cmocka_unit_test(takeover_refuses_a_modes_own_key_that_memory_was_laid_out_by),
         cmocka_unit_test(enter_refuses_a_delay_compensation_that_is_none),

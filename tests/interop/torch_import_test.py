@@ -108,6 +108,29 @@ class TorchImportTest(unittest.TestCase):
         (self.tmp / "names/job.yaml").write_text(JOB)
         self.assert_scores("names", want)
 
+    def test_what_todays_default_exporter_writes(self):
+        """Weights in net.onnx.data, and a head without its last axis."""
+        import numpy as np
+        import torch
+        from torch import nn
+
+        class Image(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.fc = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8 * 4 * 4, 1)
+
+            def forward(self, x):
+                x = torch.max_pool2d(torch.relu(self.conv(x)), 2)
+                return torch.sigmoid(self.fc(torch.flatten(x, 1)).squeeze(-1))
+
+        torch.manual_seed(5)
+        made, x = Image().eval(), torch.randn(ROWS, 3, 8, 8)
+        np.save(self.tmp / "x.npy", np.ascontiguousarray(x.numpy().transpose(0, 2, 3, 1)))
+        torch.onnx.export(made, (x,), str(self.tmp / "net.onnx"), dynamic_shapes=({0: torch.export.Dim("n")},))
+        self.assertGreater((self.tmp / "net.onnx.data").stat().st_size, 0)
+        self.run_it("import", "net.onnx", "--output=onnx")
+        self.assert_scores("onnx", made(x).detach().numpy())
+
 
 if __name__ == "__main__":
     case.main()

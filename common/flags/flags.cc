@@ -473,6 +473,14 @@ extern "C" void flags_help(const char *name, char *out, size_t bytes)
     (void)snprintf(out, bytes, "%s", text.c_str());
 }
 
+/* tools/commit.cmake writes it for the programs; a test has none. */
+extern "C" const char *const flags_commit __attribute__((weak));
+
+static const char *commit()
+{
+    return &flags_commit ? flags_commit : "a test";
+}
+
 extern "C" void flags_answer(const char *name)
 {
     char help[FLAGS_HELP_BYTES];
@@ -482,7 +490,7 @@ extern "C" void flags_answer(const char *name)
     if (flags_on("help"))
         fputs(help, stdout);
     else if (flags_on("version"))
-        printf("gradwire %s " GRADWIRE_VERSION "\n", name);
+        printf("gradwire %s " GRADWIRE_VERSION " (%s)\n", name, commit());
     else if (flags_on("print_job_reference"))
         job_reference_write(stdout);
     else

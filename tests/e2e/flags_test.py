@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -50,8 +51,40 @@ class FlagsTest(unittest.TestCase):
         def check(run, name, usage, flag, missing):
             code, out, error = run("--version")
             self.assertEqual((code, error), (0, ""))
-            self.assertRegex(out, rf"^gradwire {name} \d+\.\d+\.\d+\n$")
+            self.assertRegex(out, rf"^gradwire {name} \d+\.\d+\.\d+ \((commit|source archive of commit|sources without a commit).*\)\n$")
         self.each(check)
+
+    def test_the_commit_is_that_of_the_checkout_or_of_the_archive(self):
+        """tools/commit.cmake, in a checkout, after a change, in a source archive, and in a copy without git."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        tmp, said = pathlib.Path(folder.name), []
+        top = tmp / "top"
+
+        def git(*words):
+            who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main"]
+            return subprocess.run(["git", *who, "-C", top, *words], check=True, capture_output=True).stdout
+
+        def say(root):
+            subprocess.run(["cmake", f"-DROOT={root}", f"-DOUT={tmp}/commit.c", "-P", ROOT / "tools/commit.cmake"], check=True,
+                           capture_output=True)
+            said.append((tmp / "commit.c").read_text().split('"')[1])
+
+        (top / "tools").mkdir(parents=True)
+        (top / "tools/commit.txt").write_text("$Format:%H$\n")
+        (top / ".gitattributes").write_text("tools/commit.txt export-subst\n")
+        say(top)
+        git("init", "-q")
+        git("add", ".")
+        git("commit", "-qm", "one")
+        commit = git("rev-parse", "HEAD").decode()[:12]
+        say(top)
+        (top / ".gitattributes").write_text("tools/commit.txt  export-subst\n")
+        say(top)
+        subprocess.run(["tar", "-x", "-C", tmp], input=git("archive", "--prefix=archive/", "HEAD"), check=True)
+        say(tmp / "archive")
+        self.assertEqual(said, ["sources without a commit", f"commit {commit}", f"commit {commit}, with changes",
+                                f"source archive of commit {commit}"])
 
     def test_a_mistyped_flag_is_told_with_the_one_that_was_meant(self):
         def check(run, name, usage, flag, missing):

@@ -314,7 +314,8 @@ static void help_exits_0_and_a_wrong_flag_2(void **state)
             assert_int_equal(parse_in_child(p->name, asking[i], said, sizeof said), 0);
             assert_memory_equal(said, expected, strlen(expected));
         }
-        (void)snprintf(expected, sizeof expected, "gradwire %s %s\n", p->name, GRADWIRE_VERSION);
+        (void)snprintf(expected, sizeof expected, "gradwire %s %s (a test)\n", p->name,
+                       GRADWIRE_VERSION);
         assert_int_equal(parse_in_child(p->name, "--version", said, sizeof said), 0);
         assert_string_equal(said, expected);
         (void)snprintf(expected, sizeof expected,

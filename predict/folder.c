@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/sha256.h"
 #include "common/process/files.h"
 #include "worker/data/dataset.h"
 #include "worker/data/encoding_given.h"
@@ -197,11 +198,29 @@ static void compare_tables(struct folder *f, const struct row_layout *rows)
     }
 }
 
+/* A job replaces the weights, then the tables, and then notes the digest of both in the weights' file. Without it the tables may be
+ * those of another model. Files of 0.1.0 have no notes. */
+static enum err check_complete(const struct folder *f, struct errmsg *e)
+{
+    char path[PATH_BYTES], unused[SHA256_HEX_BYTES];
+    bool noted = false, complete = false;
+    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
+    enum err err = export_note(path, "step", unused, sizeof unused, &noted, e);
+    if (!err)
+        err = export_note(path, "digest", unused, sizeof unused, &complete, e);
+    if (err || !noted || complete)
+        return err;
+    return err_set(e, ERR_INPUT,
+                   "%s: the model is not complete: its job was stopped while it wrote the weights "
+                   "and the tables; run the job again",
+                   f->path);
+}
+
 static enum err open_tables(struct folder *f, struct errmsg *e)
 {
     const struct row_layout *rows = model_layout(f->model)->rows;
     char path[PATH_BYTES];
-    enum err err = ERR_OK;
+    enum err err = rows ? check_complete(f, e) : ERR_OK;
     (void)snprintf(path, sizeof path, "%s/tables", f->path);
     for (uint32_t i = 0; rows && i < rows->tables && !err; i++)
         err = table_file_open(&f->table[i], path, &rows->table[i], f->job.training.seed, e);

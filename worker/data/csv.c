@@ -566,12 +566,13 @@ static void say_rounding(const struct csv *c, uint32_t threads)
             if (c->work[k].piece.rounding[i])
                 rounding_join(&all, c->work[k].piece.rounding[i]);
         if (all.noted && rounding_loses(&all, &numbers, &left))
-            warn(c,
-                 "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
-                 "float32, which has about 7 digits; give the column a scale, such as scale: "
-                 "standard, or buckets",
-                 c->reading->key, s->input[i].name[0] ? s->input[i].name : "without a name",
-                 numbers, left);
+            dataset_warn(
+                c->reading,
+                "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
+                "float32, which has about 7 digits; give the column a scale, such as scale: "
+                "standard, or buckets",
+                c->reading->key, s->input[i].name[0] ? s->input[i].name : "without a name", numbers,
+                left);
     }
 }
 

@@ -110,7 +110,7 @@ const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)
     const struct job_training *t = &job->training;
     for (uint32_t i = 0; i < job->model.layers && t->batch_size < 2 * t->microbatches; i++) {
         const struct job_layer *layer = &job->model.layer[i];
-        if (layer->kind != LAYER_BATCH_NORMALIZATION || job_layer_is_frozen(layer))
+        if (!job_layer_takes_batch_mean(layer))
             continue;
         (void)snprintf(
             out, bytes,

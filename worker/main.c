@@ -299,8 +299,8 @@ static enum err evaluate_all(struct process *p, struct errmsg *e)
 /* The chief knows the number of workers, unless they join dynamically. */
 static enum err check_workers(const struct process *p, struct errmsg *e)
 {
-    uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
-    if (!p->cluster.is_chief || p->cluster.sparse)
+    uint32_t workers = cluster_workers_most(&p->cluster);
+    if (!p->cluster.is_chief || workers == UINT32_MAX)
         return ERR_OK;
     return job_check_workers(&p->job, workers ? workers : 1, e);
 }

@@ -44,10 +44,12 @@ struct cluster_flags { /* empty strings: not given */
     int64_t evaluators; /* 0: TF_CONFIG decides; 1: there is one; others: refused */
 };
 
-/* Returns the most workers that can take part, with the chief. A sparse cluster does not know the others. */
+/* Returns the most workers that can take part, with the chief. A sparse cluster does not know the others, nor does a chief of its
+ * own that has no list: UINT32_MAX. */
 static inline uint32_t cluster_workers_most(const struct cluster *c)
 {
-    return c->sparse ? UINT32_MAX : c->n_workers + c->separate_chief;
+    bool listed = c->n_workers > 0 || !c->separate_chief;
+    return c->sparse || !listed ? UINT32_MAX : c->n_workers + c->separate_chief;
 }
 
 /* Reads the cluster from the flags and from `tf_config`, the variable's value or NULL. It accepts the forms of

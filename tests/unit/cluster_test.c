@@ -408,10 +408,12 @@ static void flags_alone_make_a_cluster(void **state)
     c = known(NULL, &flags);
     assert_int_equal(c.worker_id, 2);
     assert_string_equal(c.chief, "c:1");
+    assert_int_equal(cluster_workers_most(&c), 3);
     cluster_close(&c);
     flags = (struct cluster_flags){"chief", "p:1", "", "c:1", -1, 0};
     c = known(NULL, &flags);
     assert_true(c.is_chief && !c.sparse);
+    assert_int_equal(cluster_workers_most(&c), UINT32_MAX); /* they join by themselves */
     cluster_close(&c);
     flags = (struct cluster_flags){"worker", "p:1", "", "", 3, 0}; /* one more, who joins */
     c = known(NULL, &flags);

@@ -95,8 +95,8 @@ static void check_roles(const struct check *p, struct finding *f)
         return;
     if (c->role == ROLE_EVALUATOR || (c->is_chief && c->has_evaluator))
         (void)finding_error(f, job_check_evaluator(&p->job, &e), &e);
-    uint32_t workers = c->n_workers + c->separate_chief;
-    if (c->is_chief && !c->sparse)
+    uint32_t workers = cluster_workers_most(c);
+    if (c->is_chief && workers < UINT32_MAX)
         (void)finding_error(f, job_check_workers(&p->job, workers ? workers : 1, &e), &e);
 }
 

@@ -156,6 +156,11 @@ static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_
     return conn_progress(((const struct peer *)of)->conn, p);
 }
 
+static void io_fail(void *ctx, enum err code, const char *what)
+{
+    fail(ctx, code, what[0] ? what : err_str(code));
+}
+
 static double io_now_s(void *ctx)
 {
     (void)ctx;
@@ -386,6 +391,7 @@ static const struct shard_io shard_io = {
     .save_end = io_save_end,
     .load = io_load,
     .drop_peers = io_drop_peers,
+    .fail = io_fail,
     .now_s = io_now_s,
     .progress = io_progress,
 };

@@ -238,8 +238,8 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     if (err && e->text[0])
         return err;
     if (err)
-        return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots", s->me.elems,
-                       s->slots);
+        return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots%s", s->me.elems,
+                       s->slots, s->layout.rows ? ", and for tables" : "");
     err = shard_rows_check_budget(s, e);
     if (err)
         return err;
@@ -297,6 +297,10 @@ static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err
 {
     if (err == ERR_OK && !s->planned)
         return; /* the plan has no shard for this thread: no process waits for its answer */
+    if (err_exit_code(err) == 138 && s->io->fail) { /* the chief would end the job */
+        s->io->fail(s->ctx, err, e->text);
+        return;
+    }
     Gradwire__Entered out = GRADWIRE__ENTERED__INIT;
     out.generation = m->generation;
     out.shard = s->index;

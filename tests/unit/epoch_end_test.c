@@ -47,7 +47,8 @@ static struct fixture {
     struct epoch_end_result learned;
     struct epoch_end *end;
     uint64_t epoch;
-    int evaluated, inexact; /* letters */
+    enum err rest;                   /* of what is written at the end */
+    int evaluated, inexact, written; /* letters */
     char why[sizeof(struct errmsg) + 80];
 } f;
 
@@ -58,9 +59,10 @@ static void on_letter(void *arg, struct mail *m)
         epoch_end_ops.noted(f.end);
     f.evaluated += m->type == CONTROL_EVALUATED;
     f.inexact += m->type == CONTROL_INEXACT;
+    f.written += m->type == CONTROL_WRITTEN;
     if (m->type == CONTROL_INEXACT)
         (void)snprintf(f.why, sizeof f.why, "%s", (const char *)m->data);
-    if (m->type == CONTROL_EPOCH_LINE || m->type == CONTROL_STEP)
+    if (m->type == CONTROL_EPOCH_LINE || m->type == CONTROL_STEP || m->type == CONTROL_WRITTEN)
         loop_stop(&f.control.loop);
 }
 
@@ -68,6 +70,13 @@ static void must(enum err err)
 {
     if (err)
         fail_msg("%s", f.t.e.text);
+}
+
+/* Sets f.rest as its error. */
+static enum err write_rest(void *arg, struct errmsg *e)
+{
+    (void)arg;
+    return f.rest ? err_set(e, f.rest, "model/ is not written") : ERR_OK;
 }
 
 static int open_job(const char *job)
@@ -91,6 +100,7 @@ static int open_job(const char *job)
                                          .curves = &f.curves,
                                          .log = &f.log,
                                          .output = f.t.dir,
+                                         .write_rest = write_rest,
                                          .progress_fd = -1};
     must(epoch_end_new(&f.end, &end, parts, &f.learned, &f.t.e));
     must(loop_init(&f.control.loop));
@@ -241,6 +251,36 @@ static void without_a_monitor_missed_epochs_change_no_result(void **state)
     assert_int_equal(f.inexact, 0);
 }
 
+/* The checkpoint is final, and model/ cannot be written. */
+static void the_job_is_published(enum err rest)
+{
+    begin(true);
+    f.rest = rest;
+    f.session->terms.settings.epochs = 1;
+    epoch_ends(-4);
+    epoch_end_ops.finish(f.end);
+    assert_true(epoch_end_ops.between(f.end));
+    epoch_end_ops.published(f.end, PER_EPOCH);
+}
+
+static void a_model_that_cannot_be_written_fails_the_job(void **state)
+{
+    (void)state;
+    the_job_is_published(ERR_IO);
+    assert_int_equal(loop_run(&f.control.loop), ERR_OK);
+    assert_int_equal(f.written, 1);
+    assert_int_equal(f.result.exit_code, 0); /* the chief decides */
+}
+
+static void a_model_for_which_memory_ran_out_is_written_by_the_next_process(void **state)
+{
+    (void)state;
+    the_job_is_published(ERR_NOMEM);
+    assert_int_equal(f.result.exit_code, 138);
+    assert_string_equal(f.result.error, "model/ is not written");
+    assert_int_equal(f.written, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -253,6 +293,8 @@ int main(void)
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),
         TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
         TEST(without_a_monitor_missed_epochs_change_no_result),
+        TEST(a_model_that_cannot_be_written_fails_the_job),
+        TEST(a_model_for_which_memory_ran_out_is_written_by_the_next_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -615,8 +615,9 @@ static void finish(struct epoch_end *end)
         say_diverged(end);
         return;
     }
-    if (restore_best(end, &e)) {
-        stop(end, 1, e.text);
+    enum err err = restore_best(end, &e);
+    if (err) {
+        stop(end, err_exit_code(err), e.text);
         return;
     }
     end->finished = true;
@@ -635,9 +636,11 @@ static void published(void *ctx, uint64_t step)
         if (!err)
             err = end->config.write_rest(end->config.rest, &e);
     }
-    char *why = err ? mem_strdup(e.text) : NULL;
-    if (err && !why) /* the others hear it as this process ends */
-        stop(end, 1, e.text);
+    int code = err_exit_code(err);
+    char *why = err && code != 138 ? mem_strdup(e.text) : NULL;
+    if (err &&
+        !why) /* 138: the next process writes it. Otherwise the others hear it as this one ends. */
+        stop(end, code, e.text);
     else
         control_post(driver_control(end->parts->driver), CONTROL_WRITTEN, 0, why,
                      why ? mem_free : NULL);

@@ -15,7 +15,7 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
 {
     assert(!cluster->is_chief || cluster->worker_id == 0);
     gradwire__hello__init(m);
-    m->version = (char *)GRADWIRE_VERSION;
+    m->version = (char *)GRADWIRE_HELLO;
     m->job = (char *)job->name;
     m->identity.data = (uint8_t *)job->identity;
     m->identity.len = sizeof job->identity;

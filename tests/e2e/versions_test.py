@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Processes of different releases do not work together, and both say so, naming both. The other release is this one with
-another version written into the program's file."""
+"""Processes of different releases or protocols do not work together, and both say so, naming both. The other release is this one
+with another version written into the program's file."""
 import pathlib
 import re
 import sys
@@ -9,7 +9,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import PS, ROOT, WORKER, Process, TrainCase, free_ports  # noqa: E402
 
-OURS = re.search(r'GRADWIRE_VERSION "(.*)"', (ROOT / "common/base/version.h").read_text())[1]
+HEADER = (ROOT / "common/base/version.h").read_text()
+VERSION, PROTOCOL = (re.search(rf'GRADWIRE_{what} "(.*)"', HEADER)[1] for what in ("VERSION", "PROTOCOL"))
+OURS = f"{VERSION} (protocol {PROTOCOL})"
 OTHER = "9" + OURS[1:]
 RULE = "all processes of a job must run the same release"
 
@@ -21,14 +23,14 @@ class VersionsTest(TrainCase):
         super().setUp()
         self.ports = free_ports(3)
 
-    def other(self, program):
-        """The same program of another release."""
+    def other(self, program, version=OTHER):
+        """The same program of another release or protocol."""
         path = self.tmp / f"other-{program.name}"
         if path.exists():
             return path
         data = program.read_bytes()
         self.assertIn(OURS.encode() + b"\0", data)
-        path.write_bytes(data.replace(OURS.encode() + b"\0", OTHER.encode() + b"\0"))
+        path.write_bytes(data.replace(OURS.encode() + b"\0", version.encode() + b"\0"))
         path.chmod(0o755)
         return path
 
@@ -46,6 +48,14 @@ class VersionsTest(TrainCase):
         worker.until_said(f"ps 0 refused: {said}")
         worker.wait(1)
         self.assertIn(said, worker.last_line())
+
+    def test_a_ps_refuses_a_worker_of_the_same_release_with_another_protocol(self):
+        ps = self.start(PS, "ps", 0, "ps")
+        said = f"{VERSION} (protocol 9)"
+        self.assertEqual(len(said), len(OURS))
+        worker = self.start(self.other(WORKER, said), "worker", 1, "worker", **{"timeouts.start_s": 2})
+        ps.until_said(f"is refused: a worker of version {said} connected to a ps of version {OURS}: {RULE}")
+        worker.wait(1)
 
     def test_a_ps_of_another_release_refuses_the_chief(self):
         ps = self.start(self.other(PS), "ps", 0, "ps")

@@ -51,7 +51,7 @@ static void a_hello_says_who_its_sender_is(void **state)
 {
     (void)state;
     Gradwire__Hello m = hello(&worker);
-    assert_string_equal(m.version, GRADWIRE_VERSION);
+    assert_string_equal(m.version, GRADWIRE_HELLO);
     assert_string_equal(m.job, "ours");
     assert_int_equal(m.identity.len, sizeof job.identity);
     assert_memory_equal(m.identity.data, job.identity, sizeof job.identity);
@@ -89,14 +89,19 @@ static void another_release_is_named_by_both_sides(void **state)
     Gradwire__Hello m = hello(&worker), of_chief = hello(&chief);
     m.version = of_chief.version = (char *)"9.9";
     refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_VERSION,
-            "a worker of version 9.9 connected to a ps of version " GRADWIRE_VERSION RULE);
+            "a worker of version 9.9 connected to a ps of version " GRADWIRE_HELLO RULE);
     refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
-            "a chief of version 9.9 connected to a ps of version " GRADWIRE_VERSION RULE);
+            "a chief of version 9.9 connected to a ps of version " GRADWIRE_HELLO RULE);
     refuses(&chief, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
-            "a worker of version 9.9 connected to a chief of version " GRADWIRE_VERSION RULE);
+            "a worker of version 9.9 connected to a chief of version " GRADWIRE_HELLO RULE);
+    m.version = (char *)GRADWIRE_VERSION; /* 0.1.0, and builds after it without a protocol */
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_VERSION,
+            "a worker of version " GRADWIRE_VERSION
+            " connected to a ps of version " GRADWIRE_HELLO RULE);
+    m.version = (char *)"9.9";
     m.role = GRADWIRE__ROLE__DOCTOR;
     refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_VERSION,
-            "a doctor of version 9.9 connected to a chief of version " GRADWIRE_VERSION RULE);
+            "a doctor of version 9.9 connected to a chief of version " GRADWIRE_HELLO RULE);
 #undef RULE
 }
 

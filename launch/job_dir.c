@@ -22,10 +22,17 @@ static bool has(const char *dir, const char *name, mode_t kind)
            (s.st_mode & S_IFMT) == kind;
 }
 
+/* A process that has just begun: it takes the lock before it writes anything else. */
+static bool is_locked(const char *dir)
+{
+    bool lives;
+    return dirlock_holder(dir, &lives) > 0 && lives;
+}
+
 bool job_dir_is(const char *dir)
 {
     return has(dir, "processes", S_IFDIR) || has(dir, RENDEZVOUS_FOLDER, S_IFDIR) ||
-           (has(dir, "checkpoints", S_IFDIR) && has(dir, "lock", S_IFREG));
+           (has(dir, "lock", S_IFREG) && (has(dir, "checkpoints", S_IFDIR) || is_locked(dir)));
 }
 
 const char *job_dir_given(const char *command, int argc, char **argv)
@@ -108,6 +115,8 @@ void job_dir_look(struct job_dir *d, const char *dir)
         d->by = JOB_DIR_TRAIN;
     else if (d->began)
         d->by = JOB_DIR_RANK;
+    else if (d->lives && runs_launcher(d->holder) && !ranks)
+        d->by = JOB_DIR_TRAIN; /* it has not written RUNDIR_LAUNCHER yet */
     else if (!has(dir, "processes", S_IFDIR) || is_others(d, dir, pid))
         d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
 }

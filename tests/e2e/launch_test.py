@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import struct
@@ -845,6 +846,19 @@ class LaunchTest(Case):
                 if summary:
                     (self.out / "summary.json").write_text(summary)
                 self.assertEqual(self.control("status", str(self.out)).returncode, code)
+
+    def test_status_of_a_launcher_that_has_only_locked_dir(self):
+        """Under the name of a launcher, flock holds the lock as a launcher does before it writes anything else."""
+        self.out.mkdir()
+        shutil.copy(shutil.which("flock"), self.tmp / "launch")
+        held = subprocess.Popen([self.tmp / "launch", self.out / "lock", "sh", "-c", "echo locked; sleep 100"], stdout=subprocess.PIPE,
+                                text=True, start_new_session=True)
+        self.addCleanup(lambda: (os.killpg(held.pid, signal.SIGKILL), held.wait(), held.stdout.close()))
+        self.assertEqual(held.stdout.readline(), "locked\n")
+        (self.out / "lock").write_text(f"{held.pid}\n")
+        got = subprocess.run([LAUNCH, "status", self.out], capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        self.assertIn(f"running, launcher pid {held.pid}\n  no step yet\n", got.stdout)
 
     def test_status_of_a_job_that_was_started_by_hand(self):
         (self.out / "checkpoints/cut-3").mkdir(parents=True)

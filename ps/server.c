@@ -295,6 +295,7 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
         store_chief_gone(&s->store);
     }
     s->chief = c;
+    log_wait_over();
     c->is_chief = true;
     s->life = life_next(s->life, LIFE_CHIEF);
     conn_limits(c->conn, FRAME_HEAD_MAX, STORE_PIECE_BYTES);

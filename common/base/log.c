@@ -17,7 +17,7 @@ static enum log_level log_least = LOG_INFO;
 static bool log_is_json;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_kept log_kept[LOG_KEPT]; /* a ring */
-static uint32_t log_warned;                /* number of warnings and errors so far */
+static uint32_t log_warned; /* number of warnings and errors so far, without forgotten ones */
 static char log_last[LOG_WORDS_BYTES], log_last_error[LOG_WORDS_BYTES];
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
@@ -86,6 +86,25 @@ uint32_t log_warnings(struct log_kept out[LOG_KEPT])
         out[i] = log_kept[(log_warned - n + i) % LOG_KEPT];
     (void)pthread_mutex_unlock(&log_lock);
     return n;
+}
+
+static bool is_of_wait(const struct log_kept *k)
+{
+    const char *at = strstr(k->text, "waiting ");
+    return at && strstr(at, " s for ");
+}
+
+void log_wait_over(void)
+{
+    struct log_kept left[LOG_KEPT];
+    uint32_t n = 0;
+    (void)pthread_mutex_lock(&log_lock);
+    for (uint32_t i = log_warned < LOG_KEPT ? 0 : log_warned - LOG_KEPT; i < log_warned; i++)
+        if (!is_of_wait(&log_kept[i % LOG_KEPT]))
+            left[n++] = log_kept[i % LOG_KEPT];
+    memcpy(log_kept, left, n * sizeof *left);
+    log_warned = n;
+    (void)pthread_mutex_unlock(&log_lock);
 }
 
 static void remember(enum log_level level, const char *text, const struct timespec *t)

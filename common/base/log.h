@@ -31,6 +31,8 @@ struct log_kept {
 };
 /* Copies the last warnings and errors, the oldest first, and returns their number. Thread: any. */
 uint32_t log_warnings(struct log_kept out[LOG_KEPT]);
+/* The process no longer waits: forget the kept warnings about it, "waiting 10 s for ..". Thread: any. */
+void log_wait_over(void);
 
 enum { LOG_BURST = 20, LOG_BURST_MS = 10000 };
 

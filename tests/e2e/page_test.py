@@ -61,6 +61,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
         if self.path in files:
             name, kind = files[self.path]
             body = (PAGE / name).read_bytes()
+        elif self.path == "/status" and self.server.hangs.is_set():
+            self.server.over.wait(60)
+            return
         elif self.path == "/status":
             body, kind = json.dumps(self.server.status).encode(), "application/json"
         elif self.server.full:
@@ -82,6 +85,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
         try:
             self.wfile.write(b"data: " + json.dumps(self.server.status).encode() + b"\n\n")
             while not self.server.over.wait(0.2):  # until the browser goes
+                if self.server.ends_streams:
+                    break
                 self.wfile.write(b": beat\n\n")
         except OSError:
             pass
@@ -112,6 +117,7 @@ class BrowserTest(unittest.TestCase):
         cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         cls.addClassCleanup(cls.server.server_close)
         cls.server.daemon_threads, cls.server.over, cls.server.asked = True, threading.Event(), set()
+        cls.server.hangs, cls.server.ends_streams = threading.Event(), False
         cls.addClassCleanup(cls.server.over.set)
         threading.Thread(target=cls.server.serve_forever, daemon=True).start()
         cls.addClassCleanup(cls.server.shutdown)
@@ -151,6 +157,33 @@ class BrowserTest(unittest.TestCase):
         why = "the loss of step 12 is not finite"
         self.assertIn(why, self.show("failed", end={"exit_code": 1, "text": why}))
         self.assertIn("Run gradwire train again to resume", self.show("stopped", end={"exit_code": 143, "text": "stopped"}))
+
+    def test_processes_of_a_job_that_is_done_have_ended_and_are_not_away(self):
+        ps = [{**p, "up": False, "away_s": 0} for p in status()["whole_job"]["ps"]]
+        seen = self.show("done", end={"exit_code": 0, "text": ""}, whole_job={"steps": 900, "ps": ps})
+        self.assertIn("ended", seen)
+        self.assertNotIn("away", seen)
+
+    def test_a_chief_that_hangs_is_told_and_one_that_begins_to_train_is_not(self):
+        self.show("training")
+        self.server.ends_streams = True  # as where training begins; the browser connects again
+        try:
+            words = self.browser.run("""
+                const seen = new Set(), end = Date.now() + 3500;
+                return new Promise(done => { const look = () => { seen.add(document.getElementById("badge").textContent);
+                  if (Date.now() > end) done([...seen]); else setTimeout(look, 20); }; look(); });""")
+            self.assertEqual(words, ["training"])
+        finally:
+            self.server.ends_streams = False
+        self.show("training")
+        self.server.hangs.set()
+        try:
+            b = self.browser
+            b.until("the page says it", lambda: "hangs, is stopped" in b.run("return document.getElementById('link').textContent"))
+            self.assertEqual(b.run("return document.getElementById('badge').textContent"), "no answer")
+        finally:
+            self.server.hangs.clear()
+        b.until("it answers again", lambda: b.run("return document.getElementById('badge').textContent") == "training")
 
     def test_who_is_waited_for_and_who_loads(self):
         self.assertIn("Worker 1 is away", self.show("waiting", waits_for="worker 1 is away, last seen 13 s ago", state="waiting"))

@@ -46,6 +46,28 @@ static void what_others_cause_is_told_now_and_then_with_its_number(void **state)
     assert_int_equal(left_out, 0);
 }
 
+static void a_wait_that_is_over_is_no_kept_warning(void **state)
+{
+    (void)state;
+    struct log_kept kept[LOG_KEPT];
+    for (int i = 0; i < LOG_KEPT; i++) /* also where the ring has gone round */
+        log_warn("older %d", i);
+    log_warn("waiting 10 s for the chief, at most 600 s (timeouts.start_s)");
+    log_warn("disk");
+    log_error("step 7: waiting 20 s for worker 1, which is not connected");
+    log_warn("waiting for nothing");
+    log_wait_over();
+    uint32_t n = log_warnings(kept);
+    assert_int_equal(n, LOG_KEPT - 2);
+    assert_string_equal(kept[n - 2].text, "disk");
+    assert_string_equal(kept[n - 1].text, "waiting for nothing");
+    log_warn("next");
+    n = log_warnings(kept);
+    assert_int_equal(n, LOG_KEPT - 1);
+    assert_string_equal(kept[n - 1].text, "next");
+    assert_string_equal(kept[0].text, "older 4");
+}
+
 static void the_last_warnings_are_kept_oldest_first(void **state)
 {
     (void)state;
@@ -181,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_line_is_one_line_whatever_is_said),
         cmocka_unit_test(a_json_line_is_json_whatever_is_said),
         cmocka_unit_test(the_last_words_depend_on_the_exit_code),
+        cmocka_unit_test(a_wait_that_is_over_is_no_kept_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

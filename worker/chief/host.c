@@ -177,6 +177,8 @@ static void io_waits(void *ctx, const struct chief_wait *wait)
     char words[200] = "";
     if (wait->who)
         (void)chief_wait_words(wait, words, sizeof words);
+    else
+        log_wait_over();
     progress_wait(h->config.progress_fd, words, wait->seconds);
 }
 

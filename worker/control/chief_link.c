@@ -217,6 +217,7 @@ static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
 static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
 {
     l->welcomed = true;
+    log_wait_over();
     l->other_data_ms = 0;
     l->generation = msg_generation_get(m->generation).number;
 }

@@ -3,10 +3,15 @@
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const POLL_MS = 5000;
+  const GRACE_MS = 4000; // a chief that begins to train, or that starts again, answers within this time
+  const QUIET_MS = 4000; // without news the page asks whether the chief still answers
+  const ANSWER_MS = 4000; // the chief's process answers within this time, even while it computes
   const $ = (id) => document.getElementById(id);
   let last = null; // the last status
   let heard = 0; // when it came
   let over = false; // the job has ended, and no more events will come
+  let failing = 0; // since when no connection is possible; 0: it is
+  let asking = false;
 
   // ---- words ----
 
@@ -192,8 +197,10 @@
   }
 
   function processState(p, s) {
+    const ends = s.end || (isNumber(s.whole_job.steps) && s.whole_job.steps >= s.whole_job.planned_steps);
+    if (!p.up && ends) return ["ended", ""];
     if (!p.up) return [`away ${duration(p.away_s)}`, "bad"];
-    if (p.heard_s > 5) return [`silent ${duration(p.heard_s)}`, "bad"];
+    if (p.heard_s > 5 && !ends) return [`silent ${duration(p.heard_s)}`, "bad"];
     const waiting = s.whole_job.waiting;
     if (waiting && waiting.role === p.role && waiting.index === p.index) return ["waited for", "bad"];
     if (p.slow) return ["slow", "slow"];
@@ -257,6 +264,7 @@
   function show(s) {
     last = s;
     heard = Date.now();
+    failing = 0;
     over = Boolean(s.end) && s.end.exit_code !== 138;
     const [className, word, words] = stateWords(s);
     document.title = `${word}: ${s.job}`;
@@ -276,14 +284,36 @@
     document.body.dataset.shown = word; // for tests
   }
 
-  function lost() {
-    if (over) return;
+  function noAnswer(why) {
     const since = heard ? ` since ${new Date(heard).toLocaleTimeString()}` : "";
     $("badge").textContent = "no answer";
     $("badge").className = "badge lost";
     $("words").textContent = "";
-    note("link", `The chief has not answered${since}: it restarts, or the job has ended. This page keeps trying; ` +
-      "gradwire status shows how the job ended.");
+    note("link", `The chief has not answered${since}: ${why}. This page keeps trying; gradwire status shows the state of the job.`);
+  }
+
+  function lost() {
+    failing = failing || Date.now();
+  }
+
+  // Its process takes the connection, and says nothing.
+  async function ask() {
+    asking = true;
+    try {
+      const answer = await fetch("status", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
+      if (answer.ok) show(await answer.json());
+    } catch (e) {
+      if (e.name === "TimeoutError") noAnswer("its process hangs, is stopped, or has no time");
+      else lost();
+    }
+    asking = false;
+  }
+
+  function watch() {
+    const now = Date.now();
+    if (over) return;
+    if (failing && now - failing >= GRACE_MS) noAnswer("it restarts, or the job has ended");
+    else if (!failing && heard && !asking && now - heard >= QUIET_MS) ask();
   }
 
   async function poll() {
@@ -309,4 +339,5 @@
   }
 
   listen();
+  setInterval(watch, 500);
 })();

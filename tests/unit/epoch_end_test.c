@@ -201,6 +201,21 @@ static void an_evaluation_that_fails_has_no_line(void **state)
     assert_false(driver_next(train_parts(f.train)->driver, &task)); /* no step follows */
 }
 
+/* The next checkpoint would have an earlier evaluation. */
+static void an_evaluation_that_does_not_reach_the_control_thread_ends_the_process(void **state)
+{
+    (void)state;
+    begin(true);
+    epoch_ends(0.5F);
+    f.session->step = 2 * PER_EPOCH;
+    mem_fail_at(0);
+    (void)epoch_end_ops.between(f.end);
+    assert_true(mem_fail_fired());
+    mem_fail_at(-1);
+    assert_int_not_equal(f.result.exit_code, 0);
+    assert_int_equal(f.log.n, 1);
+}
+
 static void epochs_that_ended_before_the_first_evaluation_are_missed_too(void **state)
 {
     (void)state;
@@ -287,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(
             epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact),
+        TEST(an_evaluation_that_does_not_reach_the_control_thread_ends_the_process),
         TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
         cmocka_unit_test_setup_teardown(an_evaluation_that_fails_has_no_line, open_tables,
                                         close_fixture),

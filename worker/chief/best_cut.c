@@ -6,19 +6,18 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 
-void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
+bool best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
                   const struct evaluation *eval)
 {
     assert(!c->asked);
     *c = (struct best_cut){.asks = c->asks + 1, .epoch = epoch, .eval = *eval};
     uint64_t *of = mem_zalloc(1, sizeof *of);
-    if (!of) {
-        log_warn("epoch %" PRIu64 " is the best, but could not be kept: no memory", epoch);
-        return;
-    }
+    if (!of)
+        return false;
     *of = step;
     c->asked = true;
     control_post(control, CONTROL_KEEP, c->asks, of, mem_free);
+    return true;
 }
 
 void best_cut_drop(struct best_cut *c)

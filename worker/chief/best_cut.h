@@ -20,9 +20,9 @@ struct best_cut {
 };
 
 /* Request a cut. Call only if no request is pending. `step`: in sync the latest step that the cut may have; in other
- * modes UINT64_MAX. */
-void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
-                  const struct evaluation *eval);
+ * modes UINT64_MAX. False: no memory. */
+bool best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
+                  const struct evaluation *eval) MUST_CHECK;
 /* Handle TRAIN_KEPT; takes kept->hold. A report about another request is ignored. Errors: the cut of c->epoch failed, or is not
  * the best one's now. */
 enum err best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept,

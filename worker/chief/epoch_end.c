@@ -281,15 +281,17 @@ static struct evaluation *evaluate(struct epoch_end *end, bool *missing)
         stop(end, err_exit_code(err), e.text);
     if (err)
         return NULL;
-    r->has_eval = true;
-    r->eval.step = session_step(end->session);
-    r->eval.loss = sums.loss;
-    memcpy(r->eval.metric, sums.metric, sizeof r->eval.metric);
     struct evaluation *copy = mem_zalloc(1, sizeof *copy);
-    if (copy) {
-        *copy = r->eval;
-        post(end, CONTROL_EVALUATED, copy);
+    if (!copy) { /* the next checkpoint would have an earlier evaluation */
+        stop_without_memory(end);
+        *missing = true;
+        return NULL;
     }
+    *copy = (struct evaluation){.step = session_step(end->session), .loss = sums.loss};
+    memcpy(copy->metric, sums.metric, sizeof copy->metric);
+    r->has_eval = true;
+    r->eval = *copy;
+    post(end, CONTROL_EVALUATED, copy);
     double took_s = clock_now_s() - began;
     driver_paused(end->parts->driver, took_s);
     metrics_observe(&driver_meter(end->parts->driver)->evaluation, took_s);
@@ -438,8 +440,9 @@ static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct eva
         if (!best_is_beaten(best, epoch, eval))
             return !best_stops(best, epoch);
         end->asked_s = clock_now_s();
-        best_cut_ask(&end->best_cut, driver_control(end->parts->driver), epoch,
-                     end->terms->sync ? session_step(end->session) : UINT64_MAX, eval);
+        if (!best_cut_ask(&end->best_cut, driver_control(end->parts->driver), epoch,
+                          end->terms->sync ? session_step(end->session) : UINT64_MAX, eval))
+            stop_without_memory(end); /* the next chief keeps it */
         return true;
     }
     if (best_see(best, epoch, eval, learned(end), &e))

@@ -24,9 +24,15 @@ static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, c
     if (!p->message)
         return ERR_PROTO;
     p->bytes = (size_t)f->body_bytes;
-    if (p->bytes && !(p->body = mem_zalloc(p->bytes, 1)))
-        return ERR_NOMEM;
-    return ERR_OK;
+    p->body = p->bytes ? mem_zalloc(p->bytes, 1) : NULL;
+    if (!p->bytes || p->body)
+        return ERR_OK;
+    /* the ps would send it again and again: the process ends */
+    struct errmsg e;
+    enum err err =
+        err_set(&e, ERR_NOMEM, "no memory for %zu bytes of a checkpoint's file", p->bytes);
+    control_stop_train(p->host->control, err_exit_code(err), "%s", e.text);
+    return err;
 }
 
 static enum err ps_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **to,

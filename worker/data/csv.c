@@ -412,7 +412,7 @@ static void find_nul(struct csv_piece *p)
 static void see_rows(const struct csv *c, struct work *w)
 {
     const struct table_schema *s = c->table->schema;
-    const size_t width = table_row_cells(s);
+    const size_t width = table_raw_cells(s);
     w->seen = (struct dataset_seen){.any = false};
     for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
         const uint32_t *cells = w->piece.cells + i * width;

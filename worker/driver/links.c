@@ -114,7 +114,15 @@ static enum err encoded_room(struct link *k, uint64_t bytes)
     mem_free(k->encoded);
     k->encoded = mem_zalloc(bytes, 1);
     k->encoded_room = k->encoded ? bytes : 0;
-    return k->encoded ? ERR_OK : ERR_NOMEM;
+    if (k->encoded)
+        return ERR_OK;
+    /* to ask again does not help: the process ends */
+    struct errmsg e;
+    enum err err =
+        err_set(&e, ERR_NOMEM, "no memory for the %" PRIu64 " bytes of an answer of shard %u",
+                bytes, k->shard);
+    k->links->config.on_refused(k->links->config.ctx, err_exit_code(err), e.text);
+    return err;
 }
 
 static struct bucket_range buckets_of(const struct links *l, uint32_t shard)

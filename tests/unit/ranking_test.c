@@ -15,6 +15,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
+#include "tests/lib/spill_file.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/evaluate/ranking.h"
 
@@ -193,6 +194,29 @@ static void every_fault_of_the_disk_is_told(void **state)
     mem_free(rows);
 }
 
+/* Of the first rows and of the last ones of runs, of all their bytes but the unused ones. */
+static void a_changed_bit_of_the_file_is_told(void **state)
+{
+    (void)state;
+    struct scored *rows = draw(1, MANY, true);
+    for (int i = 0; i < 60; i++) {
+        struct spill *s = spill_of(1);
+        struct ranking *r = NULL;
+        struct errmsg e = {""};
+        double auc = 0;
+        assert_int_equal(ranking_new(&r, MANY, 1, s, ROOM_BYTES, &e), ERR_OK);
+        ranking_begin(r);
+        assert_int_equal(ranking_add(r, 0, rows, MANY, &e), ERR_OK);
+        spill_file_flip(8 * (i * 977 * (int)sizeof *rows + i % 9) + i % 8);
+        assert_int_equal(ranking_auc(r, &auc, &e), ERR_DISK);
+        assert_non_null(
+            strstr(e.text, "(data.spill) cannot be read back: their checksum does not match"));
+        ranking_free(r);
+        spill_unref(s);
+    }
+    mem_free(rows);
+}
+
 static void it_survives_every_allocation_that_fails(void **state)
 {
     (void)state;
@@ -291,6 +315,7 @@ int main(void)
         cmocka_unit_test(one_class_or_no_weight_has_no_auc),
         cmocka_unit_test(a_score_that_is_nan_spoils_its_own_evaluation_alone),
         cmocka_unit_test(every_fault_of_the_disk_is_told),
+        cmocka_unit_test(a_changed_bit_of_the_file_is_told),
         cmocka_unit_test(it_survives_every_allocation_that_fails),
         cmocka_unit_test(an_evaluation_beyond_memory_mb_has_the_same_auc),
     };

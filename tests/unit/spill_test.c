@@ -19,6 +19,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
+#include "tests/lib/spill_file.h"
 #include "worker/data/dataset.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/step/gradient.h"
@@ -184,6 +185,57 @@ static void where_rows_are_changes_nothing(void **state)
         }
     dataset_close(&train);
     dataset_close(&eval);
+    teardown(&f);
+}
+
+/* ---- bytes that change in the file ---- */
+
+static void gather_is_refused(struct fixture *f, uint64_t row, bool refused)
+{
+    float x[NUMBERS + 4], y;
+    uint32_t there;
+    f->e.text[0] = 0;
+    assert_int_equal(dataset_gather(&f->train, &row, 1, x, &y, &there, &f->e),
+                     refused ? ERR_DISK : ERR_OK);
+    if (refused && (!strstr(f->e.text, f->folder) ||
+                    !strstr(f->e.text, "(data.spill) cannot be read back: their checksum "
+                                       "does not match")))
+        fail_msg("%s", f->e.text);
+}
+
+static void a_row_of_which_any_bit_has_changed_is_not_read(void **state)
+{
+    (void)state;
+    enum { FILE_ROW = (CELLS + 1) * 4, ROW = 17 };
+    struct fixture f;
+    setup(&f, 1000);
+    load(&f, ALL_IN_FILE, 2);
+    for (int bit = 8 * ROW * FILE_ROW; bit < 8 * (ROW + 1) * FILE_ROW; bit++) {
+        spill_file_flip(bit);
+        gather_is_refused(&f, ROW, true);
+        spill_file_flip(bit);
+    }
+    gather_is_refused(&f, ROW, false);
+    teardown(&f);
+}
+
+/* A write that went to another place, or to none. */
+static void a_row_in_the_place_of_another_and_a_hole_are_not_read(void **state)
+{
+    (void)state;
+    enum { FILE_ROW = (CELLS + 1) * 4 };
+    static const uint8_t zeros[FILE_ROW];
+    uint8_t other[FILE_ROW];
+    struct fixture f;
+    setup(&f, 1000);
+    load(&f, ALL_IN_FILE, 1);
+    int fd = spill_file();
+    assert_int_equal(pread(fd, other, FILE_ROW, 3 * FILE_ROW), FILE_ROW);
+    assert_int_equal(pwrite(fd, other, FILE_ROW, 4 * FILE_ROW), FILE_ROW);
+    assert_int_equal(pwrite(fd, zeros, FILE_ROW, 0), FILE_ROW);
+    gather_is_refused(&f, 3, false);
+    gather_is_refused(&f, 4, true);
+    gather_is_refused(&f, 0, true);
     teardown(&f);
 }
 
@@ -485,6 +537,8 @@ int main(void)
     log_init("spill_test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_rows_are_changes_nothing),
+        cmocka_unit_test(a_row_of_which_any_bit_has_changed_is_not_read),
+        cmocka_unit_test(a_row_in_the_place_of_another_and_a_hole_are_not_read),
         cmocka_unit_test(the_file_has_no_name_and_outlives_the_training_part),
         cmocka_unit_test(memory_is_one_budget_for_both_parts),
         cmocka_unit_test(a_few_wide_rows_stay_in_memory),

@@ -18,6 +18,7 @@
 #include "common/checkpoint/row_copy.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
+#include "tests/lib/spill_file.h"
 #include "worker/chief/tables_end.h"
 #include "worker/export/export.h"
 #include "worker/export/table_export.h"
@@ -174,6 +175,27 @@ static void a_table_without_rows_is_a_file_without_rows(void **state)
     uint64_t before = 0;
     assert_int_equal(export(0, 10, 10, &e), ERR_OK);
     assert_int_equal(check_file("t.safetensors", "t", &before, true), 0);
+}
+
+/* Any bit of any record of the first pieces. */
+static void a_changed_bit_of_the_spill_is_told(void **state)
+{
+    (void)state;
+    enum { RECORD = 12 + DIM * sizeof(float) + 4 };
+    for (int bit = 0; bit < 40 * 8 * RECORD; bit += 3) {
+        struct spill *own;
+        struct table_export *x = NULL;
+        struct errmsg e = {""};
+        assert_int_equal(spill_new(&own, &job, &e), ERR_OK);
+        assert_int_equal(table_export_new(&x, DIM, 100, 30 * RECORD, own, &e), ERR_OK);
+        assert_int_equal(add_rows(x, 100, &e), ERR_OK);
+        spill_file_flip(bit);
+        assert_int_equal(table_export_write(x, dir, "t", 1 << 20, &e), ERR_DISK);
+        assert_non_null(
+            strstr(e.text, "(data.spill) cannot be read back: their checksum does not match"));
+        table_export_free(x);
+        spill_unref(own);
+    }
 }
 
 static void any_failed_write_or_allocation_leaves_no_file(void **state)
@@ -409,6 +431,7 @@ int main(void)
         TEST(a_large_table_is_split_into_files_of_consecutive_keys),
         TEST(a_table_without_rows_is_a_file_without_rows),
         TEST(any_failed_write_or_allocation_leaves_no_file),
+        TEST(a_changed_bit_of_the_spill_is_told),
         TEST(a_final_cut_becomes_a_file_of_each_table_and_one_digest),
         TEST(what_an_earlier_end_wrote_of_a_larger_table_is_removed),
         TEST(a_cut_of_other_tables_is_not_exported),

@@ -1,6 +1,6 @@
 /* Happy path: reserve (the first call makes the file and removes its name) -> write -> want, read... Failure modes:
  * the directory cannot be written, or is full: the job's keys are wrong for this machine (ERR_INPUT). A write fails
- * with EIO, or a read fails or ends early: the disk fails (ERR_DISK). The kernel writes dirty pages back only when
+ * with EIO, a read fails or ends early, or gives other bytes: the disk fails (ERR_DISK). The kernel writes dirty pages back only when
  * it needs memory, so the file is never synced. */
 #include "worker/data/spill.h"
 
@@ -168,6 +168,18 @@ enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t byte
     return ERR_OK;
 }
 
+static enum err cannot_read(const struct spill *s, const char *why, struct errmsg *e)
+{
+    return err_set(e, ERR_DISK,
+                   "%s: rows that were written there (data.spill) cannot be read back: %s",
+                   s->folder, why);
+}
+
+enum err spill_changed(const struct spill *s, struct errmsg *e)
+{
+    return cannot_read(s, "their checksum does not match, so the disk has changed them", e);
+}
+
 enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes, struct errmsg *e)
 {
     char *p = data;
@@ -176,9 +188,7 @@ enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return err_set(e, ERR_DISK,
-                           "%s: rows that were written there (data.spill) cannot be read back: %s",
-                           s->folder, n < 0 ? strerror(errno) : "the file ends before them");
+            return cannot_read(s, n < 0 ? strerror(errno) : "the file ends before them", e);
         p += n;
         at += (uint64_t)n;
         bytes -= (size_t)n;

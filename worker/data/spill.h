@@ -32,9 +32,12 @@ const char *spill_folder(const struct spill *s);
  * ERR_DISK. Thread: any; blocks on the disk. */
 enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t bytes,
                      struct errmsg *e) MUST_CHECK;
-/* Read bytes that were written. Errors: ERR_DISK. Thread: any; blocks on the disk. */
+/* Read bytes that were written. The owner of the bytes checks that they are the same. Errors: ERR_DISK. Thread: any; blocks
+ * on the disk. */
 enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes,
                     struct errmsg *e) MUST_CHECK;
+/* The error of bytes that are not what was written: ERR_DISK. */
+enum err spill_changed(const struct spill *s, struct errmsg *e) MUST_CHECK;
 /* True if a read there would wait for the disk. Thread: any; does not wait. */
 bool spill_waits(const struct spill *s, uint64_t at);
 /* Tell the kernel that these bytes will be read soon. Thread: any; does not wait. */

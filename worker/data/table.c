@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "worker/data/csv_key.h"
 
@@ -198,6 +199,24 @@ static enum err no_memory(const struct table *t, struct errmsg *e)
     return err_set(e, ERR_NOMEM, "out of memory for %llu rows", (unsigned long long)t->rows + 1);
 }
 
+/* A row in the file: its cells, and a checksum. */
+static size_t file_row_cells(const struct table *t)
+{
+    return row_cells(t) + 1;
+}
+
+static uint64_t place_of(const struct table *t, uint64_t row)
+{
+    return t->chunk[row / t->chunk_rows].at +
+           row % t->chunk_rows * file_row_cells(t) * sizeof(uint32_t);
+}
+
+/* Of the row's number, too: the bytes of another row are damage, and so is a place that was never written. */
+static uint32_t row_checksum(const struct table *t, uint64_t row, const uint32_t *cells)
+{
+    return crc32c(crc32c(0, &row, sizeof row), cells, row_cells(t) * sizeof *cells);
+}
+
 /* Add a chunk, in memory while the budget allows it. */
 static enum err add_chunk(struct table *t, struct errmsg *e)
 {
@@ -206,7 +225,8 @@ static enum err add_chunk(struct table *t, struct errmsg *e)
         return no_memory(t, e);
     t->chunk = grown;
     if (!spill_take_memory(t->spill, chunk_bytes(t))) {
-        enum err err = spill_reserve(t->spill, chunk_bytes(t), &c.at, e);
+        uint64_t bytes = file_row_cells(t) * t->chunk_rows * sizeof(uint32_t);
+        enum err err = spill_reserve(t->spill, bytes, &c.at, e);
         if (err)
             return err;
     } else if (!(c.cells = mem_zalloc(row_cells(t) * t->chunk_rows, sizeof *c.cells))) {
@@ -223,15 +243,49 @@ static size_t row_at(const struct table *t, uint64_t row)
     return (size_t)(row % t->chunk_rows) * row_cells(t);
 }
 
+static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
+                            struct errmsg *e)
+{
+    uint32_t block[TABLE_ROW_CELLS_MAX];
+    const size_t own = row_cells(t), all = file_row_cells(t), most = TABLE_ROW_CELLS_MAX / all;
+    enum err err = ERR_OK;
+    while (n > 0 && !err) {
+        size_t some = n < most ? (size_t)n : most;
+        for (size_t i = 0; i < some; i++, cells += own) {
+            memcpy(block + i * all, cells, own * sizeof *cells);
+            block[i * all + own] = row_checksum(t, row + i, cells);
+        }
+        err = spill_write(t->spill, place_of(t, row), block, some * all * sizeof *block, e);
+        row += some;
+        n -= some;
+    }
+    return err;
+}
+
+/* Read rows of one chunk to `to`, which has room for their checksums, too; then they close up. */
+static enum err look_in_file(const struct table *t, uint64_t row, uint64_t n, uint32_t *to,
+                             struct errmsg *e)
+{
+    const size_t own = row_cells(t), all = file_row_cells(t);
+    enum err err = spill_read(t->spill, place_of(t, row), to, (size_t)n * all * sizeof *to, e);
+    for (size_t i = 0; i < n && !err; i++) {
+        const uint32_t *cells = to + i * all;
+        if (cells[own] != row_checksum(t, row + i, cells))
+            return spill_changed(t->spill, e);
+        if (i > 0)
+            memmove(to + i * own, cells, own * sizeof *cells);
+    }
+    return err;
+}
+
 /* Put rows of one chunk. */
 static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
                          struct errmsg *e)
 {
     const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
-    size_t bytes = (size_t)n * row_cells(t) * sizeof *cells, at = row_at(t, row);
     if (!c->cells)
-        return spill_write(t->spill, c->at + at * sizeof *cells, cells, bytes, e);
-    memcpy(c->cells + at, cells, bytes);
+        return put_in_file(t, row, n, cells, e);
+    memcpy(c->cells + row_at(t, row), cells, (size_t)n * row_cells(t) * sizeof *cells);
     return ERR_OK;
 }
 
@@ -295,7 +349,7 @@ enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *
 {
     const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
     uint64_t left = rows_in(t, row / t->chunk_rows) - row % t->chunk_rows;
-    uint64_t held = room / row_cells(t);
+    uint64_t held = room / file_row_cells(t);
     *n = *n < left ? *n : left;
     if (c->cells) {
         *cells = c->cells + row_at(t, row);
@@ -303,13 +357,7 @@ enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *
     }
     *n = *n < held ? *n : held;
     *cells = buffer;
-    return spill_read(t->spill, c->at + row_at(t, row) * sizeof *buffer, buffer,
-                      (size_t)*n * row_cells(t) * sizeof *buffer, e);
-}
-
-static uint64_t place_of(const struct table *t, uint64_t row)
-{
-    return t->chunk[row / t->chunk_rows].at + row_at(t, row) * sizeof(uint32_t);
+    return look_in_file(t, row, *n, buffer, e);
 }
 
 bool table_waits(const struct table *t, uint64_t row)
@@ -320,7 +368,7 @@ bool table_waits(const struct table *t, uint64_t row)
 void table_want(const struct table *t, uint64_t row)
 {
     if (!t->chunk[row / t->chunk_rows].cells)
-        spill_want(t->spill, place_of(t, row), row_cells(t) * sizeof(uint32_t));
+        spill_want(t->spill, place_of(t, row), file_row_cells(t) * sizeof(uint32_t));
 }
 
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */

@@ -80,7 +80,7 @@ struct table_schema {
 /* chunk_rows rows of table_row_cells each: inputs, the label, the weight if there is one, and keys. Until table_scale,
  * table_raw_cells each: then also the second cells of doubles. */
 struct table_chunk {
-    uint32_t *cells; /* NULL: the chunk is in the file */
+    uint32_t *cells; /* NULL: the chunk is in the file, where each row has a checksum */
     uint64_t at;     /* offset in the file */
 };
 
@@ -94,8 +94,8 @@ struct table {
     struct table_chunk *chunk;
 };
 enum {
-    TABLE_CHUNK_ROWS = 1 << 14, /* the most */
-    TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX,
+    TABLE_CHUNK_ROWS = 1 << 14,                  /* the most */
+    TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX + 1, /* with the checksum of a row in the file */
 };
 
 /* Index of the first key cell of a row. */
@@ -181,7 +181,7 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
 
 /* Return cells of up to *n rows from `row` on: a pointer into memory, or to `buffer` of `room` cells, at least
  * TABLE_ROW_CELLS_MAX, into which they are read. *n becomes the number of rows returned, at least 1. Errors:
- * ERR_DISK. Thread: any. */
+ * ERR_DISK: they cannot be read, or are not what was written. Thread: any. */
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e) MUST_CHECK;
 /* True if a read of the row would wait for the disk. Thread: any; does not wait. */
@@ -211,7 +211,7 @@ bool table_input_is_id(const struct table_input *in);
 bool table_input_grows(const struct table_input *in);
 /* Convert a row's cells to features. x: (features). Thread: any. */
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
-/* Bytes of its rows in the file. */
+/* Bytes of its rows in the file, without their checksums. */
 uint64_t table_spilled_bytes(const struct table *t);
 void table_close(struct table *t);
 

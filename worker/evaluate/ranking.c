@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/mem.h"
 
 enum { CURSOR_BYTES = 4096 }; /* the least that is read at a time of a run that is merged */
 
-/* Sorted rows in the file. */
+/* Sorted rows in the file. Each run is always read whole: the last rows bring the checksum, and before that no result is used. */
 struct run {
     uint64_t first, rows; /* in the area */
+    uint32_t crc;         /* of its bytes */
 };
 
 /* A thread's rows that are not in the file yet. */
@@ -138,9 +140,10 @@ static enum err end_run(struct ranking *r, struct lane *l, struct errmsg *e)
 {
     if (l->rows == 0)
         return ERR_OK;
-    struct run run = {atomic_fetch_add(&r->rows, l->rows), l->rows};
+    struct run run = {.first = atomic_fetch_add(&r->rows, l->rows), .rows = l->rows};
     assert(run.first + run.rows <= r->rows_max);
     qsort(l->row, l->rows, sizeof *l->row, scored_compare);
+    run.crc = crc32c(0, l->row, run.rows * sizeof *l->row);
     enum err err =
         spill_write(r->spill, row_at(r, 0, run.first), l->row, run.rows * sizeof *l->row, e);
     if (err)
@@ -182,9 +185,10 @@ enum err ranking_add(struct ranking *r, uint32_t thread, const struct scored *ro
 
 /* The position of a merge in one of its runs. */
 struct cursor {
-    struct scored *row; /* (share) the rows that were read last */
-    uint64_t i, n;      /* i: index of the next row; n: number of rows */
-    uint64_t next, end; /* part of the run that is not read yet */
+    struct scored *row;  /* (share) the rows that were read last */
+    uint64_t i, n;       /* i: index of the next row; n: number of rows */
+    uint64_t next, end;  /* part of the run that is not read yet */
+    uint32_t crc, whole; /* of what is read, and of the run */
 };
 
 /* A heap of cursors, the lowest row first. */
@@ -194,6 +198,14 @@ struct merge {
     uint32_t n;
     uint64_t share; /* rows in memory for each run, and for the output */
 };
+
+/* False for a row that no evaluation adds, and that auc_add would not take. The checksum comes later, with the run's end. */
+static bool is_possible(const struct scored *row)
+{
+    uint8_t positive;
+    memcpy(&positive, &row->positive, sizeof positive);
+    return !isnan(row->score) && row->weight > 0.0f && positive <= 1;
+}
 
 static enum err refill(const struct merge *m, struct cursor *c, struct errmsg *e)
 {
@@ -205,7 +217,11 @@ static enum err refill(const struct merge *m, struct cursor *c, struct errmsg *e
     c->i = 0;
     c->n = rows;
     c->next += rows;
-    return ERR_OK;
+    c->crc = crc32c(c->crc, c->row, rows * sizeof *c->row);
+    bool right = c->next < c->end || c->crc == c->whole;
+    for (uint64_t i = 0; i < rows && right; i++)
+        right = is_possible(&c->row[i]);
+    return right ? ERR_OK : spill_changed(m->r->spill, e);
 }
 
 static bool is_lower(const struct cursor *a, const struct cursor *b)
@@ -238,7 +254,8 @@ static enum err merge_begin(struct merge *m, const struct run *run, uint32_t n, 
     for (uint32_t i = 0; i < n && !err; i++) {
         m->cursor[i] = (struct cursor){.row = m->r->row + (i + 1) * m->share,
                                        .next = run[i].first,
-                                       .end = run[i].first + run[i].rows};
+                                       .end = run[i].first + run[i].rows,
+                                       .whole = run[i].crc};
         err = refill(m, &m->cursor[i], e);
     }
     for (uint32_t i = n / 2; i-- > 0 && !err;)
@@ -261,15 +278,17 @@ static enum err merge_next(struct merge *m, struct scored *row, struct errmsg *e
     return err;
 }
 
-/* Write all rows of a merge as one run to the other area, at the same position. */
-static enum err merge_into(struct merge *m, uint64_t first, struct errmsg *e)
+/* Write all rows of a merge as the run `to` to the other area, at the same position. */
+static enum err merge_into(struct merge *m, struct run *to, struct errmsg *e)
 {
     struct scored *out = m->r->row;
+    uint64_t first = to->first;
     enum err err = ERR_OK;
     for (uint64_t n = 0; m->n > 0 && !err;) {
         err = merge_next(m, &out[n++], e);
         if (err || (n < m->share && m->n > 0))
             continue;
+        to->crc = crc32c(to->crc, out, n * sizeof *out);
         err = spill_write(m->r->spill, row_at(m->r, 1, first), out, n * sizeof *out, e);
         first += n;
         n = 0;
@@ -291,12 +310,12 @@ static enum err merge_pass(struct merge *m, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < runs && !err;) {
         uint32_t n = runs - i < r->fan_in ? (uint32_t)(runs - i) : r->fan_in;
-        struct run all = {r->run[i].first, 0};
+        struct run all = {.first = r->run[i].first};
         for (uint32_t k = 0; k < n; k++)
             all.rows += r->run[i + k].rows;
         err = merge_begin(m, r->run + i, n, e);
         if (!err)
-            err = merge_into(m, all.first, e);
+            err = merge_into(m, &all, e);
         r->run[left++] = all;
         i += n;
     }
@@ -319,7 +338,8 @@ static enum err merge_all(struct merge *m, struct auc *auc, struct errmsg *e)
         err = merge_begin(m, r->run, (uint32_t)atomic_load(&r->runs), e);
     while (!err && m->n > 0) {
         err = merge_next(m, &row, e);
-        auc_add(auc, &row);
+        if (!err)
+            auc_add(auc, &row);
     }
     return err;
 }

@@ -9,13 +9,20 @@
 
 #include <jansson.h>
 
+#include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "worker/export/safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 
-/* A row as a record: key, count, weights, without gaps. */
-enum { RECORD_KEY = 0, RECORD_COUNT = 8, RECORD_WEIGHTS = 12, BLOCK_BYTES = 1 << 16 };
+/* A row as a record: key, count, weights, and in the spill a CRC-32C, without gaps. */
+enum {
+    RECORD_KEY = 0,
+    RECORD_COUNT = 8,
+    RECORD_WEIGHTS = 12,
+    RECORD_CRC_BYTES = 4,
+    BLOCK_BYTES = 1 << 16
+};
 
 /* Sorted rows in the spill. */
 struct piece {
@@ -73,7 +80,7 @@ enum err table_export_new(struct table_export **x, uint32_t dim, uint64_t rows, 
         return out_of_memory(e);
     made->dim = dim;
     made->spill = spill;
-    made->record_bytes = RECORD_WEIGHTS + dim * sizeof(float);
+    made->record_bytes = RECORD_WEIGHTS + dim * sizeof(float) + RECORD_CRC_BYTES;
     made->room = memory_bytes / (made->record_bytes + sizeof *made->order);
     made->room = made->room < rows ? made->room : (size_t)rows;
     made->room = made->room ? made->room : 1;
@@ -114,6 +121,25 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
+/* Of its place in the spill, too: the bytes of another record are damage. */
+static uint32_t record_crc(const struct table_export *x, uint64_t at, const uint8_t *record)
+{
+    return crc32c(crc32c(0, &at, sizeof at), record, x->record_bytes - RECORD_CRC_BYTES);
+}
+
+static void put_crc(const struct table_export *x, uint64_t at, uint8_t *record)
+{
+    uint32_t crc = record_crc(x, at, record);
+    memcpy(record + x->record_bytes - sizeof crc, &crc, sizeof crc);
+}
+
+static bool has_crc(const struct table_export *x, uint64_t at, const uint8_t *record)
+{
+    uint32_t crc;
+    memcpy(&crc, record + x->record_bytes - sizeof crc, sizeof crc);
+    return crc == record_crc(x, at, record);
+}
+
 static enum err write_piece(struct table_export *x, uint64_t at, struct errmsg *e)
 {
     uint8_t block[BLOCK_BYTES];
@@ -127,6 +153,7 @@ static enum err write_piece(struct table_export *x, uint64_t at, struct errmsg *
             used = 0;
         }
         memcpy(block + used, record, x->record_bytes);
+        put_crc(x, at + used, block + used);
         used += x->record_bytes;
     }
     return err ? err : spill_write(x->spill, at, block, used, e);
@@ -209,12 +236,15 @@ static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
     struct cursor *c = &x->cursor[piece];
     const struct piece *p = &x->piece[piece];
     uint64_t left = p->rows - c->next;
+    uint64_t at = p->at + c->next * x->record_bytes;
     c->have = left < x->block_rows ? (size_t)left : x->block_rows;
     c->used = 0;
-    enum err err = c->have ? spill_read(x->spill, p->at + c->next * x->record_bytes, c->records,
-                                        c->have * x->record_bytes, e)
-                           : ERR_OK;
+    enum err err =
+        c->have ? spill_read(x->spill, at, c->records, c->have * x->record_bytes, e) : ERR_OK;
     c->next += c->have;
+    for (size_t i = 0; i < c->have && !err; i++)
+        if (!has_crc(x, at + i * x->record_bytes, c->records + i * x->record_bytes))
+            err = spill_changed(x->spill, e);
     return err;
 }
 
@@ -392,7 +422,7 @@ static enum err write_files(struct table_export *x, const char *folder, const ch
 enum err table_export_write(struct table_export *x, const char *folder, const char *name,
                             uint64_t file_bytes, struct errmsg *e)
 {
-    uint64_t per_file = file_bytes / x->record_bytes;
+    uint64_t per_file = file_bytes / (x->record_bytes - RECORD_CRC_BYTES);
     assert(!x->cursor && per_file > 0);
     enum err err = end_piece(x, e);
     if (!err)

@@ -6,22 +6,47 @@ extern "C" {
 #include "common/flags/table.h"
 #include "common/job/keys.h"
 #include "common/process/termination.h"
+#include "common/process/ulimits.h"
 #include "common/base/version.h"
 #include "common/base/words.h"
 }
 
 #include <gflags/gflags.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 namespace
 {
+
+/* gflags, libstdc++ and this file throw only if memory runs out, also before main. Nothing is allocated here. */
+[[noreturn]] void end_without_memory()
+{
+    errmsg e;
+    char line[sizeof e.text + 64];
+    ulimits_init();
+    err err = err_set(&e, ERR_NOMEM, "no memory to start");
+    int n = snprintf(line, sizeof line, "%s: %s\n", program_invocation_short_name, e.text);
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    _exit(written < 0 ? 1 : err_exit_code(err));
+}
+
+void begin()
+{
+    (void)std::set_terminate(end_without_memory);
+}
+
+/* Before the constructors of libraries, of which one may lack memory. */
+[[gnu::section(".preinit_array"), gnu::used]] void (*const first)() = begin;
 
 enum { FLAGFILE_DEPTH_MAX = 8, LINES_MAX = 10000 };
 const size_t SHOWN_COLUMNS = 25;

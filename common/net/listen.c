@@ -84,6 +84,19 @@ static int try_bind(const char *host_port, const struct addrinfo *found)
     return no_v6 && host_port[0] == ':' ? bind_all_v4(host_port) : fd;
 }
 
+/* A name can have several addresses, as of IPv6 and of IPv4. */
+static void say_which(const char *host_port, const struct addrinfo *found, int fd)
+{
+    char at[ADDRESS_TEXT_MAX];
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof(bound);
+    if (!found->ai_next || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+        return;
+    address_text((struct sockaddr *)&bound, bytes, at, sizeof(at));
+    log_info("listening on %s, one of several addresses of %s: other processes must reach it", at,
+             host_port);
+}
+
 enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct errmsg *e)
 {
     struct addrinfo *found = NULL;
@@ -100,6 +113,8 @@ enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct er
         got = try_bind(host_port, found);
     }
     int error = errno;
+    if (got >= 0 && host_port[0] != ':')
+        say_which(host_port, found, got);
     freeaddrinfo(found);
     if (got < 0 && error == EADDRINUSE)
         return err_set(e, ERR_IO,

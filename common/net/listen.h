@@ -18,7 +18,8 @@ enum {
     LISTEN_OPEN_MAX = 4096,  /* open connections of one listener */
 };
 
-/* Binds "host:port" and listens. ":port" means every address of this host, IPv6 and IPv4. Port 0 takes a free one.
+/* Binds "host:port" and listens. ":port" means every address of this host, IPv6 and IPv4. Of a name with several addresses the
+ * first possible one is bound, and logged. Port 0 takes a free one.
  * The caller owns *fd. Errors: ERR_INPUT not an address; ERR_IO no such address, or the port is still taken after
  * `taken_ms`. Thread: start-up's; blocks while looking up names and while the port is taken. */
 enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct errmsg *e) MUST_CHECK;

@@ -202,14 +202,30 @@ class MemoryTest(TrainCase):
     def test_a_ps_whose_address_space_is_too_small_for_its_job_file_names_the_limit_and_ends_with_1(self):
         codes = set()
         for kib in range(12 << 10, 32 << 10, 256):  # the program's own size, then more and more of its allocations
-            p = Process(self, ["prlimit", f"--as={kib << 10}", PS, "--job_name=ps", "--task_index=0", f"--job={self.JOB}",
-                               "--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", "--listen_fd=999"], "small")
-            p.process.wait(DEADLINE_S)
+            p = self.small(kib)
             if f"error ps 0: out of memory; ulimit -v is {kib} KiB" in p.log():
                 codes.add(p.process.returncode)
             elif "descriptor 999" in p.log():
                 break
         self.assertEqual(codes, {1})
+
+    def small(self, kib):
+        p = Process(self, ["prlimit", f"--as={kib << 10}", PS, "--job_name=ps", "--task_index=0", f"--job={self.JOB}",
+                           "--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", "--listen_fd=999"], "small")
+        p.process.wait(DEADLINE_S)
+        return p
+
+    def test_a_program_that_is_loaded_and_finds_no_memory_before_main_reports_it(self):
+        low, high = 4 << 10, 32 << 10  # the dynamic loader fails below, and reports it
+        while high - low > 4:
+            kib = (low + high) // 8 * 4
+            low, high = (kib, high) if self.small(kib).process.returncode == 127 else (low, kib)
+        for kib in range(high, high + 800, 40):
+            p = self.small(kib)
+            if "descriptor 999" in p.log():
+                break
+            self.assertEqual(p.process.returncode, 1, p.log())
+            self.assertIn(f"ulimit -v is {kib} KiB", p.log())
 
     def test_a_job_ends_at_once_if_the_memory_of_its_worker_is_limited_too_low(self):
         for limit, option in ("as", "v"), ("data", "d"):

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/peers/dial.h"
+#include "common/net/listen.h"
 #include "common/net/reach.h"
 #include "common/net/socket.h"
 #include "tests/lib/peer.h"
@@ -156,9 +157,36 @@ static void every_address_of_a_name_is_tried_and_any_number_of_peers(void **stat
     close(fd);
 }
 
+/* The line on stderr. */
+static void a_name_with_two_addresses_is_listened_for_on_one_of_them_which_is_named(void **state)
+{
+    char said[512] = "", wanted[128];
+    struct errmsg e = {""};
+    int ends[2], fd = -1, before = dup(STDERR_FILENO);
+    (void)state;
+    atomic_store(&pod_at, "127.0.0.2,127.0.0.3");
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    enum err err = listen_bind(&fd, POD ":0", 0, &e);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(ends[1]);
+    assert_int_equal(err, ERR_OK);
+    assert_true(read(ends[0], said, sizeof said - 1) >= 0);
+    (void)snprintf(wanted, sizeof wanted,
+                   "listening on 127.0.0.2:%u, one of several addresses of %s", socket_port(fd),
+                   POD ":0");
+    assert_non_null(strstr(said, wanted));
+    close(fd);
+    close(ends[0]);
+    close(before);
+    atomic_store(&pod_at, NULL);
+    atomic_store(&lookups, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_with_two_addresses_is_listened_for_on_one_of_them_which_is_named),
         cmocka_unit_test(a_name_that_comes_late_and_moves_is_looked_up_at_each_try),
         cmocka_unit_test(every_address_of_a_name_is_tried_and_any_number_of_peers),
     };

@@ -68,13 +68,19 @@ static void put(struct fixture *f, const char *name, const char *dict, const voi
 static const char LABELS[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }";
 static const uint8_t TWO[] = {1, 3};
 
-static enum err load(struct fixture *f, struct dataset *d, const char *patterns)
+static struct job job_of(struct fixture *f, const char *patterns)
 {
     struct job job = idx_job(2, 1, f->patterns);
     job.data.format = DATA_NPY;
     job.data.scale = 1;
     snprintf(f->patterns, sizeof f->patterns, "%s", patterns);
     f->e.text[0] = '\0';
+    return job;
+}
+
+static enum err load(struct fixture *f, struct dataset *d, const char *patterns)
+{
+    struct job job = job_of(f, patterns);
     return dataset_load(d, &job, 0, CLASSES, &f->e);
 }
 
@@ -102,6 +108,33 @@ static void refuses(struct fixture *f, const char *why)
 }
 
 /* ---- arrays ---- */
+
+/* Numbers of 64 bits, of which float32 keeps a few: named with the column, of a look too. */
+static void a_column_that_float32_makes_equal_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    enum { ROWS = 1000 };
+    static uint64_t x[ROWS][2];
+    static uint8_t y[ROWS];
+    struct dataset_look look;
+    for (uint64_t close = 0; close < 2; close++) {
+        for (uint64_t i = 0; i < ROWS; i++) {
+            x[i][0] = i;
+            x[i][1] = (UINT64_C(1) << 63) + (close ? 2048 * i : i << 40);
+        }
+        put(f, "x.npy", "{'descr': '<u8', 'fortran_order': False, 'shape': (1000, 2), }", x,
+            sizeof x);
+        put(f, "y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (1000,), }", y,
+            sizeof y);
+        struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+        assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), ERR_OK);
+        if (!close)
+            assert_string_equal(look.warning.text, "");
+        else
+            assert_non_null(
+                strstr(look.warning.text, "x.npy: column 1 of its rows: a sample has about "));
+    }
+}
 
 struct type_case {
     const char *descr;
@@ -571,6 +604,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(a_column_that_float32_makes_equal_is_warned_of),
         TEST(each_type_reads_as_its_numbers_in_either_order_of_bytes),
         TEST(headers_are_read_as_versions_of_numpy_spell_them),
         TEST(arrays_that_cannot_be_read_are_refused_by_name),

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
+#include "worker/data/core/rounding.h"
 
 /* bytes read, and then hashed while they are still in the cache */
 enum { ARRAY_PIECE_BYTES = 256 << 10 };
@@ -291,6 +293,68 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
+/* ---- what float32 loses ---- */
+
+enum { SAMPLE_ROWS = 4096, SAMPLE_COLUMNS = 256 /* images have more */ };
+
+/* Warn if less than a tenth of the different numbers is left, and remember the first warning of a look. */
+static void say_rounding(const struct array_file *f, uint32_t column, const struct rounding *of,
+                         const struct reading *r)
+{
+    double numbers, left;
+    struct errmsg said;
+    if (!rounding_loses(of, &numbers, &left))
+        return;
+    (void)err_set(
+        &said, ERR_INPUT,
+        "%s: %s: column %u of its rows: a sample has about %.0f different numbers, but "
+        "about %.0f in float32, which has about 7 digits; subtract their mean, and divide "
+        "them, before you save them",
+        r->key, f->path, column, numbers, left);
+    log_warn("%s", said.text);
+    if (r->look && !r->look->warning.text[0])
+        r->look->warning = said;
+}
+
+/* rows: (n, columns) elements of the file. */
+static void look_for_rounding(const struct array_file *f, const uint8_t *rows, uint32_t n,
+                              const struct reading *r)
+{
+    size_t width = element_bytes(f->type), columns = (size_t)f->row_bytes / width;
+    for (uint32_t column = 0; column < columns; column++) {
+        struct rounding of = {.noted = false};
+        for (uint32_t i = 0; i < n; i++)
+            rounding_add(&of,
+                         element_double(rows + (i * columns + column) * width, f->type, f->little));
+        say_rounding(f, column, &of, r);
+    }
+}
+
+/* Look at the beginning of the rows of the training part, if their numbers have more digits than a float. */
+static enum err sample_rounding(const struct array_set *set, const struct reading *r,
+                                struct errmsg *e)
+{
+    struct array_file f = {.path = set->images[0].path};
+    enum element type = set->images[0].type;
+    struct stream *s;
+    if (r->eval || element_bytes(type) < sizeof(float) || type == ELEMENT_F32 ||
+        set->images[0].row_bytes > SAMPLE_COLUMNS * element_bytes(type))
+        return ERR_OK;
+    enum err err = set->format->open(&f, &s, e);
+    if (err)
+        return err;
+    uint32_t n = f.dim[0] < SAMPLE_ROWS ? f.dim[0] : SAMPLE_ROWS;
+    size_t bytes = (size_t)n * (size_t)f.row_bytes;
+    uint8_t *rows = mem_zalloc(bytes, 1);
+    err = rows ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
+               : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err)
+        look_for_rounding(&f, rows, n, r);
+    mem_free(rows);
+    stream_close(s);
+    return err ? err_wrap(e, err, "%s: ", f.path) : ERR_OK;
+}
+
 /* If one file has elements other than bytes, all become floats. */
 static bool has_wide(const struct array_file *file, size_t n)
 {
@@ -310,7 +374,9 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
                                     has_wide(set->images, set->n_images),
                                     has_wide(set->labels, set->n_labels), e);
-    return err || r->look ? err : set_read(set, d, r, e);
+    if (!err && !r->look)
+        err = set_read(set, d, r, e);
+    return err ? err : sample_rounding(set, r, e);
 }
 
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,

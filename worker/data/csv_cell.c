@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "worker/data/core/rounding.h"
 #include "worker/data/csv_key.h"
@@ -36,26 +37,23 @@ static void put_float(struct csv_row *r, const struct table_input *in, float v)
     r->cells[field_of(r)->cell] = table_bits(v);
 }
 
-static uint64_t mixed(double x)
-{
-    union {
-        double d;
-        uint64_t u;
-    } w = {.d = x};
-    return key_mix(w.u);
-}
-
 /* A sample is enough: of each piece its first rows, of a file's first piece more. Up to 8 characters have at most 8 digits,
  * of which float32 keeps more than a tenth apart. */
 static void note_rounding(struct csv_row *r, const char *text, size_t bytes)
 {
     enum { ROWS = 64, FIRST_ROWS = 4096, SHORT_BYTES = 8 };
     const struct csv_piece *p = r->piece;
+    struct rounding **of = &p->rounding[field_of(r)->cell];
     double wide;
-    if (bytes > SHORT_BYTES && p->rows < (p->begins_file ? FIRST_ROWS : ROWS) &&
-        csv_number_wide(text, bytes, &wide))
-        r->failed =
-            rounding_add(&p->rounding[field_of(r)->cell], mixed(wide), mixed((double)(float)wide));
+    if (bytes <= SHORT_BYTES || p->rows >= (p->begins_file ? FIRST_ROWS : ROWS) ||
+        !csv_number_wide(text, bytes, &wide))
+        return;
+    if (!*of)
+        *of = mem_zalloc(1, sizeof **of);
+    if (*of)
+        rounding_add(*of, wide);
+    else
+        r->failed = ERR_NOMEM;
 }
 
 static bool put_number(struct csv_row *r, const struct table_input *in, const char *text,

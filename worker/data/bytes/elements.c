@@ -78,6 +78,23 @@ static float float_of(const uint8_t *p, enum element type, bool little)
     return (float)v;
 }
 
+double element_double(const uint8_t *p, enum element type, bool little)
+{
+    uint64_t v = bits(p, element_bytes(type), little);
+    double d;
+    if (type == ELEMENT_F64)
+        memcpy(&d, &v, sizeof d);
+    else if (type == ELEMENT_I32)
+        d = (int32_t)(uint32_t)v;
+    else if (type == ELEMENT_I64)
+        d = (double)(int64_t)v;
+    else if (type == ELEMENT_U32 || type == ELEMENT_U64)
+        d = (double)v;
+    else
+        d = (double)float_of(p, type, little);
+    return d;
+}
+
 size_t element_floats(float *out, const uint8_t *from, size_t n, enum element type, bool little)
 {
     size_t bytes = element_bytes(type);

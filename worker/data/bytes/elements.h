@@ -24,6 +24,8 @@ enum { ELEMENT_BYTES_MAX = 8 };
 
 size_t element_bytes(enum element type); /* 0 for ELEMENT_NONE */
 
+/* An element as a double, which is nearest to an integer of 64 bits. */
+double element_double(const uint8_t *p, enum element type, bool little);
 /* Convert `n` elements, big-endian (little: little-endian), to the nearest floats. Returns how many are finite, up
  * to the first that is not. from: n * element_bytes(type). */
 size_t element_floats(float *out, const uint8_t *from, size_t n, enum element type, bool little);

@@ -1,17 +1,21 @@
 #include "worker/data/core/rounding.h"
 
-#include "common/base/mem.h"
+#include "common/base/rng.h"
 
-enum err rounding_add(struct rounding **r, uint64_t number, uint64_t rounded)
+static uint64_t mixed(double x)
 {
-    if (!*r)
-        *r = mem_zalloc(1, sizeof **r);
-    if (!*r)
-        return ERR_NOMEM;
-    (*r)->noted = true;
-    distinct_add(&(*r)->numbers, number);
-    distinct_add(&(*r)->floats, rounded);
-    return ERR_OK;
+    union {
+        double d;
+        uint64_t u;
+    } w = {.d = x};
+    return rng_u64(w.u, 0);
+}
+
+void rounding_add(struct rounding *r, double number)
+{
+    r->noted = true;
+    distinct_add(&r->numbers, mixed(number));
+    distinct_add(&r->floats, mixed((double)(float)number));
 }
 
 void rounding_join(struct rounding *r, const struct rounding *other)

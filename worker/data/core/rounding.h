@@ -13,9 +13,8 @@ struct rounding {
     struct distinct numbers, floats;
 };
 
-/* Note a number, and the float that it becomes: the mixed keys (common/rows/key.h) of their bits. *r NULL: none is noted yet.
- * Errors: ERR_NOMEM. Owns: *r is the caller's (mem_free). */
-enum err rounding_add(struct rounding **r, uint64_t number, uint64_t rounded) MUST_CHECK;
+/* Note a number. */
+void rounding_add(struct rounding *r, double number);
 /* Add what another one has noted; the order does not matter. */
 void rounding_join(struct rounding *r, const struct rounding *other);
 /* Returns true if less than a tenth of the different numbers are left. */

@@ -105,24 +105,6 @@ static enum err settle_microbatches(struct job_reader *r)
     return ERR_OK;
 }
 
-const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)
-{
-    const struct job_training *t = &job->training;
-    for (uint32_t i = 0; i < job->model.layers && t->batch_size < 2 * t->microbatches; i++) {
-        const struct job_layer *layer = &job->model.layer[i];
-        if (!job_layer_takes_batch_mean(layer))
-            continue;
-        (void)snprintf(
-            out, bytes,
-            "%s takes its mean and variance from microbatches of 1 row (training.batch_size "
-            "%u, microbatches %u), which leaves nothing of a row's numbers: use larger ones, "
-            "or layer_normalization",
-            layer->name, t->batch_size, t->microbatches);
-        return out;
-    }
-    return NULL;
-}
-
 /* Returns the key of data.augment that is on, or NULL. */
 static const char *augment_on(const struct job_augment *a)
 {

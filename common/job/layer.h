@@ -139,10 +139,4 @@ static inline bool job_layer_is_frozen(const struct job_layer *l)
     return !l->trainable && !job_layer_looks_up(l);
 }
 
-/* True if the layer normalizes training rows by the mean and variance of their microbatch. */
-static inline bool job_layer_takes_batch_mean(const struct job_layer *l)
-{
-    return l->kind == LAYER_BATCH_NORMALIZATION && !job_layer_is_frozen(l);
-}
-
 #endif

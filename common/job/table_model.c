@@ -1,5 +1,6 @@
 /* The job file's keys: name and model. */
 #include <float.h>
+#include <stdio.h>
 
 #include "common/job/table.h"
 
@@ -403,3 +404,22 @@ static const struct job_key keys[] = {
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");
+
+/* Beside the layer's rows: few files name a layer. */
+const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)
+{
+    const struct job_training *t = &job->training;
+    for (uint32_t i = 0; i < job->model.layers && t->batch_size < 2 * t->microbatches; i++) {
+        const struct job_layer *layer = &job->model.layer[i];
+        if (layer->kind != LAYER_BATCH_NORMALIZATION || job_layer_is_frozen(layer))
+            continue;
+        (void)snprintf(
+            out, bytes,
+            "%s takes its mean and variance from microbatches of 1 row (training.batch_size "
+            "%u, microbatches %u), which leaves nothing of a row's numbers: use larger ones, "
+            "or layer_normalization",
+            layer->name, t->batch_size, t->microbatches);
+        return out;
+    }
+    return NULL;
+}

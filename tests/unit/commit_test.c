@@ -500,7 +500,8 @@ static void too_many_recoveries_from_one_cut_end_the_job(void **state)
     both(&f, 8, nan_text);
     assert_int_equal(f.said.exit_code, 1);
     assert_string_equal(f.said.end, "step 8: the gradient of w is not finite, after 2 recoveries "
-                                    "from the same checkpoint (training.max_recoveries)");
+                                    "from the first weights (there is no checkpoint yet) "
+                                    "(training.max_recoveries)");
     close_fixture(&f);
     journal_close(&journal);
 }

@@ -15,18 +15,27 @@ static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const 
     chief_note(c, &entry);
 }
 
+/* The checkpoint from which the recoveries are counted: "checkpoint 3". */
+static const char *counted_from(const struct chief *c, char text[static 40])
+{
+    if (c->published_cut == UINT64_MAX)
+        return "the first weights (there is no checkpoint yet)";
+    (void)snprintf(text, 40, "checkpoint %" PRIu64, c->published_cut);
+    return text;
+}
+
 static void recover(struct chief *c, uint64_t batch, const char *what)
 {
     uint32_t before = journal_recoveries(&c->journal, c->published_cut);
+    char from[40];
     if (c->rollback_due)
         return; /* other findings belong to a state that will be rolled back */
     if (before >= c->config.training.max_recoveries) {
-        chief_fail(c,
-                   "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
-                   "(training.max_recoveries)",
-                   c->mode->unit, batch, what, before);
+        chief_fail(c, "%s %" PRIu64 ": %s, after %u recoveries from %s (training.max_recoveries)",
+                   c->mode->unit, batch, what, before, counted_from(c, from));
         return;
     }
+    /* A cut that is being written may still be published first: the next generation names the checkpoint. */
     chief_say(c, 1, "%s %" PRIu64 ": %s: rolling back to the last checkpoint, then skipping it",
               c->mode->unit, batch, what);
     note(c, JOURNAL_RECOVERED, batch, what);

@@ -24,6 +24,8 @@ static void log_watch_on_line(struct log_watch *l, uint32_t i, const char *line)
     struct log_place *log = &l->log[i];
     if (!log_line_parse(&said, line))
         return;
+    if (said.level == LOG_WARN && *l->loads && strstr(said.text, " s for the chief"))
+        return;
     if (said.level == LOG_WARN) {
         warnings_hear(&l->warnings, l->crew->process[i].name, said.text, clock_now_ms());
     } else if (said.level == LOG_ERROR) {
@@ -114,10 +116,11 @@ void log_watch_hush(struct log_watch *l)
     l->quiet = true;
 }
 
-enum err log_watch_init(struct log_watch *l, struct event_base *base, const struct crew *crew)
+enum err log_watch_init(struct log_watch *l, struct event_base *base, const struct crew *crew,
+                        const bool *loads)
 {
     struct timeval every = {.tv_usec = LOG_WATCH_EVERY_MS * 1000};
-    *l = (struct log_watch){.crew = crew};
+    *l = (struct log_watch){.crew = crew, .loads = loads};
     l->log = mem_zalloc(crew->n, sizeof *l->log);
     l->tick = event_new(base, -1, EV_PERSIST, on_tick, l);
     if (!l->log || !l->tick || event_add(l->tick, &every) != 0)

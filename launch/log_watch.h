@@ -28,12 +28,13 @@ struct log_watch {
     struct event *tick;
     struct log_place *log; /* one for each process */
     struct warnings warnings;
-    bool quiet; /* the job is ending: messages about lost processes are expected */
+    const bool *loads; /* the chief reads its data: others wait for it, as they must */
+    bool quiet;        /* the job is ending: messages about lost processes are expected */
 };
 
-/* Call after all processes were started. Close with log_watch_close, also after an error. Errors: ERR_NOMEM. */
-enum err log_watch_init(struct log_watch *l, struct event_base *base,
-                        const struct crew *crew) MUST_CHECK;
+/* loads: while it is true, waits for the chief are not repeated. Call after all processes were started. Close with log_watch_close, also after an error. Errors: ERR_NOMEM. */
+enum err log_watch_init(struct log_watch *l, struct event_base *base, const struct crew *crew,
+                        const bool *loads) MUST_CHECK;
 void log_watch_close(struct log_watch *l);
 
 /* Process i has ended: repeat its remaining warnings. The supervisor reports its last error. */

@@ -20,14 +20,14 @@ enum {
 
 void monitor_save(struct monitor *m)
 {
-    char text[2 * PROGRESS_LINE_BYTES + 256];
+    char text[3 * PROGRESS_LINE_BYTES + 256];
     int n = snprintf(text, sizeof text,
                      "{\"time\":%lld,\"restarts\":%u,\"batch_size\":%u,\"cut\":%lld,"
-                     "\"wait\":%s,\"wait_time\":%lld,\"progress\":%s}\n",
+                     "\"wait\":%s,\"wait_time\":%lld,\"loading\":%s,\"progress\":%s}\n",
                      (long long)time(NULL), m->policy->restarts, m->plan->job->training.batch_size,
                      m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
                      m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
-                     m->any_progress ? m->last_line : "null");
+                     m->loads ? m->load_line : "null", m->any_progress ? m->last_line : "null");
     struct errmsg e;
     enum err err = ERR_OK;
     if (n > 0 && (size_t)n < sizeof text)
@@ -89,12 +89,35 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
 {
     m->last = *event;
     m->any_progress = true;
+    m->loads = false;
     (void)snprintf(m->last_line, sizeof m->last_line, "%.*s", (int)bytes, line);
     m->result->epoch = event->epoch;
     m->result->step = progress_total_step(event);
     policy_at_step(m->policy, m->result->step);
     monitor_show_step(m);
     monitor_keep(m);
+}
+
+/* Before the first step, and again where a chief reads its data again. */
+static void monitor_on_loading(struct monitor *m, const struct progress_event *event,
+                               const char *line, size_t bytes)
+{
+    char text[MONITOR_STATUS_BYTES];
+    int64_t now_ms = clock_now_ms();
+    bool loads = event->bytes || event->rows;
+    if (m->loads || loads)
+        monitor_keep(m);
+    m->loads = loads;
+    if (!loads)
+        return;
+    (void)snprintf(m->load_line, sizeof m->load_line, "%.*s", (int)bytes, line);
+    progress_format_loading(text, sizeof text, event);
+    if (say_on_terminal()) {
+        say_status(text);
+    } else if (now_ms - m->said_ms >= MONITOR_LINE_EVERY_MS) {
+        m->said_ms = now_ms;
+        say_info("%s", text);
+    }
 }
 
 static void monitor_on_epoch(struct monitor *m, const struct progress_event *event)
@@ -135,7 +158,11 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
     case PROGRESS_EPOCH:
         monitor_on_epoch(m, &event);
         break;
+    case PROGRESS_LOADING:
+        monitor_on_loading(m, &event, line, bytes);
+        break;
     case PROGRESS_FIRST_STEP:
+        m->loads = false;
         policy_made_step(m->policy);
         if (isnan(m->result->first_step_s))
             m->result->first_step_s = clock_now_s() - m->plan->start_s;

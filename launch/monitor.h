@@ -23,6 +23,8 @@ struct monitor {
     struct progress_event last;          /* progress */
     char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
     struct progress_event checkpoint;
+    bool loads;                          /* the chief reads its data */
+    char load_line[PROGRESS_LINE_BYTES]; /* its JSON */
     bool waits;                          /* training waits for a process */
     char wait_line[PROGRESS_LINE_BYTES]; /* its JSON */
     int64_t waits_told_s;                /* time of that line, seconds since 1970 */

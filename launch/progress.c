@@ -29,7 +29,7 @@ static void progress_text(char *out, size_t bytes, const json_t *object, const c
 static bool progress_type_of(enum progress_type *type, const json_t *object)
 {
     static const char *const names[] = {"progress", "epoch", "first_step", "checkpoint",
-                                        "log",      "wait",  "untrained"};
+                                        "log",      "wait",  "untrained",  "loading"};
     const char *name = json_string_value(json_object_get(object, "type"));
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) {
@@ -68,6 +68,10 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->steps = progress_count(object, "steps");
     event->total_steps = progress_count(object, "total_steps");
     event->cut = progress_count(object, "cut");
+    event->bytes = progress_count(object, "bytes");
+    event->of_bytes = progress_count(object, "of_bytes");
+    event->rows = progress_count(object, "rows");
+    event->left_s = progress_real(object, "left_s");
     event->loss = progress_real(object, "loss");
     event->metric = progress_real(object, "metric");
     event->examples_per_s = progress_real(object, "examples_per_s");
@@ -178,6 +182,17 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     line_add_metric(&l, "  ", event->metric, event->metric_name);
     line_add_rate(&l, event);
     line_add_time_left(&l, event, batch_size);
+}
+
+void progress_format_loading(char *out, size_t bytes, const struct progress_event *event)
+{
+    struct line l = {.text = out, .room = bytes};
+    line_add(&l, "reading the data: %.0f", (double)event->bytes / 1e6);
+    if (event->of_bytes)
+        line_add(&l, " of %.0f", (double)event->of_bytes / 1e6);
+    line_add(&l, " MB, %llu rows", (unsigned long long)event->rows);
+    if (event->left_s >= 0 && event->left_s < 1e9)
+        line_add_eta(&l, (uint64_t)(event->left_s + 0.5));
 }
 
 /* ---- the bar ---- */

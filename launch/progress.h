@@ -7,6 +7,8 @@
  *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
  *   {"type":"wait","text":"worker 1, ..","seconds":5.0}       training waits for this process; "": for none any more
+ *   {"type":"loading","bytes":1e8,"of_bytes":4e8,"rows":500000,"left_s":3.5}   it reads its data;
+ *                                                             {"type":"loading"}: not any more
  *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
  * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or
  * "-inf". A number can be missing or null. Unknown types are skipped. */
@@ -33,7 +35,8 @@ enum progress_type {
     PROGRESS_CHECKPOINT,
     PROGRESS_LOG,
     PROGRESS_WAIT,
-    PROGRESS_UNTRAINED
+    PROGRESS_UNTRAINED,
+    PROGRESS_LOADING
 };
 
 struct progress_metric {
@@ -53,6 +56,8 @@ struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
+    uint64_t bytes, of_bytes, rows;                              /* loading */
+    double left_s;                                               /* loading; NAN: missing */
     double loss, metric, examples_per_s;                         /* NAN: missing */
     double train_loss, eval_loss;                                /* NAN: missing */
     char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite or missing */
@@ -79,6 +84,8 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
  * leaves out, in this order: rate, metric, loss, ETA, bar. */
 void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
                          uint32_t batch_size, size_t width);
+/* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04", of a loading event. */
+void progress_format_loading(char *out, size_t bytes, const struct progress_event *event);
 /* out = "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far"
  * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". A training metric that is undefined (auc)
  * is left out; an undefined evaluation metric is "-". */

@@ -55,6 +55,21 @@ static void status_print_wait(const json_t *kept)
     free(line);
 }
 
+/* Print how far the chief has read its data. False: it does not read. */
+static bool status_print_loading(const json_t *kept)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    struct progress_event event = {0};
+    char *line = json_dumps(json_object_get(kept, "loading"), 0);
+    bool loads = line && !progress_parse(&event, line, strlen(line));
+    if (loads) {
+        progress_format_loading(text, sizeof text, &event);
+        (void)printf("  %s\n", text);
+    }
+    free(line);
+    return loads;
+}
+
 static void status_print_progress(const char *dir)
 {
     char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
@@ -68,7 +83,7 @@ static void status_print_progress(const char *dir)
         progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
         (void)printf("  %s  (%lld s ago)\n", PRINTABLE(text),
                      (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
-    } else {
+    } else if (!status_print_loading(kept)) {
         (void)printf("  no step yet\n");
     }
     status_print_wait(kept);

@@ -590,7 +590,7 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 
 static void supervisor_watch_logs(struct supervisor *s)
 {
-    if (log_watch_init(&s->watch, s->plan->base, s->plan->crew)) {
+    if (log_watch_init(&s->watch, s->plan->base, s->plan->crew, &s->monitor.loads)) {
         say_warn("out of memory: warnings of the processes are only in their logs");
         log_watch_close(&s->watch);
     }

@@ -4,14 +4,18 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/formats/export.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
+#include "common/process/loading.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
+#include "common/process/paths.h"
 #include "common/process/signals.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
@@ -176,7 +180,37 @@ static void say_one_row(const struct process *p)
         log_warn("%s", warning);
 }
 
-enum err process_load(struct process *p, struct errmsg *e)
+/* The bytes of all files of these patterns that can be seen. */
+static uint64_t bytes_of(const char *patterns)
+{
+    struct paths paths = {.count = 0};
+    struct errmsg e;
+    uint64_t bytes = 0;
+    enum err err = patterns ? paths_expand(&paths, patterns, &e) : ERR_OK;
+    for (size_t i = 0; !err && i < paths.count; i++) {
+        char file[FILES_PATH_MAX];
+        struct stat s;
+        (void)paths_member(paths.path[i], file, sizeof file);
+        bytes += stat(file, &s) == 0 && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
+    }
+    paths_close(&paths);
+    return bytes;
+}
+
+static bool evaluates(const struct process *p)
+{
+    bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
+    return p->cluster.role == ROLE_EVALUATOR ||
+           (has_eval && p->cluster.is_chief && !p->cluster.has_evaluator);
+}
+
+static void tell_loading(void *ctx, const struct loading *now)
+{
+    const struct process *p = ctx;
+    progress_loading(p->flags.progress_fd, now);
+}
+
+static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_rows(p, e);
     if (!err)
@@ -200,12 +234,23 @@ enum err process_load(struct process *p, struct errmsg *e)
                     " batches of %u are too many: the most is %" PRIu64 "; use sync.dropped: lost",
                     order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
             e);
-    bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
-    if (p->cluster.role != ROLE_EVALUATOR &&
-        (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
+    if (!evaluates(p))
         return ERR_OK;
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
+    return err;
+}
+
+enum err process_load(struct process *p, struct errmsg *e)
+{
+    uint64_t bytes = bytes_of(p->job.data.train);
+    if (evaluates(p))
+        bytes += bytes_of(p->job.data.eval);
+    loading_begin(bytes, p->cluster.is_chief ? tell_loading : NULL, p);
+    enum err err = load(p, e);
+    loading_end();
+    if (p->cluster.is_chief)
+        progress_loading(p->flags.progress_fd, NULL);
     return err;
 }
 

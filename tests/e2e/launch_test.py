@@ -234,6 +234,24 @@ class LaunchTest(Case):
 
     # ---- exits ----
 
+    def test_what_the_chief_has_read_is_shown_and_others_wait_for_it_without_a_warning(self):
+        loading = 'progress {"type":"loading","bytes":100000000,"of_bytes":400000000,"rows":500000,"left_s":3.5}'
+        wait = "say 2026-01-31T12:00:00.123Z warn ps 0: waiting {} s for the chief"
+        self.scripts(ps_0=[["await loads", wait.format(10), "say 2026-01-31T12:00:00.123Z warn ps 0: another", "await seen", "exit 0"]], ps_1=[["await seen", "exit 0"]],
+                     worker_0=[[loading, "await loaded", 'progress {"type":"loading"}', "await seen", "exit 0"]],
+                     worker_1=[["await seen", "exit 0"]])
+        words = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04"
+        with self.background() as job:
+            self.until(self.stderr, lambda: f"info launcher: {words}" in self.stderr())
+            self.until("status shows it", lambda: f"  {words}\n" in self.control("status", str(self.out)).stdout)
+            (self.tmp / "loads").touch()
+            self.until(self.stderr, lambda: "warn launcher: ps 0: another" in self.stderr())
+            (self.tmp / "loaded").touch()
+            self.until("status shows that it is over", lambda: "no step yet" in self.control("status", str(self.out)).stdout)
+            (self.tmp / "seen").touch()
+            self.assertEqual(job.wait(), 0)
+        self.assertNotIn("for the chief", self.stderr())
+
     def test_warnings_of_any_process_reach_the_terminal_once_with_its_name(self):
         def line(level, who, text):
             return f"say 2026-01-31T12:00:00.123Z {level} {who}: {text}"

@@ -188,6 +188,8 @@ class BrowserTest(unittest.TestCase):
     def test_who_is_waited_for_and_who_loads(self):
         self.assertIn("Worker 1 is away", self.show("waiting", waits_for="worker 1 is away, last seen 13 s ago", state="waiting"))
         self.assertIn("read their data", self.show("loading", state="loading"))
+        seen = self.show("loading", state="loading", loading={"bytes": 1.5e8, "of_bytes": 1.2e9, "rows": 123456, "left_s": 17.2})
+        self.assertIn("read their data: 150 MB of 1.2 GB, 123,456 rows, 0:17 left.", seen)
 
     def test_staleness_where_the_mode_has_it(self):
         workers = [{**status()["whole_job"]["workers"][0], "staleness": {"mean": 3.25, "max": 17}}]

@@ -274,6 +274,30 @@ static void progress_tells_the_rate_of_all_workers(void **state)
                        1); /* rounds are longer than the time between lines */
 }
 
+static void progress_words_how_far_the_data_are_read(void **state)
+{
+    (void)state;
+    const struct loading loading[] = {{100000000, 400000000, 500000, 3.5},
+                                      {2000000, 0, 7, (double)NAN}};
+    static const char *const want[] = {"reading the data: 100 of 400 MB, 500000 rows  ETA 0:04",
+                                       "reading the data: 2 MB, 7 rows"};
+    for (int i = 0; i < 2; i++) {
+        int pipes[2];
+        char line[512], text[200];
+        assert_int_equal(pipe(pipes), 0);
+        progress_loading(pipes[1], &loading[i]);
+        ssize_t n = read(pipes[0], line, sizeof line);
+        assert_true(n > 0);
+        struct progress_event event = {0};
+        assert_int_equal(progress_parse(&event, line, (size_t)n), ERR_OK);
+        assert_int_equal(event.type, PROGRESS_LOADING);
+        progress_format_loading(text, sizeof text, &event);
+        assert_string_equal(text, want[i]);
+        (void)close(pipes[0]);
+        (void)close(pipes[1]);
+    }
+}
+
 static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
 {
     (void)state;
@@ -314,6 +338,7 @@ int main(void)
         cmocka_unit_test(progress_words_an_epoch),
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
         cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
+        cmocka_unit_test(progress_words_how_far_the_data_are_read),
         cmocka_unit_test(progress_tells_the_rate_of_all_workers),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
         cmocka_unit_test(progress_says_any_text_as_one_line_that_the_launcher_takes),

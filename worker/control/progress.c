@@ -231,6 +231,18 @@ void progress_go_on(struct progress *p, double now_s)
     p->window_examples = p->examples;
 }
 
+void progress_loading(int fd, const struct loading *now)
+{
+    char left[32];
+    if (!now)
+        write_line(fd, "{\"type\":\"loading\"}\n");
+    else
+        write_line(fd,
+                   "{\"type\":\"loading\",\"bytes\":%" PRIu64 ",\"of_bytes\":%" PRIu64
+                   ",\"rows\":%" PRIu64 ",\"left_s\":%s}\n",
+                   now->bytes, now->of_bytes, now->rows, number(now->left_s, left));
+}
+
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
 {
     write_line(fd, "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
+#include "common/process/loading.h"
 #include "common/job/job.h"
 #include "worker/control/history.h"
 #include "worker/model/evaluation.h"
@@ -54,6 +55,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
 
 /* The end of an epoch was reported earlier: the next epoch begins now. */
 void progress_go_on(struct progress *p, double now_s);
+
+/* The data are being read; NULL: not any more. Thread: any; `fd` as in progress_init. */
+void progress_loading(int fd, const struct loading *now);
 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/crc32c.h"
+#include "common/process/loading.h"
 #include "common/base/mem.h"
 #include "worker/data/csv_key.h"
 
@@ -301,6 +302,7 @@ static enum err put_scaled(struct table *t, uint64_t row, uint64_t n, const uint
 
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
 {
+    loading_rows(rows);
     while (rows > 0) {
         uint64_t room = t->chunk_rows - t->rows % t->chunk_rows;
         uint64_t n = rows < room ? rows : room;

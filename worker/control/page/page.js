@@ -36,6 +36,13 @@
 
   const stepTime = (s) => (!isNumber(s) ? "" : s < 1 ? `${short(1000 * s)} ms` : `${short(s)} s`);
 
+  function loadingWords(l) {
+    if (!l || !isNumber(l.bytes)) return "The processes read their data.";
+    const of = l.of_bytes ? ` of ${bytes(l.of_bytes)}` : "";
+    const left = isNumber(l.left_s) ? `, ${duration(l.left_s)} left` : "";
+    return `The processes read their data: ${bytes(l.bytes)}${of}, ${count(l.rows)} rows${left}.`;
+  }
+
   // [class of the badge, its word, a sentence]
   function stateWords(s) {
     const job = s.whole_job;
@@ -47,7 +54,7 @@
       if (s.end.exit_code === 138) return ["waiting", "restarting", text];
       return ["failed", "failed", text];
     }
-    if (s.state === "loading") return ["waiting", "loading", "The processes read their data."];
+    if (s.state === "loading") return ["waiting", "loading", loadingWords(s.loading)];
     if (s.draining) return ["stopped", "stopping", "The job was asked to stop; it saves a checkpoint first."];
     if (s.waits_for) return ["waiting", "waiting", sentence(s.waits_for)];
     if (s.state === "done") return ["done", "done", "The training is done."];

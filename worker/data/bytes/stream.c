@@ -11,6 +11,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "common/process/loading.h"
 #include "common/base/mem.h"
 #include "worker/data/bytes/zip_member.h"
 
@@ -86,6 +87,7 @@ static enum err read_some(struct stream *s, uint8_t *to, size_t bytes, size_t *g
         return err_set(e, ERR_IO, "%s", strerror(errno));
     s->ended = n == 0;
     s->filled_bytes += (uint64_t)n;
+    loading_read((uint64_t)n);
     *got = (size_t)n;
     return ERR_OK;
 }

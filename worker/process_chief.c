@@ -261,6 +261,22 @@ static void look_at_history(struct process *p, uint64_t per_epoch)
     p->best.unsure = matters ? whole + 1 : 0;
 }
 
+/* data.eval is a run-time key: it may change, but then the history has evaluations of both. */
+static void look_at_eval_data(struct process *p)
+{
+    const struct epoch_line *other =
+        p->has_eval ? epoch_log_other_data(&p->log, &p->eval.contents) : NULL;
+    if (!other || strcmp(p->log.uuid, p->base.uuid) != 0)
+        return;
+    log_warn("data.eval has other rows than when epoch %" PRIu64
+             " was evaluated: the history has evaluations of both",
+             other->epoch);
+    if (!p->past[0])
+        (void)snprintf(p->past, sizeof p->past,
+                       "data.eval had other rows when epoch %" PRIu64 " was evaluated",
+                       other->epoch);
+}
+
 /* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last
  * chief had no time to keep, its weights are gone. */
 static void expect_best(struct process *p)
@@ -403,6 +419,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     /* without a best there was nothing that could stop the job early: monitoring begins now */
     bool stopped = p->best.has && best_stops(&p->best, epochs);
     p->finished = p->base.final && (epochs >= p->job.training.epochs || stopped);
+    if (!p->finished)
+        look_at_eval_data(p);
     adopt_best(p);
     return p->finished ? look_at_end(p, per_epoch, epochs, e) : ERR_OK;
 }

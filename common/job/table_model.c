@@ -405,7 +405,7 @@ static const struct job_key keys[] = {
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");
 
-/* Beside the layer's rows: few files name a layer. */
+/* Next to the layer's rows: few files name a layer. */
 const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)
 {
     const struct job_training *t = &job->training;

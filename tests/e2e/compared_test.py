@@ -168,6 +168,15 @@ class EvaluationTest(Hand):
         self.start(WORKER, "same", keys={**keys, "training.epochs": 1}).wait(0)
         self.start(WORKER, "new", keys={**keys, **self.other, "training.epochs": 1, "checkpoint.run": "new"}).wait(0)
 
+    def test_a_history_with_evaluations_on_two_data_sets_is_not_exact(self):
+        alone = ["--ps=1", "--workers=1"]
+        first = self.train(*alone, keys={**self.eval, "training.epochs": 1}).summary()
+        self.assertTrue(first["exact"])
+        job = self.train(*alone, keys={**self.other, "training.epochs": 2})
+        self.assertIn("data.eval has other rows than when epoch 1 was evaluated", job.stderr())
+        s = job.summary()
+        self.assertEqual((s["exact"], s["inexact"]), (False, "data.eval had other rows when epoch 1 was evaluated"))
+
     def test_an_evaluator_that_comes_back_with_other_data_is_refused(self):
         keys = {**self.eval, "training.epochs": 1}
         self.train("--ps=1", "--workers=1", "--evaluator", keys=keys)

@@ -192,6 +192,22 @@ static void a_changed_byte_of_a_line_is_found(void **state)
     epoch_log_close(&l);
 }
 
+static void an_epoch_that_was_evaluated_on_other_data_is_found(void **state)
+{
+    (void)state;
+    struct contents one = {.fingerprint = {1}}, two = {.fingerprint = {2}};
+    struct epoch_log l = of("a", 3), back = {.n = 0};
+    assert_null(epoch_log_other_data(&l, &one)); /* an earlier release did not note it */
+    epoch_log_name_data(&l.line[1], &one);
+    char *text = epoch_log_text(&l, job(), 0);
+    parse(&back, text);
+    assert_null(epoch_log_other_data(&back, &one));
+    assert_int_equal(epoch_log_other_data(&back, &two)->epoch, 2);
+    mem_free(text);
+    epoch_log_close(&l);
+    epoch_log_close(&back);
+}
+
 static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
 {
     (void)state;
@@ -252,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_reads_back_to_the_bit),
         cmocka_unit_test(a_changed_byte_of_a_line_is_found),
+        cmocka_unit_test(an_epoch_that_was_evaluated_on_other_data_is_found),
         cmocka_unit_test(results_that_differ_in_anything_but_the_time_are_others),
         cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
         cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),

@@ -325,6 +325,8 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
                               .best = end->evaluator && will_keep(end, epoch)};
     for (uint32_t i = 0; i < job->model.metrics; i++)
         line.trained.metric[i] = metric_value(job, i, trained->metric, trained->examples);
+    if (line.has_eval)
+        epoch_log_name_data(&line, &end->config.eval->contents);
     return line;
 }
 

@@ -79,6 +79,24 @@ uint64_t epoch_log_whole(const struct epoch_log *l, uint64_t from)
     return from;
 }
 
+void epoch_log_name_data(struct epoch_line *line, const struct contents *data)
+{
+    char hex[CONTENTS_HEX_BYTES];
+    contents_hex(data, hex);
+    (void)snprintf(line->data, sizeof line->data, "%.*s", EPOCH_DATA_BYTES - 1, hex);
+}
+
+const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
+                                              const struct contents *data)
+{
+    struct epoch_line now;
+    epoch_log_name_data(&now, data);
+    for (size_t i = l->n; i > 0; i--)
+        if (*l->line[i - 1].data && strcmp(l->line[i - 1].data, now.data) != 0)
+            return &l->line[i - 1];
+    return NULL;
+}
+
 static bool equal_bits(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b));
@@ -138,11 +156,11 @@ static bool crc_fits(const char *line, size_t bytes)
 static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
 {
     const char *monitor = line->best ? best_monitor_name(job) : NULL;
-    json_t *all =
-        json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*}", "job", uuid, "epoch",
-                  (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
-                  json_number(line->seconds), "train", results_json(&line->trained, job), "eval",
-                  line->has_eval ? results_json(&line->eval, job) : json_null(), best_by, monitor);
+    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*, s:s*}", "job", uuid, "epoch",
+                            (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
+                            json_number(line->seconds), "train", results_json(&line->trained, job),
+                            "eval", line->has_eval ? results_json(&line->eval, job) : json_null(),
+                            "eval_data", *line->data ? line->data : NULL, best_by, monitor);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
@@ -203,12 +221,14 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
                     struct epoch_line *line)
 {
     const json_t *trained = json_object_get(one, "train"), *eval = json_object_get(one, "eval");
+    const char *data = json_string_value(json_object_get(one, "eval_data"));
     *uuid = json_string_value(json_object_get(one, "job"));
     *line = (struct epoch_line){.seconds = number(one, "seconds"),
                                 .trained = results_of(trained, job),
                                 .has_eval = json_is_object(eval),
                                 .eval = results_of(eval, job),
                                 .best = is_best(one, job)};
+    (void)snprintf(line->data, sizeof line->data, "%s", data ? data : "");
     return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
            count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;
 }

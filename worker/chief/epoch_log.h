@@ -10,7 +10,10 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
+#include "common/process/contents.h"
 #include "worker/model/evaluation.h"
+
+enum { EPOCH_DATA_BYTES = 17 };
 
 struct epoch_line {
     uint64_t epoch; /* from 1, over all runs */
@@ -20,7 +23,9 @@ struct epoch_line {
     struct evaluation trained;
     bool has_eval;
     struct evaluation eval;
-    bool best; /* by training.monitor, of the epochs up to this one */
+    char data
+        [EPOCH_DATA_BYTES]; /* the begin of the evaluation data's fingerprint; "": it is not known */
+    bool best;              /* by training.monitor, of the epochs up to this one */
 };
 
 struct epoch_log {
@@ -44,6 +49,12 @@ const struct epoch_line *epoch_log_best(const struct epoch_log *l, uint64_t epoc
 uint64_t epoch_log_whole(const struct epoch_log *l, uint64_t from);
 /* True if both lines have the same content, to the bit. */
 bool epoch_line_equal(const struct epoch_line *a, const struct epoch_line *b, uint32_t metrics);
+
+/* Note on which data the epoch is evaluated. */
+void epoch_log_name_data(struct epoch_line *line, const struct contents *data);
+/* The last line that was evaluated on other data than these; NULL: none. */
+const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
+                                              const struct contents *data);
 
 /* Lines [from, n) as text; the caller frees it (mem_free). NULL: no memory. */
 char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from);

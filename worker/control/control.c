@@ -31,19 +31,21 @@ void control_to_train(struct control *c, enum train_letter type, uint64_t number
     post(c->config.train, (int)type, number, NULL, NULL);
 }
 
-static void post_copy(struct mailbox *to, int letter, enum frame_type type,
-                      const ProtobufCMessage *m, const char *what)
+/* Nobody repeats a message between threads: without it the job would wait for ever. */
+static void stop_without_memory(struct control *c, const char *what)
 {
-    ProtobufCMessage *copy = msg_copy(m);
-    if (copy)
-        post(to, letter, (uint64_t)type, copy, msg_free);
-    else
-        log_error("no memory for %s", what);
+    struct errmsg e;
+    enum err err = err_set(&e, ERR_NOMEM, "no memory for %s", what);
+    control_stop_train(c, err_exit_code(err), "%s", e.text);
 }
 
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
-    post_copy(c->config.train, TRAIN_CHIEF, type, m, "the chief's message");
+    ProtobufCMessage *copy = msg_copy(m);
+    if (copy)
+        post(c->config.train, TRAIN_CHIEF, (uint64_t)type, copy, msg_free);
+    else
+        stop_without_memory(c, "a message of the chief");
 }
 
 static void kept_free(void *data)
@@ -57,10 +59,8 @@ static void kept_free(void *data)
 void control_kept_to_train(struct control *c, const struct train_kept *kept)
 {
     struct train_kept *copy = mem_zalloc(1, sizeof *copy);
-    if (!copy) { /* the receiver would wait for it for ever */
-        struct errmsg e;
-        enum err err = err_set(&e, ERR_NOMEM, "no memory to report that a checkpoint is published");
-        control_stop_train(c, err_exit_code(err), "%s", e.text);
+    if (!copy) {
+        stop_without_memory(c, "the report that a checkpoint is published");
         return;
     }
     *copy = *kept;
@@ -82,7 +82,11 @@ void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
     assert(type == FRAME_HELLO || frame_to(type) == FRAME_TO_CHIEF);
-    post_copy(&c->in, CONTROL_SEND, type, m, "a message to the chief");
+    ProtobufCMessage *copy = msg_copy(m);
+    if (copy)
+        post(&c->in, CONTROL_SEND, (uint64_t)type, copy, msg_free);
+    else
+        post(&c->in, CONTROL_NO_MEMORY, 0, NULL, NULL);
 }
 
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
@@ -146,6 +150,8 @@ static void on_letter(void *arg, struct mail *m)
     struct control *c = arg;
     if (m->type == CONTROL_QUIT)
         loop_stop(&c->loop);
+    else if (m->type == CONTROL_NO_MEMORY)
+        stop_without_memory(c, "a message to the chief");
     else
         c->ops->on_letter(c->role, m);
 }

@@ -58,6 +58,7 @@ enum control_letter {
     CONTROL_EPOCH_LINE,
     CONTROL_EPOCH_LINES, /* data: all lines, which replace those in the file, a string */
     CONTROL_QUIT,        /* from control_close */
+    CONTROL_NO_MEMORY,   /* for a message to the chief: the process ends */
     CONTROL_ROLE,        /* the first of the role's own letters, for control_ops.on_letter */
 };
 

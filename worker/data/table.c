@@ -206,16 +206,21 @@ static size_t file_row_cells(const struct table *t)
     return row_cells(t) + 1;
 }
 
+/* Of rows with `all` cells in the file. */
+static uint64_t place_among(const struct table *t, uint64_t row, size_t all)
+{
+    return t->chunk[row / t->chunk_rows].at + row % t->chunk_rows * all * sizeof(uint32_t);
+}
+
 static uint64_t place_of(const struct table *t, uint64_t row)
 {
-    return t->chunk[row / t->chunk_rows].at +
-           row % t->chunk_rows * file_row_cells(t) * sizeof(uint32_t);
+    return place_among(t, row, file_row_cells(t));
 }
 
 /* Of the row's number, too: the bytes of another row are damage, and so is a place that was never written. */
-static uint32_t row_checksum(const struct table *t, uint64_t row, const uint32_t *cells)
+static uint32_t row_checksum(uint64_t row, const uint32_t *cells, size_t n)
 {
-    return crc32c(crc32c(0, &row, sizeof row), cells, row_cells(t) * sizeof *cells);
+    return crc32c(crc32c(0, &row, sizeof row), cells, n * sizeof *cells);
 }
 
 /* Add a chunk, in memory while the budget allows it. */
@@ -244,19 +249,20 @@ static size_t row_at(const struct table *t, uint64_t row)
     return (size_t)(row % t->chunk_rows) * row_cells(t);
 }
 
+/* Put rows of `own` cells. */
 static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
-                            struct errmsg *e)
+                            size_t own, struct errmsg *e)
 {
     uint32_t block[TABLE_ROW_CELLS_MAX];
-    const size_t own = row_cells(t), all = file_row_cells(t), most = TABLE_ROW_CELLS_MAX / all;
+    const size_t all = own + 1, most = TABLE_ROW_CELLS_MAX / all;
     enum err err = ERR_OK;
     while (n > 0 && !err) {
         size_t some = n < most ? (size_t)n : most;
         for (size_t i = 0; i < some; i++, cells += own) {
             memcpy(block + i * all, cells, own * sizeof *cells);
-            block[i * all + own] = row_checksum(t, row + i, cells);
+            block[i * all + own] = row_checksum(row + i, cells, own);
         }
-        err = spill_write(t->spill, place_of(t, row), block, some * all * sizeof *block, e);
+        err = spill_write(t->spill, place_among(t, row, all), block, some * all * sizeof *block, e);
         row += some;
         n -= some;
     }
@@ -271,7 +277,7 @@ static enum err look_in_file(const struct table *t, uint64_t row, uint64_t n, ui
     enum err err = spill_read(t->spill, place_of(t, row), to, (size_t)n * all * sizeof *to, e);
     for (size_t i = 0; i < n && !err; i++) {
         const uint32_t *cells = to + i * all;
-        if (cells[own] != row_checksum(t, row + i, cells))
+        if (cells[own] != row_checksum(row + i, cells, own))
             return spill_changed(t->spill, e);
         if (i > 0)
             memmove(to + i * own, cells, own * sizeof *cells);
@@ -285,19 +291,9 @@ static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32
 {
     const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
     if (!c->cells)
-        return put_in_file(t, row, n, cells, e);
+        return put_in_file(t, row, n, cells, row_cells(t), e);
     memcpy(c->cells + row_at(t, row), cells, (size_t)n * row_cells(t) * sizeof *cells);
     return ERR_OK;
-}
-
-/* Put rows of one chunk that is in the file, scaled. They are shorter than before, so no row is written over another that
- * is still to be read. */
-static enum err put_scaled(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
-                           struct errmsg *e)
-{
-    size_t width = table_row_cells(t->schema) * sizeof *cells;
-    return spill_write(t->spill, t->chunk[row / t->chunk_rows].at + row % t->chunk_rows * width,
-                       cells, n * width, e);
 }
 
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
@@ -534,8 +530,9 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         if (err)
             return err;
         work_on_rows(l, part, buffer, n);
-        if (l->pass == PASS_SCALE)
-            err = put_scaled(t, row, n, buffer, e);
+        if (l->pass ==
+            PASS_SCALE) /* shorter rows: none is written over one that is still to be read */
+            err = put_in_file(t, row, n, buffer, table_row_cells(t->schema), e);
     }
     return err;
 }

@@ -94,8 +94,9 @@ struct table {
     struct table_chunk *chunk;
 };
 enum {
-    TABLE_CHUNK_ROWS = 1 << 14,                  /* the most */
-    TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX + 1, /* with the checksum of a row in the file */
+    TABLE_CHUNK_ROWS = 1 << 14, /* the most */
+    /* with the second cells of doubles, and the checksum of a row in the file */
+    TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX + JOB_COLUMNS_MAX + 1,
 };
 
 /* Index of the first key cell of a row. */

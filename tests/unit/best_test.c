@@ -326,6 +326,9 @@ static void a_best_whose_weights_are_gone_is_still_to_be_beaten(void **state)
     best_undo(&b, 39, 7);
     assert_true(!b.has && !b.gone && b.ahead == 4);
     expect(&b, 2, 0.5);
+    job.training.epochs = 3;
+    assert_true(best_is_given_up(&b, 3, &worse)); /* there is no epoch 4 any more */
+    job.training.epochs = 9;
     assert_true(b.gone && !best_is_given_up(&b, 3, &worse) && !best_is_given_up(&b, 4, &better));
     assert_true(best_is_given_up(&b, 4, &worse)); /* epoch 4 is not what it was */
     best_give_up(&b);

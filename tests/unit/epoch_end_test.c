@@ -278,6 +278,21 @@ static void the_job_is_published(enum err rest)
     epoch_end_ops.published(f.end, PER_EPOCH);
 }
 
+static void a_job_that_ends_without_the_weights_of_its_best_epoch_is_not_exact(void **state)
+{
+    (void)state;
+    begin(true);
+    f.t.job.early_stopping.restore_best_weights = true;
+    f.session->terms.settings.epochs = 1;
+    epoch_ends(-4);
+    f.best.gone = true;
+    epoch_end_ops.finish(f.end);
+    assert_true(epoch_end_ops.between(f.end));
+    assert_int_equal(loop_tick(&f.control.loop, NULL), ERR_OK);
+    assert_int_equal(f.inexact, 1);
+    assert_non_null(strstr(f.why, "epoch 1 is the best, but could not be kept"));
+}
+
 static void a_model_that_cannot_be_written_fails_the_job(void **state)
 {
     (void)state;
@@ -309,6 +324,7 @@ int main(void)
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),
         TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
         TEST(without_a_monitor_missed_epochs_change_no_result),
+        TEST(a_job_that_ends_without_the_weights_of_its_best_epoch_is_not_exact),
         TEST(a_model_that_cannot_be_written_fails_the_job),
         TEST(a_model_for_which_memory_ran_out_is_written_by_the_next_process),
     };

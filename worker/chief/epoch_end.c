@@ -420,15 +420,16 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
     note_epoch(end, &line);
 }
 
+static const char gone[] =
+    "its weights in best/ are gone (damaged, removed, or replaced by an epoch that was undone)";
+
 /* The undisturbed job would keep a best epoch whose weights are gone here. This one takes the next epoch. */
 static void give_up_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     struct best *best = end->config.best;
     if (!best_is_given_up(best, epoch, eval))
         return;
-    lose_best(end, best->epoch,
-              "its weights in best/ are gone (damaged, removed, or replaced by an epoch that was "
-              "undone)");
+    lose_best(end, best->epoch, gone);
     best_give_up(best);
 }
 
@@ -625,6 +626,10 @@ static void finish(struct epoch_end *end)
         stop(end, err_exit_code(err), e.text);
         return;
     }
+    const struct best *best = end->config.best;
+    if (best->has && best->gone && end->config.job->early_stopping.restore_best_weights &&
+        !end->config.finished)
+        lose_best(end, best->epoch, gone); /* the last weights are exported */
     end->finished = true;
     post(end, CONTROL_FINISHED, NULL);
 }

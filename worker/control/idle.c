@@ -21,7 +21,7 @@ struct idle {
     ProtobufCMessage *message;
     uint16_t type;
     struct idle_run *over;
-    bool called;
+    bool called, signalled;
     char said[400]; /* the last reason why ps 0 does not accept us; each new one is logged once */
 };
 
@@ -42,8 +42,10 @@ bool idle_is_news(const struct idle_run *over, const char *uuid, uint64_t genera
 
 static void on_signal(int number, void *arg)
 {
+    struct idle *i = arg;
     (void)number;
-    loop_stop(&((struct idle *)arg)->loop);
+    i->signalled = true;
+    loop_stop(&i->loop);
 }
 
 static void on_again(void *arg)
@@ -167,6 +169,6 @@ enum err idle_wait(const struct job *job, const struct cluster *cluster, struct 
     if (!err && (err = loop_run(&i.loop)))
         (void)err_set(e, err, "the event loop failed: %s", err_str(err));
     stop(&i);
-    *called = i.called;
+    *called = i.called && !i.signalled; /* a process that is asked to stop starts no run */
     return err;
 }

@@ -385,7 +385,8 @@ void best_give_up(struct best *b)
 
 bool best_is_given_up(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
-    bool again = epoch < b->ahead && !best_stops(b, epoch);
+    bool comes = b->ahead <= b->job->training.epochs;
+    bool again = epoch < b->ahead && comes && !best_stops(b, epoch);
     return b->gone && !best_is_beaten(b, epoch, eval) && !again;
 }
 

@@ -530,8 +530,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         if (err)
             return err;
         work_on_rows(l, part, buffer, n);
-        if (l->pass ==
-            PASS_SCALE) /* shorter rows: none is written over one that is still to be read */
+        if (l->pass == PASS_SCALE) /* shorter rows: none is written over one to be read */
             err = put_in_file(t, row, n, buffer, table_row_cells(t->schema), e);
     }
     return err;

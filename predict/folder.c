@@ -198,21 +198,20 @@ static void compare_tables(struct folder *f, const struct row_layout *rows)
     }
 }
 
-/* A job replaces the weights, then the tables, and then notes the digest of both in the weights' file. Without it the tables may be
- * those of another model. Files of 0.1.0 have no notes. */
+/* A job removes the manifest, replaces the weights and the tables, and then writes the manifest. Without it the tables may be those
+ * of another model. 0.1.0 wrote none, and notes no step in the weights' file. */
 static enum err check_complete(const struct folder *f, struct errmsg *e)
 {
     char path[PATH_BYTES], unused[SHA256_HEX_BYTES];
-    bool noted = false, complete = false;
+    bool noted = false;
     (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
     enum err err = export_note(path, "step", unused, sizeof unused, &noted, e);
-    if (!err)
-        err = export_note(path, "digest", unused, sizeof unused, &complete, e);
-    if (err || !noted || complete)
+    (void)snprintf(path, sizeof path, "%s/manifest.json", f->path);
+    if (err || !noted || files_may_be(path))
         return err;
     return err_set(e, ERR_INPUT,
-                   "%s: the model is not complete: its job was stopped while it wrote the weights "
-                   "and the tables; run the job again",
+                   "%s: the model is not complete: it has no manifest.json, so its job was stopped "
+                   "while it wrote the weights and the tables; run the job again",
                    f->path);
 }
 

@@ -11,6 +11,7 @@
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
+#include "common/process/cgroup.h"
 #include "common/process/dirguard.h"
 #include "common/process/fault.h"
 #include "common/net/disk_thread.h"
@@ -156,9 +157,13 @@ static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_
     return conn_progress(((const struct peer *)of)->conn, p);
 }
 
-static void io_fail(void *ctx, enum err code, const char *what)
+/* A process that is started again has no more memory than its host. */
+static bool io_fail(void *ctx, enum err code, uint64_t bytes, const char *what)
 {
+    if (bytes > cgroup_memory_bytes())
+        return false;
     fail(ctx, code, what[0] ? what : err_str(code));
+    return true;
 }
 
 static double io_now_s(void *ctx)

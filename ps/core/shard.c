@@ -292,15 +292,21 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     return ERR_OK;
 }
 
+/* Of parameters and slots; UINT64_MAX: more than can be counted. */
+static uint64_t bytes_of(const struct shard *s)
+{
+    uint64_t each = sizeof(float) * (1 + (uint64_t)s->slots);
+    return s->me.elems > UINT64_MAX / each ? UINT64_MAX : s->me.elems * each;
+}
+
 static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err,
                          const struct errmsg *e)
 {
     if (err == ERR_OK && !s->planned)
         return; /* the plan has no shard for this thread: no process waits for its answer */
-    if (err_exit_code(err) == 138 && s->io->fail) { /* the chief would end the job */
-        s->io->fail(s->ctx, err, e->text);
+    /* the chief would end the job */
+    if (err_exit_code(err) == 138 && s->io->fail && s->io->fail(s->ctx, err, bytes_of(s), e->text))
         return;
-    }
     Gradwire__Entered out = GRADWIRE__ENTERED__INIT;
     out.generation = m->generation;
     out.shard = s->index;

@@ -106,9 +106,9 @@ struct shard_io {
     /* Close every worker's connection. why: ERR_OK the generation changed; ERR_NOMEM or ERR_TOOBIG: the rows of a step
      * found no memory, and only a new process, or a later push, makes the step. */
     void (*drop_peers)(void *ctx, enum err why);
-    /* This process cannot enter the generation, but its next one can (err_exit_code 138): it ends. `what` is copied. NULL: the
-     * chief hears it, and ends the job. */
-    void (*fail)(void *ctx, enum err code, const char *what);
+    /* This process cannot enter the generation, which needs so many bytes for parameters and slots, but its next one can
+     * (err_exit_code 138): it ends. `what` is copied. False, or NULL: the chief hears it, and ends the job. */
+    bool (*fail)(void *ctx, enum err code, uint64_t bytes, const char *what);
     double (*now_s)(void *ctx); /* measures the cost of encoding */
     /* socket_progress (common/net/socket_progress.h) of the peer's connection. On error the codec `auto` chooses
      * without this connection. */

@@ -95,11 +95,13 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
     return ERR_OK;
 }
 
-static void io_fail(void *ctx, enum err code, const char *what)
+static bool io_fail(void *ctx, enum err code, uint64_t bytes, const char *what)
 {
     struct fixture *f = ctx;
     assert_true(*what);
     f->failed = code;
+    (void)bytes;
+    return true;
 }
 
 static const struct shard_io io = {.send = io_send,

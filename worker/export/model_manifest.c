@@ -427,7 +427,7 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e)
     if (slash && (size_t)(slash - path) >= sizeof folder)
         return ERR_OK; /* no file has such a path */
     if (slash)
-        (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+        (void)snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
     const char *name = slash ? slash + 1 : path;
     json_t *files = read_files(folder);
     const json_t *of = json_object_get(files, name);

@@ -123,7 +123,11 @@ static void summary_print_head(FILE *out, const json_t *s)
     const char *error = json_string_value(json_object_get(s, "error"));
     const json_t *seconds = json_object_get(s, "seconds"),
                  *rate = json_object_get(s, "examples_per_s");
-    (void)fprintf(out, "%s: %s", PRINTABLE(job ? job : "job"), status ? status : "?");
+    /* the seconds are those of the runs that trained */
+    bool again = status && strcmp(status, summary_status(0)) == 0 &&
+                 json_is_null(json_object_get(s, "first_step_s"));
+    (void)fprintf(out, "%s: %s%s", PRINTABLE(job ? job : "job"), status ? status : "?",
+                  again ? " before" : "");
     if (json_is_number(seconds))
         (void)fprintf(out, " in %.1f s", json_number_value(seconds));
     (void)fprintf(out, ", %lld epochs, %lld steps",
@@ -131,7 +135,7 @@ static void summary_print_head(FILE *out, const json_t *s)
                   (long long)json_integer_value(json_object_get(s, "steps")));
     if (json_is_number(rate))
         (void)fprintf(out, ", %.0f examples/s", json_number_value(rate));
-    (void)fprintf(out, "\n");
+    (void)fprintf(out, "%s\n", again ? "; nothing was trained now" : "");
     bool asked = status && strcmp(status, "interrupted") == 0; /* the user ended it */
     if (error && *error)
         (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", PRINTABLE(error));

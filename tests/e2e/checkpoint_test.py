@@ -143,6 +143,8 @@ class CheckpointTest(TrainCase):
                          "another rate, for example), use --fresh or another --output")
                 self.assertIn(words, job.stderr())
                 self.assertIn(words, job.log("worker-0"))
+                result = (self.tmp / f"{job.out.name}.stdout").read_text().splitlines()[0]
+                self.assertRegex(result, r": done before in [\d.]+ s, 2 epochs, \d+ steps; nothing was trained now$")
                 self.assertEqual(job.summary()["digest"], first["digest"])
 
     def test_an_interrupted_job_that_is_to_end_before_where_it_stands_trains_nothing_and_says_where_it_ends(self):

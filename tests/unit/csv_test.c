@@ -234,6 +234,7 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     char words[400];
     log_init("test", LOG_WARN);
     log_warn("nothing");
+    dataset_close(&f->d);
     loads(f, text);
     log_last_words(false, words, sizeof words);
     log_init("test", LOG_ERROR);

@@ -43,6 +43,8 @@ enum {
 
 enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: 1 if the final manifest exists */
 
+enum { EARLY_MAX = 32 };
+
 static const char NOBODY_TRAINS_ON[] =
     "the job is done, and no chief has connected to continue training";
 
@@ -56,6 +58,9 @@ struct chief_link {
     bool up;           /* connected to the chief */
     bool vitals;       /* the chief wants our VITALS */
     bool said_hello;   /* on this connection: no other message may precede it */
+    bool answered;     /* the chief has answered it, and with that agreed on checksums */
+    uint32_t early;    /* messages that wait for the answer */
+    struct mail early_mail[EARLY_MAX];
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
     bool by_ps;       /* the refusal came from ps 0 */
     bool unfit;       /* its cause is how this process was started: trying again does not help */
@@ -205,6 +210,36 @@ static void forget_refusal(struct chief_link *l)
     l->unfit = false;
 }
 
+/* ---- messages between the hello and its answer ---- */
+
+static void forget_early(struct chief_link *l)
+{
+    for (uint32_t i = 0; i < l->early; i++)
+        msg_free(l->early_mail[i].data);
+    l->early = 0;
+}
+
+/* Takes the message. Before the answer neither side knows whether frames have checksums. */
+static void keep_early(struct chief_link *l, struct mail *m)
+{
+    if (l->early == EARLY_MAX) { /* the next hello says all of it */
+        conn_close(l->conn, ERR_TOOBIG, "the chief does not answer");
+        return;
+    }
+    l->early_mail[l->early++] = *m;
+    m->data = NULL;
+}
+
+static void send_early(struct chief_link *l)
+{
+    l->answered = true;
+    for (uint32_t i = 0; i < l->early && l->conn; i++)
+        msg_send(l->conn, (enum frame_type)l->early_mail[i].number, l->early_mail[i].data, NULL, 0);
+    forget_early(l);
+}
+
+/* ---- answers ---- */
+
 static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
 {
     l->over_ms = 0;
@@ -271,6 +306,8 @@ static enum err on_frame(struct conn *c, void *owner)
         control_message_to_train(l->control, FRAME_PARK, m);
         conn_close(c, ERR_CLOSED, "parked");
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
+        if (!l->answered)
+            send_early(l);
         if (l->type == FRAME_WELCOME) {
             on_welcome(l, (const Gradwire__Welcome *)m);
             l->vitals = ((const Gradwire__Welcome *)m)->vitals;
@@ -289,6 +326,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     msg_free(l->message);
     l->message = NULL;
     l->conn = NULL;
+    forget_early(l);
     if (!l->ps)
         return;                         /* the worker ends */
     if (l->up && code != ERR_REFUSED) { /* otherwise there was no connection to lose */
@@ -314,7 +352,7 @@ static void on_open(struct conn *c, void *owner)
     l->conn = c;
     if (l->to_chief) {
         l->up = l->trusted = true;
-        l->said_hello = l->vitals = false;
+        l->said_hello = l->answered = l->vitals = false;
         control_to_train(l->control, TRAIN_HELLO, 0);
         return;
     }
@@ -456,8 +494,10 @@ static void chief_link_on_letter(void *role, struct mail *m)
         dial_hello(l->chief, l->conn, m->data);
         return;
     }
-    if (l->said_hello) /* otherwise it was meant for the earlier connection */
+    if (l->answered)
         msg_send(l->conn, (enum frame_type)m->number, m->data, NULL, 0);
+    else if (l->said_hello) /* otherwise it was meant for the earlier connection */
+        keep_early(l, m);
 }
 
 /* The chief may have died after ps 0 had named its address. Then the next one has another address, and waits for us only for

@@ -683,7 +683,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     }
     for (uint32_t i = 0; i < s->inputs; i++)
         r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
-    r->look->bytes = rows * table_row_cells(s) * sizeof(uint32_t);
+    r->look->bytes = rows * table_raw_cells(s) * sizeof(uint32_t);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
     d->rows = rows;

@@ -65,7 +65,8 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
         if (!csv_number(text, bytes, &v))
             return false;
         put_float(r, in, v);
-        if (r->piece->rounding)
+        /* a column with a scale that a release before this one has encoded keeps that encoding */
+        if (r->piece->rounding && in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
             note_rounding(r, text, bytes);
         return true;
     }

@@ -98,7 +98,7 @@ static void send_hello(struct one_ps *x, struct conn *c, bool chief)
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     Gradwire__Generation g = one_ps_generation();
     char *hosts[] = {x->address};
-    m.version = (char *)GRADWIRE_VERSION;
+    m.version = (char *)GRADWIRE_HELLO;
     m.job = x->job.name;
     m.identity.data = x->job.identity;
     m.identity.len = sizeof x->job.identity;

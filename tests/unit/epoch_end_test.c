@@ -11,6 +11,7 @@
 
 #include "common/base/mem.h"
 #include "tests/lib/trained.h"
+#include "worker/chief/best_cut.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/core/session_inner.h"
 #include "worker/tensorboard/curves.h"
@@ -293,6 +294,17 @@ static void a_job_that_ends_without_the_weights_of_its_best_epoch_is_not_exact(v
     assert_non_null(strstr(f.why, "epoch 1 is the best, but could not be kept"));
 }
 
+static void a_best_epoch_for_whose_request_memory_ran_out_is_not_asked_for(void **state)
+{
+    (void)state;
+    const struct evaluation eval = {.step = 1};
+    struct best_cut c = {.asks = 0};
+    mem_fail_at(0);
+    assert_false(best_cut_ask(&c, NULL, 1, 1, &eval));
+    mem_fail_at(-1);
+    assert_false(best_cut_is_open(&c));
+}
+
 static void a_model_that_cannot_be_written_fails_the_job(void **state)
 {
     (void)state;
@@ -325,6 +337,7 @@ int main(void)
         TEST(a_worker_that_is_back_before_the_epoch_ends_has_missed_none),
         TEST(without_a_monitor_missed_epochs_change_no_result),
         TEST(a_job_that_ends_without_the_weights_of_its_best_epoch_is_not_exact),
+        cmocka_unit_test(a_best_epoch_for_whose_request_memory_ran_out_is_not_asked_for),
         TEST(a_model_that_cannot_be_written_fails_the_job),
         TEST(a_model_for_which_memory_ran_out_is_written_by_the_next_process),
     };

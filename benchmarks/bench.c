@@ -66,9 +66,9 @@ static void set_nodelay(int fd)
         bench_die("setsockopt: %s", strerror(errno));
 }
 
-int bench_listen(int buffer_bytes, uint16_t *port)
+int bench_listen(in_addr_t host, int buffer_bytes, uint16_t *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
     socklen_t bytes = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_BENCHMARKS_BENCH_H
 #define GRADWIRE_BENCHMARKS_BENCH_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,9 +28,9 @@ uint64_t bench_proc_bytes(const char *path, const char *name);
 /* The number behind a flag, or exit 1. */
 uint64_t bench_number(const char *text);
 
-/* A listening socket on a free port of 127.0.0.1, whose accepted sockets have the buffers of
+/* A listening socket on a free port of `host`, whose accepted sockets have the buffers of
  * `buffer_bytes` (0: the kernel's own tuning). */
-int bench_listen(int buffer_bytes, uint16_t *port);
+int bench_listen(in_addr_t host, int buffer_bytes, uint16_t *port);
 int bench_accept(int listener);
 int bench_dial(uint16_t port, int buffer_bytes);
 

@@ -2,7 +2,7 @@
  * shard thread, over loopback (one_ps.h), and pushes one at a time. The plan is one flat block, async, sgd.
  *
  * exchange --ps PATH --job FILE --mode push|pull|pushpull|roundtrip --bytes N [--window W]
- * [--milliseconds T] [--tls DIR | --plain]
+ * [--milliseconds T] [--tls DIR | --checksums]
  *
  * Blocks, `window` of them in flight, for a fifth of the time as warm-up, then for the time -> a last pull -> check.
  *
@@ -263,9 +263,9 @@ static void mode_parse(struct options *o)
 static struct options options_parse(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"ps", 1, NULL, 'p'},    {"job", 1, NULL, 'j'},    {"mode", 1, NULL, 'm'},
-        {"bytes", 1, NULL, 'b'}, {"window", 1, NULL, 'w'}, {"milliseconds", 1, NULL, 't'},
-        {"tls", 1, NULL, 's'},   {"plain", 0, NULL, 'n'},  {NULL, 0, NULL, 0}};
+        {"ps", 1, NULL, 'p'},    {"job", 1, NULL, 'j'},       {"mode", 1, NULL, 'm'},
+        {"bytes", 1, NULL, 'b'}, {"window", 1, NULL, 'w'},    {"milliseconds", 1, NULL, 't'},
+        {"tls", 1, NULL, 's'},   {"checksums", 0, NULL, 'c'}, {NULL, 0, NULL, 0}};
     struct options o = {.ps = {.deadline_s = DEADLINE_S},
                         .mode = "push",
                         .bytes = 4 << 20,
@@ -278,8 +278,8 @@ static struct options options_parse(int argc, char **argv)
             o.ps.job = optarg;
         else if (flag == 's')
             o.ps.tls = optarg;
-        else if (flag == 'n')
-            o.ps.plain = true;
+        else if (flag == 'c')
+            o.ps.checksums = true;
         else if (flag == 'm')
             o.mode = optarg;
         else if (flag == 'b')

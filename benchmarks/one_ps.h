@@ -24,7 +24,7 @@ struct one_ps;
 
 struct one_ps_options {
     const char *ps, *job, *tls; /* tls: NULL: without */
-    bool plain;                 /* without checksums, as an earlier release */
+    bool checksums;             /* as between two hosts */
     uint32_t deadline_s;
 };
 

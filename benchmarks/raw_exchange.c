@@ -284,7 +284,7 @@ int main(int argc, char **argv)
 {
     struct options o = options_parse(argc, argv);
     uint16_t port;
-    int listener = bench_listen(o.buffer_bytes, &port);
+    int listener = bench_listen(INADDR_LOOPBACK, o.buffer_bytes, &port);
     pid_t server = bench_fork();
     if (!server)
         serve(listener, &o);

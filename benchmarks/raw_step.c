@@ -239,7 +239,7 @@ int main(int argc, char **argv)
     uint16_t port[PROCESSES_MAX];
     pid_t child[2 * PROCESSES_MAX];
     for (int p = 0; p < o.ps; p++)
-        listener[p] = bench_listen(BENCH_BUFFER_BYTES, &port[p]);
+        listener[p] = bench_listen(INADDR_LOOPBACK, BENCH_BUFFER_BYTES, &port[p]);
     for (int p = 0; p < o.ps; p++)
         if (!(child[n++] = bench_fork()))
             server_run(&o, p, listener[p]);

@@ -64,7 +64,7 @@ def checksums_case(options, size, window):
         return exchange_once("exchange", "pushpull", size, window, options.milliseconds, more)["gb_per_s"]
 
     case = {"unit": "GB/s", "bytes": size, "window": window}
-    return interleave(case, {"ours": once, "plain": lambda: once("--plain")}, options.rounds)
+    return interleave(case, {"ours": lambda: once("--checksums"), "plain": once}, options.rounds)
 
 
 def roundtrip_case(options, size):

@@ -61,6 +61,35 @@ bool address_numeric(const char *host, uint16_t port, struct address *a)
     return false;
 }
 
+bool address_is_loopback(const struct sockaddr_storage *addr)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+    if (addr->ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return addr->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(v6) ||
+            (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET));
+}
+
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    if (a->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+bool address_stays_in_host(int fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    return getsockname(fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0 &&
+           address_is_loopback(&own) && own.ss_family == peer.ss_family && same_host(&own, &peer);
+}
+
 void address_text(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";

@@ -28,6 +28,11 @@ enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HO
                        uint16_t *port, struct errmsg *e) MUST_CHECK;
 /* Returns whether `host` is a numeric address; then *a has it. Never uses a resolver. */
 bool address_numeric(const char *host, uint16_t port, struct address *a);
+/* Of 127.0.0.0/8 or ::1, also as an IPv4 address within IPv6: only this host's processes reach it. */
+bool address_is_loopback(const struct sockaddr_storage *addr);
+/* Returns whether a connected socket goes from a loopback address to the same one: what is sent stays in this kernel. A
+ * tunnel or proxy that forwards to 127.0.0.1 looks the same. Thread: any. */
+bool address_stays_in_host(int fd);
 /* Writes "1.2.3.4:80" or "[::1]:80", truncated to fit. */
 void address_text(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
 

@@ -39,17 +39,6 @@ enum err auth_check(const char *flag, struct errmsg *e)
     return ERR_OK;
 }
 
-static bool is_loopback(const struct sockaddr_storage *at)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
-    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)at)->sin6_addr;
-    if (at->ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return at->ss_family == AF_INET6 &&
-           (IN6_IS_ADDR_LOOPBACK(v6) ||
-            (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET));
-}
-
 enum err auth_check_listener(const char *flag, int fd, struct errmsg *e)
 {
     char name[ADDRESS_TEXT_MAX];
@@ -57,7 +46,7 @@ enum err auth_check_listener(const char *flag, int fd, struct errmsg *e)
     socklen_t bytes = sizeof at;
     if (proof_held())
         return ERR_OK;
-    if (getsockname(fd, (struct sockaddr *)&at, &bytes) == 0 && is_loopback(&at))
+    if (getsockname(fd, (struct sockaddr *)&at, &bytes) == 0 && address_is_loopback(&at))
         return ERR_OK;
     address_text((struct sockaddr *)&at, bytes, name, sizeof name);
     if (strcmp(flag, "none") == 0) {

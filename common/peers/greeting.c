@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/cluster/address.h"
 #include "common/peers/msg_send.h"
 #include "common/net/tls.h"
 
@@ -165,7 +166,7 @@ static bool agree_on_checksums(const struct greeting *g, struct conn *c, const G
         damaged(c);
         return false;
     }
-    if (g->offers)
+    if (g->offers && !address_stays_in_host(conn_fd(c)))
         conn_use_checksums(c);
     return true;
 }

@@ -24,17 +24,6 @@ void http_hosts_add(const char *name)
         add(given.names, &given.n_names, HTTP_HOSTS_NAMES - 1, name);
 }
 
-static bool is_loopback(const struct address *a)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->addr;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->addr;
-    if (a->addr.ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return a->addr.ss_family == AF_INET6 &&
-           (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
-            (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET));
-}
-
 /* The domains of /etc/resolv.conf, or that of the host's name. */
 static void add_domains(struct http_hosts *h)
 {
@@ -52,7 +41,8 @@ void http_hosts_init(struct http_hosts *h, int fd)
     struct address at = {.bytes = sizeof at.addr};
     char name[ADDRESS_HOST_MAX] = "";
     *h = given;
-    h->loopback = getsockname(fd, (struct sockaddr *)&at.addr, &at.bytes) == 0 && is_loopback(&at);
+    h->loopback = getsockname(fd, (struct sockaddr *)&at.addr, &at.bytes) == 0 &&
+                  address_is_loopback(&at.addr);
     if (h->loopback)
         return;
     if (gethostname(name, sizeof name - 1) == 0)
@@ -106,7 +96,7 @@ bool http_hosts_accept(const struct http_hosts *h, const char *text)
     if (!split(text, host))
         return false;
     if (address_numeric(host, 0, &at))
-        return !h->loopback || is_loopback(&at);
+        return !h->loopback || address_is_loopback(&at.addr);
     for (size_t i = 0; i < h->n_names; i++)
         if (strcasecmp(host, h->names[i]) == 0)
             return true;

@@ -21,8 +21,10 @@ from cluster import DEADLINE_S, PS, SANITIZED, SHORT, TSAN, WORKER, Process, Tra
 
 
 class HandCase(TrainCase):
+    HOST = "127.0.0.1"
+
     def addresses(self, n):
-        return [f"127.0.0.1:{port}" for port in free_ports(n)]
+        return [f"{self.HOST}:{port}" for port in free_ports(n)]
 
     def start(self, program, name, *flags, keys={}, out=None, env=None, pass_fds=()):
         return Process(self, [program, f"--job={self.JOB}", f"--output={out or self.out}", *self.sets(keys), *flags],
@@ -50,7 +52,7 @@ class Changer(threading.Thread):
     def __init__(self, case, port, to, changes):
         super().__init__(daemon=True)
         self.to, self.changes, self.lock, self.passed = to, list(changes), threading.Lock(), 0
-        self.listener = socket.create_server(("127.0.0.1", port))
+        self.listener = socket.create_server((case.HOST, port))
         case.addCleanup(self.listener.close)
         self.start()
 
@@ -85,9 +87,12 @@ class Changer(threading.Thread):
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
-class HandTest(HandCase):
+class ChecksumsTest(HandCase):
+    """Between 127.0.0.1 and this address connections have checksums, as between two hosts."""
+    HOST = "127.0.0.2"
+
     def test_bits_that_change_between_workers_and_ps_change_nothing(self):
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server((self.HOST, 0))
         ps, *workers = self.addresses(3)
         changer = Changer(self, int(ps.split(":")[1]), listener.getsockname(), [1000, 5000, *[1 << 20] * 5])
         hosts = [f"--ps_hosts={ps}", f"--worker_hosts={','.join(workers)}"]
@@ -115,6 +120,9 @@ class HandTest(HandCase):
         self.assertEqual(self.all_done(chief, worker, *ps)["digest"], self.undisturbed())
         self.assertNotIn("no checksums", chief.log())
 
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class HandTest(HandCase):
     def test_flags_alone_make_a_cluster(self):
         ps, workers, _, _ = self.cluster(2, 2)
         s = self.all_done(*workers, *ps)

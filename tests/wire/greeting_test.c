@@ -1,7 +1,6 @@
 /* The beginning of a connection where the processes of a job hold a token, or certificates: common/peers/greeting.h on one
  * side, common/peers/dial.h or an unauthenticated peer on the other. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "common/cluster/address.h"
 #include "common/peers/dial.h"
 #include "common/peers/greeting.h"
 #include "common/net/listen.h"
@@ -20,6 +20,9 @@
 #include "common/net/socket.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
+
+#define ADDRESS                                                                                    \
+    "127.0.0.2" /* of the host: who dials it has 127.0.0.1, so checksums are agreed on */
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
 
@@ -111,7 +114,7 @@ static int setup(void **state)
     memset(&h, 0, sizeof h);
     strcpy(h.job.name, "a job");
     h.cluster = (struct cluster){.role = ROLE_PS, .n_ps = 1, .ps = ps};
-    if (loop_init(&h.loop) || listen_bind(&fd, "127.0.0.1:0", 0, NULL) ||
+    if (loop_init(&h.loop) || listen_bind(&fd, ADDRESS ":0", 0, NULL) ||
         listen_start(&h.listener, &h.loop, fd, 16, on_accept, NULL))
         return -1;
     hold(token);
@@ -154,7 +157,7 @@ static void dial(struct peer *p)
     ops.on_open = dialed;
     memset(p, 0, sizeof *p);
     p->loop = &h.loop;
-    snprintf(at, sizeof at, "127.0.0.1:%u", socket_port(h.listener.fd));
+    snprintf(at, sizeof at, ADDRESS ":%u", socket_port(h.listener.fd));
     assert_int_equal(dial_new(&dialer, &h.loop, "the host", at, &ops, p, NULL), ERR_OK);
     dial_start(dialer);
 }
@@ -244,7 +247,7 @@ static void certify(const struct certs_ca *by, const char *name)
         certs_ca_init(&ours, "our CA");
         certs_ca_init(&theirs, "their CA");
     }
-    h.tls = identity(&ours, &ours, "IP:127.0.0.1");
+    h.tls = identity(&ours, &ours, "IP:" ADDRESS);
     h.cluster.n_workers = 2;
     h.cluster.workers = workers;
     h.cluster.chief = workers[0];
@@ -344,16 +347,23 @@ static void under_tls_too_the_token_is_asked_for_or_the_dialer_says_so(void **st
 
 /* ---- unauthenticated peers ---- */
 
-static int knock(void)
+/* `from`: a numeric address. */
+static int knock_from(const char *from)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons(socket_port(h.listener.fd)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct address own, to;
     int fd = socket(AF_INET, SOCK_STREAM, 0), before = h.accepted;
     assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_true(address_numeric(from, 0, &own));
+    assert_true(address_numeric(ADDRESS, socket_port(h.listener.fd), &to));
+    assert_int_equal(bind(fd, (struct sockaddr *)&own.addr, own.bytes), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to.addr, to.bytes), 0);
     peer_wait_int(&h.loop, &h.accepted, before + 1);
     return fd;
+}
+
+static int knock(void)
+{
+    return knock_from("127.0.0.1");
 }
 
 /* The challenge that waits on fd. */
@@ -504,6 +514,19 @@ static void a_hello_with_a_checksum_gets_answers_with_checksums(void **state)
     peer_close(&p);
 }
 
+static void a_hello_that_stays_in_this_host_gets_answers_without_checksums(void **state)
+{
+    (void)state;
+    uint8_t head[256];
+    token_forget();
+    size_t bytes = hello_add_crc(head, hello(head));
+    int fd = knock_from(ADDRESS);
+    say(fd, head, bytes, NULL, 0);
+    peer_wait_int(&h.loop, &h.taken, 1);
+    assert_int_equal(flags_of_the_answer(fd), 0);
+    close(fd);
+}
+
 static void a_hello_of_an_earlier_release_gets_answers_without(void **state)
 {
     (void)state;
@@ -578,6 +601,7 @@ int main(void)
         TEST(a_proof_is_for_the_hello_that_it_came_with),
         TEST(what_is_no_hello_ends_the_connection),
         TEST(a_hello_with_a_checksum_gets_answers_with_checksums),
+        TEST(a_hello_that_stays_in_this_host_gets_answers_without_checksums),
         TEST(a_hello_of_an_earlier_release_gets_answers_without),
         TEST(a_hello_with_any_changed_bit_is_not_taken),
     };

@@ -43,10 +43,12 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step)
 {
     struct shard_round *r = &s->sync.round;
-    r->next.there = true;
-    r->next.guard = nan_guard_refuses(m->nan_guard);
-    r->next.clip_norm = m->clip_norm;
-    r->next.step = from_step;
+    const struct round_settings next = {
+        .guard = nan_guard_refuses(m->nan_guard), .clip_norm = m->clip_norm, .step = from_step};
+    while (r->n_next > 0 && r->next[r->n_next - 1].step >= from_step)
+        r->n_next--; /* it would not apply to any step */
+    r->n_next -= r->n_next == ROUND_SETTINGS_MAX;
+    r->next[r->n_next++] = next;
     shard_round_turn(s);
 }
 
@@ -54,11 +56,15 @@ void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t fr
 void shard_round_turn(struct shard *s)
 {
     struct shard_round *r = &s->sync.round;
-    if (!r->next.there || s->step < r->next.step)
+    uint32_t due = 0;
+    while (due < r->n_next && r->next[due].step <= s->step)
+        due++;
+    if (due == 0)
         return;
-    r->next.there = false;
-    r->guard = r->next.guard;
-    r->clip_norm = r->next.clip_norm;
+    r->guard = r->next[due - 1].guard;
+    r->clip_norm = r->next[due - 1].clip_norm;
+    r->n_next -= due;
+    memmove(r->next, r->next + due, r->n_next * sizeof *r->next);
     r->on = r->guard || r->clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
 }
 

@@ -10,6 +10,9 @@
 
 enum { SHARD_SUM_ELEMS = 4096 }; /* summed at a time, to stay in the first-level cache */
 
+/* A chief's settings apply at most three steps after a shard's present one, so this many can differ in their step. */
+enum { ROUND_SETTINGS_MAX = 4 };
+
 /* The commit round, in which the chief decides for all shards if and how a step is applied (shard_round.c). */
 struct shard_round {
     bool on;
@@ -20,11 +23,14 @@ struct shard_round {
     double *squares; /* of each chunk, then of each bucket of the shard */
     bool guard;      /* the NaN guard checks gradients and slots */
     float clip_norm;
-    struct { /* a new chief's settings, if they differ */
-        bool there, guard;
+    /* The settings of new chiefs, the next one to apply first. Those of an earlier chief stay: a shard that is one step ahead
+     * can have begun theirs. */
+    struct round_settings {
+        bool guard;
         float clip_norm;
-        uint64_t step; /* they apply from this step on, which no shard has begun */
-    } next;
+        uint64_t step; /* they apply from this step on, which no shard had begun */
+    } next[ROUND_SETTINGS_MAX];
+    uint32_t n_next;
     char broken[192]; /* the guard's finding in the lowest entry of the gate; "": none */
     uint32_t broken_entry;
     struct shard_trust *trust; /* lamb; else NULL */

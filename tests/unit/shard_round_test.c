@@ -350,6 +350,29 @@ static void a_new_chief_begins_and_ends_rounds_at_the_step_it_says(void **state)
     close_fixture(&f);
 }
 
+/* Another shard, which is one step ahead, has begun step 2 in the round of the chief before. */
+static void a_new_chief_leaves_what_the_chief_before_has_said_of_earlier_steps(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 0, NAN_GUARD_OFF, 0);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    takeover(&f, 6, 1, 2);
+    takeover(&f, 7, 0, 3);
+    push(&f, 7, 1, 0, 1);
+    push(&f, 7, 1, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 0);
+    push(&f, 7, 2, 0, 1);
+    push(&f, 7, 2, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 1);
+    decide(&f, 7, 2, false, 1);
+    push(&f, 7, 3, 0, 1);
+    push(&f, 7, 3, 1, 1);
+    assert_true(step(&f) == 4 && f.said.reports == 1);
+    close_fixture(&f);
+}
+
 static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(void **state)
 {
     (void)state;
@@ -568,6 +591,7 @@ int main(void)
         cmocka_unit_test(the_norm_is_of_the_accumulated_gradients),
         cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),
         cmocka_unit_test(a_new_chief_begins_and_ends_rounds_at_the_step_it_says),
+        cmocka_unit_test(a_new_chief_leaves_what_the_chief_before_has_said_of_earlier_steps),
         cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
         cmocka_unit_test(each_push_of_a_step_that_is_over_is_answered_once),
         cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),

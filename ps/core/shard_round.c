@@ -4,7 +4,8 @@
  * all chunks and parts are summed, a report to the chief -> the chief's decision -> the rows of every part and every chunk
  * are updated and sent. If the step is rejected, rows do not change and chunks get the old parameters.
  * Failure modes:
- * - A new chief, or one that was disconnected: it requests the report and the last decision again.
+ * - A new chief, or one that was disconnected: it requests the report and the last decision again. A shard that has no
+ *   rounds any more still tells its last decision: the other shards may wait for it.
  * - A cut stops the shard: the decision waits. Until it is carried out only the other weight block has changed, so the shard
  *   is still at the beginning of the step.
  * - A decision that arrives twice or late: ignored.
@@ -103,7 +104,7 @@ void shard_round_report(struct shard *s)
     m.generation = &s->wire_generation;
     m.shard = s->index;
     m.step = s->step;
-    m.summed = summed(s);
+    m.summed = r->on && summed(s);
     m.examples = (uint64_t)s->sync.examples;
     m.sums = r->squares;
     m.n_sums = m.summed ? reported(s) : 0;

@@ -352,7 +352,7 @@ static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
 static void on_step_ask(struct shard *s)
 {
     shard_accept_report(s);
-    if (s->sync.round.on)
+    if (s->sync.round.on || s->sync.round.last.there)
         shard_round_report(s);
 }
 

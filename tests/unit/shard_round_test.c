@@ -373,6 +373,25 @@ static void a_new_chief_leaves_what_the_chief_before_has_said_of_earlier_steps(v
     close_fixture(&f);
 }
 
+/* Another shard waits in the last round, and the chief that decided is gone. */
+static void a_shard_without_further_rounds_tells_the_last_decision(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    takeover(&f, 6, 0, 1);
+    decide(&f, 6, 0, false, 0.5f);
+    assert_int_equal(step(&f), 1);
+    int reports = f.said.reports;
+    takeover(&f, 7, 0, 3);
+    ask(&f, 7);
+    assert_int_equal(f.said.reports, reports + 1);
+    assert_true(f.said.has_last && f.said.last.step == 0 && !f.said.report.summed);
+    close_fixture(&f);
+}
+
 static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(void **state)
 {
     (void)state;
@@ -592,6 +611,7 @@ int main(void)
         cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),
         cmocka_unit_test(a_new_chief_begins_and_ends_rounds_at_the_step_it_says),
         cmocka_unit_test(a_new_chief_leaves_what_the_chief_before_has_said_of_earlier_steps),
+        cmocka_unit_test(a_shard_without_further_rounds_tells_the_last_decision),
         cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
         cmocka_unit_test(each_push_of_a_step_that_is_over_is_answered_once),
         cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),

@@ -312,6 +312,8 @@ static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err
     out.shard = s->index;
     out.error = err ? (char *)(e->text[0] ? e->text : err_str(err)) : (char *)"";
     out.corrupt = checkpoint_unusable(err);
+    if (!err && m->mode == GRADWIRE__ENTER_MODE__TAKEOVER)
+        out.status = (Gradwire__ShardStatus *)shard_status(s);
     s->io->tell(s->ctx, FRAME_ENTERED, &out.base);
 }
 

@@ -700,6 +700,7 @@ struct sim {
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
     uint64_t pushed; /* geo: bit i: a push brought batch i, in what the shards have now */
     bool died;       /* somebody was killed */
+    bool fenced;     /* a chief has given a worker's place away, or did not wait for it */
     double *
         withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
     bool took_over; /* so began the last generation */

@@ -667,13 +667,13 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
                      o->epoch[m->step][i].batches, o->epoch[m->step][i].loss);
 }
 
-/* Where nobody died all that moved is there: rounds take parts, so sums are not exact, but a batch that is missing or
+/* Where no worker was given up all that moved is there: rounds take parts, so sums are not exact, but a batch that is missing or
  * doubled moves far more. */
 static void check_geo(struct sim *sim, const struct manifest *m, const float *w, float moved)
 {
     if (m->lost > m->step)
         sim_fail(sim, "cut %" PRIu64 ": %" PRIu64 " lost of %" PRIu64, m->cut, m->lost, m->step);
-    bool died = sim->died;
+    bool died = sim->died || sim->fenced;
     for (uint32_t i = 0; i < sim->config.faults; i++)
         died = died || (sim->config.fault[i].kind != FAULT_BREAK &&
                         sim->config.fault[i].kind != FAULT_BREAK_ALL);

@@ -27,6 +27,8 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     struct sim_worker *k = ctx;
     sim_trace(sim_of(k), "chief -> ps %u: %s", ps, frame_type_str((uint16_t)type));
     check_done(k, type, m);
+    if (type == FRAME_FENCE)
+        sim_of(k)->fenced = true;
     if (sim_open(k->control[ps], DIALER))
         sim_send(sim_of(k), k->control[ps], ACCEPTOR, type, m);
 }

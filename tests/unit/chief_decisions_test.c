@@ -262,10 +262,12 @@ static Gradwire__Generation generation(const struct fixture *f)
 }
 
 /* `corrupt`: why its part of the cut cannot be used; "": it is entered. */
-static void entered_with(struct fixture *f, uint32_t shard, const char *corrupt)
+static void entered_with(struct fixture *f, uint32_t shard, const char *corrupt,
+                         Gradwire__ShardStatus *status)
 {
     char text[200];
     Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+    m.status = status;
     Gradwire__Generation g = generation(f);
     (void)snprintf(text, sizeof text, "%s", corrupt);
     m.generation = &g;
@@ -277,7 +279,7 @@ static void entered_with(struct fixture *f, uint32_t shard, const char *corrupt)
 
 static void entered(struct fixture *f, uint32_t shard)
 {
-    entered_with(f, shard, "");
+    entered_with(f, shard, "", NULL);
 }
 
 static void ask(struct fixture *f, uint32_t worker)
@@ -657,7 +659,8 @@ static void a_rollback_without_a_usable_cut_names_each_with_its_reason(void **st
     assert_int_equal(f.said.mode, RESTORE);
     f.no_base = ERR_CORRUPT;
     f.why_no_base = "cut-0000000005/manifest.gw: it is damaged";
-    entered_with(&f, 1, "/jobs/a/checkpoints/cut-0000000007/shard-1.gw: its checksum is wrong");
+    entered_with(&f, 1, "/jobs/a/checkpoints/cut-0000000007/shard-1.gw: its checksum is wrong",
+                 NULL);
     assert_int_equal(f.said.ended, 1);
     assert_string_equal(f.said.why, "none of the job's checkpoints can be used: repair them, or "
                                     "start from scratch with --fresh: "
@@ -676,7 +679,7 @@ static void a_rollback_names_the_cut_that_a_shard_could_not_read(void **state)
     ps_up(&f, 0);
     ps_up(&f, 1);
     f.no_base = ERR_CORRUPT;
-    entered_with(&f, 0, "the chief: no such file");
+    entered_with(&f, 0, "the chief: no such file", NULL);
     assert_string_equal(f.said.why, "none of the job's checkpoints can be used: repair them, or "
                                     "start from scratch with --fresh: "
                                     "checkpoint 7: the chief: no such file");
@@ -696,7 +699,7 @@ static void roll_back(struct fixture *f, const struct manifest *base, enum err n
     f->base = base;
     f->no_base = no_base;
     f->why_no_base = "checkpoint 9 belongs to another job";
-    entered_with(f, 1, "its checksum is wrong");
+    entered_with(f, 1, "its checksum is wrong", NULL);
 }
 
 static void a_rollback_to_a_cut_of_another_run_ends_the_job(void **state)
@@ -1342,6 +1345,23 @@ static void of_two_processes_the_later_one_has_the_place(void **state)
     close_fixture(&f);
 }
 
+/* It was given by a chief of the same generation number, which died together with all ps. */
+static void a_worker_keeps_no_incarnation_that_is_above_its_next_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    const uint64_t first = f.chief->worker[1].incarnation + 7;
+    assert_int_equal(come(&f, first, false), first);
+    held(&f, 0);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    f.now_ms += CHIEF_HOLD_DOWN_MS + 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_true(f.said.fence > first);
+    close_fixture(&f);
+}
+
 /* A new chief does not know who has a batch, and deals it again; then its owner comes. In geo it would be trained twice. */
 static void a_batch_that_was_dealt_again_is_not_its_former_owners_any_more(void **state)
 {
@@ -1371,8 +1391,10 @@ static void a_batch_that_was_dealt_again_is_not_its_former_owners_any_more(void 
     close_fixture(&f);
 }
 
-/* Where workers come and go: worker 5 died with the last chief, from whom ps 0 has what was dealt. */
-static void take_over_from_worker_5(struct fixture *f, const struct chief_mode *mode)
+/* Where workers come and go: worker 5 died with the last chief, from whom ps 0 has what was dealt. `resolved`: that many batches
+ * are, when the shards enter the generation. */
+static void take_over_from_worker_5_with(struct fixture *f, const struct chief_mode *mode,
+                                         uint64_t resolved)
 {
     open_fixture(f, NULL);
     f->chief->mode = mode;
@@ -1394,9 +1416,32 @@ static void take_over_from_worker_5(struct fixture *f, const struct chief_mode *
         chief_on_ps_up(f->chief, i, &m, f->now_ms);
     worker_up(f, 0);
     f->now_ms += 1000;
-    for (uint32_t i = 0; i < PS; i++)
-        entered(f, i);
+    for (uint32_t i = 0; i < PS; i++) {
+        Gradwire__ShardStatus status = GRADWIRE__SHARD_STATUS__INIT;
+        status.shard = i;
+        status.mark = resolved;
+        entered_with(f, i, "", &status);
+    }
     assert_int_equal(f->said.mode, TAKEOVER);
+}
+
+static void take_over_from_worker_5(struct fixture *f, const struct chief_mode *mode)
+{
+    take_over_from_worker_5_with(f, mode, 0);
+}
+
+/* A push of the last generation can come after the shard's hello, and before it enters this one. */
+static void what_a_shard_has_resolved_when_it_enters_a_generation_is_not_dealt_again(void **state)
+{
+    (void)state;
+    struct fixture f;
+    take_over_from_worker_5_with(&f, &chief_geo, 2);
+    const uint32_t *owner = f.chief->async.leases.owner;
+    assert_int_equal(owner[0], OWNER_NONE);
+    assert_int_equal(owner[1], OWNER_NONE);
+    assert_int_equal(owner[2], OWNER_WORKER + 5);
+    assert_int_equal(f.chief->async.leases.done.mark, 2);
+    close_fixture(&f);
 }
 
 static void batches_of_a_worker_that_died_with_the_last_chief_are_dealt_again(void **state)
@@ -1737,8 +1782,10 @@ int main(void)
         cmocka_unit_test(a_worker_that_is_fenced_for_a_cut_goes_on_under_a_new_incarnation),
         cmocka_unit_test(a_process_whose_place_another_one_took_is_turned_away),
         cmocka_unit_test(a_worker_that_a_shard_turned_away_is_given_another_incarnation),
+        cmocka_unit_test(a_worker_keeps_no_incarnation_that_is_above_its_next_one),
         cmocka_unit_test(of_two_processes_the_later_one_has_the_place),
         cmocka_unit_test(a_batch_that_was_dealt_again_is_not_its_former_owners_any_more),
+        cmocka_unit_test(what_a_shard_has_resolved_when_it_enters_a_generation_is_not_dealt_again),
         cmocka_unit_test(batches_of_a_worker_that_died_with_the_last_chief_are_dealt_again),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
         cmocka_unit_test(a_worker_that_found_the_job_done_is_not_waited_for),

@@ -356,7 +356,8 @@ struct chief {
     struct chief_shard *shard;
     uint32_t workers; /* entries in `worker` */
     struct chief_worker *worker;
-    uint64_t incarnations;
+    uint64_t
+        last_incarnation; /* the largest that a worker of this run has, as far as this chief knows */
     bool told_momentum;
     uint64_t residuals_lost; /* feedback: of workers that are gone, or were in a takeover */
     union {
@@ -461,7 +462,10 @@ bool shards_equal(const struct chief *c);
 /* True if the plan has this shard, and this ps has it: a ps speaks for its own shards only. */
 bool shards_are_of(const struct chief *c, uint32_t shard, uint32_t ps);
 void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
-void shards_begin(struct chief *c); /* set the shards' state according to c->begins */
+/* A takeover: the shards' state is what they said in their last hello, until they enter the generation and say it again. In
+ * between they can still take pushes of the last generation. */
+void shards_take_over(struct chief *c);
+void shards_begin(struct chief *c); /* no takeover: the state of the cut, or of nothing */
 
 /* accept.c: does nothing in jobs without backup workers. */
 bool accept_is_on(const struct chief *c);

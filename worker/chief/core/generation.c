@@ -170,6 +170,8 @@ void generation_start(struct chief *c)
     next_generation(c);
     if (!take_plan(c))
         return;
+    if (c->begins == BEGINS_TAKEOVER)
+        shards_take_over(c);
     c->phase = CHIEF_ENTER;
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].welcomed = c->worker[i].given = false;
@@ -287,6 +289,8 @@ void generation_on_entered(struct chief *c, uint32_t ps, const Gradwire__Entered
     }
     if (!shards_are_of(c, m->shard, ps))
         return;
+    if (c->begins == BEGINS_TAKEOVER && m->status && m->status->shard == m->shard)
+        shards_take_status(c, m->status);
     c->shard[m->shard].entered = true;
     if (shards_all(c, offsetof(struct chief_shard, entered)))
         entered_all(c);

@@ -119,20 +119,19 @@ static void from_cut(struct chief *c)
     }
 }
 
-static void from_hellos(struct chief *c)
+void shards_take_over(struct chief *c)
 {
     for (uint32_t i = 0; i < c->config.ps; i++)
         for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
             if (shards_are_of(c, c->ps[i].hello->shards[j]->shard, i))
                 shards_take_status(c, c->ps[i].hello->shards[j]);
-    if (c->has_base)
-        published_base(c);
 }
 
 void shards_begin(struct chief *c)
 {
     if (c->begins == BEGINS_TAKEOVER) {
-        from_hellos(c);
+        if (c->has_base)
+            published_base(c);
     } else if (c->begins == BEGINS_RESTORE) {
         from_cut(c);
     } else {

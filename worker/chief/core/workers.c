@@ -57,7 +57,9 @@ uint32_t workers_parts(const struct chief *c, struct chief_part part[CHIEF_WORKE
 
 void workers_new_incarnation(struct chief *c, uint32_t worker)
 {
-    c->worker[worker].incarnation = c->generation.number << 24 | ++c->incarnations;
+    uint64_t first = c->generation.number << 24;
+    c->last_incarnation = (c->last_incarnation < first ? first : c->last_incarnation) + 1;
+    c->worker[worker].incarnation = c->last_incarnation;
 }
 
 bool workers_hold_is_over(const struct chief *c, const struct chief_worker *w)

@@ -94,7 +94,7 @@ static enum err note_ids(struct job_reader *r, struct columns columns)
             continue;
         struct job_column *of = &r->job->data.csv.column[c - r->job->data.csv.column];
         of->ids = of->ids && of->ids < rows ? of->ids : rows;
-        float id = c->missing_value;
+        float id = (float)c->missing_value;
         if (c->missing == MISSING_VALUE && !job_is_id(id, of->ids))
             return job_refuse(
                 r, r->at[r->layer].layer, JOB_LAYER_PREFIX,

@@ -113,7 +113,7 @@ struct job_column {
     /* for number */
     enum column_scale scale;
     enum column_missing missing;
-    float missing_value;
+    double missing_value;
     enum column_buckets buckets;
     uint32_t quantiles; /* number of buckets */
     uint32_t

@@ -146,6 +146,7 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
                         (unsigned long long)key->max, key->or_null ? ", or null" : "",
                         key->or_auto ? ", or auto" : "");
     case KEY_REAL:
+    case KEY_DOUBLE:
         return real_allowed(key, out, bytes);
     case KEY_BOOL:
         return snprintf(out, bytes, "true or false");
@@ -321,6 +322,8 @@ bool job_key_is_default(const struct job_key *key, const struct job *job)
     switch (key->type) {
     case KEY_REAL:
         return *(const float *)at == strtof(usual, NULL);
+    case KEY_DOUBLE:
+        return *(const double *)at == strtod(usual, NULL);
     case KEY_BOOL:
         return *(const bool *)at == (strcmp(usual, "true") == 0);
     case KEY_WORD:

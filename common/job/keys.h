@@ -15,7 +15,8 @@ enum job_key_type {
     KEY_NAME, /* char[JOB_NAME_MAX]: letters, digits and . _ - */
     KEY_U32,
     KEY_U64,
-    KEY_REAL, /* float */
+    KEY_REAL,   /* float */
+    KEY_DOUBLE, /* double, within the range of a float */
     KEY_BOOL,
     KEY_WORD,   /* an enum, one of `words` */
     KEY_CHOICE, /* an enum with options: name, or {name: {option: ..}} */
@@ -66,8 +67,8 @@ struct job_key {
      * always has */
     size_t own;
     uint64_t min, max;            /* for KEY_U32, KEY_U64, KEY_PAIR */
-    float low, high;              /* for KEY_REAL */
-    bool low_open, high_open;     /* for KEY_REAL: the limit itself is not allowed */
+    float low, high;              /* for KEY_REAL and KEY_DOUBLE */
+    bool low_open, high_open;     /* for these: the limit itself is not allowed */
     const struct job_word *words; /* ends with a NULL word */
     /* for KEY_WORD: more spellings of the same values, not documented; NULL: none */
     const struct job_word *spellings;

@@ -184,6 +184,15 @@ static bool real_parse(const struct job_key *key, const char *text, float *out)
     return true;
 }
 
+static bool double_parse(const struct job_key *key, const char *text, double *out)
+{
+    float nearest;
+    if (!real_parse(key, text, &nearest))
+        return false;
+    *out = strtod(text, NULL);
+    return true;
+}
+
 static bool bool_parse(const char *text, bool *out)
 {
     if (strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0)
@@ -235,6 +244,8 @@ static enum err read_plain(struct job_reader *r, const struct job_key *key,
         return job_refuse_value(r, key, node);
     if (key->type == KEY_REAL)
         return real_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
+    if (key->type == KEY_DOUBLE)
+        return double_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
     if (key->type == KEY_BOOL)
         return bool_parse(node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
     if (key->type == KEY_U64)
@@ -666,18 +677,31 @@ enum err job_read_value(struct job_reader *r, const struct job_key *key,
 {
     static enum err (*const readers[])(struct job_reader *, const struct job_key *,
                                        const struct job_node *) = {
-        [KEY_NAME] = read_name,           [KEY_U32] = read_plain,
-        [KEY_U64] = read_plain,           [KEY_REAL] = read_plain,
-        [KEY_BOOL] = read_plain,          [KEY_WORD] = read_word,
-        [KEY_CHOICE] = job_read_choice,   [KEY_METRICS] = read_metrics,
-        [KEY_INTEGERS] = read_numbers,    [KEY_REALS] = read_numbers,
-        [KEY_NAMES] = read_names,         [KEY_CODECS] = read_codecs,
-        [KEY_SHAPE] = read_shape,         [KEY_PAIR] = read_pair,
-        [KEY_TEXT] = job_read_text,       [KEY_TEXTS] = job_read_texts,
-        [KEY_COLUMNS] = job_read_columns, [KEY_PATHS] = read_paths,
-        [KEY_FOLDER] = read_path,         [KEY_FILE] = read_path,
-        [KEY_LAYERS] = job_read_layers,   [KEY_CLASS_WEIGHTS] = read_class_weights,
-        [KEY_INPUTS] = read_inputs,       [KEY_TABLES] = job_read_tables,
+        [KEY_NAME] = read_name,
+        [KEY_U32] = read_plain,
+        [KEY_U64] = read_plain,
+        [KEY_REAL] = read_plain,
+        [KEY_DOUBLE] = read_plain,
+        [KEY_BOOL] = read_plain,
+        [KEY_WORD] = read_word,
+        [KEY_CHOICE] = job_read_choice,
+        [KEY_METRICS] = read_metrics,
+        [KEY_INTEGERS] = read_numbers,
+        [KEY_REALS] = read_numbers,
+        [KEY_NAMES] = read_names,
+        [KEY_CODECS] = read_codecs,
+        [KEY_SHAPE] = read_shape,
+        [KEY_PAIR] = read_pair,
+        [KEY_TEXT] = job_read_text,
+        [KEY_TEXTS] = job_read_texts,
+        [KEY_COLUMNS] = job_read_columns,
+        [KEY_PATHS] = read_paths,
+        [KEY_FOLDER] = read_path,
+        [KEY_FILE] = read_path,
+        [KEY_LAYERS] = job_read_layers,
+        [KEY_CLASS_WEIGHTS] = read_class_weights,
+        [KEY_INPUTS] = read_inputs,
+        [KEY_TABLES] = job_read_tables,
         [KEY_LATER] = read_later,
     };
     return readers[key->type](r, key, node);
@@ -758,6 +782,15 @@ void job_real_text(float value, char *out, size_t bytes)
     for (int digits = 1; digits <= 9; digits++) {
         (void)snprintf(out, bytes, "%.*g", digits, (double)value);
         if (strtof(out, NULL) == value)
+            return;
+    }
+}
+
+void job_double_text(double value, char *out, size_t bytes)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(out, bytes, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
             return;
     }
 }

@@ -233,7 +233,7 @@ static const struct job_key keys[] = {
                "The value of a missing number. `mean`: the mean of the training files. `{value: "
                "0}`: the number 0. `refuse`: the row is bad.",
                EXAMPLE("{value: 0}"), .words = missing_words, .fallback = "mean"),
-    COLUMN_KEY(".number.missing.value.value", REAL, missing_value,
+    COLUMN_KEY(".number.missing.value.value", DOUBLE, missing_value,
                "The number to use. `scale` applies to it as to a number in the file.",
                EXAMPLE("-1"), ANY_REAL, .fallback = "0"),
     COLUMN_KEY(

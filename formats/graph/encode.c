@@ -121,8 +121,8 @@ static uint32_t bucket(struct build *b, const struct table_input *in, uint32_t r
 {
     bool filled = in->missing == MISSING_VALUE;
     uint32_t missing = build_unary(b, GRAPH_IS_NAN, raw);
-    float fill = filled ? in->missing_value : 0;
-    uint32_t value = in->needs_double ? build_f64(b, (double)fill) : build_f32(b, fill);
+    double fill = filled ? in->missing_value : 0;
+    uint32_t value = in->needs_double ? build_f64(b, fill) : build_f32(b, (float)fill);
     uint32_t x = build_select(b, missing, value, raw);
     uint32_t index = in->buckets.log_squared ? by_log_squared(b, &in->buckets, x)
                                              : by_borders(b, &in->buckets, x);

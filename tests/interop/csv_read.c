@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/math/kernels.h"
 #include "worker/data/dataset.h"
 #include "worker/export/encoding.h"
 
@@ -95,6 +96,7 @@ int main(void)
 {
     char path[512];
     log_init("csv_read", LOG_ERROR);
+    kernels_flush_denormals();
     while (fgets(path, sizeof path, stdin)) {
         path[strcspn(path, "\n")] = '\0';
         json_t *out = read_job(path);

@@ -25,7 +25,8 @@ class NumberColumn:
 
     def __init__(self, r, name, rows):
         draw = KINDS[r.choice(list(KINDS))]
-        self.name, self.how, self.missing = name, r.choice(HOWS), r.choice(["mean", "refuse", "7"])
+        self.name, self.how, self.missing = name, r.choice(HOWS), r.choice(["mean", "refuse", "value"])
+        self.missing = draw(r) if self.missing == "value" else self.missing
         share = 0 if self.missing == "refuse" else SHARE_MISSING
         self.texts = [draw(r)] + ["" if r.random() < share else draw(r) for _ in range(rows - 1)]
         self.borders = sorted({draw(r) for _ in range(r.randrange(1, 6))}, key=float)
@@ -38,7 +39,7 @@ class NumberColumn:
             how = f"buckets: {option.get(self.how, self.how)}, encode: id"
         else:
             how = f"scale: {self.how}"
-        missing = f"{{value: {self.missing}}}" if self.missing.isdigit() else self.missing
+        missing = self.missing if self.missing in ("mean", "refuse") else f"{{value: {self.missing}}}"
         missing = "" if self.how in ("borders", "quantiles", "log_squared") and missing == "mean" else f", missing: {missing}"
         return f"number: {{name: {self.name}, {how}{missing}}}"
 

@@ -215,6 +215,35 @@ static void another_column_is_refused_by_name(void **state)
     }
 }
 
+static void a_number_for_missing_ones_is_a_double_until_it_is_encoded(void **state)
+{
+    (void)state;
+    static const char columns[] =
+        "number: {name: a, scale: min_max, missing: {value: 16777217}}, number: {name: b, buckets: "
+        "{borders: [16777217]}, encode: id, missing: {value: 16777216.5}}, "
+        "number: {name: c, missing: {value: 16777217}}";
+    static const char rows[] = "16777216,1,1,0\n16777218,1,1,1\n?,?,?,1\n";
+    const struct encoding_given old = {.from = "cut 7"};
+    struct fixture f;
+    setup(&f, columns);
+    loads(&f, rows, NULL, false);
+    assert_true(feature(&f.d, 2, 0) == 0.5f && feature(&f.d, 2, 1) == 1);
+    assert_true(feature(&f.d, 2, 2) == 16777216);
+    char *text = encoding_of(&f); /* a graph's float32 would be at the border */
+    assert_non_null(strstr(text, "\"input\": \"float64\""));
+    assert_non_null(strstr(text, "\"missing\": 16777217.0"));
+    loads(&f, rows, text, false);
+    assert_true(feature(&f.d, 2, 0) == 0.5f && feature(&f.d, 2, 1) == 1);
+    char *same = encoding_of(&f);
+    assert_string_equal(same, text);
+    dataset_close(&f.d);
+    assert_int_equal(dataset_load_given(&f.d, &f.job, &old, 0, &f.e), ERR_OK); /* release 0.1.0 */
+    assert_true(feature(&f.d, 2, 0) == 0 && feature(&f.d, 2, 1) == 2);
+    free(text);
+    free(same);
+    teardown(&f);
+}
+
 /* Its numbers were floats before they were encoded, and so were its borders. */
 static void an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic(void **state)
 {
@@ -305,6 +334,7 @@ int main(void)
         cmocka_unit_test(new_words_are_numbered_behind_the_others_and_that_again_changes_nothing),
         cmocka_unit_test(scales_stay),
         cmocka_unit_test(another_column_is_refused_by_name),
+        cmocka_unit_test(a_number_for_missing_ones_is_a_double_until_it_is_encoded),
         cmocka_unit_test(an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic),
         cmocka_unit_test(what_is_no_encoding_is_corrupt),
     };

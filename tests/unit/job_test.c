@@ -1504,6 +1504,21 @@ static void an_escape_is_a_word_or_the_character_itself(void **state)
     job_close(&job);
 }
 
+static void a_number_for_missing_ones_is_a_double_and_was_a_float(void **state)
+{
+    (void)state;
+#define MISSING_KEY "data.columns[0].number.missing.value.value"
+    struct errmsg e;
+    struct job job =
+        parsed(csv, "data.columns.0={number: {name: age, missing: {value: 0.123456789}}}");
+    assert_true(job.data.csv.column[0].missing_value == 0.123456789);
+    assert_non_null(strstr(job.identity_text, MISSING_KEY " = 0.123456789\n"));
+    const char was[] = MISSING_KEY " = 0.12345679\n"; /* of release 0.1.0 */
+    assert_int_equal(job_identity_compare(was, MISSING_KEY " = 0.123456789\n", &e), ERR_OK);
+    assert_int_equal(job_identity_compare(was, MISSING_KEY " = 0.1234568\n", &e), ERR_INPUT);
+    job_close(&job);
+}
+
 static void columns_are_read_as_the_job_says(void **state)
 {
     (void)state;
@@ -1912,6 +1927,7 @@ int main(void)
         cmocka_unit_test(run_time_keys_leave_the_identity_alone),
         cmocka_unit_test(a_delimiter_is_a_word_or_the_character_itself),
         cmocka_unit_test(an_escape_is_a_word_or_the_character_itself),
+        cmocka_unit_test(a_number_for_missing_ones_is_a_double_and_was_a_float),
         cmocka_unit_test(columns_are_read_as_the_job_says),
         cmocka_unit_test(columns_that_make_no_sense_are_refused),
         cmocka_unit_test(augmentation_is_for_images_alone),

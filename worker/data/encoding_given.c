@@ -203,7 +203,7 @@ static enum err take_number(const struct taking *t, struct errmsg *e)
         return differs(t, "its value for a missing number", e);
     in->shift = json_number_value(shift);
     in->divisor = by;
-    in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : json_number_value(fill);
+    in->fill = in->missing == MISSING_VALUE ? in->missing_value : json_number_value(fill);
     in->needs_double = is_double(t, o);
     return ERR_OK;
 }

@@ -66,6 +66,8 @@ static enum err add_input(struct table_schema *s, const struct job_column *colum
     struct table_input *in = &s->input[s->inputs++];
     enum err err = input_init(in, column, missing);
     in->wide = is_wide(column) ? ++s->wide : 0;
+    if (!in->wide)
+        in->missing_value = (double)(float)in->missing_value;
     return err;
 }
 
@@ -146,6 +148,7 @@ void table_schema_round(struct table_schema *s)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
         s->input[i].wide = 0;
+        s->input[i].missing_value = (double)(float)s->input[i].missing_value;
         buckets_round(&s->input[i].buckets);
     }
     s->wide = 0;
@@ -451,7 +454,7 @@ static uint32_t bucket(const struct table_input *in, double v)
 {
     if (isnan(v) && in->missing != MISSING_VALUE)
         return 0;
-    return buckets_find(&in->buckets, isnan(v) ? (double)in->missing_value : v) + 1;
+    return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
 }
 
 void table_scale_row(const struct table_schema *s, uint32_t *cells)
@@ -598,7 +601,7 @@ static void learn_input(struct table_input *in, const struct moments *m)
     double mean = m->count > 0 ? m->sum / m->count : 0;
     double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
     double range = m->count > 0 ? m->max - m->min : 0;
-    in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : mean;
+    in->fill = in->missing == MISSING_VALUE ? in->missing_value : mean;
     if (in->scale == SCALE_STANDARD) {
         in->shift = mean;
         in->divisor = deviation > 0 ? deviation : 1;
@@ -701,13 +704,22 @@ static enum err learn_quantiles(struct learning *l, struct pool *pool, struct er
     return err == ERR_NOMEM ? err_set(e, err, "out of memory for quantiles") : err;
 }
 
+/* The number for missing ones is in another bucket if it is rounded to float32. */
+static bool fill_moves(const struct table_input *in)
+{
+    return in->bucketing != BUCKETS_NONE && in->missing == MISSING_VALUE &&
+           buckets_round_moves(&in->buckets, in->missing_value);
+}
+
 /* Whether floats are enough for numbers in buckets, if they are not all floats. */
 static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg *e)
 {
     struct table_schema *s = l->table->schema;
     bool any = false;
-    for (uint32_t i = 0; i < s->inputs; i++)
+    for (uint32_t i = 0; i < s->inputs; i++) {
         any |= s->input[i].bucketing != BUCKETS_NONE && l->whole[i].rounding > 0;
+        s->input[i].needs_double |= fill_moves(&s->input[i]);
+    }
     if (!any)
         return ERR_OK;
     l->moves = mem_zalloc(s->inputs, sizeof *l->moves);

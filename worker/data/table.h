@@ -20,7 +20,7 @@ struct table_input {
     enum column_missing missing;
     uint32_t
         ids; /* as in job_column; a missing id is refused, or has a value: it is not the mean of ids */
-    float missing_value;
+    double missing_value; /* a float, unless the number is wide */
     enum column_encode encode;
     /* number: the position of its second cell behind the row, counted from 1, while it is a double; 0: it is a
      * float from the start */

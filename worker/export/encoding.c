@@ -90,8 +90,8 @@ static json_t *of_buckets(const struct table_input *in, int *ok)
     const struct buckets *b = &in->buckets;
     json_t *o = json_object();
     put(o, "encode", json_string(encode_of(in)), ok);
-    put(o, "missing",
-        in->missing == MISSING_VALUE ? json_real((double)in->missing_value) : json_null(), ok);
+    put(o, "missing", in->missing == MISSING_VALUE ? json_real(in->missing_value) : json_null(),
+        ok);
     put_input(o, in, ok);
     put(o, "count", json_integer((json_int_t)b->count), ok);
     if (in->bucketing == BUCKETS_LOG_SQUARED)

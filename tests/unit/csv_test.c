@@ -185,11 +185,11 @@ static void a_cr_that_no_lf_follows_is_named(void **state)
     READS(WORD_LABEL, "\"a\rb\",1\r\n\"\r\",2\n", "1 0 : 1", "0 1 : 2");
 }
 
-static void converted(struct fixture *f, const char *text, const char *to, const char *mark,
-                      size_t mark_bytes)
+static void converted(struct fixture *f, const char *text, size_t bytes, const char *to,
+                      const char *mark, size_t mark_bytes)
 {
     char out[1024], *from = (char *)(uintptr_t)text, *at = out + mark_bytes;
-    size_t left = strlen(text), room = sizeof out - mark_bytes;
+    size_t left = bytes, room = sizeof out - mark_bytes;
     iconv_t convert = iconv_open(to, "UTF-8");
     memcpy(out, mark, mark_bytes);
     assert_int_equal(iconv(convert, &from, &left, &at, &room), 0);
@@ -207,15 +207,25 @@ static void text_of_utf_16_and_utf_32_is_named(void **state)
                {"UTF-16BE", "\xFE\xFF", 2},
                {"UTF-32LE", "\xFF\xFE\0\0", 4},
                {"UTF-32BE", "\0\0\xFE\xFF", 4}};
-    static const char *const texts[] = {
-        "w,y\na,1\nb,2\n",
-        "\xE4\xB8\x80\xE4\xB8\x80\xE5\x80\x89\xE5\xBA\xAB\xE7\xAE\xA1\xE7\x90\x86,1\n"};
-    for (size_t i = 0; i < 16; i++) {
+#define TEXT(t)                                                                                    \
+    {                                                                                              \
+        t, sizeof t - 1                                                                            \
+    }
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } texts[] = {
+        TEXT("w,y\na,1\nb,2\n"),
+        TEXT("\xE4\xB8\x80\xE4\xB8\x80\xE5\x80\x89\xE5\xBA\xAB\xE7\xAE\xA1\xE7\x90\x86,1\n"),
+        TEXT("a\0lpha and beta,1\nb,2\n")};
+#undef TEXT
+    for (size_t i = 0; i < 24; i++) {
         struct fixture f;
         char name[16], why[300];
         size_t mark = i & 4 ? all[i & 3].mark_bytes : 0;
-        setup(&f, i & 8 ? WORD_LABEL : WORD_LABEL ", header: skip", NULL, 0);
-        converted(&f, texts[i >> 3], all[i & 3].encoding, all[i & 3].mark, mark);
+        setup(&f, i >> 3 ? WORD_LABEL : WORD_LABEL ", header: skip", NULL, 0);
+        converted(&f, texts[i >> 3].text, texts[i >> 3].bytes, all[i & 3].encoding, all[i & 3].mark,
+                  mark);
         assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
         (void)snprintf(name, sizeof name, "%.*s", mark ? 6 : 8, all[i & 3].encoding);
         (void)snprintf(why, sizeof why,

@@ -24,6 +24,13 @@ static bool often(const struct nuls *n, int at)
     return n->units > 0 && 2 * n->at[at] >= n->units;
 }
 
+/* True if hardly any of the characters of 2 bytes has its NUL byte at `at`: those that are the character NUL. */
+static bool seldom(const struct nuls *n, int at)
+{
+    enum { SELDOM = 8 };
+    return SELDOM * (n->at[at] + n->at[at + 2]) <= n->units;
+}
+
 /* True if each newline byte of the text is a character of 2 bytes, and there is one: `nul` is the place of its NUL byte,
  * 1 or 0. */
 static bool has_wide_newlines(const char *text, size_t bytes, size_t nul)
@@ -67,11 +74,9 @@ const char *text_encoding(const char *text, size_t bytes)
         return "UTF-32LE";
     if (n.at[0] == n.units && often(&n, 1) && n.at[3] < n.units)
         return "UTF-32BE";
-    if ((often(&n, 1) && often(&n, 3) && n.at[0] + n.at[2] == 0) ||
-        has_wide_newlines(text, bytes, 1))
+    if ((often(&n, 1) && often(&n, 3) && seldom(&n, 0)) || has_wide_newlines(text, bytes, 1))
         return "UTF-16LE";
-    if ((often(&n, 0) && often(&n, 2) && n.at[1] + n.at[3] == 0) ||
-        has_wide_newlines(text, bytes, 0))
+    if ((often(&n, 0) && often(&n, 2) && seldom(&n, 1)) || has_wide_newlines(text, bytes, 0))
         return "UTF-16BE";
     return NULL;
 }

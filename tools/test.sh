@@ -167,7 +167,7 @@ test_all() {
         show=(--verbose)
     fi
     if [[ ${TEST_GROUPS[*]} == interop ]]; then
-        targets=("${PROGRAMS[@]}" interop_fixture interop_every_op interop_csv_read)
+        targets=("${PROGRAMS[@]}" interop_fixture interop_every_op interop_csv_read interop_commands)
         show=(--verbose)
     fi
     build "$TEST_BUILD" "${targets[@]}"

@@ -25,8 +25,27 @@ def features(x):
     """As float32, in which gradwire counts denormals as 0."""
     import numpy as np
 
-    x = x.astype(np.float32)
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float32)
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
+
+
+def encoded(column, x, o):
+    """The features of the numbers x, NaN: missing, by an entry of encoding.json."""
+    import numpy as np
+
+    missing = np.isnan(x)
+    x = np.where(missing, np.nan if o["missing"] is None else o["missing"], x)
+    if "borders" in o:
+        return np.where(np.isnan(x), 0, np.searchsorted(o["borders"], x, side="right") + 1)
+    if "log_squared" in o:
+        step = np.where(x > 2, 3 + np.floor(np.log(np.maximum(x, 1)) ** 2), np.trunc(np.maximum(x, -64)))
+        return np.where(np.isnan(x), 0, np.clip(step - o["log_squared"], 0, o["count"] - 1) + 1)
+    if column.how == "log1p":
+        return features(np.log1p(np.maximum(x, 0)))
+    if column.how == "log2":
+        return features(np.log2(np.maximum(x, 1)))
+    return features((x - o["shift"]) / o["divisor"])
 
 
 class NumbersTest(unittest.TestCase):
@@ -53,22 +72,6 @@ class NumbersTest(unittest.TestCase):
             ranks = [-(-i * len(there) // column.quantiles) - 1 for i in range(1, column.quantiles)]
             self.assertEqual(o["borders"], np.unique(np.sort(there)[ranks]).tolist(), where)
 
-    def encoded(self, column, x, o):
-        import numpy as np
-
-        missing = np.isnan(x)
-        x = np.where(missing, np.nan if o["missing"] is None else o["missing"], x)
-        if "borders" in o:
-            return np.where(np.isnan(x), 0, np.searchsorted(o["borders"], x, side="right") + 1)
-        if "log_squared" in o:
-            step = np.where(x > 2, 3 + np.floor(np.log(np.maximum(x, 1)) ** 2), np.trunc(np.maximum(x, -64)))
-            return np.where(np.isnan(x), 0, np.clip(step - o["log_squared"], 0, o["count"] - 1) + 1)
-        if column.how == "log1p":
-            return features(np.log1p(np.maximum(x, 0)))
-        if column.how == "log2":
-            return features(np.log2(np.maximum(x, 1)))
-        return features((x - o["shift"]) / o["divisor"])
-
     def test_features_are_those_of_numpy(self):
         import numpy as np
 
@@ -88,7 +91,7 @@ class NumbersTest(unittest.TestCase):
                     x = x.astype(np.float32).astype(np.float64)
                 o = of.get("number") or of["buckets"]
                 self.learned(column, x, o, where)
-                np.testing.assert_array_equal(rows[:, i], self.encoded(column, x, o), where)
+                np.testing.assert_array_equal(rows[:, i], encoded(column, x, o), where)
 
 
 if __name__ == "__main__":

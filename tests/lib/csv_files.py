@@ -26,33 +26,39 @@ def read(build, folder, data, deadline_s):
 
 
 class File:
-    """`text`: bytes; `job`: a job that reads them from `path`; `wrong`: what no well-formed csv has, by name."""
+    """`text`: bytes; `job`: a job that reads them from `path`; `wrong`: what no well-formed csv has, by name.
 
-    def __init__(self, seed, rows=None, wrong=True, options=None):
+    options: attributes that are not drawn, with three columns; only: the same, with columns that are drawn."""
+
+    values, codec = VALUES, "latin-1"
+
+    def __init__(self, seed, rows=None, wrong=True, options=None, only=None):
         r = self.random = random.Random(seed)
         self.delimiter_name = r.choice(list(DELIMITERS))
         self.delimiter = DELIMITERS[self.delimiter_name]
         self.quotes, self.escape = r.random() < 0.85, r.random() < 0.4
         self.header = r.choice(["none", "skip", "names"])
-        for name, value in (options or {}).items():
+        for name, value in (options or only or {}).items():
             setattr(self, name, value)
         self.delimiter = DELIMITERS[self.delimiter_name]
         self.columns = [f"c{i}" for i in range(r.randrange(1, 6))] if not options else ["c0", "c1", "c2"]
         self.listed = [c for c in self.columns if r.random() < 0.6] or self.columns[:1]
         if options:
             self.listed = self.columns[:2]
-        self.ends = r.choice([["\n"], ["\r\n"], ["\n", "\r\n"]])
+        self.ends = (only or {}).get("ends") or r.choice([["\n"], ["\r\n"], ["\n", "\r\n"]])
         self.rate = 0.03 if wrong and r.random() < 0.4 else 0
         self.wrong = set()
         rows = r.choice([1, 3, 20, 60]) if rows is None else rows
-        parts = ["\xef\xbb\xbf"] if r.random() < 0.1 else []
+        parts = []
+        mark = b"\xef\xbb\xbf" if r.random() < 0.1 else b""
         if self.header != "none":
             parts.append(self.delimiter.join([*self.columns, "label"]) + self.end())
         for number in range(rows):
             parts.append(self.row(number))
             parts.append(r.choice(["\n", "\r\n"]) if r.random() < 0.02 else "")
         text = "".join(parts)
-        self.text = (text.rstrip("\r\n") if r.random() < 0.2 and text[-1:] == "\n" and text[-2:-1].isdigit() else text).encode("latin-1")
+        cut = r.random() < 0.2 and text[-1:] == "\n" and text[-2:-1].isdigit()
+        self.text = mark + (text.rstrip("\r\n") if cut else text).encode(self.codec)
 
     def end(self):
         return self.random.choice(self.ends)
@@ -67,7 +73,7 @@ class File:
     def field(self):
         """A value in one of the spellings that it can have."""
         while True:
-            value, kind = self.random.choice(VALUES), self.random.random()
+            value, kind = self.random.choice(self.values), self.random.random()
             if kind < 0.4 and self.is_plain(value):
                 return value
             if self.quotes and kind < 0.8:
@@ -108,7 +114,7 @@ class File:
 
     def rows(self):
         """The rows of Python's csv: lists of fields, without the header."""
-        text = self.text.decode("latin-1").removeprefix("\xef\xbb\xbf")
+        text = self.text.removeprefix(b"\xef\xbb\xbf").decode(self.codec)
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), **self.dialect()) if row]
         return rows[self.header != "none":]
 

@@ -22,9 +22,9 @@ void monitor_save(struct monitor *m)
 {
     char text[3 * PROGRESS_LINE_BYTES + 256];
     int n = snprintf(text, sizeof text,
-                     "{\"time\":%lld,\"restarts\":%u,\"batch_size\":%u,\"cut\":%lld,"
+                     "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
                      "\"wait\":%s,\"wait_time\":%lld,\"loading\":%s,\"progress\":%s}\n",
-                     (long long)time(NULL), m->policy->restarts, m->plan->job->training.batch_size,
+                     (long long)time(NULL), m->policy->restarts,
                      m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
                      m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
                      m->loads ? m->load_line : "null", m->any_progress ? m->last_line : "null");
@@ -56,8 +56,7 @@ static void on_save(evutil_socket_t fd, short what, void *arg)
 static void monitor_draw(const struct monitor *m)
 {
     char text[MONITOR_STATUS_BYTES];
-    progress_format_bar(text, sizeof text, &m->last, m->plan->job->training.batch_size,
-                        say_width());
+    progress_format_bar(text, sizeof text, &m->last, say_width());
     say_status(text);
 }
 
@@ -80,7 +79,7 @@ static void monitor_show_step(struct monitor *m)
         monitor_draw(m);
         return;
     }
-    progress_format_step(text, sizeof text, &m->last, m->plan->job->training.batch_size);
+    progress_format_step(text, sizeof text, &m->last);
     say_info("%s", text);
 }
 

@@ -72,6 +72,8 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->of_bytes = progress_count(object, "of_bytes");
     event->rows = progress_count(object, "rows");
     event->left_s = progress_real(object, "left_s");
+    event->early = json_is_true(json_object_get(object, "early"));
+    event->at_most = json_is_true(json_object_get(object, "at_most"));
     event->loss = progress_real(object, "loss");
     event->metric = progress_real(object, "metric");
     event->examples_per_s = progress_real(object, "examples_per_s");
@@ -144,14 +146,16 @@ static void line_add_metric(struct line *l, const char *before, double metric, c
         line_add(l, "%s%s -", before, name);
 }
 
-static void line_add_eta(struct line *l, uint64_t seconds)
+static void line_add_time_left(struct line *l, const struct progress_event *event)
 {
+    if (!(event->left_s >= 0 && event->left_s < 1e9))
+        return;
+    unsigned long long seconds = (unsigned long long)(event->left_s + 0.5);
+    line_add(l, "  ETA %s%s", event->at_most ? "at most " : "", event->early ? "about " : "");
     if (seconds >= 3600)
-        line_add(l, "  ETA %llu:%02llu:%02llu", (unsigned long long)seconds / 3600,
-                 (unsigned long long)seconds / 60 % 60, (unsigned long long)seconds % 60);
+        line_add(l, "%llu:%02llu:%02llu", seconds / 3600, seconds / 60 % 60, seconds % 60);
     else
-        line_add(l, "  ETA %llu:%02llu", (unsigned long long)seconds / 60,
-                 (unsigned long long)seconds % 60);
+        line_add(l, "%llu:%02llu", seconds / 60, seconds % 60);
 }
 
 static void line_add_rate(struct line *l, const struct progress_event *event)
@@ -160,19 +164,7 @@ static void line_add_rate(struct line *l, const struct progress_event *event)
         line_add(l, "  %.0f examples/s", event->examples_per_s);
 }
 
-static void line_add_time_left(struct line *l, const struct progress_event *event,
-                               uint32_t batch_size)
-{
-    uint64_t done = progress_total_step(event);
-    if (!(event->examples_per_s > 0) || event->total_steps <= done)
-        return;
-    double left = (double)(event->total_steps - done) * batch_size / event->examples_per_s;
-    if (left < 1e9)
-        line_add_eta(l, (uint64_t)left);
-}
-
-void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
-                          uint32_t batch_size)
+void progress_format_step(char *out, size_t bytes, const struct progress_event *event)
 {
     struct line l = {.text = out, .room = bytes};
     line_add(&l, "epoch %llu/%llu  step %llu/%llu", (unsigned long long)event->epoch,
@@ -181,7 +173,7 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     (void)line_add_loss(&l, "  ", event->loss, event->loss_shown);
     line_add_metric(&l, "  ", event->metric, event->metric_name);
     line_add_rate(&l, event);
-    line_add_time_left(&l, event, batch_size);
+    line_add_time_left(&l, event);
 }
 
 void progress_format_loading(char *out, size_t bytes, const struct progress_event *event)
@@ -191,8 +183,7 @@ void progress_format_loading(char *out, size_t bytes, const struct progress_even
     if (event->of_bytes)
         line_add(&l, " of %.0f", (double)event->of_bytes / 1e6);
     line_add(&l, " MB, %llu rows", (unsigned long long)event->rows);
-    if (event->left_s >= 0 && event->left_s < 1e9)
-        line_add_eta(&l, (uint64_t)(event->left_s + 0.5));
+    line_add_time_left(&l, event);
 }
 
 /* ---- the bar ---- */
@@ -201,8 +192,7 @@ enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
 enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each level includes those before it */
 
 /* Add the text after the bar. */
-static void line_add_tail(struct line *l, const struct progress_event *event, uint32_t batch_size,
-                          int with)
+static void line_add_tail(struct line *l, const struct progress_event *event, int with)
 {
     line_add(l, " %llu/%llu", (unsigned long long)event->step, (unsigned long long)event->steps);
     if (with >= WITH_LOSS)
@@ -212,7 +202,7 @@ static void line_add_tail(struct line *l, const struct progress_event *event, ui
     if (with >= WITH_RATE)
         line_add_rate(l, event);
     if (with >= WITH_ETA)
-        line_add_time_left(l, event, batch_size);
+        line_add_time_left(l, event);
 }
 
 /* Add "[====>   ]" with `inside` columns between the brackets. */
@@ -226,8 +216,7 @@ static void line_add_bar(struct line *l, const struct progress_event *event, siz
     line_add(l, "]");
 }
 
-void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
-                         uint32_t batch_size, size_t width)
+void progress_format_bar(char *out, size_t bytes, const struct progress_event *event, size_t width)
 {
     char text[TAIL_BYTES];
     struct line tail = {.text = text, .room = sizeof text};
@@ -236,7 +225,7 @@ void progress_format_bar(char *out, size_t bytes, const struct progress_event *e
              (unsigned long long)event->epochs);
     for (int with = WITH_RATE; with >= 0; with--) {
         tail.n = 0;
-        line_add_tail(&tail, event, batch_size, with);
+        line_add_tail(&tail, event, with);
         if (l.n + tail.n + BAR_LEAST + 2 <= width)
             break;
     }

@@ -1,7 +1,9 @@
 /* The chief's messages to the launcher over --progress_fd: one JSON object per line. This file parses and formats these
  * messages. Pure.
  *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
- *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}   "step" is within the epoch; "epoch" begins with 1
+ *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000,
+ *    "left_s":12.5,"early":false,"at_most":false}   "step" is within the epoch; "epoch" begins with 1;
+ *                              worker/control/eta.h explains the time left
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"eval_loss":..,
  *    "metrics":[{"name":..,"train":..,"eval":..},..],"seconds":..,
  *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor
@@ -56,8 +58,9 @@ struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
-    uint64_t bytes, of_bytes, rows;                              /* loading */
-    double left_s;                                               /* loading; NAN: missing */
+    uint64_t bytes, of_bytes, rows; /* loading */
+    double left_s;       /* until the data are read, or until the job ends; NAN: missing */
+    bool early, at_most; /* of left_s: a first guess; training can stop early */
     double loss, metric, examples_per_s;                         /* NAN: missing */
     double train_loss, eval_loss;                                /* NAN: missing */
     char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite or missing */
@@ -75,15 +78,13 @@ enum err progress_parse(struct progress_event *event, const char *line, size_t b
 /* The number of steps made so far, over all epochs. */
 uint64_t progress_total_step(const struct progress_event *event);
 
-/* out = "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". batch_size: examples per
- * step. */
-void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
-                          uint32_t batch_size);
+/* out = "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42"; "ETA about 0:42": it is early;
+ * "ETA at most 0:42". */
+void progress_format_step(char *out, size_t bytes, const struct progress_event *event);
 /* The same in at most `width` columns, for the progress line of a terminal:
  * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". If not all of it fits, it
  * leaves out, in this order: rate, metric, loss, ETA, bar. */
-void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
-                         uint32_t batch_size, size_t width);
+void progress_format_bar(char *out, size_t bytes, const struct progress_event *event, size_t width);
 /* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04", of a loading event. */
 void progress_format_loading(char *out, size_t bytes, const struct progress_event *event);
 /* out = "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far"

@@ -79,8 +79,7 @@ static void status_print_progress(const char *dir)
     char *line = json_dumps(json_object_get(kept, "progress"), 0);
     struct progress_event event = {0};
     if (line && !progress_parse(&event, line, strlen(line))) {
-        json_int_t batch_size = json_integer_value(json_object_get(kept, "batch_size"));
-        progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
+        progress_format_step(text, sizeof text, &event);
         (void)printf("  %s  (%lld s ago)\n", PRINTABLE(text),
                      (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
     } else if (!status_print_loading(kept)) {

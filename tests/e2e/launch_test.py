@@ -93,7 +93,7 @@ timeouts: {grace_s: 20}
 def step_line(step):
     return "progress " + json.dumps({"type": "progress", "epoch": 1, "epochs": 2, "step": step, "steps": 100,
                                      "total_steps": 200, "loss": 0.5, "metric_name": "accuracy", "metric": 0.75,
-                                     "examples_per_s": 1000})
+                                     "examples_per_s": 1000, "left_s": 1.2})
 
 
 class LaunchTest(Case):
@@ -194,7 +194,7 @@ class LaunchTest(Case):
 
     def step(self, n):
         return json.dumps({"type": "progress", "epoch": 1, "epochs": 2, "step": n, "steps": 100, "total_steps": 200, "loss": 0.5,
-                           "metric_name": "accuracy", "metric": 0.75, "examples_per_s": 1000})
+                           "metric_name": "accuracy", "metric": 0.75, "examples_per_s": 1000, "left_s": 1.2})
 
     def test_a_terminal_has_a_bar_of_its_width_with_lines_above_and_nothing_stale(self):
         with self.on_terminal(110) as (launcher, terminal):
@@ -820,7 +820,7 @@ class LaunchTest(Case):
         self.assertEqual(status.returncode, 0)
         self.assertIn("running", status.stdout)
         self.assertIn("step 42/100", status.stdout)
-        self.assertIn("ETA 0:01", status.stdout)  # 158 steps of 8 examples at 1000/s
+        self.assertIn("ETA 0:01", status.stdout)
         self.assertIn("last checkpoint: 3", status.stdout)
         self.assertIn(f"worker 0: pid {self.pids()['worker-0']}", status.stdout)
         self.assertIn("hello there", self.control("logs", str(self.out)).stdout)

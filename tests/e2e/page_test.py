@@ -42,7 +42,8 @@ def status(**changes):
            "workers": [{**worker, "worker": 0}, {**worker, "worker": 1, "slow": True, "task_s": 0.02}],
            "ps": [{"ps": 0, "up": True, "away_s": 0, "resident_bytes": 14e6, "http": "127.0.0.1:2", "heard_s": 0},
                   {"ps": 1, "up": False, "away_s": 13}],
-           "metrics": ["accuracy", "auc"], "examples_per_s": 3000, "eta_s": 75, "cuts": {"published": 2, "failed": 0, "age_s": 4},
+           "metrics": ["accuracy", "auc"], "examples_per_s": 3000, "eta_s": 75, "eta_early": True, "eta_at_most": True,
+           "cuts": {"published": 2, "failed": 0, "age_s": 4},
            "warnings": [], "curve": [[i * 10, 2 / i, 3000 + i, 1 - 1 / i, None] for i in range(1, 46)],
            "epoch_curve": [[1, 0.5, 0.8, None, 0.4, 0.85, 0.75]],
            "eval": {"step": 450, "loss": 0.4, "accuracy": 0.85, "auc": 0.75}}
@@ -140,7 +141,7 @@ class BrowserTest(unittest.TestCase):
 
     def test_a_running_job_with_a_slow_worker(self):
         seen = self.show("training")
-        for words in ("census", "1 of 2", "450 of 900", "1:15", "3,000", "step 400, 0:04 ago", "Slow: worker 1, 20 ms for a step",
+        for words in ("census", "1 of 2", "450 of 900", "at most about 1:15", "3,000", "step 400, 0:04 ago", "Slow: worker 1, 20 ms for a step",
                       "14 MB", "away 0:13", "waits for others 90 %", "Accuracy", "Auc", "evaluation 0.75"):
             self.assertIn(words, seen)
         for gone in "phase", "16777217", "null", "undefined", "NaN":

@@ -19,6 +19,7 @@ FOLDERS = ("common/peers", "ps", "worker/core", "worker/driver", "worker/step", 
 FILES = ("worker/main.c", "worker/process_rows.c")
 ALLOWED = {
     ("worker/control/progress.c", "training.epochs"): "called by the chief's own session alone",
+    ("worker/control/progress.c", "early_stopping.patience"): "called by the chief's own session alone",
     ("worker/driver/driver.c", "optimizer"): "its slots are those of the kind, an identity key; each welcome has the chief's values",
     ("worker/process_rows.c", "sync.dropped"): "refuses too many microbatches; the chief has refused them, too",
 }

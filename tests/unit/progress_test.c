@@ -28,15 +28,20 @@ static void progress_reads_a_step_and_words_it_with_the_time_left(void **state)
     struct progress_event event = parse(
         "{\"type\":\"progress\",\"epoch\":3,\"epochs\":10,\"step\":512,\"steps\":938,"
         "\"total_steps\":9380,\"loss\":0.12344,\"metric_name\":\"accuracy\",\"metric\":0.9612,"
-        "\"examples_per_s\":91200}");
+        "\"examples_per_s\":91200,\"left_s\":4.4}");
     assert_int_equal(event.type, PROGRESS_STEP);
     assert_int_equal(progress_total_step(&event), 2 * 938 + 512);
     char text[256];
-    progress_format_step(text, sizeof text, &event, 64); /* 6992 steps of 64 at 91200/s: 4.9 s */
+    progress_format_step(text, sizeof text, &event);
     assert_string_equal(text, "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  "
                               "91200 examples/s  ETA 0:04");
-    progress_format_step(text, sizeof text, &event, 64000);
-    assert_string_equal(strstr(text, "ETA"), "ETA 1:21:46");
+    event.left_s = 4905.6;
+    event.early = true;
+    progress_format_step(text, sizeof text, &event);
+    assert_string_equal(strstr(text, "ETA"), "ETA about 1:21:46");
+    event.at_most = true;
+    progress_format_step(text, sizeof text, &event);
+    assert_string_equal(strstr(text, "ETA"), "ETA at most about 1:21:46");
 }
 
 static void progress_draws_a_bar_that_fits_the_width(void **state)
@@ -45,7 +50,7 @@ static void progress_draws_a_bar_that_fits_the_width(void **state)
     struct progress_event event = parse(
         "{\"type\":\"progress\",\"epoch\":3,\"epochs\":10,\"step\":469,\"steps\":938,"
         "\"total_steps\":9380,\"loss\":0.12344,\"metric_name\":\"accuracy\",\"metric\":0.9612,"
-        "\"examples_per_s\":91200}");
+        "\"examples_per_s\":91200,\"left_s\":4.4}");
     static const struct {
         size_t width;
         const char *want;
@@ -64,13 +69,13 @@ static void progress_draws_a_bar_that_fits_the_width(void **state)
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[256];
-        progress_format_bar(text, sizeof text, &event, 64, of[i].width);
+        progress_format_bar(text, sizeof text, &event, of[i].width);
         assert_string_equal(text, of[i].want);
         assert_true(strlen(text) <= of[i].width);
     }
     for (size_t width = 1; width < 150; width++) {
         char text[256];
-        progress_format_bar(text, sizeof text, &event, 64, width);
+        progress_format_bar(text, sizeof text, &event, width);
         assert_true(strlen(text) <= width);
     }
 }
@@ -82,7 +87,7 @@ static void progress_leaves_out_what_is_null_or_missing(void **state)
         "{\"type\":\"progress\",\"epoch\":1,\"epochs\":1,\"step\":1,\"steps\":2,\"loss\":null}");
     char text[256];
     assert_true(isnan(event.loss));
-    progress_format_step(text, sizeof text, &event, 64);
+    progress_format_step(text, sizeof text, &event);
     assert_string_equal(text, "epoch 1/1  step 1/2");
 }
 
@@ -119,7 +124,7 @@ static void progress_cuts_a_line_that_does_not_fit(void **state)
         parse("{\"type\":\"progress\",\"epoch\":1,\"epochs\":1,\"step\":1,"
               "\"steps\":2,\"loss\":0.5,\"examples_per_s\":7}");
     char text[24];
-    progress_format_step(text, sizeof text, &event, 64);
+    progress_format_step(text, sizeof text, &event);
     assert_string_equal(text, "epoch 1/1  step 1/2  lo");
 }
 
@@ -274,6 +279,38 @@ static void progress_tells_the_rate_of_all_workers(void **state)
                        1); /* rounds are longer than the time between lines */
 }
 
+/* The first step comes 20 s after the process began; then one each 0.1 s. */
+static void progress_tells_rate_and_time_left_from_the_first_step_on(void **state)
+{
+    (void)state;
+    const struct job job = {.training = {.epochs = 2, .batch_size = 10},
+                            .early_stopping = {.patience = 3}};
+    const struct sums trained = {.loss = 1, .examples = 1};
+    struct progress p;
+    struct progress_event event = {0};
+    char line[2048];
+    int pipes[2], told = 0;
+    assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+    progress_init(&p, &job, pipes[1], 100);
+    for (uint64_t step = 1; step <= 20; step++) {
+        progress_step(&p, 10.0 * (double)step, &trained, 1, step, 100, 120 + 0.1 * (double)step);
+        ssize_t n = read(pipes[0], line, sizeof line);
+        for (char *at = line, *end; n > 0 && (end = memchr(at, '\n', (size_t)(line + n - at)));
+             at = end + 1) {
+            assert_int_equal(progress_parse(&event, at, (size_t)(end - at)), ERR_OK);
+            if (event.type != PROGRESS_STEP || told++ == 0)
+                continue;
+            assert_true(fabs(event.examples_per_s - 100) < 0.1);
+            assert_true(fabs(event.left_s - 0.1 * (double)(200 - step)) < 0.1);
+            assert_true(event.at_most);
+            assert_int_equal(event.early, step < 10);
+        }
+    }
+    assert_in_range(told, 3, 5);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
 static void progress_words_how_far_the_data_are_read(void **state)
 {
     (void)state;
@@ -340,6 +377,7 @@ int main(void)
         cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
         cmocka_unit_test(progress_words_how_far_the_data_are_read),
         cmocka_unit_test(progress_tells_the_rate_of_all_workers),
+        cmocka_unit_test(progress_tells_rate_and_time_left_from_the_first_step_on),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
         cmocka_unit_test(progress_says_any_text_as_one_line_that_the_launcher_takes),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),

@@ -23,6 +23,7 @@ static void add_epochs(struct host *h)
                                      {l->trained.loss, NAN}};
         struct history_point epoch = history_epoch(
             l->epoch, metrics, l->trained.loss, l->trained.metric, l->has_eval ? &l->eval : NULL);
+        step.value[HISTORY_LEFT] = NAN;
         memcpy(step.value + HISTORY_STEP_METRICS, l->trained.metric,
                metrics * sizeof l->trained.metric[0]);
         history_add(&h->page.steps, &step);
@@ -166,10 +167,18 @@ static double rate_of(const struct host *h)
     return s->n ? s->point[s->n - 1].value[HISTORY_RATE] : (double)NAN;
 }
 
-static double eta_s(const struct host *h, const struct chief_facts *f)
+/* The time left, as in the launcher's line: eta.h. */
+static void put_eta(const struct host *h, json_t *to)
 {
-    double left = f->total > f->steps ? (double)(f->total - f->steps) : 0;
-    return left * h->control->config.job->training.batch_size / rate_of(h);
+    const struct history *s = &h->page.steps;
+    const double *newest = s->n ? s->point[s->n - 1].value : NULL;
+    double left_s = newest ? newest[HISTORY_LEFT] : (double)NAN;
+    (void)json_object_set_new(to, "eta_s", json_number(left_s));
+    (void)json_object_set_new(to, "eta_early",
+                              json_boolean(newest && !isnan(left_s) && newest[HISTORY_EARLY] > 0));
+    (void)json_object_set_new(
+        to, "eta_at_most",
+        json_boolean(!isnan(left_s) && h->control->config.job->early_stopping.patience));
 }
 
 static json_t *cuts_json(const struct host *h)
@@ -188,13 +197,13 @@ static json_t *metrics_json(const struct job *job)
     return names;
 }
 
-void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to)
+void host_page_put_job(const struct host *h, json_t *to)
 {
     const struct job *job = h->control->config.job;
     (void)json_object_set_new(to, "epochs", json_integer(job->training.epochs));
     (void)json_object_set_new(to, "metrics", metrics_json(job));
     (void)json_object_set_new(to, "examples_per_s", json_number(rate_of(h)));
-    (void)json_object_set_new(to, "eta_s", json_number(eta_s(h, f)));
+    put_eta(h, to);
     (void)json_object_set_new(to, "cuts", cuts_json(h));
     (void)json_object_set_new(to, "warnings", warnings_json(h));
     /* [step, loss, examples/s, metrics], and [epoch, loss, metrics, loss and metrics of the evaluation] */

@@ -9,13 +9,16 @@
 #include "common/parameters/limits.h"
 #include "worker/model/evaluation.h"
 
-/* Values of a point after a step: loss, examples/s, each metric. Values of an epoch's point: loss and each metric,
+/* Values of a point after a step: loss, examples/s, each metric, the time left. Values of an epoch's point: loss and each metric,
  * then loss and each metric of the evaluation. */
 enum {
     HISTORY_MAX = 240,
     HISTORY_VALUES = 2 * (1 + METRICS_MAX),
     HISTORY_RATE = 1,
-    HISTORY_STEP_METRICS = 2
+    HISTORY_STEP_METRICS = 2,
+    /* not on the curve: the time left in seconds, and whether that is early (eta.h) */
+    HISTORY_LEFT = HISTORY_STEP_METRICS + METRICS_MAX,
+    HISTORY_EARLY
 };
 
 struct history_point {

@@ -26,7 +26,8 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
                            .epoch_s = now_s,
                            .changed_s = now_s,
                            .window_s = now_s,
-                           .examples_per_s = NAN};
+                           .examples_per_s = NAN,
+                           .eta = {.all_wait = job->training.update == UPDATE_SYNC}};
 }
 
 /* Each line is written as a whole, because it is shorter than PIPE_BUF. If the launcher is gone, later lines fail
@@ -87,13 +88,15 @@ static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
     return epoch > 1 && step < steps / 20;
 }
 
-static void tell_step(const struct progress *p, uint64_t epoch, uint64_t step, uint64_t steps,
-                      double loss, const struct sums *trained)
+static void tell_step(const struct progress *p, const struct eta_place *at, double loss,
+                      const struct sums *trained)
 {
-    struct history_point point = {.step = (epoch - 1) * steps + step};
-    bool few = too_few(epoch, step, steps);
+    struct history_point point = {.step = (at->epoch - 1) * at->steps + at->step};
+    bool few = too_few(at->epoch, at->step, at->steps);
     point.value[0] = few ? (double)NAN : loss;
     point.value[HISTORY_RATE] = p->examples_per_s;
+    point.value[HISTORY_LEFT] = eta_left_s(&p->eta, at);
+    point.value[HISTORY_EARLY] = eta_is_early(&p->eta, at);
     for (uint32_t i = 0; i < p->job->model.metrics; i++)
         point.value[HISTORY_STEP_METRICS + i] =
             few ? (double)NAN : metric_value(p->job, i, trained->metric, trained->examples);
@@ -111,9 +114,24 @@ static void measure_rate(struct progress *p)
     p->window_s = p->changed_s;
 }
 
+/* Or nothing. */
+static const char *left_json(char out[100], const struct progress *p, const struct eta_place *at)
+{
+    char seconds[32];
+    double left_s = eta_left_s(&p->eta, at);
+    out[0] = '\0';
+    if (!isnan(left_s))
+        (void)snprintf(out, 100, ",\"left_s\":%s,\"early\":%s,\"at_most\":%s",
+                       number(left_s, seconds), eta_is_early(&p->eta, at) ? "true" : "false",
+                       p->job->early_stopping.patience ? "true" : "false");
+    return out;
+}
+
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
                    uint64_t step, uint64_t steps, double now_s)
 {
+    const struct eta_place at = {epoch, p->job->training.epochs, step, steps};
+    eta_step(&p->eta, &at, now_s);
     if (examples > p->examples) {
         p->examples = examples;
         p->changed_s = now_s;
@@ -121,24 +139,26 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     if (!p->first_told) {
         write_line(p->fd, "{\"type\":\"first_step\"}\n");
         p->first_told = true;
+        p->window_s = now_s; /* the time before it is no training */
+        p->window_examples = p->examples;
     }
     if (now_s - p->said_s < every_s)
         return;
-    char loss[32], metric[32], rate[32], odd[48];
+    char loss[32], metric[32], rate[32], odd[48], left[100];
     const struct job *job = p->job;
     double mean_loss = mean(trained->loss, trained->examples);
     double first =
         job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
     measure_rate(p);
-    tell_step(p, epoch, step, steps, mean_loss, trained);
+    tell_step(p, &at, mean_loss, trained);
     write_line(p->fd,
                "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
                ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
-               ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
+               ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s%s}\n",
                epoch, job->training.epochs, step, steps, steps * job->training.epochs,
                number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
                job->model.metrics ? metric_name(job->model.metric[0]) : "", number(first, metric),
-               number(p->examples_per_s, rate));
+               number(p->examples_per_s, rate), left_json(left, p, &at));
     p->said_s = now_s;
 }
 

@@ -7,6 +7,7 @@
 #include "common/base/err.h"
 #include "common/process/loading.h"
 #include "common/job/job.h"
+#include "worker/control/eta.h"
 #include "worker/control/history.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
@@ -26,6 +27,7 @@ struct progress {
     double examples, changed_s;       /* of all workers, and when this number grew last */
     double window_s, window_examples; /* where the measurement of the rate began */
     double examples_per_s;            /* of the last measurement; NAN: none yet */
+    struct eta eta;
     bool first_told;
 };
 

@@ -164,11 +164,15 @@
     return `step ${count(job.cut.step)}${age}${failed}`;
   }
 
+  function timeLeft(job) {
+    return `${job.eta_at_most ? "at most " : ""}${job.eta_early ? "about " : ""}${duration(job.eta_s)}`;
+  }
+
   function showFacts(s, job) {
     const facts = [
       ["epoch", job.epochs ? `${count(Math.min(job.epoch, job.epochs))} of ${count(job.epochs)}` : count(job.epoch)],
       ["step", `${count(job.steps)} of ${count(job.planned_steps)}`],
-      ["time left", s.end || job.steps >= job.planned_steps ? "–" : duration(job.eta_s)],
+      ["time left", s.end || job.steps >= job.planned_steps ? "–" : timeLeft(job)],
       ["examples per second", count(job.examples_per_s)],
       ["last checkpoint", checkpointWords(job)],
       ["update mode", s.update],

@@ -115,8 +115,8 @@ static enum err look_at_words(struct array_file *a, const struct text *t, struct
         if (!count_characters(word, bytes, &count))
             return err_set(
                 e, ERR_INPUT,
-                "column \"%s\": a word of %u bytes is not UTF-8, as numpy's texts must be", a->name,
-                bytes);
+                "column \"%s\": a word of %u bytes is not UTF-8, as numpy's texts must be",
+                SHOWN(a->name), bytes);
         a->longest = count > a->longest ? count : a->longest;
         at += sizeof bytes + bytes;
     }
@@ -224,11 +224,20 @@ enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path, s
     return err;
 }
 
+/* libzip takes a control character for the end of all UTF-8. In ASCII both encodings are the same. */
+static zip_flags_t encoding_of(const char *name)
+{
+    while ((unsigned char)*name - 1u < 0x7f)
+        name++;
+    return *name ? ZIP_FL_ENC_UTF_8 : ZIP_FL_ENC_CP437;
+}
+
 /* Add an array; the archive reads it when it is closed. */
 static bool add(zip_t *zip, const struct array_file *a)
 {
-    char name[ARRAY_NAME_MAX + 8];
-    (void)snprintf(name, sizeof name, "%s.npy", a->name);
+    char *name = NULL;
+    if (asprintf(&name, "%s.npy", a->name) < 0)
+        return false;
     int own = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
     FILE *file = own < 0 ? NULL : fdopen(own, "rb");
     if (file)
@@ -238,7 +247,8 @@ static bool add(zip_t *zip, const struct array_file *a)
         (void)fclose(file);
     else if (!file && own >= 0)
         (void)close(own);
-    zip_int64_t at = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
+    zip_int64_t at = source ? zip_file_add(zip, name, source, encoding_of(name)) : -1;
+    free(name);
     if (at < 0)
         zip_source_free(source);
     return at >= 0 && zip_set_file_compression(zip, (zip_uint64_t)at, ZIP_CM_STORE, 0) == 0 &&
@@ -273,14 +283,19 @@ static enum err write_zip(const struct array_file *a, uint32_t n, struct output 
     if (!zip)
         return err_set(e, ERR_IO, "%s: the archive cannot be made (error %d of libzip)",
                        o->file.path, code);
-    for (uint32_t i = 0; i < n && added; i++)
+    const char *name = "";
+    for (uint32_t i = 0; i < n && added; i++) {
+        name = a[i].name;
         added = add(zip, &a[i]);
+    }
     /* libzip has a file of its own, and removes it if the callback returns 1 */
     added = added && zip_register_cancel_callback_with_state(zip, is_interrupted, NULL, NULL) == 0;
     output_hold();
     enum err err = ERR_OK;
     if (!added || zip_close(zip) != 0) {
-        err = err_set(e, ERR_IO, "%s: %s", o->file.path, zip_strerror(zip));
+        err = added ? err_set(e, ERR_IO, "%s: %s", o->file.path, zip_strerror(zip))
+                    : err_set(e, ERR_IO, "%s: the archive cannot have an array \"%s\": %s",
+                              o->file.path, SHOWN(name), zip_strerror(zip));
         zip_discard(zip);
     }
     output_release();

@@ -8,8 +8,6 @@
 #include "model/npy_file.h"
 #include "model/text.h"
 
-enum { ARRAY_NAME_MAX = 128 };
-
 enum array_kind {
     ARRAY_F32,
     ARRAY_F64,
@@ -18,7 +16,7 @@ enum array_kind {
 };
 
 struct array_file {
-    char name[ARRAY_NAME_MAX];
+    char *name; /* the caller's */
     enum array_kind kind;
     uint32_t rank, dim[NPY_RANK_MAX]; /* of a row; rank 0: one element */
     int fd;                           /* -1: not open */

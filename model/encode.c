@@ -18,6 +18,8 @@
 #include "model/trained.h"
 #include "worker/model/blas.h"
 
+enum { LAYER_NAME_MAX = 128 /* in a .keras file, where it can have a number more */ };
+
 /* The part of a row that an array has. */
 enum source {
     SOURCE_FEATURES,
@@ -45,7 +47,7 @@ struct worker {
 
 struct encode {
     struct trained model;
-    char (*layer)[ARRAY_NAME_MAX]; /* the names of the layers that look up tables */
+    char (*layer)[LAYER_NAME_MAX]; /* the names of the layers that look up tables */
     uint32_t arrays, room, widest;
     struct encoded *encoded;  /* (arrays) */
     struct array_file *array; /* (arrays) */
@@ -58,9 +60,11 @@ struct encode {
 
 /* ---- the arrays ---- */
 
+/* Its name is `name` and then `end`. */
 static enum err add_array(struct encode *x, const struct encoded *of, enum array_kind kind,
-                          const char *name, bool flat, struct errmsg *e)
+                          const char *name, const char *end, bool flat, struct errmsg *e)
 {
+    size_t bytes = strlen(name) + strlen(end) + 1;
     if (x->arrays == x->room) {
         uint32_t room = x->room ? 2 * x->room : 16;
         struct encoded *encoded = mem_resize(x->encoded, room, sizeof *encoded);
@@ -71,22 +75,23 @@ static enum err add_array(struct encode *x, const struct encoded *of, enum array
         x->array = array;
         x->room = room;
     }
-    struct array_file *a = &x->array[x->arrays];
-    *a = (struct array_file){.kind = kind, .rank = !flat, .dim = {of->width}, .fd = -1};
-    (void)snprintf(a->name, sizeof a->name, "%s", name);
+    char *full = mem_zalloc(bytes, 1);
+    if (!full)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    (void)snprintf(full, bytes, "%s%s", name, end);
+    x->array[x->arrays] = (struct array_file){
+        .name = full, .kind = kind, .rank = !flat, .dim = {of->width}, .fd = -1};
     x->encoded[x->arrays++] = *of;
     x->widest = of->width > x->widest ? of->width : x->widest;
     return ERR_OK;
 }
 
 /* The name of a column, as an exported model has it. */
-static void name_column(const struct job *job, uint32_t column, char out[static ARRAY_NAME_MAX])
+static const char *name_column(const struct job *job, uint32_t column, char out[static 32])
 {
     const char *name = job->data.csv.column[column].name;
-    if (*name)
-        (void)snprintf(out, ARRAY_NAME_MAX, "%s", name);
-    else
-        (void)snprintf(out, ARRAY_NAME_MAX, "column_%u", column + 1);
+    (void)snprintf(out, 32, "column_%u", column + 1);
+    return *name ? name : out;
 }
 
 static bool has_array(const struct encode *x, const char *name)
@@ -111,16 +116,13 @@ static enum err add_keys(struct encode *x, uint32_t key, const char *column, str
 {
     const struct folder *f = &x->model.folder;
     const struct table_key *k = &f->schema->key[key];
-    char name[ARRAY_NAME_MAX], weights[ARRAY_NAME_MAX];
     bool taken = has_array(x, column) || (!flags_on("raw") && is_lookup(x, column));
-    (void)snprintf(name, sizeof name, "%.100s%s", column, taken ? "/keys" : "");
     struct encoded of = {SOURCE_KEYS, key, table_key_width(k)};
     bool flat = k->kind != COLUMN_KEYS;
-    enum err err = add_array(x, &of, ARRAY_I64, name, flat, e);
+    enum err err = add_array(x, &of, ARRAY_I64, column, taken ? "/keys" : "", flat, e);
     of.source = SOURCE_WEIGHTS;
-    (void)snprintf(weights, sizeof weights, "%.110s/weights", name);
     if (!err && (!flat || k->cells > TABLE_KEY_CELLS))
-        err = add_array(x, &of, ARRAY_F32, weights, flat, e);
+        err = add_array(x, &of, ARRAY_F32, column, taken ? "/keys/weights" : "/weights", flat, e);
     return err;
 }
 
@@ -129,18 +131,18 @@ static enum err add_columns(struct encode *x, bool raw, struct errmsg *e)
 {
     const struct job *job = &x->model.folder.job;
     uint32_t input = 0, key = 0;
-    char name[ARRAY_NAME_MAX];
+    char numbered[32];
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < job->data.csv.columns && !err; i++) {
         const struct job_column *c = &job->data.csv.column[i];
-        name_column(job, i, name);
+        const char *name = name_column(job, i, numbered);
         if (job_column_has_keys(c)) {
             err = add_keys(x, key++, name, e);
         } else if (c->kind == COLUMN_NUMBER) {
             const struct table_input *in = &x->model.folder.schema->input[input];
             const struct encoded of = {SOURCE_NUMBER, input++, 1};
             enum array_kind kind = in->needs_double ? ARRAY_F64 : ARRAY_F32;
-            err = raw ? add_array(x, &of, kind, name, true, e) : ERR_OK;
+            err = raw ? add_array(x, &of, kind, name, "", true, e) : ERR_OK;
         } else if (c->kind == COLUMN_CATEGORY) {
             const struct encoded of = {SOURCE_WORD, x->keep.columns, 1};
             input++;
@@ -148,7 +150,7 @@ static enum err add_columns(struct encode *x, bool raw, struct errmsg *e)
                 continue;
             x->kept[x->keep.columns] = i;
             x->kept_name[x->keep.columns++] = c->name;
-            err = add_array(x, &of, ARRAY_WORDS, name, true, e);
+            err = add_array(x, &of, ARRAY_WORDS, name, "", true, e);
         }
     }
     return err;
@@ -166,11 +168,11 @@ static enum err add_features(struct encode *x, const char *wanted, struct errmsg
 {
     const struct folder *f = &x->model.folder;
     const struct encoded of = {SOURCE_FEATURES, 0, model_features(f->model)};
-    char name[ARRAY_NAME_MAX];
+    char name[LAYER_NAME_MAX];
     (void)snprintf(name, sizeof name, "%s", wanted);
     for (uint32_t i = 1; is_layer(&f->job, name); i++)
         (void)snprintf(name, sizeof name, "%s_%u", wanted, i);
-    return of.width ? add_array(x, &of, ARRAY_F32, name, false, e) : ERR_OK;
+    return of.width ? add_array(x, &of, ARRAY_F32, name, "", false, e) : ERR_OK;
 }
 
 static enum err add_vectors(struct encode *x, struct errmsg *e)
@@ -180,17 +182,15 @@ static enum err add_vectors(struct encode *x, struct errmsg *e)
     for (uint32_t i = 0; i < model_lookups(m) && !err; i++) {
         const struct model_lookup look = model_lookup(m, i);
         const struct encoded of = {SOURCE_VECTORS, i, look.width};
-        char name[ARRAY_NAME_MAX];
-        (void)snprintf(name, sizeof name, "%.100s%s", x->layer[i],
-                       has_array(x, x->layer[i]) ? "/vectors" : "");
-        err = add_array(x, &of, ARRAY_F32, name, false, e);
+        const char *end = has_array(x, x->layer[i]) ? "/vectors" : "";
+        err = add_array(x, &of, ARRAY_F32, x->layer[i], end, false, e);
     }
     return err;
 }
 
 struct names {
     uint32_t n, room;
-    char (*name)[ARRAY_NAME_MAX];
+    char (*name)[LAYER_NAME_MAX];
 };
 
 static void take_name(void *arg, const char *name, const char *shape)
@@ -198,7 +198,7 @@ static void take_name(void *arg, const char *name, const char *shape)
     struct names *all = arg;
     (void)shape;
     if (all->n < all->room)
-        (void)snprintf(all->name[all->n++], ARRAY_NAME_MAX, "%s", name);
+        (void)snprintf(all->name[all->n++], LAYER_NAME_MAX, "%s", name);
 }
 
 /* With --raw, layers have the names that a graph's inputs have. Without it they have those of Keras' inputs, which come
@@ -483,8 +483,10 @@ static void close_all(struct encode *x)
         mem_free(w->floats);
         mem_free(w->key);
     }
-    for (uint32_t i = 0; i < x->arrays; i++)
+    for (uint32_t i = 0; i < x->arrays; i++) {
         array_file_close(&x->array[i]);
+        mem_free(x->array[i].name);
+    }
     mem_free(x->worker);
     mem_free(x->array);
     mem_free(x->encoded);

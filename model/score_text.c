@@ -46,7 +46,7 @@ static void add_class(const struct score_columns *c, uint32_t class, struct text
         name = name ? name + 1 : NULL;
     }
     if (name) {
-        char plain[JOB_CLASS_NAMES_MAX];
+        char plain[JOB_TEXT_MAX];
         size_t bytes = job_class_name_bytes(name, strcspn(name, "\n"));
         text_add_field(t, plain, job_class_name_plain(plain, name, bytes));
     } else

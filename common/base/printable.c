@@ -150,3 +150,14 @@ size_t printable_format(char *out, size_t room, const char *fmt, ...)
     va_end(args);
     return n;
 }
+
+const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes)
+{
+    static const char more[] = "...";
+    size_t room = bytes < PRINTABLE_NAME_BYTES ? PRINTABLE_NAME_BYTES
+                                               : PRINTABLE_NAME_BYTES - sizeof more + 1;
+    size_t n = printable_copy(out, room, name, bytes);
+    if (bytes >= PRINTABLE_NAME_BYTES)
+        memcpy(out + n, more, sizeof more);
+    return out;
+}

@@ -44,4 +44,10 @@ size_t printable_quoted(char *out, size_t room, const char *text);
 enum { PRINTABLE_BYTES = 4096 };
 #define PRINTABLE(text) printable_text((char[PRINTABLE_BYTES]){""}, PRINTABLE_BYTES, text)
 
+/* A name for a message, made printable: of one longer than 63 bytes the beginning, and "...". The rest of the message must
+ * have room, too. Returns `out`. */
+enum { PRINTABLE_NAME_BYTES = 64 };
+const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes);
+#define SHOWN(name) printable_name((char[PRINTABLE_NAME_BYTES]){""}, name, strlen(name))
+
 #endif

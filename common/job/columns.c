@@ -6,15 +6,20 @@
 #include "common/job/range.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
-
-enum { TEXT_BYTES_MAX = JOB_CLASS_NAMES_MAX };
+#include "common/base/printable.h"
 
 /* ---- texts ---- */
 
-/* A scalar of one line without control characters other than tabs. A quoted one can be empty. */
+/* A scalar; a quoted one can be empty. */
 static bool is_text(const struct job_node *node, size_t most)
 {
-    if (node->kind != NODE_SCALAR || job_tree_is_null(node) || strlen(node->text) > most)
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && strlen(node->text) <= most;
+}
+
+/* A scalar of one line without control characters other than tabs. */
+static bool is_line(const struct job_node *node, size_t most)
+{
+    if (!is_text(node, most))
         return false;
     for (const char *p = node->text; *p; p++)
         if (((unsigned char)*p < 0x20 && *p != '\t') || *p == 0x7f)
@@ -24,10 +29,31 @@ static bool is_text(const struct job_node *node, size_t most)
 
 enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node)
 {
-    if (!is_text(node, JOB_NAME_MAX - 1))
+    if (!is_line(node, JOB_NAME_MAX - 1))
         return job_refuse_value(r, key, node);
     (void)snprintf(job_read_at(r, key), JOB_NAME_MAX, "%s", node->text);
     return ERR_OK;
+}
+
+enum err job_keep_text(struct job_reader *r, const char *text, const char **kept)
+{
+    size_t bytes = strlen(text) + 1;
+    struct job_text *made = mem_zalloc(sizeof *made + bytes, 1);
+    if (!made)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    memcpy(made->text, text, bytes);
+    made->before = r->job->texts;
+    r->job->texts = made;
+    *kept = made->text;
+    return ERR_OK;
+}
+
+enum err job_read_column_text(struct job_reader *r, const struct job_key *key,
+                              const struct job_node *node)
+{
+    if (!is_text(node, JOB_TEXT_MAX))
+        return job_refuse_value(r, key, node);
+    return job_keep_text(r, node->text, job_read_at(r, key));
 }
 
 /* Appends a line to *lines, which has *bytes bytes including line ends. */
@@ -54,8 +80,8 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     enum err err =
         c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; fill it, or remove it");
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
-        err = is_text(c, TEXT_BYTES_MAX) ? append(r, &lines, &bytes, c->text)
-                                         : job_refuse_value(r, key, c);
+        err = is_line(c, JOB_TEXT_MAX) ? append(r, &lines, &bytes, c->text)
+                                       : job_refuse_value(r, key, c);
     if (err) {
         mem_free(lines);
         return err;
@@ -138,7 +164,7 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
             return job_refuse(
                 r, node, JOB_COLUMN_PREFIX,
                 "its name, %s, is also the name of data.columns[%u]; rename one of them",
-                last->name, column[i].item);
+                SHOWN(last->name), column[i].item);
         if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
                               "data.columns[%u] is already the label; only one column can be",
@@ -223,7 +249,7 @@ static enum err add_column(struct job_reader *r)
     if (!grown)
         return err_set(r->e, ERR_NOMEM, "out of memory");
     csv->column = grown;
-    grown[csv->columns++] = (struct job_column){.item = r->item};
+    grown[csv->columns++] = (struct job_column){.item = r->item, .name = "", .key.space = ""};
     return ERR_OK;
 }
 
@@ -232,12 +258,15 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
                             const struct job_range *range, uint32_t number)
 {
     struct job_column *c = &r->job->data.csv.column[r->column];
-    char name[JOB_NAME_MAX];
+    char name[JOB_TEXT_MAX + 1];
     if (job_range_name(range, number, name, sizeof name))
-        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range is too long");
-    memcpy(c->name, name, sizeof c->name);
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range has more than %d bytes",
+                          JOB_TEXT_MAX);
+    enum err err = range->many ? job_keep_text(r, name, &c->name) : ERR_OK;
+    if (err)
+        return err;
     if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
-        memcpy(c->key.space, name, sizeof c->key.space);
+        c->key.space = c->name;
     return refuse_twin(r, node);
 }
 
@@ -263,7 +292,7 @@ static enum err expand(struct job_reader *r, const struct job_node *node)
     if (job_range_parse(&range, like.name))
         return job_refuse(r, node, JOB_COLUMN_PREFIX,
                           "its name, %s, is not a valid range; write a range like C{1..26}",
-                          like.name);
+                          SHOWN(like.name));
     if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
     enum err err = ERR_OK;

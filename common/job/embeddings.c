@@ -2,6 +2,7 @@
  * ids that are counted separately for each column would mean the same rows. */
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/job/read.h"
 
 enum { NAMED_MAX = 2, NAMED_BYTES = NAMED_MAX * (JOB_NAME_MAX + 2) };
@@ -65,7 +66,7 @@ static enum err refuse_mixed(struct job_reader *r, struct columns columns)
         if (c->encode != ENCODE_ID)
             other = *c->name ? c->name : "a column without a name";
         else if (n++ < NAMED_MAX)
-            name_it(ids, c->name);
+            name_it(ids, SHOWN(c->name));
     }
     if (n == 0 || (n == 1 && !other))
         return ERR_OK;
@@ -74,7 +75,7 @@ static enum err refuse_mixed(struct job_reader *r, struct columns columns)
         r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
         "%s has one set of rows for the ids of %s%s%s%s, %s; make each of them a column - key: "
         "NAME, and look it up in a table: - embedding: {inputs: [%s%s], output_dim: %u}",
-        layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : other,
+        layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : SHOWN(other),
         n > 1 ? "and id 1 of each would be the same row" : "which has no ids", ids, more,
         layer->embedding.output_dim);
 }
@@ -100,7 +101,7 @@ static enum err note_ids(struct job_reader *r, struct columns columns)
                 r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
                 "%s has rows 0 to %u, but a missing number of column %s is %g: see its "
                 "missing: {value: ..}",
-                layer->name, rows - 1, c->name, (double)id);
+                layer->name, rows - 1, SHOWN(c->name), (double)id);
     }
     return ERR_OK;
 }

@@ -60,6 +60,16 @@ static enum err inputs_each(const struct job *job, const struct job_layer *layer
     return err;
 }
 
+/* Writes `bytes` bytes of a text into a line of the identity: a line that begins with a tab continues the one before it. */
+static void text_write(FILE *out, const char *text, size_t bytes)
+{
+    for (const char *end = text + bytes; text < end; text++) {
+        (void)fputc(*text, out);
+        if (*text == '\n')
+            (void)fputc('\t', out);
+    }
+}
+
 struct inputs_line {
     FILE *out;
     uint32_t written;
@@ -68,7 +78,8 @@ struct inputs_line {
 static enum err input_write(void *ctx, const char *name)
 {
     struct inputs_line *line = ctx;
-    (void)fprintf(line->out, "%s%s", line->written++ ? ", " : "[", name);
+    (void)fputs(line->written++ ? ", " : "[", line->out);
+    text_write(line->out, name, strlen(name));
     return ERR_OK;
 }
 
@@ -116,8 +127,8 @@ static bool is_default(const struct job_key *key, const struct job *job, const v
         return job->training.class_weights == 0;
     if (key->type == KEY_NAME && job_key_of_layer(key))
         return !*(const char *)job_key_at(key, job, element);
-    if (key->type == KEY_TEXT && job_key_of_column(key) && strstr(key->path, ".space"))
-        return !*(const char *)job_key_at(key, job, element);
+    if (key->type == KEY_COLUMN_TEXT && strstr(key->path, ".space"))
+        return !**(const char *const *)job_key_at(key, job, element);
     return key->type == KEY_INPUTS && layer->inputs == 1 &&
            layer->input[0] == (uint32_t)(layer - job->model.layer);
 }
@@ -134,6 +145,9 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
     case KEY_NAME:
     case KEY_TEXT:
         (void)fputs(at, out);
+        break;
+    case KEY_COLUMN_TEXT:
+        text_write(out, *(const char *const *)at, strlen(*(const char *const *)at));
         break;
     case KEY_U32:
         if (key->or_auto && *number == UINT32_MAX)
@@ -280,12 +294,21 @@ struct inputs_list {
     uint32_t count;
 };
 
+/* Whether a name in a list is not the same text without quotes. */
+static bool needs_quotes(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || strchr(" ,:[]{}\"'#", *p))
+            return true;
+    return job_tree_is_null(&(const struct job_node){.kind = NODE_SCALAR, .text = (char *)name});
+}
+
 static enum err put_input(void *ctx, const char *name)
 {
     struct inputs_list *list = ctx;
     char element[JOB_PATH_MAX + 16];
     (void)snprintf(element, sizeof element, "%s[%u]", list->path, list->count++);
-    return job_tree_put(list->canonical->root, element, name, strpbrk(name, " ,:[]{}\"'#") != NULL,
+    return job_tree_put(list->canonical->root, element, name, needs_quotes(name),
                         list->canonical->e);
 }
 
@@ -332,6 +355,9 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
         struct inputs_list list = {.canonical = c, .path = path};
         return inputs_each(job, element, put_input, &list);
     }
+    if (key->type == KEY_COLUMN_TEXT)
+        return job_tree_put(c->root, path, *(const char *const *)job_key_at(key, job, element),
+                            true, c->e);
     value[0] = 0; /* if nothing is written to the stream, the text must be empty */
     FILE *out = fmemopen(value, sizeof value, "w");
     if (!out)
@@ -356,6 +382,10 @@ static enum err canonical_text(struct job *job, struct errmsg *e)
     err = job_keys_each(job, canonical_key, &c);
     if (!err)
         err = job_tree_emit(c.root, &job->canonical, e);
+    if (!err && strlen(job->canonical) > JOB_TREE_BYTES_MAX)
+        err = err_set(e, ERR_INPUT,
+                      "the job with all of its keys is longer than 8 MiB: shorten the names of its "
+                      "columns, or its lists of words");
     job_tree_free(c.root);
     return err;
 }
@@ -392,6 +422,8 @@ static bool line_next(const char **at, struct line *l)
     if (!*p)
         return false;
     size_t n = strcspn(p, "\n");
+    while (p[n] == '\n' && p[n + 1] == '\t')
+        n += 1 + strcspn(p + n + 1, "\n");
     const char *equals = memmem(p, n, " = ", 3);
     const char *key_end = equals ? equals : p + n, *value = equals ? equals + 3 : p + n;
     *l = (struct line){.key = p,
@@ -675,8 +707,8 @@ static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
                 return err_set(e, ERR_INPUT,
                                "the keys of column %.*s: %s was %.*s, is %.*s, so no row would be "
                                "found; restore the earlier value",
-                               old.value_bytes, old.value, options[i], a.value_bytes, a.value,
-                               b.value_bytes, b.value);
+                               value_shown(&old), old.value, options[i], value_shown(&a), a.value,
+                               value_shown(&b), b.value);
         }
     }
     return ERR_OK;

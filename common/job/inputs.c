@@ -5,8 +5,7 @@
 #include "common/job/range.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
-
-enum { SHOWN = JOB_NAME_MAX };
+#include "common/base/printable.h"
 
 /* Returns the column with this name; csv->columns if there is none. */
 static uint32_t find_column(const struct job_csv *csv, const char *name)
@@ -24,7 +23,7 @@ static enum err add_lookup(struct job_reader *r, const struct job_node *node, ui
     for (uint32_t i = 0; i < layer->lookups; i++)
         if (job->model.lookup[layer->first_lookup + i].column == column)
             return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s occurs twice in its inputs",
-                              job->data.csv.column[column].name);
+                              SHOWN(job->data.csv.column[column].name));
     if (job->model.lookups == JOB_LOOKUPS_MAX)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
                           "more than %d columns are looked up by all layers together",
@@ -85,24 +84,26 @@ static enum err add_column(struct job_reader *r, const struct job_node *node, ui
     const struct job_layer *layer = &r->job->model.layer[r->layer];
     bool is_key = job_column_has_keys(c);
     if (c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT || c->kind == COLUMN_IGNORE)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is not an input: it is %s", c->name,
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is not an input: it is %s",
+                          SHOWN(c->name),
                           c->kind == COLUMN_LABEL    ? "the label"
                           : c->kind == COLUMN_WEIGHT ? "the weight of rows"
                                                      : "ignored");
     if (is_key && !job_layer_looks_up(layer))
         return job_refuse(
             r, node, JOB_LAYER_PREFIX,
-            "column %s holds keys; only embedding, embedding_bag and linear look them up", c->name);
+            "column %s holds keys; only embedding, embedding_bag and linear look them up",
+            SHOWN(c->name));
     if (!is_key && job_layer_looks_up(layer))
         return job_refuse(
             r, node, JOB_LAYER_PREFIX,
-            "it looks up keys, and column %s holds none; to make it one, write - key: %s", c->name,
-            c->name);
+            "it looks up keys, and column %s holds none; to make it one, write - key: %s",
+            SHOWN(c->name), SHOWN(c->name));
     if (c->kind == COLUMN_KEYS && layer->kind == LAYER_EMBEDDING)
         return job_refuse(
             r, node, JOB_LAYER_PREFIX,
             "column %s has several keys a row; use embedding_bag, which combines their rows",
-            c->name);
+            SHOWN(c->name));
     return is_key ? add_lookup(r, node, column) : add_selected(r, node, column);
 }
 
@@ -110,12 +111,12 @@ enum err job_input_columns(struct job_reader *r, const struct job_node *node, bo
 {
     const struct job_csv *csv = &r->job->data.csv;
     struct job_range range;
-    char name[JOB_NAME_MAX];
+    char name[JOB_TEXT_MAX + 1];
     *found = false;
     if (job_range_parse(&range, node->text))
         return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "'%.*s' is not a valid range; write a range like C{1..26}", SHOWN,
-                          node->text);
+                          "'%s' is not a valid range; write a range like C{1..26}",
+                          SHOWN(node->text));
     enum err err = ERR_OK;
     for (uint32_t i = range.first; i <= range.last && !err; i++) {
         uint32_t column =
@@ -123,8 +124,7 @@ enum err job_input_columns(struct job_reader *r, const struct job_node *node, bo
         if (column == csv->columns && !range.many)
             return ERR_OK;
         if (column == csv->columns)
-            return job_refuse(r, node, JOB_LAYER_PREFIX, "no column is called %.*s%u%s",
-                              (int)range.head_bytes, range.text, i, range.tail);
+            return job_refuse(r, node, JOB_LAYER_PREFIX, "no column is called %s", SHOWN(name));
         *found = true;
         err = add_column(r, node, column);
     }

@@ -399,6 +399,10 @@ enum err job_load(struct job *job, const char *path, const char *const *sets, si
 void job_close(struct job *job)
 {
     job_columns_free(&job->data.csv);
+    for (struct job_text *t = job->texts, *before; t; t = before) {
+        before = t->before;
+        mem_free(t);
+    }
     mem_free(job->model.selected);
     mem_free(job->model.lookup);
     mem_free(job->model.weights);

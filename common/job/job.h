@@ -27,6 +27,8 @@ enum {
     JOB_UNSEEN_DAYS_MAX = 36500,
     JOB_CROSS_MAX = 8,           /* columns of a cross */
     JOB_ROW_CELLS_MAX = 1 << 15, /* in units of four bytes: the largest row of csv data in memory */
+    /* bytes of a column's name, of a word, and of the names of a class */
+    JOB_TEXT_MAX = 4096,
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
 #define CHECKPOINT_AUTO UINT32_MAX /* for a KEY_U32 that is `auto` */
@@ -105,11 +107,17 @@ enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
 /* The effect of a new run (checkpoint.run) on the vocabularies and scales of the run before it. */
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 
-/* One column of a csv file. */
+/* A text that a job keeps until job_close. */
+struct job_text {
+    struct job_text *before;
+    char text[];
+};
+
+/* One column of a csv file. Its texts belong to the job. */
 struct job_column {
     enum column_kind kind;
-    uint32_t item;           /* index in data.columns as written; a range is one item */
-    char name[JOB_NAME_MAX]; /* "": none */
+    uint32_t item;    /* index in data.columns as written; a range is one item */
+    const char *name; /* "": none; up to JOB_TEXT_MAX bytes, any but NUL */
     /* for number */
     enum column_scale scale;
     enum column_missing missing;
@@ -126,9 +134,9 @@ struct job_column {
      * only when the data are */
     uint32_t feature, width;
     struct job_key_column { /* for key, keys, cross */
-        char space[JOB_NAME_MAX];
-        bool hash;        /* false: words are integers and are used as keys */
-        uint64_t buckets; /* keys are reduced modulo this; 0: not reduced */
+        const char *space;  /* as name */
+        bool hash;          /* false: words are integers and are used as keys */
+        uint64_t buckets;   /* keys are reduced modulo this; 0: not reduced */
         enum key_missing missing;
         uint64_t missing_key;
         /* for keys */
@@ -320,11 +328,12 @@ struct job {
     char file[JOB_FILE_SHOWN];
     uint32_t line[JOB_PLACES],
         layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: with --set */
-    uint8_t identity[32]; /* SHA-256 of the identity keys' canonical text, without data paths */
-    bool encoded;         /* the data's encoding is known, and `encoding` is set */
-    uint8_t encoding[32]; /* SHA-256 of encoding.json; must be equal in all processes */
-    char *canonical;      /* the complete job as YAML, with every key resolved: model/job.yaml */
-    char *identity_text;  /* "key = value\n" lines of the identity keys, to name a difference */
+    uint8_t identity[32];   /* SHA-256 of the identity keys' canonical text, without data paths */
+    bool encoded;           /* the data's encoding is known, and `encoding` is set */
+    uint8_t encoding[32];   /* SHA-256 of encoding.json; must be equal in all processes */
+    struct job_text *texts; /* of its columns; NULL: none */
+    char *canonical;        /* the complete job as YAML, with every key resolved: model/job.yaml */
+    char *identity_text;    /* "key = value\n" lines of the identity keys, to name a difference */
 };
 
 /* Reads `path`, then applies `sets` ("key=value", in order). On error, e->text is one line with file, line, key,

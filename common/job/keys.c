@@ -168,6 +168,8 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
                         TENSOR_RANK_MAX, key->or_auto ? ", or auto" : "");
     case KEY_TEXT:
         return snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
+    case KEY_COLUMN_TEXT:
+        return snprintf(out, bytes, "text of at most %d bytes", JOB_TEXT_MAX);
     case KEY_TEXTS:
         return snprintf(out, bytes, "text of one line, or a list of such texts");
     case KEY_COLUMNS:

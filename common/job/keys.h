@@ -28,10 +28,12 @@ enum job_key_type {
     KEY_REALS,    /* struct schedule_reals */
     KEY_NAMES,    /* char[JOB_NAMES_BYTES]: words, separated by commas */
     KEY_TEXT,     /* char[JOB_NAME_MAX]: any text of one line */
-    KEY_TEXTS,    /* char *: texts of one line each, joined by '\n'; NULL: none */
-    KEY_PATHS,    /* char *: absolute paths or globs, joined by '\n'; NULL: none */
-    KEY_FOLDER,   /* char *: an absolute path; NULL: none */
-    KEY_FILE,     /* same */
+    /* const char *: any text of up to JOB_TEXT_MAX bytes; "": none */
+    KEY_COLUMN_TEXT,
+    KEY_TEXTS,  /* char *: texts of one line each, joined by '\n'; NULL: none */
+    KEY_PATHS,  /* char *: absolute paths or globs, joined by '\n'; NULL: none */
+    KEY_FOLDER, /* char *: an absolute path; NULL: none */
+    KEY_FILE,   /* same */
     KEY_LAYERS,
     KEY_COLUMNS,
     KEY_INPUTS, /* of a layer: names of earlier layers and of columns */

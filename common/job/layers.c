@@ -2,6 +2,7 @@
  * inputs come before it, so there is no cycle. */
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/job/read.h"
 #include "common/base/words.h"
 
@@ -116,7 +117,6 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
 static enum err refuse_input(struct job_reader *r, const struct job_node *node, uint32_t found)
 {
     const struct job_layer *layer = r->job->model.layer;
-    enum { SHOWN = JOB_NAME_MAX };
     if (found == r->layer)
         return job_refuse(r, node, JOB_LAYER_PREFIX, "%s cannot be its own input",
                           layer[found].name);
@@ -134,9 +134,10 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
         words_try(&near, r->job->data.csv.column[i].name);
     return job_refuse(
         r, node, JOB_LAYER_PREFIX,
-        "no layer%s is called %.*s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
-        r->job->data.csv.columns ? " and no column" : "", SHOWN, node->text,
-        near.best ? ", did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
+        "no layer%s is called %s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
+        r->job->data.csv.columns ? " and no column" : "", SHOWN(node->text),
+        near.best ? ", did you mean " : "", near.best ? SHOWN(near.best) : "",
+        near.best ? "?" : "");
 }
 
 static enum err add_layer(struct job_reader *r, const struct job_node *node, uint32_t input)
@@ -145,8 +146,8 @@ static enum err add_layer(struct job_reader *r, const struct job_node *node, uin
     if (job_layer_looks_up(layer))
         return job_refuse(
             r, node, JOB_LAYER_PREFIX,
-            "it looks up keys of columns, and %.*s is not a column; name key columns in its inputs",
-            JOB_NAME_MAX, node->text);
+            "it looks up keys of columns, and %s is not a column; name key columns in its inputs",
+            SHOWN(node->text));
     if (layer->inputs == JOB_INPUTS_MAX)
         return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
                           JOB_INPUTS_MAX);

@@ -50,7 +50,7 @@ enum err job_check_libsvm(struct job_reader *r)
     keys->key.hash = false;
     keys->key.weights = true;
     keys->key.missing = KEY_MISSING_NONE;
-    memset(keys->key.space, 0, sizeof keys->key.space);
+    keys->key.space = "";
     memcpy(keys->key.separator, " ", 2);
     return ERR_OK;
 }

@@ -27,8 +27,6 @@ uint32_t job_range_count(const struct job_range *r);
 enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
                         size_t bytes) MUST_CHECK;
 
-enum { JOB_CLASS_NAMES_MAX = 4096 /* bytes of all names of a class, as written */ };
-
 /* The bytes of the first name of a text of `bytes` bytes, as written: up to the '|' that ends it, or to the end. */
 size_t job_class_name_bytes(const char *text, size_t bytes);
 

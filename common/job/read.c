@@ -703,6 +703,7 @@ enum err job_read_value(struct job_reader *r, const struct job_key *key,
         [KEY_INPUTS] = read_inputs,
         [KEY_TABLES] = job_read_tables,
         [KEY_LATER] = read_later,
+        [KEY_COLUMN_TEXT] = job_read_column_text,
     };
     return readers[key->type](r, key, node);
 }

@@ -132,7 +132,7 @@ static const struct job_word flip_words[] = {
 #define COLUMN_KEY(name, type, member, text, ...)                                                  \
     ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
 #define COLUMN_NAME(word, example_)                                                                \
-    COLUMN_KEY("." word ".name", TEXT, name,                                                       \
+    COLUMN_KEY("." word ".name", COLUMN_TEXT, name,                                                \
                "The column's name, for messages, for `inputs` of layers, and with `data.header: "  \
                "names` for the names in the header. `x{1..9}` makes nine columns, x1 to x9.",      \
                EXAMPLE(example_), .fallback_doc = "none")
@@ -144,13 +144,13 @@ static const struct job_word flip_words[] = {
 
 /* The options of key and keys. */
 #define KEY_OPTIONS(word, if_missing)                                                              \
-    COLUMN_KEY("." word ".name", TEXT, name,                                                       \
+    COLUMN_KEY("." word ".name", COLUMN_TEXT, name,                                                \
                KEY_NAME("The column's name. `C{1..26}` makes 26 columns.", "user")),               \
         COLUMN_KEY("." word ".hash", BOOL, key.hash,                                               \
                    "Make the key by hashing the word. `false`: the word itself is the key, an "    \
                    "integer from 0 to 2^64 - 1.",                                                  \
                    EXAMPLE("false"), .fallback = "true"),                                          \
-        COLUMN_KEY("." word ".space", TEXT, key.space,                                             \
+        COLUMN_KEY("." word ".space", COLUMN_TEXT, key.space,                                      \
                    "A name that is hashed together with the word. In columns with the same "       \
                    "space, the same word has the same key.",                                       \
                    EXAMPLE("people"), .fallback_doc = "the column's name"),                        \
@@ -274,12 +274,13 @@ static const struct job_key keys[] = {
     COLUMN_NAME("ignore", "note"),
     KEY_OPTIONS("key", "empty"),
     KEY_OPTIONS("keys", "none"),
-    COLUMN_KEY(".cross.name", TEXT, name, KEY_NAME("The cross's name.", "user_site")),
+    COLUMN_KEY(".cross.name", COLUMN_TEXT, name, KEY_NAME("The cross's name.", "user_site")),
     COLUMN_KEY(".cross.of", TEXTS, words,
                "The names of the key columns to combine. [data.md](data.md#keys) describes how.",
                EXAMPLE("[user, site]"), .required = true),
-    COLUMN_KEY(".cross.space", TEXT, key.space, "A name that is hashed together with the keys.",
-               EXAMPLE("pairs"), .fallback_doc = "the column's name"),
+    COLUMN_KEY(".cross.space", COLUMN_TEXT, key.space,
+               "A name that is hashed together with the keys.", EXAMPLE("pairs"),
+               .fallback_doc = "the column's name"),
     COLUMN_KEY(".cross.buckets", U64, key.buckets, KEY_BUCKETS),
     COLUMN_KEY(".keys.separator", TEXT, key.separator, "The text between the values of a field.",
                EXAMPLE("\" \""), .fallback = ","),

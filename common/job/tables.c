@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/job/keys.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
@@ -228,7 +229,7 @@ static enum err check_columns(struct job_reader *r)
             return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
                               "no layer looks up the keys of %s; name it in the inputs of an "
                               "embedding, embedding_bag or linear, or write - ignore: %s",
-                              c->name, c->name);
+                              SHOWN(c->name), SHOWN(c->name));
     }
     return ERR_OK;
 }

@@ -1,6 +1,7 @@
 #include "formats/graph/build.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,20 @@ void *build_own(struct build *b, size_t count, size_t size)
     return p;
 }
 
+const char *build_text(struct build *b, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *text = build_own(b, (size_t)n + 1, 1);
+    if (text)
+        (void)vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
 /* ---- values ---- */
 
 static uint32_t add_value(struct build *b, const struct graph_value *v)
@@ -73,7 +88,7 @@ uint32_t build_input(struct build *b, const struct graph_input *of, enum graph_t
 {
     struct graph *g = b->g;
     struct graph_value v = rows_of(type, rank, dim);
-    (void)snprintf(v.name, sizeof v.name, "%s", name);
+    v.name = build_text(b, "%s", name);
     g->input = room(b, g->input, g->inputs, 1, sizeof *g->input);
     uint32_t value = add_value(b, &v);
     if (b->err)
@@ -134,7 +149,7 @@ uint32_t build_tensor(struct build *b, const char *layer, const char *what)
     uint32_t value =
         build_constant(b, GRAPH_F32, t->rank, t->shape, b->folder->w + t->offset_elems);
     if (!b->err)
-        memcpy(b->g->value[value].name, t->name, sizeof t->name);
+        b->g->value[value].name = build_text(b, "%s", t->name);
     return value;
 }
 
@@ -153,7 +168,7 @@ static uint32_t add_node(struct build *b, struct graph_node n, const uint32_t *i
     g->input_of_node =
         room(b, g->input_of_node, g->node_inputs, n.inputs, sizeof *g->input_of_node);
     out.data = NULL;
-    out.name[0] = '\0';
+    out.name = NULL;
     n.output = add_value(b, &out);
     if (b->err)
         return 0;

@@ -22,6 +22,9 @@ void build_fail(struct build *b, enum err err, const char *why);
 /* Zeroed memory that the graph owns, or NULL after an error. */
 void *build_own(struct build *b, size_t count, size_t size);
 
+/* Formats a text that the graph owns; NULL after an error. */
+const char *build_text(struct build *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 /* Add an input of this type and shape: (n, dim...). */
 uint32_t build_input(struct build *b, const struct graph_input *of, enum graph_type type,
                      uint32_t rank, const uint32_t *dim, const char *name);

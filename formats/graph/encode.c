@@ -8,23 +8,19 @@
 
 /* ---- names and inputs ---- */
 
-static void name_of(const struct build *b, uint32_t column, char out[static GRAPH_NAME_MAX])
+static const char *name_of(struct build *b, uint32_t column)
 {
     const char *name = b->folder->job.data.csv.column[column].name;
-    if (*name)
-        (void)snprintf(out, GRAPH_NAME_MAX, "%s", name);
-    else
-        (void)snprintf(out, GRAPH_NAME_MAX, "column_%u", column + 1);
+    return *name ? name : build_text(b, "column_%u", column + 1);
 }
 
 static uint32_t input(struct build *b, enum graph_source source, uint32_t column,
                       enum graph_type type, uint32_t width)
 {
-    char name[GRAPH_NAME_MAX];
     const struct graph_input of = {.source = source, .column = column};
-    name_of(b, column, name);
-    if (source == GRAPH_WEIGHTS)
-        (void)snprintf(name + strlen(name), GRAPH_NAME_MAX - strlen(name), "/weights");
+    const char *name = name_of(b, column);
+    if (source == GRAPH_WEIGHTS && name)
+        name = build_text(b, "%s/weights", name);
     return build_input(b, &of, type, width ? 1 : 0, &width, name);
 }
 

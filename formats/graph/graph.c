@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "formats/graph/build.h"
 #include "worker/model/layers.h"
 
@@ -305,7 +306,7 @@ static void check_names(struct build *b)
                 err_set(b->e, ERR_INPUT,
                         "%s: an exported model needs distinct names, but its columns, layers and "
                         "tensors give two values the name \"%s\": rename the column",
-                        b->folder->path, name[i]);
+                        b->folder->path, SHOWN(name[i]));
 }
 
 /* Name the values, of which tensors and inputs have their names already. */
@@ -313,13 +314,12 @@ static void name_values(struct build *b)
 {
     struct graph *g = b->g;
     for (uint32_t i = 0; i < g->values; i++)
-        if (g->value[i].data && !*g->value[i].name)
-            (void)snprintf(g->value[i].name, GRAPH_NAME_MAX, "constant/%u", i);
+        if (g->value[i].data && !g->value[i].name)
+            g->value[i].name = build_text(b, "constant/%u", i);
     for (uint32_t i = 0; i < g->nodes; i++) {
         uint32_t value = g->node[i].output;
         if (value != g->output)
-            (void)snprintf(g->value[value].name, GRAPH_NAME_MAX, "%s/%u",
-                           graph_op_name(g->node[i].op), value);
+            g->value[value].name = build_text(b, "%s/%u", graph_op_name(g->node[i].op), value);
     }
 }
 
@@ -330,15 +330,15 @@ static void finish(struct build *b, uint32_t output)
     if (b->err)
         return;
     g->output = output;
-    if (*g->value[output].name)
+    if (g->value[output].name)
         build_fail(b, ERR_INPUT,
                    "an exported model would have nothing to compute: its output is the output of a "
                    "layer whose table is not inside");
-    (void)snprintf(g->value[output].name, GRAPH_NAME_MAX, "%s",
-                   job->model.layer[job->model.layers - 1].name);
+    g->value[output].name = build_text(b, "%s", job->model.layer[job->model.layers - 1].name);
     name_values(b);
     qsort(g->input, g->inputs, sizeof *g->input, by_place);
-    check_names(b);
+    if (!b->err)
+        check_names(b);
 }
 
 /* ---- the graph ---- */

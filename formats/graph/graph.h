@@ -70,7 +70,7 @@ enum graph_type {
 #define GRAPH_OP(NAME, inputs, name) GRAPH_##NAME,
 enum graph_op { GRAPH_OPS(GRAPH_OP) GRAPH_OP_KINDS };
 
-enum { GRAPH_RANK_MAX = 5, GRAPH_NAME_MAX = 128 };
+enum { GRAPH_RANK_MAX = 5 };
 #define GRAPH_ROWS UINT32_MAX /* a dimension: the number of rows that the graph is run on */
 #define GRAPH_NONE UINT32_MAX /* no value */
 
@@ -87,8 +87,8 @@ struct graph_value {
      * graph or the folder. */
     const void *data;
     /* Distinct. An input and the output: as above. A tensor of weights.safetensors: its name ("dense/kernel"). Other values:
-     * the operator, or `constant`, with the value's index ("matmul/12"). */
-    char name[GRAPH_NAME_MAX];
+     * the operator, or `constant`, with the value's index ("matmul/12"). They belong to the graph. */
+    const char *name;
 };
 
 /* A window along one axis: the distances between windows and between taps, and the pixels added at both ends. */

@@ -31,13 +31,16 @@ void *onnx_room(struct onnx *o, size_t count, size_t size)
 
 char *onnx_text(struct onnx *o, const char *fmt, ...)
 {
-    char text[256];
-    va_list args;
+    va_list args, again;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_copy(again, args);
+    size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, args) + 1;
+    char *text = onnx_room(o, bytes, 1);
+    if (text)
+        (void)vsnprintf(text, bytes, fmt, again);
+    va_end(again);
     va_end(args);
-    char *copy = onnx_room(o, strlen(text) + 1, 1);
-    return copy ? strcpy(copy, text) : NULL;
+    return text;
 }
 
 void onnx_begin(struct onnx *o, const struct graph *g)

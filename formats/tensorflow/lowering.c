@@ -386,7 +386,7 @@ static const struct {
 /* TensorFlow allows few characters in names of nodes. The number makes them distinct. */
 static const char *name_of(struct nodes *n, uint32_t i, const char *name)
 {
-    char plain[GRAPH_NAME_MAX];
+    char plain[128];
     size_t k = 0;
     for (; name[k] && k + 1 < sizeof plain; k++) {
         char c = name[k];

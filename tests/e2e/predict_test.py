@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import unittest
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import DEADLINE_S, MODEL, TSAN  # noqa: E402
@@ -24,6 +25,20 @@ data: {format: libsvm, train: words.txt, eval: words.txt,
 model: {input: {shape: auto}, layers: [{linear: {inputs: features, name: wide}}, sigmoid], loss: binary_crossentropy}
 training: {batch_size: 20, epochs: 2, microbatches: 4}
 optimizer: {sgd: {learning_rate: 0.5}}
+"""
+
+NAMED = """
+name: named
+data: {format: csv, train: FILE, eval: FILE, header: names, columns: [number: {name: %(a)s, scale: standard},
+  category: %(b)s, key: {name: %(k)s, space: s}, key: {name: %(l)s, space: s}, cross: {name: %(x)s, of: [%(k)s, %(l)s], space: s},
+  label: %(y)s]}
+model:
+  input: {shape: auto}
+  layers: [{embedding: {name: e, inputs: [%(k)s, %(x)s], output_dim: 2}}, {linear: {name: w, inputs: [%(l)s]}},
+    {dense: {name: d, units: 4, inputs: [%(a)s, %(b)s]}}, {dense: {units: 3, activation: softmax, inputs: [e, w, d]}}]
+  loss: sparse_categorical_crossentropy
+training: {batch_size: 20, epochs: 2, microbatches: 4}
+optimizer: {adam: {learning_rate: 0.02}}
 """
 
 
@@ -151,6 +166,43 @@ class PredictTest(ModelCase):
     def array(self, *words):
         self.assertEqual(self.predict(self.out, *words), "")
         return npy(self.tmp / words[-1].partition("=")[2])
+
+    def named(self, of, names):
+        """Trains on data whose columns have the names. Returns what does not depend on them: the evaluation, the scores, and the
+        encoded arrays by column."""
+        column = dict(zip("abklxy", names, strict=True))
+        with open(self.tmp / f"{of}.csv", "w", newline="", encoding="utf-8") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow([column[c] for c in "ablky"])
+            writer.writerows([i % 3 + i % 7 / 10, f"w{i % 4}", i % 5, f"k{i % 11}", i % 3] for i in range(300))
+        text = NAMED.replace("FILE", f"{of}.csv") % {
+            c: json.dumps(name, ensure_ascii=False).replace("\x7f", "\\x7f") for c, name in column.items()}
+        self.trained(text, out=self.tmp / of)
+        self.trained(text.replace("epochs: 2", "epochs: 3"), out=self.tmp / of)  # the identity is the same
+        keep = names[0] if "," not in names[0] else "column_1"
+        self.predict(of, "--scores", "--keep", keep, f"--output={of}.scores")
+        with open(self.tmp / f"{of}.scores", newline="", encoding="utf-8") as file:
+            scores = list(csv.reader(file))
+        self.assertEqual(scores[0], [keep, "class", "0", "1", "2"])
+        self.call("encode", of, f"{of}.csv", "--raw", f"--output={of}.npz")
+        with zipfile.ZipFile(self.tmp / f"{of}.npz") as archive:
+            arrays = {name: archive.read(name) for name in archive.namelist()}
+        self.assertEqual({f"{name}.npy" for name in names[:5]} - set(arrays), set())
+        for format, path in (("onnx", f"{of}.onnx"), ("savedmodel", f"{of}.saved"), ("keras", f"{of}.keras")):
+            self.call("export", of, f"--format={format}", f"--output={path}")
+        for path in (self.tmp / f"{of}.onnx", self.tmp / f"{of}.saved/saved_model.pb"):
+            self.assertEqual([name for name in names[:5] if name.encode() not in path.read_bytes()], [])
+        return (self.evaluate(of)["eval"], scores[1:], list(arrays.values()))
+
+    def test_names_of_columns_have_4096_bytes_and_line_ends_and_change_no_value(self):
+        begin = ["a\nb\x01\x7f\r\n", "c|d\t, e", 'k "1"', "l:{", "training.update = x\n\ty", "\u20ac \U0001f600\n"]
+        long = [text + "z" * (4096 - len(text.encode())) for text in begin]
+        self.assertEqual(self.named("long", long), self.named("short", list("abklxy")))
+        self.named("begin", begin)
+        job = self.job(NAMED % dict(zip("abklxy", [*"abklx", "y" * 4097], strict=True)))
+        result = self.train(job=job, out=self.tmp / "more", code=2)
+        self.assertIn(f"job.yaml:5: data.columns[5].label.name: '{'y' * 48}' is not allowed; allowed: text of at most 4096 bytes",
+                      result.stderr())
 
     def test_names_have_tabs_and_pipes_in_every_output(self):
         classes = ["x|y", "n\tz", 'say "p, q"']

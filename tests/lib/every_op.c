@@ -36,7 +36,7 @@ static uint32_t add_input(enum graph_source source, const char *name, enum graph
                           const uint32_t *dim, size_t rank)
 {
     uint32_t v = add_value(type, dim, rank, NULL);
-    (void)snprintf(value[v].name, sizeof value[v].name, "%s", name);
+    value[v].name = name;
     input[graph.inputs++] = (struct graph_input){.source = source, .value = v};
     return v;
 }
@@ -251,16 +251,19 @@ static void make(void)
     const uint32_t all[2] = {GRAPH_ROWS, columns};
     uint32_t single = add_node(GRAPH_CONCAT, result, results, GRAPH_F32, all, 2)->output;
     graph.output = add_node(GRAPH_CONCAT, &single, 1, GRAPH_F32, all, 2)->output;
-    (void)snprintf(value[graph.output].name, GRAPH_NAME_MAX, "%s", "every op");
+    value[graph.output].name = "every op";
 }
 
 const struct graph *every_op_graph(void)
 {
+    static char numbered[VALUES][16];
     if (graph.nodes == 0) {
         make();
         for (uint32_t i = 0; i < graph.values; i++)
-            if (!*value[i].name)
-                (void)snprintf(value[i].name, sizeof value[i].name, "value/%u", i);
+            if (!value[i].name) {
+                (void)snprintf(numbered[i], sizeof numbered[i], "value/%u", i);
+                value[i].name = numbered[i];
+            }
     }
     return &graph;
 }

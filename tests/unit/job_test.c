@@ -1552,6 +1552,57 @@ static void columns_are_read_as_the_job_says(void **state)
     job_close(&job);
 }
 
+static void a_name_of_a_column_has_any_characters_and_4096_bytes(void **state)
+{
+    (void)state;
+    struct job job =
+        parsed(csv, "data.columns[0].number.name=\"a|b\\n\\ttraining.epochs = 7\\x01\"");
+    assert_string_equal(job.data.csv.column[0].name, "a|b\n\ttraining.epochs = 7\x01");
+    assert_non_null(strstr(job.identity_text, ".name = a|b\n\t\ttraining.epochs = 7\x01\ndata."));
+    struct job again = parsed(job.canonical, NULL);
+    assert_string_equal(again.identity_text, job.identity_text);
+    struct errmsg e;
+    assert_int_equal(job_identity_compare(job.identity_text, again.identity_text, &e), ERR_OK);
+    job_close(&again);
+    again = parsed(csv, "data.columns[0].number.name=\"a|b\\n\\ttraining.epochs = 8\\x01\"");
+    assert_int_equal(job_identity_compare(job.identity_text, again.identity_text, &e), ERR_INPUT);
+    assert_string_equal(e.text, "data.columns[0].number.name was a|b???training.epochs = 7?, is "
+                                "a|b???training.epochs = 8?");
+    job_close(&again);
+    job_close(&job);
+
+    char set[4200];
+    int n = snprintf(set, sizeof set, "data.columns[0].number.name=%4097s", "");
+    memset(set + n - 4097, 'x', 4097);
+    refused(csv, set,
+            "--set data.columns[0].number.name: 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' "
+            "is not allowed; allowed: text of at most 4096 bytes");
+    set[n - 1] = 0;
+    job = parsed(csv, set);
+    assert_int_equal(strlen(job.data.csv.column[0].name), 4096);
+    job_close(&job);
+}
+
+static void a_layer_reads_columns_of_any_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"\"null\"", "\"~\"", "\"a\\nb\"", "\"\\x7f\"", "\"- a\""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[sizeof csv + 200];
+        const char *rest = strchr(csv, '\n');
+        (void)snprintf(text, sizeof text,
+                       "model: {input: {shape: auto}, layers: [dense: {units: 1, inputs: [%s]}], "
+                       "loss: mse}%s",
+                       names[i], rest);
+        char set[100];
+        (void)snprintf(set, sizeof set, "data.columns[0].number.name=%s", names[i]);
+        struct job job = parsed(text, set), again = parsed(job.canonical, NULL);
+        assert_string_equal(again.identity_text, job.identity_text);
+        job_close(&again);
+        job_close(&job);
+    }
+}
+
 static void columns_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -1929,6 +1980,8 @@ int main(void)
         cmocka_unit_test(an_escape_is_a_word_or_the_character_itself),
         cmocka_unit_test(a_number_for_missing_ones_is_a_double_and_was_a_float),
         cmocka_unit_test(columns_are_read_as_the_job_says),
+        cmocka_unit_test(a_name_of_a_column_has_any_characters_and_4096_bytes),
+        cmocka_unit_test(a_layer_reads_columns_of_any_name),
         cmocka_unit_test(columns_that_make_no_sense_are_refused),
         cmocka_unit_test(augmentation_is_for_images_alone),
         cmocka_unit_test(synthetic_rows_are_identity_of_synthetic_data_alone),

@@ -211,7 +211,11 @@ static void a_model_larger_than_protobuf_allows_is_refused(void **state)
     static const uint32_t sum[] = {0, 1};
     static struct graph_value value[] = {
         {.type = GRAPH_F32, .rank = 1, .dim = {GRAPH_ROWS}, .name = "x"},
-        {.type = GRAPH_F32, .rank = 1, .dim = {1 << 29}, .data = first}, /* never read */
+        {.type = GRAPH_F32,
+         .rank = 1,
+         .dim = {1 << 29},
+         .data = first,
+         .name = "c"}, /* never read */
         {.type = GRAPH_F32, .rank = 1, .dim = {GRAPH_ROWS}, .name = "y"},
     };
     static struct graph_node node = {.op = GRAPH_ADD, .inputs = 2, .output = 2};

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/process/cores.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -312,7 +313,8 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
         enum err err = join_words(c, w, i);
         if (err)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
-                           s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
+                           SHOWN(s->input[i].name),
+                           err == ERR_TOOBIG ? "too many words" : err_str(err));
         renumber_cells(w, i, table_raw_cells(s));
     }
     return table_append(c->table, w->piece.cells, w->piece.rows, e);
@@ -501,8 +503,9 @@ static void say_unknown(const struct csv *c, uint32_t threads)
             continue;
         const char *word = vocabulary_text(&in->words, 0, &bytes);
         log_warn("%s: column %s: no row has a word of its vocabulary, whose first word is "
-                 "\"%.*s\", so all are unknown: check case, blanks (data.trim) and quotes",
-                 c->reading->key, in->name, (int)bytes, word);
+                 "\"%s\", so all are unknown: check case, blanks (data.trim) and quotes",
+                 c->reading->key, SHOWN(in->name),
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
     }
 }
 
@@ -571,8 +574,8 @@ static void say_rounding(const struct csv *c, uint32_t threads)
                 "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
                 "float32, which has about 7 digits; give the column a scale, such as scale: "
                 "standard, or buckets",
-                c->reading->key, s->input[i].name[0] ? s->input[i].name : "without a name", numbers,
-                left);
+                c->reading->key, s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name",
+                numbers, left);
     }
 }
 

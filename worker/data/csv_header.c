@@ -117,7 +117,8 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
-            return err_set(e, ERR_INPUT, "its header names \"%s\" twice", job->column[i].name);
+            return err_set(e, ERR_INPUT, "its header names \"%s\" twice",
+                           SHOWN(job->column[i].name));
     struct csv_field field = csv_field_of(job, i);
     field.kept = kept;
     return add_field(file, field, e);
@@ -177,7 +178,7 @@ static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const struct
             near.best = strcpy(best, word);
     }
     if (near.best)
-        (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?", near.best);
+        (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?", SHOWN(near.best));
     return near.best ? out : NULL;
 }
 
@@ -210,7 +211,7 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
                    ? "without a header in the file, leave data.header out"
                    : "the file needs this column, or data.columns must not list it";
     return err_set(e, ERR_INPUT,
-                   "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", name,
+                   "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", SHOWN(name),
                    csv_row_shown(shown, line, bytes), hint);
 }
 
@@ -230,7 +231,7 @@ static const char *unkept_column(const struct csv_file *file, const struct csv_f
 /* hint NULL: none */
 static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", name,
+    return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", SHOWN(name),
                    hint ? hint : "the fifth column, for example, can be named column_5");
 }
 
@@ -248,7 +249,7 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
         if (strcmp(f->job->column[i].name, name) != 0) /* a label that the file lacks */
             words_try(&near, f->job->column[i].name);
     if (near.best)
-        (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", near.best);
+        (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", SHOWN(near.best));
     return refuse_kept(name, near.best ? hint : NULL, e);
 }
 

@@ -29,7 +29,7 @@ static void name_column(const struct csv_row *r, char *out, size_t bytes)
     const struct csv_field *field = &r->piece->field[r->field];
     const char *name = r->format->job->column[field->column].name;
     if (*name && field->kind != COLUMN_IGNORE)
-        (void)snprintf(out, bytes, "column \"%s\": ", name);
+        (void)snprintf(out, bytes, "column \"%s\": ", SHOWN(name));
     else
         (void)snprintf(out, bytes, "column %u: ", r->field + 1);
 }
@@ -37,7 +37,7 @@ static void name_column(const struct csv_row *r, char *out, size_t bytes)
 void csv_row_bad(struct csv_row *r, const char *fmt, ...)
 {
     struct csv_piece *p = r->piece;
-    char why[300], which[JOB_NAME_MAX + 64] = "";
+    char why[300], which[PRINTABLE_NAME_BYTES + 64] = "";
     if (r->bad)
         return;
     r->bad = true;

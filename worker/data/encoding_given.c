@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/base/mem.h"
 
 enum { LOG_SQUARED_MOST = 1 << 16 };
@@ -18,7 +19,7 @@ struct taking {
 static enum err damaged(const struct taking *t, struct errmsg *e)
 {
     return err_set(e, ERR_CORRUPT, "%s: the entry of input column %u (%s) is not valid",
-                   t->given->from, t->number, t->in->name[0] ? t->in->name : "no name");
+                   t->given->from, t->number, t->in->name[0] ? SHOWN(t->in->name) : "no name");
 }
 
 static enum err differs(const struct taking *t, const char *what, struct errmsg *e)
@@ -27,7 +28,7 @@ static enum err differs(const struct taking *t, const char *what, struct errmsg 
         e, ERR_INPUT,
         "input column %u (%s): %s differs from that of %s, with which the weights were learned: "
         "restore it, or learn words and scales from this data alone (data.encoding: learn)",
-        t->number, t->in->name[0] ? t->in->name : "no name", what, t->given->from);
+        t->number, t->in->name[0] ? SHOWN(t->in->name) : "no name", what, t->given->from);
 }
 
 /* ---- words ---- */

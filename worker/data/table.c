@@ -45,6 +45,7 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
                            const char *missing)
 {
     *in = (struct table_input){.kind = column->kind,
+                               .name = column->name,
                                .scale = column->scale,
                                .missing = column->ids && column->missing == MISSING_MEAN
                                               ? MISSING_REFUSE
@@ -53,7 +54,6 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
                                .missing_value = column->missing_value,
                                .encode = column->encode,
                                .divisor = 1};
-    memcpy(in->name, column->name, sizeof in->name);
     if (in->kind != COLUMN_CATEGORY)
         return init_buckets(in, column);
     in->learns = !column->words;
@@ -92,10 +92,10 @@ static void add_key(struct table_schema *s, const struct job_csv *csv,
 {
     struct table_key *k = &s->key[s->keys++];
     *k = (struct table_key){.kind = column->kind,
+                            .name = column->name,
                             .options = column->key,
                             .seed = csv_key_seed(column->key.space),
                             .cell = s->key_cells};
-    memcpy(k->name, column->name, sizeof k->name);
     k->cells = key_cells(k);
     s->key_cells += k->cells;
     if (k->kind == COLUMN_CROSS)

@@ -27,7 +27,7 @@ struct table_input {
     uint32_t wide;
     bool
         needs_double; /* a float is not enough for the numbers of the training part (needs_double in table.c) */
-    char name[JOB_NAME_MAX];
+    const char *name;              /* the job's, which must live as long */
     int learns;                    /* category: it learns the words of the training part */
     struct vocabulary words;       /* category */
     uint32_t known;                /* number of its words that the checkpoint has taught */
@@ -44,7 +44,7 @@ struct table_input {
  * weight. Keys are mixed. */
 struct table_key {
     enum column_kind kind; /* COLUMN_KEY, COLUMN_KEYS or COLUMN_CROSS */
-    char name[JOB_NAME_MAX];
+    const char *name;      /* and those of options: as above */
     struct job_key_column options;
     uint64_t seed;        /* of its key space */
     uint32_t cell, cells; /* in the key part of a row */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/printable.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/signs.h"
 #include "common/formats/export.h"
@@ -241,7 +242,8 @@ static void say_categories(const struct check *p, struct finding *f)
                 f, VERDICT_WARN,
                 "column %s has %s%u words, and a row has a feature for each of them: as - key: "
                 "%s, which embedding and linear look up in a table, it is faster by far",
-                in->name, p->train.estimated ? "at least " : "", in->words.count, in->name);
+                SHOWN(in->name), p->train.estimated ? "at least " : "", in->words.count,
+                SHOWN(in->name));
     }
 }
 

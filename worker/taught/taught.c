@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
@@ -246,7 +247,7 @@ static enum err check_rows(const struct job *job, uint32_t column, const struct 
                        "column %s has %u words with the new ones, so ids from 0 to %u, but layer "
                        "%s has rows 0 to %u: use input_dim %u in a job that starts from scratch, "
                        "or data.encoding: keep, which reads new words as unknown",
-                       in->name, in->words.count, in->words.count, l->name,
+                       SHOWN(in->name), in->words.count, in->words.count, l->name,
                        l->embedding.input_dim - 1, in->words.count + 1);
     }
     return ERR_OK;
@@ -260,7 +261,7 @@ static void say_growth(const struct table_input *in, int progress_fd)
     (void)snprintf(text, sizeof text,
                    "column %s has %u words, of which %u are new since the last run; the first new "
                    "one is \"%s\"",
-                   in->name, in->words.count, in->words.count - in->known,
+                   SHOWN(in->name), in->words.count, in->words.count - in->known,
                    csv_row_shown(shown, word, n));
     log_info("%s", text);
     progress_say(progress_fd, "%s", text);
@@ -301,9 +302,9 @@ const char *taught_words(const struct taught *t, const struct table_schema *s, b
         uint32_t fresh = in->words.count - in->known;
         if (in->kind != COLUMN_CATEGORY || columns++ >= WORDS_COLUMNS || at >= bytes)
             continue;
-        at += (size_t)snprintf(out + at, bytes - at, "%s %u words of column %.64s",
+        at += (size_t)snprintf(out + at, bytes - at, "%s %u words of column %s",
                                columns == 1 ? ":" : ",", in->words.count,
-                               in->name[0] ? in->name : "without a name");
+                               in->name[0] ? SHOWN(in->name) : "without a name");
         if (fresh && at < bytes)
             at += (size_t)snprintf(out + at, bytes - at, ", %s%u of them new",
                                    least ? "at least " : "", fresh);

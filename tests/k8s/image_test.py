@@ -40,6 +40,14 @@ class PrintTest(unittest.TestCase):
         asked = set(re.findall(r"^ARG (\w+)", (facts.ROOT / "k8s/Dockerfile").read_text(), re.M))
         self.assertEqual(set(given), asked)  # docker warns of one that the Dockerfile does not ask for, and builds
 
+    def test_images_of_others_are_named_by_digest(self):
+        line = self.image("--print").stdout
+        self.assertRegex(line, r"BASE=docker\.io/library/debian@sha256:[0-9a-f]{64} ")
+        for path in sorted((facts.ROOT / "k8s").rglob("*.yaml")):
+            for name in re.findall(r"^\s*(?:- )?image:\s*['\"]?([^'\"\s#]+)", path.read_text(), re.M):
+                if name not in ("@IMAGE@", f"localhost/gradwire:{VERSION}") and "{" not in name:
+                    self.assertRegex(name, r"@sha256:[0-9a-f]{64}$", path)
+
     def test_the_line_is_one_that_a_shell_takes_to_docker(self):
         with open(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "docker", "w") as file:
             file.write('#!/bin/sh\nprintf "%s\\n" "$DOCKER_BUILDKIT" "$PWD" "$@"\n')

@@ -12,6 +12,7 @@ enum {
     MONITOR_LINE_EVERY_MS = 2000,
     MONITOR_SAVE_EVERY_MS = 1000,
     MONITOR_REDRAW_EVERY_MS = 100,
+    MONITOR_WATCH_EVERY_MS = 1000,
     MONITOR_STATUS_BYTES = 256,
     MONITOR_EPOCH_BYTES = 900
 };
@@ -23,10 +24,12 @@ void monitor_save(struct monitor *m)
     char text[3 * PROGRESS_LINE_BYTES + 256];
     int n = snprintf(text, sizeof text,
                      "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
-                     "\"wait\":%s,\"wait_time\":%lld,\"loading\":%s,\"progress\":%s}\n",
+                     "\"wait\":%s,\"wait_time\":%lld,\"silent_since\":%lld,\"loading\":%s,"
+                     "\"progress\":%s}\n",
                      (long long)time(NULL), m->policy->restarts,
                      m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
                      m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
+                     m->silent ? (long long)m->silent_since_s : -1LL,
                      m->loads ? m->load_line : "null", m->any_progress ? m->last_line : "null");
     struct errmsg e;
     enum err err = ERR_OK;
@@ -137,11 +140,58 @@ static void monitor_on_wait(struct monitor *m, const struct progress_event *even
     monitor_keep(m);
 }
 
-void monitor_forget_wait(struct monitor *m)
+void monitor_forget_chief(struct monitor *m)
 {
-    if (m->waits)
+    if (m->waits || m->silent)
         monitor_keep(m);
-    m->waits = false;
+    m->waits = m->silent = false;
+    m->alive_ms = 0;
+}
+
+/* ---- the chief's signs ---- */
+
+static const char *monitor_chief(const struct monitor *m)
+{
+    return m->plan->crew->process[m->plan->crew->chief].name;
+}
+
+static void monitor_on_alive(struct monitor *m)
+{
+    int64_t now_ms = clock_now_ms();
+    if (m->silent) {
+        m->silent = false;
+        say_info("%s, the chief, gives signs again, after %lld s", monitor_chief(m),
+                 (long long)(now_ms - m->alive_ms) / 1000);
+        monitor_redraw(m);
+        monitor_keep(m);
+    }
+    m->alive_ms = now_ms;
+}
+
+static void on_watch(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct monitor *m = arg;
+    char text[MONITOR_STATUS_BYTES];
+    int64_t now_ms = clock_now_ms(), late_ms = now_ms - m->watched_ms - MONITOR_WATCH_EVERY_MS;
+    m->watched_ms = now_ms;
+    if (!m->alive_ms || m->policy->ending)
+        return;
+    if (late_ms > MONITOR_WATCH_EVERY_MS)
+        m->alive_ms += late_ms; /* the launcher itself was stopped */
+    long long seconds = (long long)(now_ms - m->alive_ms) / 1000;
+    if (now_ms - m->alive_ms < MONITOR_SILENT_MS)
+        return;
+    if (!m->silent) {
+        m->silent = true;
+        m->silent_since_s = (int64_t)time(NULL) - seconds;
+        say_warn("no sign of %s, the chief, for %lld s: it is stopped or hangs, or its host does "
+                 "not answer",
+                 monitor_chief(m), seconds);
+        monitor_keep(m);
+    }
+    (void)snprintf(text, sizeof text, "no sign of the chief for %lld s", seconds);
+    say_status(text);
 }
 
 static void monitor_on_line(void *arg, const char *line, size_t bytes)
@@ -180,6 +230,9 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
     case PROGRESS_WAIT:
         monitor_on_wait(m, &event, line, bytes);
         break;
+    case PROGRESS_ALIVE:
+        monitor_on_alive(m);
+        break;
     case PROGRESS_UNTRAINED: /* a restarted chief does not know that this run has trained before */
         if (isnan(m->result->first_step_s))
             say_info("%s", event.text);
@@ -198,13 +251,18 @@ enum err monitor_init(struct monitor *m, const struct supervisor_plan *plan, str
                       struct supervisor_result *result)
 {
     *m = (struct monitor){.plan = plan, .policy = policy, .result = result};
+    struct timeval every = clock_timeval(MONITOR_WATCH_EVERY_MS);
+    m->watched_ms = clock_now_ms();
     m->save = evtimer_new(plan->base, on_save, m);
-    return m->save ? ERR_OK : ERR_NOMEM;
+    m->watch = event_new(plan->base, -1, EV_PERSIST, on_watch, m);
+    return m->save && m->watch && event_add(m->watch, &every) == 0 ? ERR_OK : ERR_NOMEM;
 }
 
 void monitor_close(struct monitor *m)
 {
     if (m->save)
         event_free(m->save);
-    m->save = NULL;
+    if (m->watch)
+        event_free(m->watch);
+    m->save = m->watch = NULL;
 }

@@ -1,4 +1,5 @@
-/* The chief's progress: shown on stderr, and kept in processes/progress.json for `gradwire status`.
+/* The chief's progress: shown on stderr, and kept in processes/progress.json for `gradwire status`. The chief gives a sign
+ * every second ("alive" in progress.h), from its start to its end; if none comes for MONITOR_SILENT_MS, both say so.
  * Thread: the supervisor's loop. */
 #ifndef GRADWIRE_LAUNCH_MONITOR_H
 #define GRADWIRE_LAUNCH_MONITOR_H
@@ -14,11 +15,18 @@
 #include "launch/progress.h"
 #include "launch/supervisor.h"
 
+enum { MONITOR_SILENT_MS = 8000 }; /* docs/reference/timeouts.md */
+
 struct monitor {
     const struct supervisor_plan *plan;
     struct policy *policy;            /* receives the steps */
     struct supervisor_result *result; /* step, epoch, first_step_s */
     struct event *save;
+    struct event *watch;    /* of the chief's signs */
+    int64_t alive_ms;       /* the last sign of the present chief; 0: none yet */
+    int64_t watched_ms;     /* when this was checked last */
+    bool silent;            /* the chief gives no sign */
+    int64_t silent_since_s; /* seconds since 1970 */
     struct progress_lines lines;
     struct progress_event last;          /* progress */
     char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
@@ -40,8 +48,8 @@ void monitor_close(struct monitor *m);
 
 /* Process bytes from the chief's progress pipe (progress.h). */
 void monitor_feed(struct monitor *m, const char *bytes, size_t n);
-/* The chief has ended: forget the wait that it reported. The next chief reports its own. */
-void monitor_forget_wait(struct monitor *m);
+/* The chief has ended: forget the wait that it reported, and its signs. The next chief has its own. */
+void monitor_forget_chief(struct monitor *m);
 /* The terminal's width has changed: draw the progress line again. */
 void monitor_redraw(const struct monitor *m);
 /* Something has changed: write progress.json now (monitor_save), or within a second of the last time (monitor_keep). */

@@ -28,8 +28,8 @@ static void progress_text(char *out, size_t bytes, const json_t *object, const c
 
 static bool progress_type_of(enum progress_type *type, const json_t *object)
 {
-    static const char *const names[] = {"progress", "epoch", "first_step", "checkpoint",
-                                        "log",      "wait",  "untrained",  "loading"};
+    static const char *const names[] = {"progress", "epoch",     "first_step", "checkpoint", "log",
+                                        "wait",     "untrained", "loading",    "alive"};
     const char *name = json_string_value(json_object_get(object, "type"));
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) {

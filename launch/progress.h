@@ -11,6 +11,7 @@
  *   {"type":"wait","text":"worker 1, ..","seconds":5.0}       training waits for this process; "": for none any more
  *   {"type":"loading","bytes":1e8,"of_bytes":4e8,"rows":500000,"left_s":3.5}   it reads its data;
  *                                                             {"type":"loading"}: not any more
+ *   {"type":"alive"}                                          every second, until the process ends
  *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
  * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or
  * "-inf". A number can be missing or null. Unknown types are skipped. */
@@ -38,7 +39,8 @@ enum progress_type {
     PROGRESS_LOG,
     PROGRESS_WAIT,
     PROGRESS_UNTRAINED,
-    PROGRESS_LOADING
+    PROGRESS_LOADING,
+    PROGRESS_ALIVE
 };
 
 struct progress_metric {

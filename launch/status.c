@@ -55,6 +55,15 @@ static void status_print_wait(const json_t *kept)
     free(line);
 }
 
+static void status_print_silence(const json_t *kept)
+{
+    json_int_t since = json_integer_value(json_object_get(kept, "silent_since"));
+    if (since > 0)
+        (void)printf("  no sign of the chief for %.0f s: it is stopped or hangs, or its host does "
+                     "not answer\n",
+                     difftime(time(NULL), (time_t)since));
+}
+
 /* Print how far the chief has read its data. False: it does not read. */
 static bool status_print_loading(const json_t *kept)
 {
@@ -85,6 +94,7 @@ static void status_print_progress(const char *dir)
     } else if (!status_print_loading(kept)) {
         (void)printf("  no step yet\n");
     }
+    status_print_silence(kept);
     status_print_wait(kept);
     json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
     if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)

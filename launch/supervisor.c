@@ -309,7 +309,7 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
     char words[PROCESS_WORDS_BYTES] = "";
     log_watch_on_end(&s->watch, i);
     if (i == s->plan->crew->chief)
-        monitor_forget_wait(&s->monitor);
+        monitor_forget_chief(&s->monitor);
     if (!quiet)
         process_last_words(p, exited, words, sizeof words);
     if (v->action == POLICY_END)

@@ -30,6 +30,7 @@
 #include "worker/alone.h"
 #include "worker/doctor/doctor.h"
 #include "worker/evaluate/evaluator_role.h"
+#include "worker/control/alive.h"
 #include "worker/control/chief_link.h"
 #include "worker/control/farewell.h"
 #include "worker/lr_finder.h"
@@ -471,6 +472,8 @@ static int attend(struct process *p)
     enum err err = process_load_job(p, &e);
     if (!err)
         chief_end_begin(&p->chief_end, p->output);
+    if (!err && p->cluster.is_chief)
+        alive_begin(p->flags.progress_fd);
     if (!err)
         err = listen_first(p, &e);
     if (!err)

@@ -51,6 +51,17 @@ class Wait(TrainCase):
         self.stopped(job, "worker-1", "worker 1", "which is connected but has not sent its part: it is stopped, or slow")
         self.stopped(job, "ps-1", "ps 1", "which is connected but does not answer: it is stopped, or slow")
 
+    def test_a_chief_that_is_stopped_gives_no_sign_on_the_terminal_and_in_status(self):
+        job = self.launch("--workers=2", "--ps=1", keys={"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 1000})
+        job.until_said("launcher", "epoch 1/1000")
+        self.assertNotIn("no sign", self.status(job))
+        job.kill("worker-0", signal.SIGSTOP)
+        job.until_said("launcher", "warn launcher: no sign of worker 0, the chief, for 8 s: it is stopped or hangs")
+        job.until("status says so", lambda: re.search(r"  no sign of the chief for (8|9|1\d) s: ", self.status(job)))
+        job.kill("worker-0", signal.SIGCONT)
+        job.until_said("launcher", "worker 0, the chief, gives signs again, after ")
+        job.until("status no longer says so", lambda: "no sign" not in self.status(job))
+
 
 if __name__ == "__main__":
     unittest.main()

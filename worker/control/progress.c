@@ -263,6 +263,11 @@ void progress_loading(int fd, const struct loading *now)
                    now->bytes, now->of_bytes, now->rows, number(now->left_s, left));
 }
 
+void progress_alive(int fd)
+{
+    write_line(fd, "{\"type\":\"alive\"}\n");
+}
+
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
 {
     write_line(fd, "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut,

@@ -61,6 +61,9 @@ void progress_go_on(struct progress *p, double now_s);
 /* The data are being read; NULL: not any more. Thread: any; `fd` as in progress_init. */
 void progress_loading(int fd, const struct loading *now);
 
+/* This process runs. Thread: any; `fd` as in progress_init. */
+void progress_alive(int fd);
+
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
 

@@ -257,6 +257,17 @@ static bool is_small(const Onnx__Graph *g)
     return small;
 }
 
+static int64_t opset_of(const Onnx__Model *file)
+{
+    int64_t version = 1;
+    for (size_t i = 0; i < file->n_opset_import; i++) {
+        const char *domain = file->opset_import[i]->domain;
+        if (domain[0] == 0 || strcmp(domain, "ai.onnx") == 0)
+            version = file->opset_import[i]->version;
+    }
+    return version;
+}
+
 /* in_file: the model's file is at `path`, so its folder can have more of it. */
 static enum err import_bytes(struct imported *m, const char *path, bool in_file,
                              const uint8_t *data, size_t bytes, char **refused, struct errmsg *e)
@@ -272,7 +283,7 @@ static enum err import_bytes(struct imported *m, const char *path, bool in_file,
                        path);
     }
     struct imported made = {.scale = 1};
-    struct walk w = {.g = file->graph, .scale = 1};
+    struct walk w = {.g = file->graph, .opset = opset_of(file), .scale = 1};
     sketch_init(&w.s);
     enum err err = ERR_OK;
     if (!is_small(w.g))

@@ -44,6 +44,8 @@ static bool is_near(double a, double b)
 
 void take_selu(const struct step *s)
 {
+    if (!step_is_of_opset_7(s))
+        return;
     if (is_near(onnx_float(s->n, "alpha", 1.6732632423543772), 1.6732632423543772) &&
         is_near(onnx_float(s->n, "gamma", 1.0507009873554805), 1.0507009873554805))
         plain_activation(s, "selu");
@@ -76,11 +78,31 @@ void take_gelu(const struct step *s)
         step_refuse(s, "unknown approximation");
 }
 
+/* Before opset 13 a softmax is over all axes from `axis` on. True if these are the channels, and axes of length 1. */
+static bool is_flat_softmax(const struct walk_value *x, int64_t axis)
+{
+    int64_t rank = (int64_t)x->rank, channels = x->first ? 1 : rank;
+    axis += axis < 0 ? rank + 1 : 0;
+    bool is = axis >= 1 && axis <= channels;
+    for (int64_t i = axis; i <= rank && is; i++)
+        is = i == channels || x->dim[x->first ? i - 2 : i - 1] == 1;
+    return is;
+}
+
 void take_softmax(const struct step *s)
 {
-    int64_t axis = onnx_int(s->n, "axis", -1), last = s->x.first ? 1 : s->x.rank;
-    if ((axis == last || axis == last - 1 - (int64_t)s->x.rank) && !s->x.channels)
+    enum { OPSET_OF_ONE_AXIS = 13 };
+    bool flat = s->w->opset < OPSET_OF_ONE_AXIS;
+    int64_t axis = onnx_int(s->n, "axis", flat ? 1 : -1), last = s->x.first ? 1 : s->x.rank;
+    bool channels =
+        flat ? is_flat_softmax(&s->x, axis) : axis == last || axis == last - 1 - (int64_t)s->x.rank;
+    if (channels && !s->x.channels)
         plain_activation(s, "softmax");
+    else if (flat && !s->x.channels)
+        step_refuse(s,
+                    "in opset %lld it is over all axes from %lld on; a job has it over the "
+                    "channels: export the model with opset 13 or later",
+                    (long long)s->w->opset, (long long)axis);
     else
         step_refuse(s, "only over the channels");
 }

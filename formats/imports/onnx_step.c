@@ -73,6 +73,16 @@ uint64_t step_place(const struct walk_value *v, uint64_t i)
     return v->channels ? i % v->channels * pixels + i / v->channels : i;
 }
 
+bool step_is_of_opset_7(const struct step *s)
+{
+    if (s->w->opset >= 7)
+        return true;
+    step_refuse(s,
+                "in opset %lld it computes something else: export the model with opset 7 or later",
+                (long long)s->w->opset);
+    return false;
+}
+
 bool step_is_image(const struct step *s)
 {
     if (s->x.rank == 3 && s->x.first)

@@ -368,6 +368,40 @@ class ImportOnnxTest(Case):
         (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.graph.node("Softmax", net.at, axis=1, temperature=2.0)))
         self.refused("Softmax (value_1): its attribute temperature is not known here")
 
+    def softmax_of_opset_11(self, shape, **axis):
+        """A softmax before the flattening, of opset 11: it is over all axes from `axis` on."""
+        net = Net(5, shape)
+        net.graph.opset = 11
+        net.then(lambda x: x, "Softmax", **axis).flatten()
+        size = math.prod(shape)
+        (self.tmp / "m.onnx").write_bytes(net.gemm(size, UNITS, True).graph.bytes(net.at))
+        return net
+
+    def test_a_softmax_of_an_old_opset_is_over_all_axes(self):
+        for shape, axis, words in (([2, 3], {}, "over all axes from 1 on"), ([2, 3], {"axis": -2}, "over all axes from -2 on"),
+                                   ([2, 3, 3], {"axis": 2}, "in opset 11 it is over all axes from 2 on; a job has it over the "
+                                    "channels: export the model with opset 13 or later")):
+            with self.subTest(shape=shape, axis=axis):
+                self.softmax_of_opset_11(shape, **axis)
+                self.refused(words)
+        net = Net(5, [2, 4, 4])
+        net.conv(3, 2).then(lambda x: x, "Softmax", axis=1).flatten().gemm(12, UNITS, True)
+        net.graph.opset = 12
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("Softmax (value_1): in opset 12 it is over all axes from 1 on")
+
+    def test_a_softmax_of_an_old_opset_over_the_channels_alone_is_read(self):
+        for shape, axis in (([4], {}), ([2, 3], {"axis": 2}), ([2, 3], {"axis": -1}), ([1, 4], {})):
+            with self.subTest(shape=shape, axis=axis):
+                self.softmax_of_opset_11(shape, **axis)
+                self.call("import", "m.onnx", "--output", f"read-{shape}-{len(axis)}-{axis.get('axis')}")
+
+    def test_an_operator_that_had_another_meaning_is_refused(self):
+        net = Net(5, [4]).batch_norm(4).end(4)
+        net.graph.opset = 6
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("in opset 6 it computes something else: export the model with opset 7 or later")
+
     def test_a_shift_that_is_not_constant_is_refused(self):
         net = Net(1, [UNITS])
         net.at = net.graph.node("LayerNormalization", net.at, net.tensor([UNITS], [1.0] * UNITS), net.at, axis=-1)

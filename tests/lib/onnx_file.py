@@ -35,7 +35,7 @@ class Graph:
 
     def __init__(self, shape, units):
         self.input, self.shape, self.units, self.nodes, self.tensors = "x", shape, units, [], []
-        self.file, self.data, self.keys = None, b"", {}
+        self.file, self.data, self.keys, self.opset = None, b"", {}, 17
 
     def into(self, file, **keys):
         """The tensors that follow go to another file, whose bytes are in self.data. keys: as {"length": None} leaves out a key,
@@ -72,4 +72,4 @@ class Graph:
     def bytes(self, output, out=None):
         graph = (b"".join(text(1, n) for n in self.nodes) + text(2, "g") + b"".join(text(5, t) for t in self.tensors) +
                  text(11, self.value("x", self.shape)) + text(12, self.value(output, [self.units] if out is None else out)))
-        return number(1, 8) + text(7, graph) + text(8, text(1, "") + number(2, 17))
+        return number(1, 8) + text(7, graph) + text(8, text(1, "") + number(2, self.opset))

@@ -1,16 +1,19 @@
 /* Three ways, of which crc32c takes the fastest that the processor has:
  * - by tables, eight bytes at a time (Kounavis and Berry, "A Systematic Approach to Building High Performance Software-Based
  *   CRC Generators")
- * - with SSE 4.2 by its instruction for this CRC. One instruction waits for the one before it, and three could run at the same
- *   time: so a long text is divided into three, whose registers are joined at the end
+ * - with SSE 4.2, and on arm64, by an instruction for this CRC. One instruction waits for the one before it, and three could run
+ *   at the same time: so a long text is divided into three, whose registers are joined at the end
  * - with VPCLMULQDQ by folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"): a
  *   long text is replaced by one of 64 bytes that has the same CRC */
 #include "common/base/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>
-#ifdef __x86_64__
+#if defined __x86_64__
 #include <immintrin.h>
+#elif defined __aarch64__
+#include <arm_acle.h>
+#include <sys/auxv.h>
 #endif
 
 static const uint32_t polynomial = 0x82F63B78; /* reflected: the lowest bit first */
@@ -59,7 +62,17 @@ static uint32_t by_table(uint32_t crc, const uint8_t *at, size_t bytes)
     return crc;
 }
 
+#if defined __x86_64__ || defined __aarch64__
+
 #ifdef __x86_64__
+#define HAS_INSTRUCTION __attribute__((target("sse4.2")))
+#define NEXT_8_BYTES(crc, v) __builtin_ia32_crc32di(crc, v)
+#define NEXT_BYTE(crc, byte) __builtin_ia32_crc32qi(crc, byte)
+#else
+#define HAS_INSTRUCTION __attribute__((target("+crc")))
+#define NEXT_8_BYTES(crc, v) __crc32cd((uint32_t)(crc), v)
+#define NEXT_BYTE(crc, byte) __crc32cb(crc, byte)
+#endif
 
 enum { THIRDS = 2 };
 static const size_t third[THIRDS] = {4096,
@@ -88,8 +101,7 @@ static uint64_t move(int t, uint64_t crc)
            moved[t][3][crc >> 24 & 0xff];
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *at,
-                                                                 size_t bytes)
+HAS_INSTRUCTION static uint32_t by_instruction(uint32_t crc, const uint8_t *at, size_t bytes)
 {
     uint64_t a = crc;
     for (int t = 0; t < THIRDS; t++) {
@@ -97,20 +109,24 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
         for (; bytes >= 3 * n; at += 3 * n, bytes -= 3 * n) {
             uint64_t b = 0, c = 0;
             for (size_t i = 0; i < n; i += 8) {
-                a = __builtin_ia32_crc32di(a, load(at + i));
-                b = __builtin_ia32_crc32di(b, load(at + n + i));
-                c = __builtin_ia32_crc32di(c, load(at + 2 * n + i));
+                a = NEXT_8_BYTES(a, load(at + i));
+                b = NEXT_8_BYTES(b, load(at + n + i));
+                c = NEXT_8_BYTES(c, load(at + 2 * n + i));
             }
             a = move(t, move(t, a) ^ b) ^ c;
         }
     }
     for (; bytes >= 8; at += 8, bytes -= 8)
-        a = __builtin_ia32_crc32di(a, load(at));
+        a = NEXT_8_BYTES(a, load(at));
     uint32_t end = (uint32_t)a;
     for (; bytes > 0; at++, bytes--)
-        end = __builtin_ia32_crc32qi(end, *at);
+        end = NEXT_BYTE(end, *at);
     return end;
 }
+
+#endif
+
+#if defined __x86_64__
 
 enum { BLOCK = 64, BLOCKS = 4, FOLDING_MIN = 512 };
 static uint64_t fold_one[2], fold_all[2]; /* over one block, over all four */
@@ -186,6 +202,11 @@ static void choose(void)
 {
     make_table();
     way[CRC32C_TABLE] = by_table;
+#ifdef __aarch64__
+    make_moved();
+    if (getauxval(AT_HWCAP) & HWCAP_CRC32)
+        way[fastest = CRC32C_INSTRUCTION] = by_instruction;
+#endif
 }
 
 #endif

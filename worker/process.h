@@ -1,5 +1,5 @@
 /* A worker process in any role: its flags, job, data and model, and its result. main.c has its life, process_rows.c
- * reads its rows, process_chief.c has the chief's additional work. Thread: the main one. */
+ * reads its rows, process_past.c and process_chief.c have the chief's additional work. Thread: the main one. */
 #ifndef GRADWIRE_WORKER_PROCESS_H
 #define GRADWIRE_WORKER_PROCESS_H
 
@@ -93,9 +93,16 @@ enum err process_load_again(struct process *p, const struct control_encoding *re
 enum err process_read_anew(struct process *p, const struct control_encoding *asked,
                            struct errmsg *e) MUST_CHECK;
 
-/* ---- process_chief.c ---- */
+/* ---- process_past.c ---- */
 /* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
 enum err process_look_back(struct process *p, struct errmsg *e) MUST_CHECK;
+/* The history's last line, if its evaluation was the best and best/ lacks it: the last chief was killed in between. NULL: there
+ * is none. Borrowed from p->log. */
+const struct epoch_line *process_unkept_line(const struct process *p);
+/* Write in DIR which job begins there. */
+enum err process_mark_begin(const struct process *p, struct errmsg *e) MUST_CHECK;
+
+/* ---- process_chief.c ---- */
 /* The job's training failed before this run: write that to summary.json. */
 enum err process_summarize_failed(struct process *p, struct errmsg *e) MUST_CHECK;
 /* The process ends with this code. If it is a chief that fails before it has connected, the processes that wait for it

@@ -6,7 +6,7 @@
 
 struct row_counts {
     uint64_t rows; /* present rows */
-    /* since the job's start: */
+    /* since the job's start, or that of its last new run (checkpoint.run): */
     uint64_t admitted; /* rows created */
     uint64_t refused;  /* gradients for new rows that could not be created for lack of memory */
     uint64_t dropped;  /* gradients for keys that admission did not admit */

@@ -319,11 +319,17 @@ static json_t *describe(const struct section *s, uint64_t rows, uint32_t dim, ui
                      (json_int_t)begin, (json_int_t)*at);
 }
 
+/* The meaning of the numbers in `counts`. */
+static const char counts_are[] =
+    "updates: each step (in async, ssp and geo: each batch) that changed the row counts once, "
+    "however many rows of the data looked it up; a new run (checkpoint.run) begins with 0";
+
 static enum err write_header(struct files_writer *w, const struct section s[3], const char *table,
                              uint64_t rows, uint32_t dim, struct errmsg *e)
 {
     uint64_t at = 0;
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "table", table);
+    json_t *header =
+        json_pack("{s:{s:s, s:s}}", "__metadata__", "table", table, "counts", counts_are);
     bool made = header != NULL;
     for (int i = 0; i < 3; i++) {
         json_t *one = describe(&s[i], rows, i == 1 ? dim : 0, &at);

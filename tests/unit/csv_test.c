@@ -277,6 +277,10 @@ static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
           ".csv:1: this line has the names of the columns, but is read as a row: use data.header: "
           "names, or skip");
     warns(&f, "town,x,no\nRome,x,rich\n", "nothing");
+    warns(&f, "x, RICH,town\nRome,x,no\n",
+          ".csv:1: this line has the names of the columns in another order, but is read as a row: "
+          "use data.header: names");
+    warns(&f, "x,no,town\nRome,x,no\n", "nothing");
     teardown(&f);
 }
 
@@ -809,6 +813,47 @@ static void a_skipped_line_that_reads_like_a_row_is_said(void **state)
     put(&f, "c.csv", "3,4\n", 4);
     (void)snprintf(why, sizeof why, "b.csv:2" SKIPS, " (in 1 more files, too)");
     warns(&f, "a,y\n1,2\n", why);
+    teardown(&f);
+}
+
+static void a_skipped_header_of_another_order_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said; /* NULL: nothing */
+    } of[] = {
+        {"b,a,y\n10,1,0\n20,2,1\n", "names a in field 2, which data.columns has in field 1"},
+        {"a,y,\"B\"\r\n10,1,0\r\n", "names b in field 3, which data.columns has in field 2"},
+        {"A, b,y\n10,1,0\n", NULL},
+        {"b,A,y\n10,1,0\n", "names a in field 2"},
+        {"x,z,y\n10,1,0\n", NULL},
+        {"a,a,y\n10,1,0\n", NULL},
+        {"b,y\n10,1,0\n", NULL}, /* R's: the first field is the number of the row */
+    };
+    struct fixture f;
+    setup(&f, "columns: [number: a, number: b, label: y], header: skip", NULL, 0);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        warns(&f, of[i].text, of[i].said ? of[i].said : "nothing");
+    put(&f, "b.csv", "b,a,y\n1,2,3\n", 12);
+    put(&f, "c.csv", "b,a,y\n", 6);
+    warns(&f, "a,b,y\n1,2,3\n",
+          "b.csv:1: data.header: skip leaves this line out, but it names a in field 2, which "
+          "data.columns has in field 1 (in 1 more files, too); data.header: names finds columns by "
+          "their names");
+    teardown(&f);
+}
+
+static void skipped_headers_that_differ_are_said(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "columns: [number, number, label], header: skip", NULL, 0);
+    put(&f, "b.csv", "\"a\", b,y\n1,2,3\n", 15);
+    warns(&f, "a,b,y\n1,2,3\n", "nothing");
+    put(&f, "c.csv", "of 3 May\n1,2,3\n", 15);
+    warns(&f, "a,b,y\n1,2,3\n", "nothing");
+    put(&f, "d.csv", "b,a,y\n1,2,3\n", 12);
+    warns(&f, "a,b,y\n1,2,3\n", "d.csv: columns are read by their order");
     teardown(&f);
 }
 
@@ -1962,6 +2007,8 @@ int main(void)
         cmocka_unit_test(an_empty_part_holds_no_rows_whatever_the_header),
         cmocka_unit_test(a_header_may_begin_in_a_later_piece),
         cmocka_unit_test(a_skipped_line_that_reads_like_a_row_is_said),
+        cmocka_unit_test(a_skipped_header_of_another_order_is_said),
+        cmocka_unit_test(skipped_headers_that_differ_are_said),
         cmocka_unit_test(missing_numbers_are_filled),
         cmocka_unit_test(a_missing_category_has_a_place_of_its_own),
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),

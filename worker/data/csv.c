@@ -22,6 +22,7 @@
 #include "common/base/sha256.h"
 #include "worker/data/csv_header.h"
 #include "worker/data/core/rounding.h"
+#include "worker/data/csv_row.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/text/csv_scan.h"
 #include "worker/data/drawn/drawn.h"
@@ -533,6 +534,51 @@ static void say_skipped(const struct csv *c)
                      c->reading->key, first->path, first->skipped_line, more);
 }
 
+/* The columns are found by their places, and a header that is left out says that they have others. False: none does. */
+static bool say_moved(const struct csv *c)
+{
+    char name[CSV_SHOWN_BYTES], more[64] = "";
+    const struct csv_file *first = NULL;
+    size_t moved = 0;
+    for (size_t i = 0; i < c->paths.count; i++) {
+        bool is = c->file[i].skipped_line && c->file[i].names.moved;
+        first = first || !is ? first : &c->file[i];
+        moved += is;
+    }
+    if (!first)
+        return false;
+    const char *text = c->job->column[first->names.moved - 1].name;
+    if (moved > 1)
+        (void)snprintf(more, sizeof more, " (in %zu more files, too)", moved - 1);
+    dataset_warn(c->reading,
+                 "%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it names %s in "
+                 "field %" PRIu32 ", which data.columns has in field %" PRIu32
+                 "%s; data.header: names finds columns by their names",
+                 c->reading->key, first->path, first->skipped_line,
+                 csv_row_shown(name, text, strlen(text)), first->names.at, first->names.belongs,
+                 more);
+    return true;
+}
+
+/* Files whose headers are left out, and have other names or another order. */
+static void say_differing(const struct csv *c)
+{
+    const struct csv_file *first = NULL;
+    for (size_t i = 0; i < c->paths.count; i++) {
+        const struct csv_file *f = &c->file[i];
+        if (!f->skipped_line || f->skipped_row || !f->names.hash)
+            continue;
+        first = first ? first : f;
+        if (f->names.hash == first->names.hash)
+            continue;
+        dataset_warn(c->reading,
+                     "%s: data.header: skip leaves out \"%s\" of %s, but \"%s\" of %s: columns are "
+                     "read by their order, unless data.header: names finds them by their names",
+                     c->reading->key, first->names.shown, first->path, f->names.shown, f->path);
+        return;
+    }
+}
+
 /* A row that has the names of the columns, and fits them. */
 static void say_names(const struct csv *c)
 {
@@ -541,9 +587,11 @@ static void say_names(const struct csv *c)
         f++;
     if (f < c->file + c->paths.count)
         dataset_warn(c->reading,
-                     "%s: %s:%" PRIu64 ": this line has the names of the columns, but is read as a "
-                     "row: use data.header: names, or skip",
-                     c->reading->key, f->path, f->names_line);
+                     "%s: %s:%" PRIu64
+                     ": this line has the names of the columns%s, but is read as a "
+                     "row: use data.header: names%s",
+                     c->reading->key, f->path, f->names_line,
+                     f->names.moved ? " in another order" : "", f->names.moved ? "" : ", or skip");
 }
 
 /* The columns that nothing reads, of the first file that has some. */
@@ -596,6 +644,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_unknown(c, threads);
     if (!err) {
         say_skipped(c);
+        if (!say_moved(c))
+            say_differing(c);
         say_names(c);
         note_unread(c);
     }

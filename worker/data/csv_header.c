@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <xxhash.h>
+
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
@@ -363,36 +365,81 @@ static bool reads_like_row(const struct csv_file *file, const struct csv_format 
     return value && !other;
 }
 
-/* The text of a field, without quotes that surround it. */
-static bool is_named(const struct csv_grammar *g, const char *text, size_t bytes, const char *name)
+/* Remove blanks and quotes around the text of a field. */
+static void strip_field(const struct csv_grammar *g, const char **text, size_t *bytes)
 {
-    (void)csv_hint_trim(&text, &bytes);
-    if (g->quotes && bytes > 1 && *text == '"' && text[bytes - 1] == '"') {
-        text++;
-        bytes -= 2;
+    (void)csv_hint_trim(text, bytes);
+    if (g->quotes && *bytes > 1 && **text == '"' && (*text)[*bytes - 1] == '"') {
+        ++*text;
+        *bytes -= 2;
     }
-    return strlen(name) == bytes && strncasecmp(text, name, bytes) == 0;
 }
 
-/* True if the first row has the names of all columns that have one, in their order. */
-static bool has_names(const struct csv_file *file, const struct csv_format *f,
-                      const struct csv_piece *p, size_t begin, size_t end)
+/* A line as fields without blanks and quotes: texts (fields) views of it. False: it has not `fields` fields. */
+static bool strip_fields(struct csv_text *texts, uint32_t fields, const struct csv_grammar *g,
+                         const char *line, size_t bytes, uint32_t *mark)
 {
-    const char *text = p->text + begin;
-    size_t bytes = csv_without_return(&p->grammar, text, end - begin), named = 0, from = 0;
-    size_t n = csv_scan(p->mark, text, bytes, &p->grammar);
-    p->mark[n] = (uint32_t)bytes;
-    for (size_t i = 0; i <= n && n + 1 == file->fields; i++) {
-        const struct csv_field *field = &file->field[i];
-        const char *name = f->job->column[field->column].name;
-        if (field->kind != COLUMN_IGNORE && *name) {
-            if (!is_named(&p->grammar, text + from, p->mark[i] - from, name))
-                return false;
-            named++;
-        }
-        from = p->mark[i] + (size_t)1;
+    size_t n = csv_scan(mark, line, bytes, g), from = 0;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0; i <= n && n + 1 == fields; i++) {
+        const char *text = line + from;
+        size_t length = mark[i] - from;
+        strip_field(g, &text, &length);
+        texts[i] = (struct csv_text){text, (uint32_t)length};
+        from = mark[i] + (size_t)1;
     }
-    return named > 0;
+    return n + 1 == fields;
+}
+
+/* 2: the text is the name; 1: it is, except for case; 0: it is not. */
+static int likeness(const struct csv_text *t, const char *name, size_t bytes)
+{
+    if (t->bytes != bytes || strncasecmp(t->at, name, bytes) != 0)
+        return 0;
+    return memcmp(t->at, name, bytes) == 0 ? 2 : 1;
+}
+
+/* See where the name of the column of field i is. */
+static void see_name(struct csv_names *names, const struct csv_text *texts, uint32_t fields,
+                     uint32_t i, uint32_t column, const char *name)
+{
+    size_t bytes = strlen(name);
+    int own = likeness(&texts[i], name, bytes), best = own;
+    for (uint32_t k = 0; k < fields && own < 2; k++) {
+        int other = likeness(&texts[k], name, bytes);
+        if (other > best && !names->moved)
+            *names = (struct csv_names){names->all, column + 1, k + 1, i + 1, names->hash, ""};
+        best = other > best ? other : best;
+    }
+    names->all &= best > 0;
+}
+
+/* See which of the columns' names the first line has, and where. Changes no text. */
+static enum err see_names(struct csv_file *file, const struct csv_format *f,
+                          const struct csv_piece *p, size_t begin, size_t end, struct errmsg *e)
+{
+    const char *line = p->text + begin;
+    size_t bytes = csv_without_return(&p->grammar, line, end - begin);
+    struct csv_names *names = &file->names;
+    struct csv_text *texts = mem_zalloc((size_t)file->fields + 1, sizeof *texts);
+    if (!texts)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    bool fits = strip_fields(texts, file->fields, &p->grammar, line, bytes, p->mark);
+    bool named = false;
+    names->all = fits;
+    for (uint32_t i = 0; i < file->fields && fits; i++) {
+        const char *name = f->job->column[file->field[i].column].name;
+        names->hash = XXH3_64bits_withSeed(texts[i].at, texts[i].bytes, names->hash + 1);
+        if (file->field[i].kind == COLUMN_IGNORE || !*name)
+            continue;
+        see_name(names, texts, file->fields, i, file->field[i].column, name);
+        named = true;
+    }
+    names->all &= named;
+    (void)printable_copy(names->shown, sizeof names->shown, line,
+                         bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
+    mem_free(texts);
+    return ERR_OK;
 }
 
 /* The header is [begin, end) of the text. */
@@ -446,8 +493,12 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
     if (err)
         return err_wrap(e, err, "%s: ", file->path);
     uint64_t line = p->line + csv_count(p->text, begin, '\n');
+    if (header != HEADER_NAMES && !f->libsvm)
+        err = see_names(file, f, p, begin, end, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", file->path);
     if (header == HEADER_NONE) {
-        file->names_line = !f->libsvm && has_names(file, f, p, begin, end) ? line : 0;
+        file->names_line = file->names.all ? line : 0;
         return ERR_OK;
     }
     if (end == p->bytes) {

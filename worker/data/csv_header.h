@@ -6,11 +6,23 @@
 
 enum { CSV_UNREAD_BYTES = 200 };
 
+/* The names of the job's columns that a line has, though the job's order counts. */
+struct csv_names {
+    bool all; /* the names of all columns that have one */
+    uint32_t moved, at,
+        belongs; /* moved: the job's column + 1 whose name is in the field `at` in place of
+                                    * `belongs`, both from 1; 0: none */
+    uint64_t
+        hash; /* of its texts, without quotes; 0: it has not as many fields as there are columns */
+    char shown[CSV_UNREAD_BYTES]; /* its beginning */
+};
+
 struct csv_file {
     const char *path;        /* a view */
     struct csv_field *field; /* (fields) */
     uint32_t fields;
-    bool begun; /* its first row, or its header, has been found */
+    bool begun;             /* its first row, or its header, has been found */
+    struct csv_names names; /* of the first line, without data.header: names */
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */
     bool skipped_row;

@@ -12,6 +12,7 @@
 #include <zip.h>
 
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
 
@@ -446,6 +447,45 @@ static void large_arrays_and_several_of_other_types_stand_one_behind_the_other(v
 
 static const char ROWS[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
 
+/* Write set.npz: the bytes of two other files, one behind the other. Returns the size of the first. */
+static size_t joined(struct fixture *f, const char *first, const void *behind, size_t bytes)
+{
+    struct errmsg e;
+    uint8_t *a;
+    size_t n;
+    assert_int_equal(files_read_regular(idx_files_path(&f->files, first), 1 << 20, &a, &n, &e), 0);
+    FILE *to = fopen(idx_files_path(&f->files, "set.npz"), "wb");
+    assert_non_null(to);
+    assert_int_equal(fwrite(a, 1, n, to), n);
+    assert_int_equal(fwrite(behind, 1, bytes, to), bytes);
+    assert_int_equal(fclose(to), 0);
+    mem_free(a);
+    return n;
+}
+
+static void bytes_behind_an_archive_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}};
+    struct dataset d;
+    char why[100];
+    uint8_t *second;
+    size_t bytes;
+    archive_at(f, "a.zip", m, 2, true);
+    snprintf(why, sizeof why, "set.npz: the zip archive ends at offset %zu, and 4 bytes follow",
+             joined(f, "a.zip", "more", 4));
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, why));
+    assert_int_equal(
+        files_read_regular(idx_files_path(&f->files, "a.zip"), 1 << 20, &second, &bytes, &f->e), 0);
+    snprintf(why, sizeof why,
+             "set.npz: the zip archive does not begin at the file's beginning, but at offset %zu:",
+             joined(f, "a.zip", second, bytes));
+    mem_free(second);
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, why));
+}
+
 static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -612,6 +652,7 @@ int main(void)
         TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
+        TEST(bytes_behind_an_archive_are_refused),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
         TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),
         TEST(an_archive_that_grows_is_refused_by_what_its_headers_ask_for),

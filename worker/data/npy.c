@@ -209,6 +209,9 @@ static enum err read_magic(struct array_file *f, struct stream *s, size_t *bytes
     enum err err = stream_read(s, m, sizeof m, &got, e);
     if (err)
         return err;
+    if (got == sizeof m && memcmp(m, "PK\3\4", 4) == 0)
+        return err_set(e, ERR_INPUT,
+                       "it is a zip archive that was compressed: decompress the file");
     if (got < sizeof m || memcmp(m, MAGIC, sizeof MAGIC - 1) != 0)
         return err_set(e, ERR_INPUT, "not an npy file: it does not begin with \\x93NUMPY");
     if (m[6] < 1 || m[6] > 3)

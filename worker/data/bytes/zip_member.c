@@ -33,6 +33,84 @@ bool zip_is_archive(const char *path)
     return is;
 }
 
+/* ---- the whole file is one archive ---- */
+
+/* The end of an archive (APPNOTE 4.3.14 to 4.3.16). */
+enum { END_BYTES = 22, END64_BYTES = 56, LOCATOR_BYTES = 20, COMMENT_MAX = UINT16_MAX };
+
+static uint64_t little(const uint8_t *at, size_t bytes)
+{
+    uint64_t n = 0;
+    while (bytes-- > 0)
+        n = n << 8 | at[bytes];
+    return n;
+}
+
+static bool has_record(int fd, uint8_t *record, size_t bytes, uint64_t at, const char *magic)
+{
+    return at <= INT64_MAX && pread(fd, record, bytes, (off_t)at) == (ssize_t)bytes &&
+           memcmp(record, magic, 4) == 0;
+}
+
+/* The place of the last end record, and the one after its comment. False: there is none. */
+static bool find_end(int fd, uint64_t file_bytes, uint64_t *at, uint64_t *after)
+{
+    uint8_t r[END_BYTES];
+    uint64_t least =
+        file_bytes > END_BYTES + COMMENT_MAX ? file_bytes - END_BYTES - COMMENT_MAX : 0;
+    for (uint64_t place = file_bytes; place >= least + END_BYTES; place--) {
+        if (!has_record(fd, r, sizeof r, place - END_BYTES, "PK\5\6"))
+            continue;
+        *at = place - END_BYTES;
+        *after = place + little(r + 20, 2);
+        return *after <= file_bytes;
+    }
+    return false;
+}
+
+/* The place at which the list of members ends, as the end record at `at` counts: from the archive's beginning. *ends: that place
+ * in the file. */
+static uint64_t end_of_list(int fd, uint64_t at, uint64_t *ends)
+{
+    uint8_t r[END_BYTES], locator[LOCATOR_BYTES], r64[END64_BYTES];
+    *ends = at;
+    if (at >= LOCATOR_BYTES &&
+        has_record(fd, locator, sizeof locator, at - LOCATOR_BYTES, "PK\6\7") &&
+        has_record(fd, r64, sizeof r64, little(locator + 8, 8), "PK\6\6")) {
+        *ends = little(locator + 8, 8);
+        return little(r64 + 40, 8) + little(r64 + 48, 8);
+    }
+    return has_record(fd, r, sizeof r, at, "PK\5\6") ? little(r + 12, 4) + little(r + 16, 4) : 0;
+}
+
+/* Other programs read the last of several archives, and libzip the first. */
+static enum err check_whole(const char *path, uint64_t file_bytes, struct errmsg *e)
+{
+    uint64_t at = 0, after = 0, ends = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    bool found = find_end(fd, file_bytes, &at, &after);
+    uint64_t list = found ? end_of_list(fd, at, &ends) : 0;
+    (void)close(fd);
+    if (!found)
+        return err_set(e, ERR_INPUT, "%s: not a zip archive, or its end is missing", path);
+    if (after < file_bytes)
+        return err_set(e, ERR_INPUT,
+                       "%s: the zip archive ends at offset %llu, and %llu bytes follow: write each "
+                       "archive to a file of its own",
+                       path, (unsigned long long)after, (unsigned long long)(file_bytes - after));
+    if (list > ends)
+        return err_set(e, ERR_INPUT,
+                       "%s: the zip archive is damaged: its list of members is not in it", path);
+    if (list < ends)
+        return err_set(e, ERR_INPUT,
+                       "%s: the zip archive does not begin at the file's beginning, but at offset "
+                       "%llu: write each archive to a file of its own",
+                       path, (unsigned long long)(ends - list));
+    return ERR_OK;
+}
+
 static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, struct errmsg *e)
 {
     struct stat st;
@@ -43,8 +121,13 @@ static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, str
         return err_set(e, ERR_INPUT, "%s: not a regular file", path);
     *bytes = (uint64_t)st.st_size;
     *zip = zip_open(path, ZIP_RDONLY, &code);
-    if (*zip)
-        return ERR_OK;
+    if (*zip) {
+        enum err whole = check_whole(path, *bytes, e);
+        if (whole)
+            zip_discard(*zip);
+        *zip = whole ? NULL : *zip;
+        return whole;
+    }
     zip_error_t why;
     zip_error_init_with_code(&why, code);
     enum err err = err_set(e, code == ZIP_ER_MEMORY ? ERR_NOMEM : ERR_INPUT, "%s: %s", path,

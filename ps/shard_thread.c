@@ -536,6 +536,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     struct shard_thread *t = p->t;
     t->counts.in_bytes += conn_stats(c)->in_bytes;
     t->counts.out_bytes += conn_stats(c)->out_bytes;
+    if (code == ERR_TIMEOUT)
+        log_warn("%s: a connection for data is lost: %s", p->name, why);
     log_debug("%s's connection to shard thread %u is closed: %s (%s)", p->name, t->thread, why,
               err_str(code));
     drop_frame(p);

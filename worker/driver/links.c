@@ -290,7 +290,10 @@ static void count_bytes(struct link *k)
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     struct link *k = owner;
-    log_debug("%s: the connection is closed: %s (%s)", conn_peer(c), why, err_str(code));
+    if (code == ERR_TIMEOUT)
+        log_warn("%s: a connection for data is lost: %s; connecting again", conn_peer(c), why);
+    else
+        log_debug("%s: the connection is closed: %s (%s)", conn_peer(c), why, err_str(code));
     count_bytes(k);
     msg_free(k->message);
     k->message = NULL;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/job/range.h"
 
 /* ---- what the model predicts ---- */
@@ -41,13 +42,13 @@ enum err score_columns_init(struct score_columns *c, const struct folder *f, boo
 static void add_class(const struct score_columns *c, uint32_t class, struct text *t)
 {
     const char *name = c->names;
-    for (uint32_t i = 0; name && i < class; i++) {
-        name = strchr(name, '\n');
-        name = name ? name + 1 : NULL;
-    }
+    size_t bytes;
+    for (uint32_t i = 0; name && i < class; i++)
+        name = texts_next(name, &bytes);
     if (name) {
         char plain[JOB_TEXT_MAX];
-        size_t bytes = job_class_name_bytes(name, strcspn(name, "\n"));
+        (void)texts_next(name, &bytes);
+        bytes = job_class_name_bytes(name, bytes);
         text_add_field(t, plain, job_class_name_plain(plain, name, bytes));
     } else
         text_add_count(t, class);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/base/mem.h"
 #include "common/base/version.h"
 #include "predict/rows.h"
@@ -80,7 +81,7 @@ static const struct job_column *label_of(const struct job_csv *csv)
     return NULL;
 }
 
-/* Split the names of the label's classes, which are lines. */
+/* Split the names of the label's classes. */
 static enum err name_classes(struct gradwire_model *m, struct errmsg *e)
 {
     const struct job_column *label = label_of(&m->folder.job.data.csv);
@@ -92,7 +93,7 @@ static enum err name_classes(struct gradwire_model *m, struct errmsg *e)
     if (!m->text || !m->name)
         return err_set(e, ERR_NOMEM, "no memory for the names of classes");
     for (char *at = m->text; at;) {
-        char *end = strchr(at, '\n');
+        char *end = strchr(at, *TEXTS_JOINT);
         m->name[m->names++] = at;
         if (end)
             *end++ = '\0';

@@ -4,6 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/base/printable.h"
+#include "common/job/job.h"
+
 struct name {
     const char *text; /* not terminated */
     size_t bytes;
@@ -32,7 +35,7 @@ static bool next(const char **at, struct name *out)
 {
     bool found = false;
     while (!found && **at) {
-        size_t n = strcspn(*at, "\n");
+        size_t n = job_identity_line_bytes(*at);
         found = takes_name(*at, n, out);
         *at += n + ((*at)[n] == '\n');
     }
@@ -52,14 +55,15 @@ static unsigned place_of(const char *text, const struct name *name)
 enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
 {
     struct name name;
+    char shown[PRINTABLE_NAME_BYTES];
     for (unsigned place = 1; next(&was, &name); place++) {
         /* a column without a name can only be identified by its position */
         unsigned now = name.bytes ? place_of(is, &name) : 0;
         if (now && now != place)
             return err_set(e, ERR_INPUT,
-                           "column %.*s was input column %u, is now input column %u, and would get "
+                           "column %s was input column %u, is now input column %u, and would get "
                            "another column's weights; restore the order of the columns",
-                           (int)name.bytes, name.text, place, now);
+                           printable_name(shown, name.text, name.bytes), place, now);
     }
     return ERR_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/job/range.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
@@ -10,10 +11,11 @@
 
 /* ---- texts ---- */
 
-/* A scalar; a quoted one can be empty. */
+/* A scalar of UTF-8, which a text of --set need not be; a quoted one can be empty. */
 static bool is_text(const struct job_node *node, size_t most)
 {
-    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && strlen(node->text) <= most;
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && strlen(node->text) <= most &&
+           printable_is_utf8(node->text);
 }
 
 /* A scalar of one line without control characters other than tabs. */
@@ -56,17 +58,17 @@ enum err job_read_column_text(struct job_reader *r, const struct job_key *key,
     return job_keep_text(r, node->text, job_read_at(r, key));
 }
 
-/* Appends a line to *lines, which has *bytes bytes including line ends. */
-static enum err append(struct job_reader *r, char **lines, size_t *bytes, const char *text)
+/* Appends a text to the list *texts, which has *bytes bytes including joints. */
+static enum err append(struct job_reader *r, char **texts, size_t *bytes, const char *text)
 {
     size_t n = strlen(text);
-    char *grown = mem_resize(*lines, *bytes + n + 1, 1);
+    char *grown = mem_resize(*texts, *bytes + n + 1, 1);
     if (!grown)
         return err_set(r->e, ERR_NOMEM, "out of memory");
     if (*bytes)
-        grown[*bytes - 1] = '\n';
+        grown[*bytes - 1] = *TEXTS_JOINT;
     memcpy(grown + *bytes, text, n + 1);
-    *lines = grown;
+    *texts = grown;
     *bytes += n + 1;
     return ERR_OK;
 }
@@ -75,19 +77,19 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
                         const struct job_node *node)
 {
     const struct job_node *c = node->kind == NODE_LIST ? node->child : node;
-    char *lines = NULL, **out = job_read_at(r, key);
+    char *texts = NULL, **out = job_read_at(r, key);
     size_t bytes = 0;
     enum err err =
         c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; fill it, or remove it");
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
-        err = is_line(c, JOB_TEXT_MAX) ? append(r, &lines, &bytes, c->text)
+        err = is_text(c, JOB_TEXT_MAX) ? append(r, &texts, &bytes, c->text)
                                        : job_refuse_value(r, key, c);
     if (err) {
-        mem_free(lines);
+        mem_free(texts);
         return err;
     }
     mem_free(*out);
-    *out = lines;
+    *out = texts;
     return ERR_OK;
 }
 
@@ -105,12 +107,13 @@ static int slice_order(const void *a, const void *b)
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Splits `lines` at line ends, and for a label into names of classes. Returns the number of words; `out` can be NULL. */
-static size_t slices_of(const char *lines, bool label, struct slice *out)
+/* Splits `texts`, and for a label its texts into names of classes. Returns the number of words; `out` can be NULL. */
+static size_t slices_of(const char *texts, bool label, struct slice *out)
 {
     size_t n = 0;
-    for (const char *at = lines;; n++) {
-        size_t bytes = strcspn(at, "\n");
+    for (const char *at = texts;; n++) {
+        size_t bytes;
+        (void)texts_next(at, &bytes);
         bytes = label ? job_class_name_bytes(at, bytes) : bytes;
         if (out)
             out[n] = (struct slice){at, bytes};
@@ -125,6 +128,7 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
     const bool label = c->kind == COLUMN_LABEL;
+    char shown[PRINTABLE_NAME_BYTES];
     if (!c->words)
         return ERR_OK;
     size_t n = slices_of(c->words, label, NULL);
@@ -136,8 +140,8 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
     enum err err = ERR_OK;
     for (size_t i = 1; i < n && !err; i++)
         if (slice_order(&word[i - 1], &word[i]) == 0)
-            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%.*s' occurs twice in its %s",
-                             (int)word[i].bytes, word[i].text,
+            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%s' occurs twice in its %s",
+                             printable_name(shown, word[i].text, word[i].bytes),
                              c->kind == COLUMN_LABEL   ? "classes"
                              : c->kind == COLUMN_CROSS ? "of"
                                                        : "vocabulary");
@@ -209,16 +213,17 @@ static enum err check_borders(struct job_reader *r, const struct job_node *node,
                               const struct job_column *c)
 {
     double before = -INFINITY;
-    for (const char *p = c->words; p; p = p[strcspn(p, "\n")] ? p + strcspn(p, "\n") + 1 : NULL) {
-        int n = (int)strcspn(p, "\n");
-        char *end;
+    for (const char *p = c->words, *next; p; p = next) {
+        size_t n;
+        char *end, shown[PRINTABLE_NAME_BYTES];
+        next = texts_next(p, &n);
+        (void)printable_name(shown, p, n);
         double border = strtod(p, &end);
         if (n == 0 || end != p + n || !isfinite((float)border))
-            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%.*s' is not a number", n,
-                              p);
+            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%s' is not a number", shown);
         if (border <= before)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its border %.*s is not above the border before it", n, p);
+                              "its border %s is not above the border before it", shown);
         before = border;
     }
     return ERR_OK;

@@ -1,6 +1,8 @@
 /* Crosses of columns: the key columns of each cross. */
 #include <string.h>
 
+#include "common/base/texts.h"
+#include "common/base/printable.h"
 #include "common/job/read.h"
 
 /* Returns the key column with this name; csv->columns if there is none. */
@@ -18,13 +20,13 @@ uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *c
                            uint32_t of[JOB_CROSS_MAX])
 {
     uint32_t n = 0;
-    for (const char *at = cross->words; at;) {
-        size_t bytes = strcspn(at, "\n");
+    for (const char *at = cross->words, *next; at; at = next) {
+        size_t bytes;
+        next = texts_next(at, &bytes);
         uint32_t column = find_key(csv, at, bytes);
         if (n == JOB_CROSS_MAX || column == csv->columns)
             return 0;
         of[n++] = column;
-        at = at[bytes] ? at + bytes + 1 : NULL;
     }
     return n < 2 ? 0 : n;
 }
@@ -34,13 +36,14 @@ static enum err refuse_cross(struct job_reader *r, uint32_t cross)
 {
     const struct job_csv *csv = &r->job->data.csv;
     const struct job_node *node = job_column_node(r, cross);
-    for (const char *at = csv->column[cross].words; at;) {
-        size_t bytes = strcspn(at, "\n");
+    char shown[PRINTABLE_NAME_BYTES];
+    for (const char *at = csv->column[cross].words, *next; at; at = next) {
+        size_t bytes;
+        next = texts_next(at, &bytes);
+        (void)printable_name(shown, at, bytes);
         if (find_key(csv, at, bytes) == csv->columns)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its of names %.*s, and there is no column - key: %.*s", (int)bytes,
-                              at, (int)bytes, at);
-        at = at[bytes] ? at + bytes + 1 : NULL;
+                              "its of names %s, and there is no column - key: %s", shown, shown);
     }
     return job_refuse(r, node, JOB_COLUMN_PREFIX,
                       "its of must name 2 to %d key columns, like of: [C1, C2]", JOB_CROSS_MAX);

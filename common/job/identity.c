@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/job/keys.h"
 #include "common/job/read.h"
 #include "common/job/tree.h"
@@ -212,10 +213,12 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
 /* Writes texts with quotes: `"a", "b"`. */
 static void write_texts(FILE *out, const char *texts)
 {
-    while (texts) {
-        int n = (int)strcspn(texts, "\n");
-        (void)fprintf(out, "\"%.*s\"%s", n, texts, texts[n] ? ", " : "");
-        texts = texts[n] ? texts + n + 1 : NULL;
+    for (const char *next; texts; texts = next) {
+        size_t bytes;
+        next = texts_next(texts, &bytes);
+        (void)fputc('"', out);
+        text_write(out, texts, bytes);
+        (void)fputs(next ? "\", " : "\"", out);
     }
 }
 
@@ -269,17 +272,17 @@ struct canonical {
     struct errmsg *e;
 };
 
-/* Puts lines into the tree: as one text, or as a list if there are several or `list` is true. */
-static enum err put_lines(struct canonical *c, const char *path, const char *lines, bool list)
+/* Puts a list of texts into the tree as a list, or lines: as a list, or as one text if there are not several. */
+static enum err put_lines(struct canonical *c, const char *path, const char *lines, bool texts)
 {
     char element[JOB_PATH_MAX + 16];
     enum err err = ERR_OK;
     char *copy = mem_strdup(lines), *rest = copy;
     if (!copy)
         return err_set(c->e, ERR_NOMEM, "out of memory");
-    bool many = list || strchr(lines, '\n');
+    bool many = texts || strchr(lines, '\n');
     for (unsigned i = 0; rest && !err; i++) {
-        const char *one = strsep(&rest, "\n");
+        const char *one = strsep(&rest, texts ? TEXTS_JOINT : "\n");
         if (many)
             (void)snprintf(element, sizeof element, "%s[%u]", path, i);
         err = job_tree_put(c->root, many ? element : path, one, true, c->e);
@@ -416,14 +419,20 @@ struct line { /* a line of an identity text: key and value, with their lengths *
     int key_bytes, value_bytes;
 };
 
+size_t job_identity_line_bytes(const char *text)
+{
+    size_t n = strcspn(text, "\n");
+    while (text[n] == '\n' && text[n + 1] == '\t')
+        n += 1 + strcspn(text + n + 1, "\n");
+    return n;
+}
+
 static bool line_next(const char **at, struct line *l)
 {
     const char *p = *at;
     if (!*p)
         return false;
-    size_t n = strcspn(p, "\n");
-    while (p[n] == '\n' && p[n + 1] == '\t')
-        n += 1 + strcspn(p + n + 1, "\n");
+    size_t n = job_identity_line_bytes(p);
     const char *equals = memmem(p, n, " = ", 3);
     const char *key_end = equals ? equals : p + n, *value = equals ? equals + 3 : p + n;
     *l = (struct line){.key = p,

@@ -128,7 +128,7 @@ struct job_column {
         ids; /* an embedding reads the number as one of its rows 0 to ids - 1; 0: the number is no id */
     /* for category, and number with buckets */
     enum column_encode encode;
-    /* joined by '\n'; NULL: not given. category: vocabulary; label: classes; number: borders; cross: its columns */
+    /* a list of texts (common/base/texts.h); NULL: not given. category: vocabulary; label: classes; number: borders; cross: its columns */
     char *words;
     /* for number and category: the column's features are [feature, feature + width) of the model's input; known
      * only when the data are */
@@ -200,7 +200,7 @@ struct job_csv {
     enum csv_escape escape;
     bool quotes, trim;
     char comment[JOB_NAME_MAX]; /* lines that start with this are skipped; "": none */
-    char *missing;              /* markers of missing values, joined by '\n' */
+    char *missing;              /* a list of texts: markers of missing values */
     enum bad_rows bad_rows;
     uint32_t bad_rows_max;
     enum data_encoding encoding;
@@ -417,6 +417,8 @@ bool job_reads_columns(const struct job *job);
 /* Returns whether the rows are generated clicks, for which the best possible scores are known. */
 bool job_draws_clicks(const struct job *job);
 
+/* The bytes of an identity text's first line without its end: the lines that follow it and begin with a tab are its own. */
+size_t job_identity_line_bytes(const char *text);
 /* Compares two identity texts. Errors: ERR_INPUT, naming the first different key with its old and new value
  * ("training.batch_size was 64, is 128"). */
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;

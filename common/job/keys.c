@@ -169,9 +169,10 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
     case KEY_TEXT:
         return snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
     case KEY_COLUMN_TEXT:
-        return snprintf(out, bytes, "text of at most %d bytes", JOB_TEXT_MAX);
+        return snprintf(out, bytes, "text in UTF-8 of at most %d bytes", JOB_TEXT_MAX);
     case KEY_TEXTS:
-        return snprintf(out, bytes, "text of one line, or a list of such texts");
+        return snprintf(out, bytes, "text in UTF-8 of at most %d bytes, or a list of such texts",
+                        JOB_TEXT_MAX);
     case KEY_COLUMNS:
         return snprintf(out, bytes, "list of 2 to %d columns", JOB_COLUMNS_MAX);
     case KEY_PAIR:

@@ -30,8 +30,8 @@ enum job_key_type {
     KEY_TEXT,     /* char[JOB_NAME_MAX]: any text of one line */
     /* const char *: any text of up to JOB_TEXT_MAX bytes; "": none */
     KEY_COLUMN_TEXT,
-    KEY_TEXTS,  /* char *: texts of one line each, joined by '\n'; NULL: none */
-    KEY_PATHS,  /* char *: absolute paths or globs, joined by '\n'; NULL: none */
+    KEY_TEXTS, /* char *: a list of texts (common/base/texts.h) as of KEY_COLUMN_TEXT; NULL: none */
+    KEY_PATHS, /* char *: absolute paths or globs, joined by '\n'; NULL: none */
     KEY_FOLDER, /* char *: an absolute path; NULL: none */
     KEY_FILE,   /* same */
     KEY_LAYERS,

@@ -8,6 +8,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
+#include "common/wire/frame.h"
 #include "common/wire/worker_name.h"
 
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
@@ -315,6 +316,8 @@ void hello_refuse(Gradwire__Refuse *m, Gradwire__Contents *room, const struct he
     m->text = (char *)why->text;
     if (why->reason == GRADWIRE__REASON__OTHER_JOB)
         m->identity_text = host->job->identity_text;
+    if (m->identity_text && strlen(m->identity_text) > FRAME_HEAD_MAX / 2)
+        m->identity_text = (char *)""; /* of a job with long names; without it the text says less */
     if (why->reason == GRADWIRE__REASON__OTHER_DATA && why->differing) {
         fill(room, host->contents);
         m->contents = room;

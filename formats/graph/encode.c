@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "formats/graph/build.h"
 
 /* ---- names and inputs ---- */
@@ -127,12 +128,11 @@ static uint32_t bucket(struct build *b, const struct table_input *in, uint32_t r
 
 /* ---- categories ---- */
 
-/* Takes a text from a list joined by '\n'. Returns the rest; NULL: this was the last one. */
+/* Takes a text from the list. Returns the rest; NULL: this was the last one. */
 static const char *next_text(const char *at, struct graph_text *text)
 {
-    size_t bytes = strcspn(at, "\n");
-    *text = (struct graph_text){at, bytes};
-    return at[bytes] ? at + bytes + 1 : NULL;
+    text->at = at;
+    return texts_next(at, &text->bytes);
 }
 
 /* Whether a text of the list that begins before `end` (NULL: any) is this word. */
@@ -178,7 +178,7 @@ static struct words words_of(struct build *b, const struct vocabulary *v, const 
     struct graph_text text;
     uint32_t texts = 1;
     for (const char *p = missing; *p; p++)
-        texts += *p == '\n';
+        texts += *p == *TEXTS_JOINT;
     struct words w = {.word = build_own(b, (size_t)v->count + texts, sizeof *w.word),
                       .number = build_own(b, (size_t)v->count + texts, sizeof *w.number)};
     for (uint32_t i = 0; i < v->count && !b->err; i++) {

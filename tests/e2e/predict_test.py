@@ -195,28 +195,29 @@ class PredictTest(ModelCase):
         return (self.evaluate(of)["eval"], scores[1:], list(arrays.values()))
 
     def test_names_of_columns_have_4096_bytes_and_line_ends_and_change_no_value(self):
-        begin = ["a\nb\x01\x7f\r\n", "c|d\t, e", 'k "1"', "l:{", "training.update = x\n\ty", "\u20ac \U0001f600\n"]
+        begin = ["a\nb\x01\x7f\r\n", "c|d\t, e", 'k "1"\n', "\nl:{", "training.update = x\n\ty", "\u20ac \U0001f600\n"]
         long = [text + "z" * (4096 - len(text.encode())) for text in begin]
         self.assertEqual(self.named("long", long), self.named("short", list("abklxy")))
         self.named("begin", begin)
         job = self.job(NAMED % dict(zip("abklxy", [*"abklx", "y" * 4097], strict=True)))
         result = self.train(job=job, out=self.tmp / "more", code=2)
-        self.assertIn(f"job.yaml:5: data.columns[5].label.name: '{'y' * 48}' is not allowed; allowed: text of at most 4096 bytes",
+        self.assertIn(f"job.yaml:5: data.columns[5].label.name: '{'y' * 48}' is not allowed; allowed: text in UTF-8 of at most 4096 bytes",
                       result.stderr())
 
-    def test_names_have_tabs_and_pipes_in_every_output(self):
-        classes = ["x|y", "n\tz", 'say "p, q"']
+    def test_names_have_tabs_pipes_and_line_ends_in_every_output(self):
+        classes = ["x|y", "n\tz\no", 'say "p, q"\n']
         with open(self.tmp / "named.csv", "w", newline="") as out:
             writer = csv.writer(out)
-            writer.writerow(["a\tb|c", "to|wn\t", "y\t|"])
-            writer.writerows([i % 3 + i % 7 / 10, f"w\t|{i % 4}", classes[i % 3]] for i in range(300))
+            writer.writerow(["a\tb|c", "to|wn\t", "v\n", "y\t|"])
+            writer.writerows([i % 3 + i % 7 / 10, f"w\t|\n{i % 4}", f"v\n{i % 2}", classes[i % 3]] for i in range(300))
         self.trained(r"""
 name: named
 data: {format: csv, train: named.csv, eval: named.csv, header: names, columns: [number: "a\tb|c", category: "to|wn\t",
-  label: {name: "y\t|", classes: ['x\|y', "n\tz", 'say "p, q"']}]}
+  category: {name: "v\n", vocabulary: ["v\n0", "v\n1"]},
+  label: {name: "y\t|", classes: ['x\|y', "n\tz\no", "say \"p, q\"\n"]}], missing: ["", "not\nthere"]}
 model:
   input: {shape: auto}
-  layers: [{dense: {units: 16, activation: relu, inputs: ["a\tb|c", "to|wn\t"]}}, {dense: {units: 3, activation: softmax}}]
+  layers: [{dense: {units: 16, activation: relu, inputs: ["a\tb|c", "to|wn\t", "v\n"]}}, {dense: {units: 3, activation: softmax}}]
   loss: sparse_categorical_crossentropy
 training: {batch_size: 20, epochs: 60, microbatches: 4}
 optimizer: {adam: {learning_rate: 0.02}}
@@ -226,8 +227,10 @@ optimizer: {adam: {learning_rate: 0.02}}
         self.assertGreater(sum(row["class"] == row["y\t|"] for row in rows), 290)
         self.assertEqual(list(table(self.predict(self.out, "--scores"))[0]), ["class", *classes])
         encoding = json.loads((self.out / "model/encoding.json").read_text())["columns"]
-        self.assertEqual([c["name"] for c in encoding], ["a\tb|c", "to|wn\t", "y\t|"])
-        self.assertEqual(encoding[2]["classes"], [r"x\|y", "n\tz", 'say "p, q"'])
+        self.assertEqual([c["name"] for c in encoding], ["a\tb|c", "to|wn\t", "v\n", "y\t|"])
+        self.assertEqual(encoding[1]["category"]["words"], [f"w\t|\n{i}" for i in range(4)])
+        self.assertEqual(encoding[2]["category"]["words"], ["v\n0", "v\n1", ""])
+        self.assertEqual(encoding[3]["classes"], [r"x\|y", "n\tz\no", 'say "p, q"\n'])
         self.call("encode", self.out, "named.csv", "--raw", "--output=named.npz")
         for format, path in (("onnx", "named.onnx"), ("savedmodel", "named"), ("keras", "named.keras")):
             self.call("export", self.out, f"--format={format}", f"--output={path}")

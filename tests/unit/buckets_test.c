@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "worker/data/core/buckets.h"
@@ -20,7 +21,7 @@ static void a_border_begins_its_bucket(void **state)
 {
     (void)state;
     struct buckets b = {.count = 1};
-    assert_int_equal(buckets_given(&b, "-1\n0\n2.5"), ERR_OK);
+    assert_int_equal(buckets_given(&b, "-1" TEXTS_JOINT "0" TEXTS_JOINT "2.5"), ERR_OK);
     assert_int_equal(b.count, 4);
     const double x[] = {-DBL_MAX, -1.5, -1, -0.5, -0.0, 0, 2.4, 2.5, DBL_MAX};
     const uint32_t wanted[] = {0, 0, 1, 1, 2, 2, 2, 3, 3};
@@ -128,7 +129,7 @@ static void numbers_that_are_one_float_are_in_their_own_buckets(void **state)
         x[i] = first + i;
     learn(x, N, 3, value);
     assert_true(value[0] == first + 249 && value[1] == first + 499 && value[2] == first + 749);
-    assert_int_equal(buckets_given(&b, "16777216\n16777217"), ERR_OK);
+    assert_int_equal(buckets_given(&b, "16777216" TEXTS_JOINT "16777217"), ERR_OK);
     assert_int_equal(b.count, 3);
     assert_int_equal(buckets_find(&b, 16777215), 0);
     assert_int_equal(buckets_find(&b, 16777216), 1);
@@ -141,7 +142,7 @@ static void a_number_moves_if_it_becomes_the_float_of_a_border_above_it(void **s
     (void)state;
     struct buckets b = {.count = 1};
     assert_false(buckets_round_moves(&b, 1e300));
-    assert_int_equal(buckets_given(&b, "0.7\n16777217"), ERR_OK);
+    assert_int_equal(buckets_given(&b, "0.7" TEXTS_JOINT "16777217"), ERR_OK);
     assert_false(buckets_round_moves(&b, 0.7)); /* the float below it, as is that of the border */
     assert_false(buckets_round_moves(&b, 0.69));
     assert_true(buckets_round_moves(&b, 0.699999999));
@@ -159,7 +160,7 @@ static void borders_can_be_rounded_to_floats(void **state)
     (void)state;
     struct buckets b = {.count = 1};
     buckets_round(&b);
-    assert_int_equal(buckets_given(&b, "0.1\n2"), ERR_OK);
+    assert_int_equal(buckets_given(&b, "0.1" TEXTS_JOINT "2"), ERR_OK);
     assert_int_equal(buckets_find(&b, 0.1), 1);
     buckets_round(&b);
     assert_int_equal(buckets_find(&b, 0.1), 0);

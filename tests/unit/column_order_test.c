@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "common/job/column_order.h"
@@ -59,9 +60,23 @@ static void columns_without_names_keep_their_places(void **state)
     assert_int_equal(column_order_compare(two, two, &e), ERR_OK);
 }
 
+static void a_name_has_line_ends(void **state)
+{
+    (void)state;
+    static const char was[] = "data.columns[0].number.name = a\n\tb\n"
+                              "data.columns[1].number.name = a\n\tc\n";
+    static const char moved[] = "data.columns[0].number.name = a\n\tc\n"
+                                "data.columns[1].number.name = a\n\tb\n";
+    struct errmsg e = {""};
+    assert_int_equal(column_order_compare(was, was, &e), ERR_OK);
+    assert_int_equal(column_order_compare(was, moved, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "column a??b was input column 1, is now input column 2"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_has_line_ends),
         cmocka_unit_test(inputs_at_their_places_may_stand_beside_other_labels_and_keys),
         cmocka_unit_test(one_of_another_name_is_not_compared),
         cmocka_unit_test(inputs_that_change_places_are_refused_naming_the_first),

@@ -284,7 +284,7 @@ static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
     teardown(&f);
 }
 
-static void names_of_classes_can_have_tabs_and_pipes(void **state)
+static void names_of_classes_can_have_tabs_pipes_and_line_ends(void **state)
 {
     (void)state;
     READS("columns: [number: \"a\\tb\", label: {name: y, classes: ['x\\|y', \"n\\tz|o\", '\\|', "
@@ -292,6 +292,9 @@ static void names_of_classes_can_have_tabs_and_pipes(void **state)
           "header: names, quotes: true",
           "y,a\tb\nx|y,1\nn\tz,2\no,3\n|,4\nc:\\d,5\n", "1 : 0", "2 : 1", "3 : 1", "4 : 2",
           "5 : 3");
+    READS("columns: [category: {name: \"\\nc\", vocabulary: [\"a\\nb\", a]}, label: {name: y, "
+          "classes: [\"n\\nz|o\", n]}], header: names, missing: [\"?\\n\"]",
+          "\"\nc\",y\na,n\n\"a\nb\",\"n\nz\"\n\"?\n\",o\n", "0 1 0 : 1", "1 0 0 : 0", "0 0 1 : 0");
     hints("columns: [number: a, label: {name: y, classes: ['x\\|y', z]}]", "1,x\n",
           "\"x\" is not one of the label's classes: x|y, z");
 }
@@ -1983,7 +1986,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_may_end_as_they_like),
         cmocka_unit_test(a_header_that_is_read_as_a_row_is_warned_of),
-        cmocka_unit_test(names_of_classes_can_have_tabs_and_pipes),
+        cmocka_unit_test(names_of_classes_can_have_tabs_pipes_and_line_ends),
         cmocka_unit_test(rows_from_which_nothing_can_be_learned_are_warned_of),
         cmocka_unit_test(delimiter_is_as_the_job_says),
         cmocka_unit_test(quoted_fields_are_those_of_rfc_4180),

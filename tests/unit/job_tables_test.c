@@ -238,7 +238,7 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
         "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none, space: x}}",
         "--set data.columns[3]: its space is part of the hash, and hash is false; remove space");
     refused("data.columns[3]=key", "--set data.columns[3]: data.columns[3].key.name: it is "
-                                   "missing; allowed: text of at most 4096 bytes");
+                                   "missing; allowed: text in UTF-8 of at most 4096 bytes");
     refused("data.columns[4]={keys: tags}",
             "--set data.columns[4]: data.columns[4].keys.max_values: it is missing; allowed: "
             "integer from 1 to 4096");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/texts.h"
 #include "common/job/job.h"
 #include "common/job/keys.h"
 #include "common/job/tree.h"
@@ -1532,11 +1533,11 @@ static void columns_are_read_as_the_job_says(void **state)
     assert_int_equal(c[0].missing, MISSING_VALUE);
     assert_true(c[0].missing_value == 3);
     assert_int_equal(c[1].kind, COLUMN_CATEGORY);
-    assert_string_equal(c[1].words, "a\nb c");
+    assert_string_equal(c[1].words, "a" TEXTS_JOINT "b c");
     assert_int_equal(c[2].kind, COLUMN_IGNORE);
     assert_int_equal(c[3].kind, COLUMN_LABEL);
     assert_string_equal(c[3].name, "y");
-    assert_string_equal(job.data.csv.missing, "\n?");
+    assert_string_equal(job.data.csv.missing, TEXTS_JOINT "?");
     assert_true(job.data.csv.quotes);
     assert_non_null(strstr(job.identity_text, "data.columns[0].number.scale = standard\n"));
     assert_non_null(
@@ -1576,7 +1577,7 @@ static void a_name_of_a_column_has_any_characters_and_4096_bytes(void **state)
     memset(set + n - 4097, 'x', 4097);
     refused(csv, set,
             "--set data.columns[0].number.name: 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' "
-            "is not allowed; allowed: text of at most 4096 bytes");
+            "is not allowed; allowed: text in UTF-8 of at most 4096 bytes");
     set[n - 1] = 0;
     job = parsed(csv, set);
     assert_int_equal(strlen(job.data.csv.column[0].name), 4096);

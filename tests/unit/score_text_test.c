@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/texts.h"
 #include "model/npy_file.h"
 #include "model/score_text.h"
 
@@ -34,17 +35,21 @@ static void one_output_is_a_prediction_or_a_score(void **state)
     (void)state;
     shows(&(struct score_columns){.kind = SCORE_VALUE, .outputs = 1}, z, "",
           "prediction\n0.100000001\n");
-    shows(&(struct score_columns){.kind = SCORE_BINARY, .outputs = 1, .names = "no\nyes"}, z, "",
-          "score\n0.100000001\n");
+    shows(&(struct score_columns){.kind = SCORE_BINARY,
+                                  .outputs = 1,
+                                  .names = "no" TEXTS_JOINT "yes"},
+          z, "", "score\n0.100000001\n");
     shows(&(struct score_columns){.kind = SCORE_BINARY, .outputs = 1}, NULL, "", "score\n\n");
 }
 
 static void the_best_class_has_its_first_name(void **state)
 {
     const float z[] = {0.25F, 0.5F, 0.25F};
-    struct score_columns c = {.kind = SCORE_CLASSES, .outputs = 3, .names = "low\na,b|c\nhigh|x"};
+    struct score_columns c = {.kind = SCORE_CLASSES,
+                              .outputs = 3,
+                              .names = "low" TEXTS_JOINT "a,b\n|c" TEXTS_JOINT "high|x"};
     (void)state;
-    shows(&c, z, "", "class,score\n\"a,b\",0.5\n");
+    shows(&c, z, "", "class,score\n\"a,b\n\",0.5\n");
     c.names = NULL;
     shows(&c, z, "", "class,score\n1,0.5\n");
     c.all = true;

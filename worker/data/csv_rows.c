@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/base/mem.h"
 #include "common/job/range.h"
 #include "worker/data/csv_cell.h"
@@ -40,11 +41,11 @@ static enum err add_names(struct csv_format *f, const char *begin, const char *e
 static enum err read_classes(struct csv_format *f, const char *classes, struct errmsg *e)
 {
     uint32_t count = 0;
-    for (const char *p = classes; p; count++) {
-        const char *end = strchrnul(p, '\n');
-        if (add_names(f, p, end, count))
+    for (const char *p = classes, *next; p; p = next, count++) {
+        size_t n;
+        next = texts_next(p, &n);
+        if (add_names(f, p, p + n, count))
             return err_set(e, ERR_NOMEM, "out of memory for the classes");
-        p = *end ? end + 1 : NULL;
     }
     if (f->classes && count > f->classes)
         return err_set(e, ERR_INPUT, "the label column names %u classes, the model has %u", count,
@@ -55,13 +56,12 @@ static enum err read_classes(struct csv_format *f, const char *classes, struct e
 static enum err read_missing(struct csv_format *f, const char *markers, struct errmsg *e)
 {
     uint32_t number;
-    for (const char *p = markers; p;) {
-        const char *end = strchrnul(p, '\n');
-        size_t n = (size_t)(end - p);
+    for (const char *p = markers, *next; p; p = next) {
+        size_t n;
+        next = texts_next(p, &n);
         if (vocabulary_add(&f->missing, p, n, &number))
             return err_set(e, ERR_NOMEM, "out of memory");
         f->missing_lengths |= UINT64_C(1) << (n < 63 ? n : 63);
-        p = *end ? end + 1 : NULL;
     }
     return ERR_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/base/crc32c.h"
 #include "common/process/loading.h"
 #include "common/base/mem.h"
@@ -17,12 +18,13 @@ static enum err given_words(struct table_input *in, const char *words, const cha
 {
     enum err err = ERR_OK;
     uint32_t number;
-    for (const char *p = words; p && !err; p = *p ? p + 1 : NULL) {
-        size_t n = strcspn(p, "\n");
+    size_t n;
+    for (const char *p = words, *next; p && !err; p = next) {
+        next = texts_next(p, &n);
         err = vocabulary_add(&in->words, p, n, &number);
-        p += n;
     }
-    return err ? err : vocabulary_add(&in->words, missing, strcspn(missing, "\n"), &number);
+    (void)texts_next(missing, &n);
+    return err ? err : vocabulary_add(&in->words, missing, n, &number);
 }
 
 /* Whether the number must stay a double until it is encoded: otherwise large or close numbers become equal before that.

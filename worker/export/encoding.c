@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "common/base/texts.h"
 #include "common/job/keys.h"
 #include "common/process/files.h"
 #include "worker/data/encoding_given.h"
@@ -51,15 +52,14 @@ static json_t *words(const struct vocabulary *v, int *ok)
     return list;
 }
 
-/* Texts joined by '\n'. */
-static json_t *lines(const char *joined, int *ok)
+static json_t *texts(const char *joined, int *ok)
 {
     json_t *list = json_array();
-    for (const char *p = joined; p;) {
-        size_t n = strcspn(p, "\n");
+    for (const char *p = joined, *next; p; p = next) {
+        size_t n;
+        next = texts_next(p, &n);
         if (json_array_append_new(list, text(p, n, ok)) != 0)
             *ok = 0;
-        p = p[n] ? p + n + 1 : NULL;
     }
     return list;
 }
@@ -143,7 +143,7 @@ static json_t *of_key(const struct job_column *c, int *ok)
     if (k->missing == KEY_MISSING_KEY)
         put(o, "missing_key", integer_text(k->missing_key), ok);
     if (c->kind == COLUMN_CROSS)
-        put(o, "of", lines(c->words, ok), ok);
+        put(o, "of", texts(c->words, ok), ok);
     if (c->kind != COLUMN_KEYS)
         return o;
     put(o, "separator", text(k->separator, strlen(k->separator), ok), ok);
@@ -179,7 +179,7 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
         } else if (job_column_has_keys(c)) {
             put(o, "key", of_key(c, ok), ok);
         } else if (c->kind == COLUMN_LABEL && c->words) {
-            put(o, "classes", lines(c->words, ok), ok);
+            put(o, "classes", texts(c->words, ok), ok);
         }
         if (json_array_append_new(list, o) != 0)
             *ok = 0;
@@ -274,7 +274,7 @@ enum err export_encoding_text(const struct job *job, const struct table_schema *
     if (s->wide)
         put(all, "arithmetic", json_string(ENCODING_ARITHMETIC), &ok);
     put(all, "features", json_integer((json_int_t)s->features), &ok);
-    put(all, "missing", lines(job->data.csv.missing, &ok), &ok);
+    put(all, "missing", texts(job->data.csv.missing, &ok), &ok);
     put(all, "columns", columns(&job->data.csv, s, &ok), &ok);
     if (job_has_tables(job)) {
         put(all, "lookups", lookups(job, &ok), &ok);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "common/base/mem.h"
 
 /* ---- given and found ---- */
@@ -12,7 +13,8 @@
 enum err buckets_given(struct buckets *b, const char *borders)
 {
     uint32_t n = 0;
-    for (const char *p = borders; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+    size_t bytes;
+    for (const char *p = borders; p; p = texts_next(p, &bytes))
         n++;
     double *value = mem_zalloc(n, sizeof *value);
     if (!value)
@@ -20,7 +22,7 @@ enum err buckets_given(struct buckets *b, const char *borders)
     const char *p = borders;
     for (uint32_t i = 0; i < n; i++) {
         value[i] = strtod(p, NULL);
-        p += strcspn(p, "\n") + 1;
+        p = texts_next(p, &bytes);
     }
     enum err err = buckets_learn_borders(b, value, n);
     mem_free(value);

@@ -16,7 +16,7 @@ struct buckets {
     double *border; /* otherwise: (count - 1), rising; bucket i begins with border[i - 1] */
 };
 
-/* Set the borders from numbers as text, joined by '\n'. Errors: ERR_NOMEM. */
+/* Set the borders from numbers as a list of texts. Errors: ERR_NOMEM. */
 enum err buckets_given(struct buckets *b, const char *borders) MUST_CHECK;
 /* Round the borders to float32, for numbers that were rounded so (table_schema_round). */
 void buckets_round(struct buckets *b);

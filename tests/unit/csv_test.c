@@ -1980,6 +1980,98 @@ static void a_look_before_a_start_opens_some_of_many_files(void **state)
     teardown(&f);
 }
 
+/* Rows of 6 bytes, and of `longer` bytes where long_row is true. */
+static struct bytes uneven_text(size_t rows, size_t longer, bool (*long_row)(size_t row))
+{
+    struct bytes text = {malloc(rows * longer), 0};
+    assert_non_null(text.data);
+    for (size_t i = 0; i < rows; i++) {
+        size_t n = long_row(i) ? longer : 6;
+        memset(text.data + text.count, ' ', n);
+        memcpy(text.data + text.count, "1,2,", 4);
+        memcpy(text.data + text.count + n - 2, "3\n", 2);
+        text.count += n;
+    }
+    return text;
+}
+
+enum { UNEVEN_ROWS = 120000 };
+static bool long_at_the_end(size_t row)
+{
+    return row >= UNEVEN_ROWS / 2;
+}
+static bool long_at_the_beginning(size_t row)
+{
+    return row < UNEVEN_ROWS / 2;
+}
+static bool long_at_random(size_t row)
+{
+    return rng_u64(11, row) % 8 == 0;
+}
+static bool long_in_the_middle(size_t row)
+{
+    return row > UNEVEN_ROWS / 3 && row < UNEVEN_ROWS / 3 * 2;
+}
+
+/* A file's beginning has other rows than its rest. */
+static void a_look_estimates_rows_from_blocks_spread_over_the_file(void **state)
+{
+    (void)state;
+    bool (*const shape[])(size_t) = {long_at_the_end, long_at_the_beginning, long_at_random,
+                                     long_in_the_middle};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        struct fixture f;
+        struct bytes text = uneven_text(UNEVEN_ROWS, 90, shape[i]);
+        setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+        look_says(&f, text, true, UNEVEN_ROWS * 2 / 3, UNEVEN_ROWS * 3 / 2);
+        free(text.data);
+        teardown(&f);
+    }
+}
+
+/* A look does not open the others, and they are larger. */
+static void a_look_weighs_files_that_it_does_not_open_by_their_size(void **state)
+{
+    (void)state;
+    enum { FILES = 40 };
+    struct fixture f;
+    char name[16], text[200 * 6 + 1] = "";
+    uint64_t rows = 0;
+    struct dataset_look look = {0};
+    for (int i = 0; i < 200; i++)
+        strcat(text, "1,2,3\n");
+    setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+    for (unsigned i = 0; i < FILES; i++) {
+        bool opened = i == 0 || i * (DATASET_SAMPLE_FILES - 1) / FILES !=
+                                    (i + 1) * (DATASET_SAMPLE_FILES - 1) / FILES;
+        struct bytes part = {(unsigned char *)text, opened ? 60 : strlen(text)};
+        (void)snprintf(name, sizeof name, "a%02u.csv", i);
+        idx_files_write(&f.files, name, part);
+        rows += part.count / 6;
+    }
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_in_range(look.rows, rows - 1, rows);
+    teardown(&f);
+}
+
+/* Numbers with a scale are doubles until all rows are read. */
+static void a_look_tells_the_memory_of_rows_that_are_loaded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look = {0};
+    setup(&f,
+          "columns: [number: {name: a, scale: standard}, number: {name: b, scale: standard}, "
+          "label: y]",
+          NULL, 0);
+    idx_files_write(&f.files, "a.csv", (struct bytes){(unsigned char *)"1,2,3\n2,3,4\n", 12});
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_int_equal(look.rows, 2);
+    assert_int_equal(look.bytes, 2 * 3 * sizeof(float));
+    assert_int_equal(look.loading_bytes, 2 * 5 * sizeof(float));
+    teardown(&f);
+}
+
 int main(void)
 {
     log_init("csv_test", LOG_ERROR);
@@ -2051,6 +2143,9 @@ int main(void)
         cmocka_unit_test(a_look_says_of_how_many_rows_it_is_sure),
         cmocka_unit_test(a_look_counts_the_rows_of_packed_files_by_their_size),
         cmocka_unit_test(a_look_reads_the_first_thousand_rows_of_each_file),
+        cmocka_unit_test(a_look_estimates_rows_from_blocks_spread_over_the_file),
+        cmocka_unit_test(a_look_weighs_files_that_it_does_not_open_by_their_size),
+        cmocka_unit_test(a_look_tells_the_memory_of_rows_that_are_loaded),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,10 +10,14 @@
  * piece is full or the file ends, and is refused. The fingerprint is made from the digests of the pieces, which threads
  * compute in parallel. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/printable.h"
 #include "common/process/cores.h"
@@ -73,11 +77,13 @@ struct csv {
     char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
-    uint64_t first_row;    /* the first row of this file, in the table */
-    uint64_t file_bytes;   /* bytes read of the file's text */
-    uint64_t looked_bytes; /* for a look: bytes read of the text of all files */
-    uint64_t all_bytes;    /* for a look: the likely decompressed size of those files */
-    size_t left_out;       /* for a look: number of files that are skipped */
+    uint64_t first_row;  /* the first row of this file, in the table */
+    uint64_t file_bytes; /* bytes read of the file's text */
+    double
+        more_rows; /* for a look: likely rows of the files behind the beginnings that were read */
+    bool partly;   /* for a look: there are files with more than their beginnings */
+    uint64_t opened_bytes; /* sizes on the disk: of the files that were opened */
+    uint64_t left_bytes;   /* and, for a look, of those that are skipped */
     bool open;             /* reading of file[next_file] has begun */
     bool ended;            /* all is read, or an error has occurred */
 
@@ -127,6 +133,13 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     return ERR_OK;
 }
 
+/* On the disk. */
+static uint64_t size_of(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && s.st_size > 0 ? (uint64_t)s.st_size : 0;
+}
+
 static enum err open_next(struct csv *c, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
@@ -139,31 +152,80 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     c->open = true;
     if (c->reading->job->data.format == DATA_SYNTHETIC)
         return ERR_OK;
+    c->opened_bytes += c->reading->look ? size_of(f->path) : 0;
     return stream_open(&c->stream, f->path, e);
 }
 
-/* The likely decompressed size of the open file. A compressed one is read a little further for a better estimate. */
-static uint64_t likely_bytes(struct csv *c)
+/* ---- how many rows a look has not read ---- */
+
+/* A part of a file's text. */
+struct span {
+    double bytes, lines;
+};
+
+/* Blocks that are spread over the rest of a plain file: its lines can be longer or shorter than those at its beginning. */
+static struct span spread_blocks(const char *path, uint64_t begin, uint64_t end, char *room)
+{
+    enum { BLOCKS = 16, BLOCK_BYTES = 64 << 10 };
+    struct span seen = {0, 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t last = end > begin + BLOCK_BYTES ? end - begin - BLOCK_BYTES : 0;
+    for (uint64_t i = 0; fd >= 0 && i < BLOCKS; i++) {
+        ssize_t n = pread(fd, room, BLOCK_BYTES, (off_t)(begin + last * i / (BLOCKS - 1)));
+        seen.bytes += n > 0 ? (double)n : 0;
+        seen.lines += n > 0 ? (double)csv_count(room, (size_t)n, '\n') : 0;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return seen;
+}
+
+/* A compressed file can only be read a little further. *rest_bytes: the likely size of the text behind the beginning. */
+static struct span read_ahead(struct csv *c, double *rest_bytes)
 {
     enum { AHEAD_PIECES = 16 };
-    uint64_t bytes = c->file_bytes + c->tail_bytes;
+    struct span seen = {(double)c->tail_bytes, (double)csv_count(c->tail, c->tail_bytes, '\n')};
     size_t got = CSV_PIECE_BYTES;
-    if (!stream_is_compressed(c->stream))
-        return stream_likely_bytes(c->stream);
     for (int i = 0; i < AHEAD_PIECES && got == CSV_PIECE_BYTES; i++) {
         if (stream_read(c->stream, c->tail, CSV_PIECE_BYTES, &got, NULL))
             break; /* the error is reported when the file is read */
-        bytes += got;
+        seen.bytes += (double)got;
+        seen.lines += (double)csv_count(c->tail, got, '\n');
     }
-    return got < CSV_PIECE_BYTES ? bytes : stream_likely_bytes(c->stream);
+    double likely = (double)stream_likely_bytes(c->stream) - (double)c->file_bytes;
+    *rest_bytes = got < CSV_PIECE_BYTES ? seen.bytes : fmax(likely, seen.bytes);
+    return seen;
+}
+
+/* The likely rows of the open file behind the beginning that was read. */
+static double rows_behind(struct csv *c)
+{
+    enum { LINES_LEAST = 16 }; /* of longer lines the beginning tells more */
+    const char *path = c->file[c->next_file].path;
+    struct span begin = {(double)c->file_bytes, (double)(c->line - 1)}, rest;
+    double bytes = 0;
+    if (stream_is_compressed(c->stream)) {
+        rest = read_ahead(c, &bytes);
+    } else {
+        uint64_t all = stream_likely_bytes(c->stream);
+        bytes = all > c->file_bytes ? (double)(all - c->file_bytes) : 0;
+        rest = spread_blocks(path, c->file_bytes, all, c->tail);
+    }
+    if (rest.lines < LINES_LEAST)
+        rest = begin;
+    double rows = (double)(c->table->rows - c->first_row);
+    return begin.lines > 0 && rest.bytes > 0 ? bytes * rest.lines / rest.bytes * rows / begin.lines
+                                             : 0;
 }
 
 /* `whole`: all of it was read. */
 static void close_file(struct csv *c, bool whole)
 {
-    uint64_t likely = whole || !c->stream ? c->file_bytes : likely_bytes(c);
-    c->looked_bytes += c->file_bytes;
-    c->all_bytes += likely > c->file_bytes ? likely : c->file_bytes;
+    if (!whole && c->stream) {
+        double rows = rows_behind(c);
+        c->partly |= rows > 0;
+        c->more_rows += rows;
+    }
     stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
@@ -246,8 +308,7 @@ static void leave_out(struct csv *c)
 {
     while (!c->open && c->next_file < c->paths.count &&
            !is_in_sample(c->next_file, c->paths.count)) {
-        c->next_file++;
-        c->left_out++;
+        c->left_bytes += size_of(c->paths.path[c->next_file++]);
     }
 }
 
@@ -726,17 +787,17 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
-    size_t files = r->look->files;
     if (r->job->data.format == DATA_SYNTHETIC) {
         rows = c->drawn.rows;
-    } else if ((c->all_bytes > c->looked_bytes || c->left_out) && c->looked_bytes) {
-        double each = (double)c->all_bytes / (double)c->looked_bytes;
-        rows = (uint64_t)((double)rows * each * (double)files / (double)(files - c->left_out));
+    } else if ((c->partly || c->left_bytes) && c->opened_bytes) {
+        double each = 1 + (double)c->left_bytes / (double)c->opened_bytes;
+        rows = (uint64_t)(((double)rows + c->more_rows) * each);
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)
         r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
-    r->look->bytes = rows * table_raw_cells(s) * sizeof(uint32_t);
+    r->look->bytes = rows * table_row_cells(s) * sizeof(uint32_t);
+    r->look->loading_bytes = rows * table_raw_cells(s) * sizeof(uint32_t);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
     d->rows = rows;

@@ -103,9 +103,12 @@ void dataset_tell(const struct dataset *d, struct job *job);
 /* Facts about a data set that the beginnings of its files show. */
 struct dataset_look {
     size_t files;
-    uint64_t rows, bytes; /* bytes: size in memory, once loaded */
-    bool estimated; /* rows and bytes are estimates from the beginnings, not values of headers */
-    bool grows;     /* csv: words are learned, so later rows can add features */
+    uint64_t rows, bytes;   /* bytes: size in memory, once loaded */
+    uint64_t loading_bytes; /* while it is loaded, if that is more */
+    bool
+        estimated; /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from
+                       blocks spread over them */
+    bool grows;    /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys; /* for the training part: the keys that it looks up in tables */
     struct errmsg warning;  /* csv: the first warning about the data; "": none */

@@ -51,11 +51,16 @@ static uint64_t scores_bytes(const struct check *p)
     return sorts && p->looked_eval ? p->eval.rows * SCORE_BYTES : 0;
 }
 
+static uint64_t most_bytes(const struct dataset_look *l)
+{
+    return l->bytes > l->loading_bytes ? l->bytes : l->loading_bytes;
+}
+
 /* Rows of a csv without room in memory are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
-    uint64_t bytes =
-        (p->looked ? p->train.bytes : 0) + (p->looked_eval ? p->eval.bytes : 0) + scores_bytes(p);
+    uint64_t bytes = (p->looked ? most_bytes(&p->train) : 0) +
+                     (p->looked_eval ? most_bytes(&p->eval) : 0) + scores_bytes(p);
     uint64_t mb = p->job.data.memory_mb;
     uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4;
     return job_reads_columns(&p->job) && bytes > room ? room : bytes;

@@ -13,6 +13,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "common/base/log.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
 
@@ -134,6 +135,36 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
         else
             assert_non_null(
                 strstr(look.warning.text, "x.npy: column 1 of its rows: a sample has about "));
+    }
+}
+
+static void rows_in_any_order_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    enum { ROWS = 100000, STRIDE = 7919 };
+    static int64_t x[ROWS][2];
+    static uint8_t y[ROWS];
+    for (int step = 1; step <= 128; step *= 128) {
+        char words[400];
+        struct dataset d;
+        for (int64_t i = 0; i < ROWS; i++) {
+            y[i] = (uint8_t)(i % 2);
+            x[i][0] = i;
+            x[i][1] = 1700000000 + i * STRIDE % ROWS * step;
+        }
+        put(f, "x.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (100000, 2), }", x,
+            sizeof x);
+        put(f, "y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (100000,), }", y,
+            sizeof y);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        assert_int_equal(load_xy(f, &d), ERR_OK);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        if (!strstr(words,
+                    step == 1 ? "x.npy: column 1 of its rows: a sample has about " : "nothing"))
+            fail_msg("%s", words);
+        dataset_close(&d);
     }
 }
 
@@ -645,6 +676,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_column_that_float32_makes_equal_is_warned_of),
+        TEST(rows_in_any_order_are_warned_of),
         TEST(each_type_reads_as_its_numbers_in_either_order_of_bytes),
         TEST(headers_are_read_as_versions_of_numpy_spell_them),
         TEST(arrays_that_cannot_be_read_are_refused_by_name),

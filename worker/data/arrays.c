@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/data/core/rounding.h"
 
@@ -166,18 +165,86 @@ static enum err read_end(struct stream *s, const struct array_file *f, struct er
     return err;
 }
 
+/* ---- what float32 loses ---- */
+
+enum {
+    SAMPLE_ROWS = 4096,
+    SAMPLE_COLUMNS = 256, /* images have more */
+    /* behind these pieces of a file each EACH-th: noting takes half as long as reading */
+    SAMPLE_PIECES = 64,
+    SAMPLE_EACH = 8
+};
+
+static bool fits_float(enum element type)
+{
+    return element_bytes(type) < sizeof(float) || type == ELEMENT_F32;
+}
+
+/* Room to note the columns of the training part. NULL: there is nothing to note, as floats have all digits of its numbers.
+ * *out is the caller's. Errors: ERR_NOMEM. */
+static enum err rounding_new(struct rounding **out, const struct array_set *set,
+                             const struct reading *r, struct errmsg *e)
+{
+    const struct array_file *first = &set->images[0];
+    uint64_t columns = first->row_bytes / element_bytes(first->type);
+    size_t i = 0;
+    *out = NULL;
+    while (i < set->n_images && fits_float(set->images[i].type))
+        i++;
+    if (r->eval || i == set->n_images || columns > SAMPLE_COLUMNS)
+        return ERR_OK;
+    *out = mem_zalloc((size_t)columns, sizeof **out);
+    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Note elements from the `at`-th of the file on, which are these floats. */
+static void note_rounding(struct rounding *of, const struct array_file *f, const uint8_t *elements,
+                          const float *floats, size_t n, uint64_t at)
+{
+    const size_t width = element_bytes(f->type), columns = (size_t)f->row_bytes / width;
+    size_t column = (size_t)(at % columns), first = SAMPLE_ROWS * columns;
+    for (size_t i = 0; i < n; i++, column = column + 1 < columns ? column + 1 : 0) {
+        bool row = at + i < first;
+        if (row || rounding_picks(floats[i]))
+            rounding_add(&of[column], element_double(elements + i * width, f->type, f->little),
+                         row);
+    }
+}
+
+/* Warn if less than a tenth of the different numbers is left, and remember the first warning of a look. */
+static void say_rounding(const struct rounding *of, const struct array_file *f,
+                         const struct reading *r)
+{
+    size_t columns = (size_t)f->row_bytes / element_bytes(f->type);
+    double numbers, left;
+    for (size_t i = 0; i < columns; i++)
+        if (rounding_loses(&of[i], &numbers, &left))
+            dataset_warn(r,
+                         "%s: %s: column %zu of its rows: a sample has about %.0f different "
+                         "numbers, but about %.0f in float32, which has about 7 digits; subtract "
+                         "their mean, and divide them, before you save them",
+                         r->key, f->path, i, numbers, left);
+}
+
+/* ---- elements ---- */
+
 /* The destination of a file's elements: bytes, unchanged, or floats. */
 struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
+    struct rounding *rounding; /* (columns) of floats; NULL: not noted */
 };
 
-/* Convert `bytes` of elements, which are at `offset` in the file. */
-static enum err put_floats(const struct array_file *f, float *out, const uint8_t *piece,
+/* Convert `bytes` of elements, which are at `offset` of the file's elements. */
+static enum err put_floats(const struct array_file *f, struct array_out out, const uint8_t *piece,
                            size_t bytes, uint64_t offset, struct errmsg *e)
 {
     size_t width = element_bytes(f->type), n = bytes / width;
-    size_t good = element_floats(out, piece, n, f->type, f->little);
+    float *floats = out.floats + offset / width;
+    size_t good = element_floats(floats, piece, n, f->type, f->little);
+    const uint64_t number = offset / ARRAY_PIECE_BYTES;
+    if (good == n && out.rounding && (number < SAMPLE_PIECES || number % SAMPLE_EACH == 0))
+        note_rounding(out.rounding, f, piece, floats, n, offset / width);
     if (good == n)
         return ERR_OK;
     return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
@@ -200,7 +267,7 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
         if (!err)
             contents_add(contents, to, n);
         if (!err && piece)
-            err = put_floats(f, out.floats + done / element_bytes(f->type), piece, n, done, e);
+            err = put_floats(f, out, piece, n, done, e);
         done += n;
     }
     mem_free(piece);
@@ -264,17 +331,18 @@ static enum err check_ids(const struct array_file *f, const struct dataset *d, s
 static struct array_out rows_out(const struct dataset *d, uint64_t row)
 {
     size_t at = (size_t)(row * d->features);
-    return d->x ? (struct array_out){d->x + at, NULL} : (struct array_out){NULL, d->x_float + at};
+    return d->x ? (struct array_out){.bytes = d->x + at}
+                : (struct array_out){.floats = d->x_float + at};
 }
 
 static struct array_out labels_out(const struct dataset *d, uint64_t row)
 {
-    return d->labels ? (struct array_out){d->labels + row, NULL}
-                     : (struct array_out){NULL, d->y_float + row};
+    return d->labels ? (struct array_out){.bytes = d->labels + row}
+                     : (struct array_out){.floats = d->y_float + row};
 }
 
 static enum err set_read(const struct array_set *set, struct dataset *d, const struct reading *r,
-                         struct errmsg *e)
+                         struct rounding *rounding, struct errmsg *e)
 {
     uint64_t row = 0;
     enum err err = ERR_OK;
@@ -284,73 +352,38 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
             err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
         if (!err && !r->unlabeled)
             err = check_labels(&set->labels[i], labels, r->classes, e);
+        struct array_out rows = rows_out(d, row);
+        rows.rounding = rounding;
         if (!err)
-            err = array_read(set->format, &set->images[i], rows_out(d, row), &d->contents, e);
+            err = array_read(set->format, &set->images[i], rows, &d->contents, e);
         if (!err)
-            err = check_ids(&set->images[i], d, rows_out(d, row), r->job, e);
+            err = check_ids(&set->images[i], d, rows, r->job, e);
         row += set->images[i].dim[0];
     }
     return err;
 }
 
-/* ---- what float32 loses ---- */
-
-enum { SAMPLE_ROWS = 4096, SAMPLE_COLUMNS = 256 /* images have more */ };
-
-/* Warn if less than a tenth of the different numbers is left, and remember the first warning of a look. */
-static void say_rounding(const struct array_file *f, uint32_t column, const struct rounding *of,
-                         const struct reading *r)
-{
-    double numbers, left;
-    struct errmsg said;
-    if (!rounding_loses(of, &numbers, &left))
-        return;
-    (void)err_set(
-        &said, ERR_INPUT,
-        "%s: %s: column %u of its rows: a sample has about %.0f different numbers, but "
-        "about %.0f in float32, which has about 7 digits; subtract their mean, and divide "
-        "them, before you save them",
-        r->key, f->path, column, numbers, left);
-    log_warn("%s", said.text);
-    if (r->look && !r->look->warning.text[0])
-        r->look->warning = said;
-}
-
-/* rows: (n, columns) elements of the file. */
-static void look_for_rounding(const struct array_file *f, const uint8_t *rows, uint32_t n,
-                              const struct reading *r)
-{
-    size_t width = element_bytes(f->type), columns = (size_t)f->row_bytes / width;
-    for (uint32_t column = 0; column < columns; column++) {
-        struct rounding of = {.noted = false};
-        for (uint32_t i = 0; i < n; i++)
-            rounding_add(&of,
-                         element_double(rows + (i * columns + column) * width, f->type, f->little));
-        say_rounding(f, column, &of, r);
-    }
-}
-
-/* Look at the beginning of the rows of the training part, if their numbers have more digits than a float. */
-static enum err sample_rounding(const struct array_set *set, const struct reading *r,
-                                struct errmsg *e)
+/* The beginning of the rows, of a look. */
+static enum err look_for_rounding(const struct array_set *set, struct rounding *of,
+                                  struct errmsg *e)
 {
     struct array_file f = {.path = set->images[0].path};
-    enum element type = set->images[0].type;
     struct stream *s;
-    if (r->eval || element_bytes(type) < sizeof(float) || type == ELEMENT_F32 ||
-        set->images[0].row_bytes > SAMPLE_COLUMNS * element_bytes(type))
-        return ERR_OK;
     enum err err = set->format->open(&f, &s, e);
     if (err)
         return err;
     uint32_t n = f.dim[0] < SAMPLE_ROWS ? f.dim[0] : SAMPLE_ROWS;
-    size_t bytes = (size_t)n * (size_t)f.row_bytes;
+    size_t bytes = (size_t)n * (size_t)f.row_bytes, elems = bytes / element_bytes(f.type);
     uint8_t *rows = mem_zalloc(bytes, 1);
-    err = rows ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
-               : err_set(e, ERR_NOMEM, "out of memory");
+    float *floats = mem_floats(elems);
+    err = rows && floats
+              ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
+              : err_set(e, ERR_NOMEM, "out of memory");
     if (!err)
-        look_for_rounding(&f, rows, n, r);
+        note_rounding(of, &f, rows, floats, element_floats(floats, rows, elems, f.type, f.little),
+                      0);
     mem_free(rows);
+    mem_free(floats);
     stream_close(s);
     return err ? err_wrap(e, err, "%s: ", f.path) : ERR_OK;
 }
@@ -374,9 +407,17 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
                                     has_wide(set->images, set->n_images),
                                     has_wide(set->labels, set->n_labels), e);
+    struct rounding *rounding = NULL;
+    if (!err)
+        err = rounding_new(&rounding, set, r, e);
     if (!err && !r->look)
-        err = set_read(set, d, r, e);
-    return err ? err : sample_rounding(set, r, e);
+        err = set_read(set, d, r, rounding, e);
+    else if (!err && rounding)
+        err = look_for_rounding(set, rounding, e);
+    if (!err && rounding)
+        say_rounding(rounding, first, r);
+    mem_free(rounding);
+    return err;
 }
 
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,

@@ -37,21 +37,22 @@ static void put_float(struct csv_row *r, const struct table_input *in, float v)
     r->cells[field_of(r)->cell] = table_bits(v);
 }
 
-/* A sample is enough: of each piece its first rows, of a file's first piece more. Up to 8 characters have at most 8 digits,
- * of which float32 keeps more than a tenth apart. */
-static void note_rounding(struct csv_row *r, const char *text, size_t bytes)
+/* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. Up to 8 characters have at
+ * most 8 digits, of which float32 keeps more than a tenth apart. */
+static void note_rounding(struct csv_row *r, const char *text, size_t bytes, float v)
 {
     enum { ROWS = 64, FIRST_ROWS = 4096, SHORT_BYTES = 8 };
     const struct csv_piece *p = r->piece;
     struct rounding **of = &p->rounding[field_of(r)->cell];
+    const bool first = p->rows < (p->begins_file ? FIRST_ROWS : ROWS);
     double wide;
-    if (bytes <= SHORT_BYTES || p->rows >= (p->begins_file ? FIRST_ROWS : ROWS) ||
+    if (bytes <= SHORT_BYTES || !(first || rounding_picks(v)) ||
         !csv_number_wide(text, bytes, &wide))
         return;
     if (!*of)
         *of = mem_zalloc(1, sizeof **of);
     if (*of)
-        rounding_add(*of, wide);
+        rounding_add(*of, wide, first);
     else
         r->failed = ERR_NOMEM;
 }
@@ -67,7 +68,7 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
         put_float(r, in, v);
         /* a column with a scale that a release before this one has encoded keeps that encoding */
         if (r->piece->rounding && in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
-            note_rounding(r, text, bytes);
+            note_rounding(r, text, bytes, v);
         return true;
     }
     if (!csv_number_wide(text, bytes, &wide))

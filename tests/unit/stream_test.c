@@ -81,12 +81,50 @@ static void data_that_ends_early_or_is_damaged_is_refused(void **state)
         "the zstd data is corrupt near byte 9, after 0 decompressed bytes: a frame does not have");
 }
 
+/* A file of this name with these bytes is named as damaged, or opens. */
+static void opens(const char *name, const char *bytes, size_t n, const char *want)
+{
+    char dir[] = "/tmp/gradwire-stream-XXXXXX", path[64];
+    struct errmsg e = {""};
+    struct stream *s = NULL;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(stream_open(&s, path, &e), want ? ERR_INPUT : ERR_OK);
+    if (want && !strstr(e.text, want))
+        fail_msg("%s, not %s", e.text, want);
+    stream_close(s);
+    (void)unlink(path);
+    (void)rmdir(dir);
+}
+
+static void damaged_first_bytes_are_not_read_as_text(void **state)
+{
+    (void)state;
+    char bytes[GZ];
+    memcpy(bytes, zst, ZST);
+    bytes[2] ^= 2;
+    opens("a.csv.zst", bytes, ZST, "its first bytes are almost those of zstd");
+    opens("a.csv.zst", zst, 1, "its first bytes are almost those of zstd");
+    opens("a.csv", bytes, ZST, NULL);
+    memcpy(bytes, gz, GZ);
+    bytes[0] ^= 1;
+    opens("a.csv.gz", bytes, GZ, "its first bytes are almost those of gzip");
+    opens("a.csv.gz", gz, 1, "its first bytes are almost those of gzip");
+    opens("a.csv.gz", "a,b\n", 4, NULL); /* the name does not count */
+    opens("a.csv.gz", "", 0, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_and_frames_follow_each_other),
         cmocka_unit_test(other_data_after_compressed_data_is_refused_with_its_place),
         cmocka_unit_test(data_that_ends_early_or_is_damaged_is_refused),
+        cmocka_unit_test(damaged_first_bytes_are_not_read_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

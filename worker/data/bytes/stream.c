@@ -148,9 +148,28 @@ static const char *format_here(const struct stream *s)
     return "";
 }
 
-static enum err recognize(struct stream *s, struct errmsg *e)
+/* The file is named as gzip or zstd, and begins as if it were, except for one byte, or it ends within the first ones: it is
+ * damaged. Other content is read as it is, whatever the name says. NULL: it is not so. */
+static const char *damaged_format(const struct stream *s, const char *path)
 {
-    const char *format = format_here(s);
+    static const struct {
+        const char *ending, *format, *first;
+    } packings[] = {{".gz", "gzip", "\x1F\x8B\b"}, {".zst", "zstd", "\x28\xB5\x2F\xFD"}};
+    const size_t there = s->held - s->at, length = strlen(path);
+    for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
+        size_t ending = strlen(packings[i].ending), n = strlen(packings[i].first), same = 0;
+        for (size_t k = 0; k < n && k < there; k++)
+            same += s->buffer[s->at + k] == (uint8_t)packings[i].first[k];
+        if (length > ending && strcmp(path + length - ending, packings[i].ending) == 0 &&
+            there > 0 && (there < n ? same == there : same + 1 >= n))
+            return packings[i].format;
+    }
+    return NULL;
+}
+
+static enum err recognize(struct stream *s, const char *path, struct errmsg *e)
+{
+    const char *format = format_here(s), *damaged = *format ? NULL : damaged_format(s, path);
     if (strcmp(format, "gzip") == 0)
         s->packing = PACKING_GZIP;
     else if (strcmp(format, "zstd") == 0)
@@ -160,6 +179,10 @@ static enum err recognize(struct stream *s, struct errmsg *e)
                        "it is compressed by %s, which is not read; decompress it, or compress it "
                        "again by zstd or gzip: %s FILE | zstd > FILE.zst",
                        format, *format == 'x' ? "xzcat" : "bzcat");
+    else if (damaged)
+        return err_set(e, ERR_INPUT,
+                       "its first bytes are almost those of %s, as its name says: it is damaged",
+                       damaged);
     return ERR_OK;
 }
 
@@ -187,7 +210,7 @@ static enum err open_stream(struct stream *s, const char *path, struct errmsg *e
     if (!err)
         err = fill(s, HEAD_BYTES, e);
     if (!err)
-        err = recognize(s, e);
+        err = recognize(s, path, e);
     return err ? err : open_packed(s, e);
 }
 

@@ -1722,6 +1722,19 @@ static void rows_in_any_order_are_warned_of(void **state)
     free(text);
 }
 
+static void a_label_that_float32_makes_equal_is_warned_of(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[8000], *at = text;
+    for (int i = 0; i < 400; i++)
+        at += sprintf(at, "%lld,1\n", 1764400000000LL + i);
+    setup(&f, "columns: [label: t, number: a]", NULL, 0);
+    warns(&f, text, "in float32, which has about 7 digits; subtract their mean, or divide them");
+    warns(&f, "1764400000000,1\n1764400000001,1\n", "nothing");
+    teardown(&f);
+}
+
 static void the_encoding_says_functions_and_buckets(void **state)
 {
     (void)state;
@@ -2168,6 +2181,7 @@ int main(void)
         cmocka_unit_test(a_number_without_a_scale_is_the_nearest_float),
         cmocka_unit_test(a_column_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(rows_in_any_order_are_warned_of),
+        cmocka_unit_test(a_label_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),

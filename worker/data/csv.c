@@ -537,7 +537,7 @@ static void work_close(struct work *w, uint32_t inputs)
 {
     for (uint32_t i = 0; i < inputs && w->piece.words; i++)
         vocabulary_close(&w->piece.words[i]);
-    for (uint32_t i = 0; i < inputs && w->piece.rounding; i++)
+    for (uint32_t i = 0; i <= inputs && w->piece.rounding; i++)
         mem_free(w->piece.rounding[i]);
     mem_free(w->piece.rounding);
     mem_free(w->piece.words);
@@ -667,25 +667,34 @@ static void note_unread(const struct csv *c)
                       f->unread_names);
 }
 
-/* Warn of a column whose numbers become equal as floats, such as times: nothing is learned from what is lost. */
-static void say_rounding(const struct csv *c, uint32_t threads)
+/* Warn of the column of an input, or of the label behind them, if its numbers become equal as floats, as times do: nothing is
+ * learned from what is lost. */
+static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t column)
 {
     const struct table_schema *s = c->table->schema;
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        struct rounding all = {.noted = false};
-        double numbers, left;
-        for (uint32_t k = 0; k < threads; k++)
-            if (c->work[k].piece.rounding[i])
-                rounding_join(&all, c->work[k].piece.rounding[i]);
-        if (all.noted && rounding_loses(&all, &numbers, &left))
-            dataset_warn(
-                c->reading,
-                "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
-                "float32, which has about 7 digits; give the column a scale, such as scale: "
-                "standard, or buckets",
-                c->reading->key, s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name",
-                numbers, left);
-    }
+    const bool label = column == s->inputs;
+    struct rounding all = {.noted = false};
+    double numbers, left;
+    for (uint32_t k = 0; k < threads; k++)
+        if (c->work[k].piece.rounding[column])
+            rounding_join(&all, c->work[k].piece.rounding[column]);
+    if (!all.noted || !rounding_loses(&all, &numbers, &left))
+        return;
+    const char *name = label                      ? "of the label"
+                       : s->input[column].name[0] ? SHOWN(s->input[column].name)
+                                                  : "without a name";
+    dataset_warn(c->reading,
+                 "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
+                 "float32, which has about 7 digits; %s",
+                 c->reading->key, name, numbers, left,
+                 label ? "subtract their mean, or divide them, before you save them"
+                       : "give the column a scale, such as scale: standard, or buckets");
+}
+
+static void say_rounding(const struct csv *c, uint32_t threads)
+{
+    for (uint32_t i = 0; i <= c->table->schema->inputs; i++)
+        say_rounding_of(c, threads, i);
 }
 
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)

@@ -39,11 +39,11 @@ static void put_float(struct csv_row *r, const struct table_input *in, float v)
 
 /* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. Up to 8 characters have at
  * most 8 digits, of which float32 keeps more than a tenth apart. */
-static void note_rounding(struct csv_row *r, const char *text, size_t bytes, float v)
+static void note_rounding(struct csv_row *r, uint32_t cell, const char *text, size_t bytes, float v)
 {
     enum { ROWS = 64, FIRST_ROWS = 4096, SHORT_BYTES = 8 };
     const struct csv_piece *p = r->piece;
-    struct rounding **of = &p->rounding[field_of(r)->cell];
+    struct rounding **of = &p->rounding[cell];
     const bool first = p->rows < (p->begins_file ? FIRST_ROWS : ROWS);
     double wide;
     if (bytes <= SHORT_BYTES || !(first || rounding_picks(v)) ||
@@ -68,7 +68,7 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
         put_float(r, in, v);
         /* a column with a scale that a release before this one has encoded keeps that encoding */
         if (r->piece->rounding && in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
-            note_rounding(r, text, bytes, v);
+            note_rounding(r, field_of(r)->cell, text, bytes, v);
         return true;
     }
     if (!csv_number_wide(text, bytes, &wide))
@@ -171,6 +171,17 @@ static void read_category(struct csv_row *r, const char *text, size_t bytes)
         missing_word(r);
     else
         put_word(r, text, bytes);
+}
+
+/* ---- labels ---- */
+
+void csv_cell_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
+{
+    const struct csv_format *f = r->format;
+    csv_row_label(r, cell, text, bytes);
+    bool number = !f->classes && !f->names.count && f->others == VOCABULARY_NONE;
+    if (number && r->piece->rounding && !r->bad)
+        note_rounding(r, cell, text, bytes, table_float(r->cells[cell]));
 }
 
 /* ---- keys ---- */
@@ -335,7 +346,7 @@ void csv_cell_text(struct csv_row *r, const char *text, size_t bytes)
         read_weight(r, text, bytes);
         break;
     case COLUMN_LABEL:
-        csv_row_label(r, field_of(r)->cell, text, bytes);
+        csv_cell_label(r, field_of(r)->cell, text, bytes);
         break;
     case COLUMN_IGNORE:
     case COLUMN_CROSS:

@@ -21,4 +21,7 @@ void csv_cell_add_word(struct csv_row *r, const char *word, size_t bytes, float 
 /* All fields are read: make the row's crosses. */
 void csv_cell_crosses(struct csv_row *r);
 
+/* Store the row's label, in cell `cell`: csv_row_label, and a number's digits are noted. */
+void csv_cell_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes);
+
 #endif

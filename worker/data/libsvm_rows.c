@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "worker/data/csv_cell.h"
 #include "worker/data/csv_key.h"
 #include "worker/data/text/csv_number.h"
 
@@ -60,7 +61,7 @@ static const char *read_label(struct line *l, const char *at)
     if (l->minus)
         l->row->cells[cell] = table_bits(0);
     else
-        csv_row_label(l->row, cell, at, (size_t)(end - at));
+        csv_cell_label(l->row, cell, at, (size_t)(end - at));
     return end;
 }
 

@@ -492,6 +492,14 @@ static void an_id_that_has_no_row_in_the_embedding_makes_its_row_bad(void **stat
          "1: column \"a\": -1 is not an id: the embedding that reads it has rows 0 to 4"},
         {"number: a", "1.5,1\n",
          "1: column \"a\": 1.5 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "1,1\n0.99999999,1\n",
+         "2: column \"a\": 0.99999999 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "2.0000000001,1\n",
+         "1: column \"a\": 2.0000000001 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "-1e-50,1\n",
+         "1: column \"a\": -1e-50 is not an id: the embedding that reads it has rows 0 to 4"},
+        {"number: a", "16777217,1\n",
+         "1: column \"a\": 16777217 is not an id: the embedding that reads it has rows 0 to 4"},
         {"number: a", "1,1\n3,1\n?,1\n",
          "3: column \"a\": the id is missing; name one for such rows: missing: {value: ID}"},
         {"number: {name: a, missing: refuse}", "?,1\n",
@@ -925,6 +933,8 @@ static void labels_are_classes_by_name(void **state)
     refuses_bytes(NUMBER_LABEL, "1,1\n2,-1\n", 9, 2,
                   ":2: column \"y\": label -1, the model has 2 classes (labels 0 to 1); name "
                   "the labels as they are in the file: - label: {classes: [\"-1\", \"1\"]}");
+    refuses_bytes(NUMBER_LABEL, "1,0.99999999\n", 13, 2,
+                  ":1: column \"y\": label 0.99999999, the model has 2 classes (labels 0 to 1)");
     refuses_bytes(NUMBER_LABEL, "1,-1.0\n", 7, 2,
                   ":1: column \"y\": label -1.0, the model has 2 classes (labels 0 to 1); name "
                   "the labels as they are in the file: - label: {classes: [\"-1.0\", \"1.0\"]}");

@@ -28,13 +28,33 @@ static void missing_number(struct csv_row *r)
     table_put_number(r->format->schema, r->cells, field->cell, NAN);
 }
 
-/* An input that stays a float; only such a one has ids. */
-static void put_float(struct csv_row *r, const struct table_input *in, float v)
+/* A number that is no id can become one as a float. */
+static bool is_id(double number, uint32_t ids)
 {
-    if (in->ids && !job_is_id(v, in->ids))
-        csv_row_bad(r, "%.9g is not an id: the embedding that reads it has rows 0 to %u", (double)v,
+    return job_is_id((float)number, ids) && (double)(float)number == number;
+}
+
+/* An input that stays a float; only such a one has ids. */
+static void put_float(struct csv_row *r, const struct table_input *in, double v)
+{
+    if (in->ids && !is_id(v, in->ids))
+        csv_row_bad(r, "%.17g is not an id: the embedding that reads it has rows 0 to %u", v,
                     in->ids - 1);
-    r->cells[field_of(r)->cell] = table_bits(v);
+    r->cells[field_of(r)->cell] = table_bits((float)v);
+}
+
+/* A number that is looked up. */
+static bool put_id(struct csv_row *r, const struct table_input *in, const char *text, size_t bytes)
+{
+    char out[CSV_SHOWN_BYTES];
+    double v;
+    if (!csv_number_wide(text, bytes, &v))
+        return false;
+    if (!is_id(v, in->ids))
+        csv_row_bad(r, "%s is not an id: the embedding that reads it has rows 0 to %u",
+                    csv_row_shown(out, text, bytes), in->ids - 1);
+    r->cells[field_of(r)->cell] = table_bits((float)v);
+    return true;
 }
 
 /* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. Up to 8 characters have at
@@ -62,10 +82,12 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
 {
     float v;
     double wide;
+    if (in->ids)
+        return put_id(r, in, text, bytes);
     if (!in->wide) {
         if (!csv_number(text, bytes, &v))
             return false;
-        put_float(r, in, v);
+        r->cells[field_of(r)->cell] = table_bits(v);
         /* a column with a scale that a release before this one has encoded keeps that encoding */
         if (r->piece->rounding && in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
             note_rounding(r, field_of(r)->cell, text, bytes, v);
@@ -103,7 +125,7 @@ void csv_cell_number(struct csv_row *r, double v)
     else if (in->wide)
         table_put_number(s, r->cells, field_of(r)->cell, v);
     else
-        put_float(r, in, (float)v);
+        put_float(r, in, v);
 }
 
 static void read_weight(struct csv_row *r, const char *text, size_t bytes)

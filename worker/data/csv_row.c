@@ -155,13 +155,14 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
     const struct csv_format *f = r->format;
     char out[CSV_SHOWN_BYTES];
     float v = 0;
+    double number; /* that is no class can become one as a float */
     if (csv_is_missing(f, text, bytes))
         csv_row_bad(r, "the label is missing");
     else if (f->names.count || f->others != VOCABULARY_NONE)
         read_class(r, text, bytes, &v);
-    else if (!csv_number(text, bytes, &v))
+    else if (!csv_number(text, bytes, &v) || !csv_number_wide(text, bytes, &number))
         refuse_label(r, text, bytes);
-    else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
+    else if (f->classes && (number < 0 || number >= f->classes || number != trunc(number)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);
 }

@@ -179,7 +179,7 @@ static void each_type_reads_as_its_numbers_in_either_order_of_bytes(void **state
     struct fixture *f = *state;
     static const struct type_case cases[] = {
         {"|u1", {1, 2, 3, 250}, 4},
-        {"|b1", {0, 1, 1, 0}, 4},
+        {"|b1", {0, 1, 255, 0}, 4}, /* a mask of 0 and 255 */
         {"|i1", {1, 2, 3, 0xFB}, 4},
         {"<i2", {1, 0, 2, 0, 3, 0, 0xFB, 0xFF}, 8},
         {">i2", {0, 1, 0, 2, 0, 3, 0xFF, 0xFB}, 8},

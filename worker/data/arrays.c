@@ -266,6 +266,8 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
         err = array_read_exactly(s, to, n, f->header_bytes + done, f->header_bytes + f->bytes, e);
         if (!err)
             contents_add(contents, to, n);
+        for (size_t i = 0; i < n && f->truth && !err; i++)
+            to[i] = to[i] != 0;
         if (!err && piece)
             err = put_floats(f, out, piece, n, done, e);
         done += n;

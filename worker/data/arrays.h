@@ -20,6 +20,7 @@ struct array_file {
     uint32_t rank, dim[ARRAY_RANK_MAX]; /* dim[0]: rows */
     enum element type;
     bool little;               /* little-endian */
+    bool truth;                /* bytes, of which each that is not 0 means 1 */
     size_t header_bytes;       /* size of the part before the elements */
     uint64_t row_bytes, bytes; /* row_bytes: of one row; bytes: of all rows, without the header */
     /* the bytes that the data's fingerprint has for the array before its elements */

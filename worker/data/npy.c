@@ -195,6 +195,7 @@ static enum err take_header(struct array_file *f, const char *text, struct errms
         return err;
     f->type = type_of(h.descr);
     f->little = *h.descr != '>';
+    f->truth = strcmp(h.descr + 1, "b1") == 0;
     set_tag(f, &h);
     return array_set_dims(f, h.rank, h.dim, e);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
 #include "common/math/pool.h"
@@ -262,6 +263,15 @@ static enum err check_flags(const struct predict *p, struct errmsg *e)
     return ERR_OK;
 }
 
+/* Programs that find columns by their names take one of the two. */
+static void say_same_names(const struct predict *p)
+{
+    for (uint32_t i = 0; i < p->keep.columns; i++)
+        if (score_text_has(&p->columns, p->kept[i]))
+            log_warn("--keep: two columns of the output have the name %s: the first is the input's",
+                     p->kept[i]);
+}
+
 static enum err prepare(struct predict *p, struct errmsg *e)
 {
     struct folder *f = &p->model.folder;
@@ -274,6 +284,8 @@ static enum err prepare(struct predict *p, struct errmsg *e)
     if (!err)
         err =
             score_columns_init(&p->columns, f, flags_on("scores"), top > 0 ? (uint32_t)top : 0, e);
+    if (!err)
+        say_same_names(p);
     if (!err)
         err = trained_open_tables(&p->model, e);
     p->columns.keep = p->keep.columns ? &p->keep : NULL;

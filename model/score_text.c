@@ -118,6 +118,13 @@ void score_text_header(const struct score_columns *c, struct text *t)
     text_add(t, "\n", 1);
 }
 
+bool score_text_has(const struct score_columns *c, const char *name)
+{
+    if (c->kind != SCORE_CLASSES)
+        return strcmp(name, c->kind == SCORE_BINARY ? "score" : "prediction") == 0;
+    return !c->top && (strcmp(name, "class") == 0 || (!c->all && strcmp(name, "score") == 0));
+}
+
 /* ---- a row ---- */
 
 static void add_float(struct text *t, const float *z, uint32_t i)

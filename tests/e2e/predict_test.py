@@ -137,6 +137,14 @@ class PredictTest(ModelCase):
         for keep, text in (("idd", '--keep: no column has the name "idd"; did you mean "id"?'),
                            ("id,", "--keep"), ("id,id", '"id" is there twice'), ("column_7", "column_7")):
             self.assertIn(text, self.predict(self.out, "eval.csv", "--keep", keep, code=2))
+        first, *rest = (self.tmp / "eval.csv").read_text().splitlines()
+        (self.tmp / "twice.csv").write_text("\n".join([f"{first},id,score", *(f"{line},z{i},s" for i, line in enumerate(rest))]) + "\n")
+        fields = first.count(",") + 2
+        self.assertIn('--keep: two columns have the name "id"; name one by its place',
+                      self.predict(self.out, "twice.csv", "--keep=id", code=2))
+        out, said = self.said("predict", self.out, "twice.csv", f"--keep=column_{fields},score")
+        self.assertEqual(table(out)[1][f"column_{fields}"], "z1")
+        self.assertIn("two columns of the output have the name score: the first is the input's", said)
         self.trained(PRICES, out=self.tmp / "prices")
         rows = table(self.predict("prices", "--keep=x2,column_1"))
         given = (self.tmp / "prices.eval.csv").read_text().splitlines()

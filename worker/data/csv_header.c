@@ -230,6 +230,28 @@ static const char *unkept_column(const struct csv_file *file, const struct csv_f
     return NULL;
 }
 
+/* A name that two fields have, of those whose text is wanted; NULL: none. */
+static const char *twice_kept(const struct csv_file *file, const struct csv_format *f)
+{
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
+        uint32_t fields = 0;
+        for (uint32_t k = 0; k < file->fields; k++)
+            fields += file->field[k].kept == i + 1;
+        if (fields > 1)
+            return f->keep->name[i];
+    }
+    return NULL;
+}
+
+static enum err refuse_twice(const char *name, struct errmsg *e)
+{
+    return err_set(
+        e, ERR_INPUT,
+        "--keep: two columns have the name \"%s\"; name one by its place: column_5 is the "
+        "fifth",
+        SHOWN(name));
+}
+
 /* hint NULL: none */
 static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e)
 {
@@ -241,9 +263,11 @@ static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e
 static enum err check_kept(const struct csv_file *file, const struct csv_format *f,
                            struct errmsg *e)
 {
-    const char *name = unkept_column(file, f);
+    const char *name = unkept_column(file, f), *twice = twice_kept(file, f);
     char hint[CSV_NEAREST_BYTES];
     struct words near;
+    if (twice)
+        return refuse_twice(twice, e);
     if (!name)
         return ERR_OK;
     words_init_name(&near, name);
@@ -286,10 +310,13 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     enum err err = add_named_fields(file, f, g, text, bytes, mark, &names, e);
     const char *name = err ? NULL : unnamed_column(file, f);
     const char *kept = err || name ? NULL : unkept_column(file, f);
+    const char *twice = err || name ? NULL : twice_kept(file, f);
     if (name)
         err = refuse_names(name, f, &names, text, bytes, e);
     else if (kept)
         err = refuse_kept(kept, nearest_name(near, &names, f, true, kept), e);
+    else if (twice)
+        err = refuse_twice(twice, e);
     vocabulary_close(&names);
     return err;
 }

@@ -113,13 +113,13 @@ static enum err find_base(struct process *p, struct errmsg *e)
     return process_newest_cut(p, e);
 }
 
-/* The ways out for a job that changed. */
+/* The ways out for a job that changed. A new run would refuse most changes of columns, too. */
 static const char *ways_out(const struct process *p)
 {
+    const char *was = p->base.identity_text, *is = p->job.identity_text;
     struct errmsg e;
-    return resume_ways(
-        p->base.final &&
-        job_identity_compare_model(p->base.identity_text, p->job.identity_text, &e) == ERR_OK);
+    return resume_ways(p->base.final && job_identity_compare_model(was, is, &e) == ERR_OK &&
+                       job_identity_compare_columns(was, is, &e) == ERR_OK);
 }
 
 static void say_done(const struct process *p, uint64_t per_epoch, uint64_t epochs)

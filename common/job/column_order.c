@@ -12,6 +12,11 @@ struct name {
     size_t bytes;
 };
 
+static bool same(const struct name *a, const struct name *b)
+{
+    return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
+}
+
 /* Parses "data.columns[3].number.name = age", or the same for a category. */
 static bool takes_name(const char *line, size_t bytes, struct name *out)
 {
@@ -47,7 +52,7 @@ static unsigned place_of(const char *text, const struct name *name)
 {
     struct name one;
     for (unsigned place = 1; next(&text, &one); place++)
-        if (one.bytes == name->bytes && memcmp(one.text, name->text, one.bytes) == 0)
+        if (same(&one, name))
             return place;
     return 0;
 }
@@ -64,6 +69,90 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
                            "column %s was input column %u, is now input column %u, and would get "
                            "another column's weights; restore the order of the columns",
                            printable_name(shown, name.text, name.bytes), place, now);
+    }
+    return ERR_OK;
+}
+
+/* ---- scales ---- */
+
+/* The scale of the column with this name; a line that is missing has the key's default. */
+static struct name scale_of(const char *text, const struct name *name)
+{
+    static const char option[] = "name = ", scale[] = "scale = ", none[] = "none";
+    const char *key = name->text - (sizeof option - 1); /* after "data.columns[3].number." */
+    size_t stem = 0;
+    while (key - stem > text && key[-1 - (ptrdiff_t)stem] != '\n')
+        stem++;
+    for (const char *at = text; *at;) {
+        size_t n = job_identity_line_bytes(at);
+        if (n >= stem + sizeof scale - 1 && memcmp(at, key - stem, stem) == 0 &&
+            memcmp(at + stem, scale, sizeof scale - 1) == 0)
+            return (struct name){at + stem + sizeof scale - 1, n - stem - (sizeof scale - 1)};
+        at += n + (at[n] == '\n');
+    }
+    return (struct name){none, sizeof none - 1};
+}
+
+enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
+{
+    char shown[PRINTABLE_NAME_BYTES];
+    struct name before, now;
+    for (const char *old = was, *new = is; next(&old, &before) && next(&new, &now);) {
+        struct name from = scale_of(was, &before), to = scale_of(is, &now);
+        if (same(&before, &now) && !same(&from, &to))
+            return err_set(e, ERR_INPUT,
+                           "column %s had scale %.*s, has %.*s now; restore it, or learn words "
+                           "and scales from this data alone (data.encoding: learn)",
+                           printable_name(shown, before.text, before.bytes), (int)from.bytes,
+                           from.text, (int)to.bytes, to.text);
+    }
+    return ERR_OK;
+}
+
+/* ---- classes ---- */
+
+/* The names of classes in their order: `"no", "yes"`; none: no bytes. */
+static struct name classes_of(const char *text)
+{
+    static const char key[] = "].label.classes = ";
+    while (*text) {
+        size_t n = job_identity_line_bytes(text);
+        const char *at = memmem(text, n, key, sizeof key - 1);
+        if (at && strncmp(text, "data.columns[", 13) == 0) {
+            at += sizeof key - 1;
+            return (struct name){at, (size_t)(text + n - at)};
+        }
+        text += n + (text[n] == '\n');
+    }
+    return (struct name){"", 0};
+}
+
+/* Takes the first of the list's names, without its quotes. */
+static bool next_class(struct name *list, struct name *out)
+{
+    static const char between[] = "\", \"";
+    if (list->bytes < 2)
+        return false;
+    const char *end = memmem(list->text + 1, list->bytes - 1, between, sizeof between - 1);
+    size_t n = end ? (size_t)(end - list->text) : list->bytes - 1;
+    *out = (struct name){list->text + 1, n - 1};
+    n += end ? sizeof between - 2 : 1;
+    *list = (struct name){list->text + n, list->bytes - n};
+    return true;
+}
+
+enum err class_order_compare(const char *was, const char *is, struct errmsg *e)
+{
+    char shown[PRINTABLE_NAME_BYTES];
+    struct name old = classes_of(was), before, now;
+    for (unsigned i = 0; next_class(&old, &before); i++) {
+        struct name new = classes_of(is);
+        for (unsigned k = 0; next_class(&new, &now); k++)
+            if (k != i && same(&before, &now))
+                return err_set(e, ERR_INPUT,
+                               "class \"%s\" was class %u, is class %u now, and would get "
+                               "another class's weights; restore the order of the label's classes",
+                               printable_name(shown, before.text, before.bytes), i, k);
     }
     return ERR_OK;
 }

@@ -729,3 +729,9 @@ enum err job_identity_compare_model(const char *was, const char *is, struct errm
     enum err err = compare(was, is, folders, e);
     return err ? err : compare_keys(was, is, e);
 }
+
+enum err job_identity_compare_columns(const char *was, const char *is, struct errmsg *e)
+{
+    static const char *const folders[] = {"data.columns", NULL};
+    return compare(was, is, folders, e);
+}

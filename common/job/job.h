@@ -436,5 +436,7 @@ bool job_weights_of(const char *text, char *out, size_t bytes);
 /* Same as job_identity_compare, but only for keys that determine what weights mean and how they are updated: model, tables, optimizer, and
  * how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* The same for the keys of data.columns alone. */
+enum err job_identity_compare_columns(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 #endif

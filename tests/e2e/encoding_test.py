@@ -203,12 +203,20 @@ class EncodingTest(NightsCase):
 
     def test_another_scale_or_column_is_refused_by_name(self):
         self.monday()
-        for old, new, said in (("scale: standard", "scale: log1p", "input column 1 (age): its scale differs from that of checkpoint"),
+        for old, new, said in (("scale: standard", "scale: log1p", "column age had scale standard, has log1p now"),
+                               ("scale: standard", "scale: min_max", "column age had scale standard, has min_max now"),
+                               ("scale: standard", "scale: none", "column age had scale standard, has none now"),
+                               ('["no", "yes"]', '["yes", "no"]', 'class "no" was class 0, is class 1 now'),
                                ("quantiles: 4", "borders: [1, 2, 3]", "input column 2 (size): its list of borders"),
                                ("name: size", "name: height", "input column 2 (height): its name")):
             with self.subTest(new):
                 self.JOB.write_text(JOB.replace(old, new))
                 self.assertIn(said, self.said(self.tuesday(code=2)))
+                resumed = self.said(self.night("monday", code=2))
+                self.assertIn("restore the old value, or start from scratch", resumed)
+                self.assertNotIn("checkpoint.run", resumed)  # a new run would refuse it too
+        self.JOB.write_text(JOB.replace("scale: standard", "scale: min_max"))
+        self.tuesday(data__encoding="learn")  # the way out that the message names
 
     def doctor(self, code=0, **keys):
         keys = {"checkpoint.run": "tuesday", **{key.replace("__", "."): value for key, value in keys.items()}}
@@ -224,7 +232,7 @@ class EncodingTest(NightsCase):
         self.assertIn("uses the encoding of checkpoint 1: 4 words of column town", self.doctor(data__encoding="keep"))
         self.assertNotIn("encoding", self.doctor(data__encoding="learn"))
         self.JOB.write_text(JOB.replace("scale: standard", "scale: log1p"))
-        self.assertIn("input column 1 (age): its scale differs from that of checkpoint 1", self.doctor(code=2))
+        self.assertIn("checkpoint 1: column age had scale standard, has log1p now", self.doctor(code=2))
         self.write(people(0, 800))
         self.JOB.write_text(IDS)
         self.night("monday", "--fresh", "--ps=1")

@@ -73,6 +73,44 @@ static void a_name_has_line_ends(void **state)
     assert_non_null(strstr(e.text, "column a??b was input column 1, is now input column 2"));
 }
 
+static void differs(enum err (*compare)(const char *, const char *, struct errmsg *),
+                    const char *was, const char *is, const char *why)
+{
+    struct errmsg e = {""};
+    assert_int_equal(compare(was, is, &e), *why ? ERR_INPUT : ERR_OK);
+    assert_string_equal(e.text, why);
+}
+
+static void a_scale_that_changes_is_named_with_its_column(void **state)
+{
+    (void)state;
+    static const char none[] = "data.columns[1].number.name = age\n";
+    static const char min_max[] = "data.columns[0].label.name = rich\n"
+                                  "data.columns[1].number.scale = min_max\n"
+                                  "data.columns[1].number.name = age\n";
+    differs(column_scale_compare, WAS, WAS, "");
+    differs(column_scale_compare, WAS, min_max,
+            "column age had scale standard, has min_max now; restore it, or learn words and scales "
+            "from this data alone (data.encoding: learn)");
+    differs(column_scale_compare, none, min_max,
+            "column age had scale none, has min_max now; restore it, or learn words and scales "
+            "from this data alone (data.encoding: learn)");
+    differs(column_scale_compare, min_max, "data.columns[0].number.name = years\n", "");
+    differs(column_scale_compare, "data.columns[1].number.scale = none\n", none, "");
+}
+
+static void classes_that_change_places_are_refused_and_new_names_are_not(void **state)
+{
+    (void)state;
+    static const char was[] = "data.columns[1].label.classes = \"no\", \"yes\", \"*\"\n";
+    differs(class_order_compare, was, was, "");
+    differs(class_order_compare, was, "", "");
+    differs(class_order_compare, was, "data.columns[0].label.classes = \"n\", \"y\", \"*\"", "");
+    differs(class_order_compare, was, "data.columns[0].label.classes = \"no\", \"*\", \"yes\"",
+            "class \"yes\" was class 1, is class 2 now, and would get another class's weights; "
+            "restore the order of the label's classes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +119,8 @@ int main(void)
         cmocka_unit_test(one_of_another_name_is_not_compared),
         cmocka_unit_test(inputs_that_change_places_are_refused_naming_the_first),
         cmocka_unit_test(columns_without_names_keep_their_places),
+        cmocka_unit_test(a_scale_that_changes_is_named_with_its_column),
+        cmocka_unit_test(classes_that_change_places_are_refused_and_new_names_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

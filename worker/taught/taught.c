@@ -70,11 +70,18 @@ static bool is_of_another_job(const struct job *job, const struct manifest *m, b
                   : job_identity_compare(m->identity_text, job->identity_text, e) != ERR_OK;
 }
 
-/* With `learn` no words and scales are taken, but the weights belong to the columns in their earlier order. */
-static enum err check_order(const struct job *job, const struct manifest *m, struct errmsg *e)
+/* A new run. With `learn` no words and scales are taken, but the weights belong to the columns and the classes in their
+ * earlier order. Otherwise encoding_given_take compares the columns, except their scales: the file has only numbers. */
+static enum err check_meaning(const struct job *job, const struct manifest *m, struct errmsg *e)
 {
+    const char *was = m->identity_text, *is = job->identity_text;
+    bool learn = job->data.csv.encoding == ENCODING_LEARN;
     struct errmsg what;
-    if (column_order_compare(m->identity_text, job->identity_text, &what) == ERR_OK)
+    enum err err =
+        learn ? column_order_compare(was, is, &what) : column_scale_compare(was, is, &what);
+    if (!err)
+        err = class_order_compare(was, is, &what);
+    if (!err)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "run \"%s\" would begin with the weights of checkpoint %" PRIu64 ": %.300s",
@@ -89,8 +96,9 @@ static enum err take(struct taught *t, const struct job *job, const char *output
     enum data_encoding how = job->data.csv.encoding;
     if (is_of_another_job(job, m, begins, &other))
         return ERR_OK;
-    if (begins && how == ENCODING_LEARN)
-        return check_order(job, m, e);
+    enum err err = begins ? check_meaning(job, m, e) : ERR_OK;
+    if (err || (begins && how == ENCODING_LEARN))
+        return err;
     /* from an earlier release, with the same data, which teach the same again */
     if (!m->encoding.bytes && (!begins || !learns(&job->data.csv))) {
         (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
@@ -98,8 +106,8 @@ static enum err take(struct taught *t, const struct job *job, const char *output
         t->rounds = true;
         return ERR_OK;
     }
-    enum err err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
-                                     : take_from_model(t, job, output, m, e);
+    err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
+                            : take_from_model(t, job, output, m, e);
     if (err)
         return err;
     t->given.text = t->text;

@@ -134,6 +134,9 @@ static enum err print(const struct evaluate *v, struct errmsg *e)
     enum err err = flags_on("json") ? print_json(v, e) : ERR_OK;
     if (!flags_on("json"))
         print_text(v);
+    if (!isfinite(v->result.loss))
+        (void)fprintf(stderr, "gradwire: warning: the loss is not finite: the rows or the model's "
+                              "weights have values that are too large, or not a number\n");
     return err ? err : command_flush(e);
 }
 

@@ -1,6 +1,7 @@
 /* `gradwire import FILE --output DIR`: the model of another program as a job file and its first weights. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,20 @@ static void print_lines(FILE *to, const char *before, const char *lines)
 
 /* ---- a file with layers ---- */
 
+static enum err check_finite(const char *file, const struct layout *l, const float *w,
+                             struct errmsg *e)
+{
+    for (uint32_t i = 0; i < l->tensors; i++)
+        for (uint64_t k = 0; k < l->tensor[i].elems; k++)
+            if (!isfinite(w[l->tensor[i].offset_elems + k]))
+                return err_set(e, ERR_INPUT,
+                               "%.300s: tensor %s has a value that is not finite (%g, element "
+                               "%" PRIu64 "); train the model again, with a lower learning rate",
+                               file, PRINTABLE(l->tensor[i].name),
+                               (double)w[l->tensor[i].offset_elems + k], k);
+    return ERR_OK;
+}
+
 static enum err import_model(const char *file, const char *dir, struct errmsg *e)
 {
     struct imported m = {.scale = 1};
@@ -174,7 +189,9 @@ static enum err import_model(const char *file, const char *dir, struct errmsg *e
         return err;
     }
     const struct layout *l = model_layout(m.model);
-    err = begin_output(dir, e);
+    err = m.w ? check_finite(file, l, m.w, e) : ERR_OK;
+    if (!err)
+        err = begin_output(dir, e);
     if (!err && m.w)
         err = write_weights(dir, l, m.w, e);
     if (!err)

@@ -30,6 +30,7 @@ enum { KEEP_MAX = 256, BLOCK_ROWS = 8 * LANE_ROWS };
 struct worker {
     struct lane *lane;
     struct text text; /* of the rows that it took last */
+    uint64_t broken;  /* rows with a score that is not finite */
 };
 
 struct predict {
@@ -82,6 +83,30 @@ static enum err put_last(struct predict *p, struct errmsg *e)
     return err ? err : output_end(&p->output, e);
 }
 
+/* kept, z: as for score_text_row. */
+static void add_row(const struct score_columns *c, struct worker *w, const struct csv_text *kept,
+                    const float *z)
+{
+    bool finite = true;
+    for (uint32_t i = 0; z && i < c->outputs; i++)
+        finite &= isfinite(z[i]) != 0;
+    w->broken += !finite;
+    score_text_row(c, kept, z, &w->text);
+}
+
+static void warn_broken(const struct predict *p)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < p->model.folder.job.worker.threads; i++)
+        rows += p->worker[i].broken;
+    if (rows)
+        (void)fprintf(stderr,
+                      "gradwire: warning: the scores of %" PRIu64 " of %" PRIu64
+                      " rows are not finite: the rows or the model's weights have values that are "
+                      "too large, or not a number\n",
+                      rows, p->read.rows);
+}
+
 /* ---- rows of csv ---- */
 
 /* Score rows [first, end) of the piece, at most LANE_ROWS, and add their text. */
@@ -102,7 +127,7 @@ static enum err add_block(const struct predict *p, struct worker *w, struct csv_
         bool bad = isnan(table_float(piece->cells[i * width + s->inputs]));
         scores = bad ? NULL : z;
         z += bad ? 0 : p->columns.outputs;
-        score_text_row(&p->columns, piece->kept + i * p->keep.columns, scores, &w->text);
+        add_row(&p->columns, w, piece->kept + i * p->keep.columns, scores);
     }
     return err;
 }
@@ -159,7 +184,7 @@ static enum err score_rows(struct rounds *r, struct worker *w, uint64_t block, s
         if (!err)
             err = lane_score(w->lane, &z, e);
         for (uint32_t i = 0; i < n && !err; i++)
-            score_text_row(columns, NULL, z + (size_t)i * columns->outputs, &w->text);
+            add_row(columns, w, NULL, z + (size_t)i * columns->outputs);
     }
     return err;
 }
@@ -338,6 +363,8 @@ int predict_main(int argc, char **argv)
         err = predict(&p, &e);
     if (!err && p.read.unread.text[0])
         (void)fprintf(stderr, "gradwire: %s\n", p.read.unread.text);
+    if (!err)
+        warn_broken(&p);
     if (!err)
         (void)fprintf(stderr, "gradwire: %" PRIu64 " rows in %.1f s, %.0f rows/s\n", p.read.rows,
                       p.seconds, (double)p.read.rows / p.seconds);

@@ -287,6 +287,14 @@ class ImportOnnxTest(Case):
         self.assertIn(words, got.stderr)
         self.assertFalse((self.tmp / "out").exists())
 
+    def test_a_weight_that_is_not_finite_is_refused(self):
+        for value in (math.nan, math.inf):
+            net = Net(7, [6])
+            net.numbers = lambda n, *_, value=value: [0.5] * (n - 1) + [value]
+            net.gemm(6, 5, True)
+            (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+            self.refused(f"has a value that is not finite ({value:g}, element ")
+
     def in_another_file(self, file="m.onnx.data", **keys):
         """An MLP whose weights are in another file. Returns the bytes of that file."""
         net = Net(7, [6])

@@ -262,6 +262,21 @@ optimizer: {adam: {learning_rate: 0.02}}
         self.assertEqual(got.returncode, code, got.stderr)
         return got.stdout, got.stderr
 
+    def test_scores_that_are_not_finite_are_warned_of(self):
+        (self.tmp / "line.csv").write_text("".join(f"{i % 10},{3 * (i % 10)}\n" for i in range(200)))
+        self.trained("""
+name: line
+data: {format: csv, train: line.csv, eval: line.csv, columns: [number: x, label: y]}
+model: {input: {shape: auto}, layers: [dense: 1], loss: mean_squared_error}
+training: {batch_size: 20, epochs: 2, learning_rate: 0.01}
+optimizer: sgd
+""")
+        self.assertNotIn("finite", self.said("predict", self.out)[1] + self.said("evaluate", self.out)[1])
+        (self.tmp / "wild.csv").write_text("1,3\n3e38,3\n2,6\n3e38,1\n")
+        for flags in ([], ["--output=x.npy"]):
+            self.assertIn("gradwire: warning: the scores of 2 of 4 rows are not finite", self.said("predict", self.out, "wild.csv", *flags)[1])
+        self.assertIn("gradwire: warning: the loss is not finite", self.said("evaluate", self.out, "wild.csv")[1])
+
     def test_messages_name_the_files_of_the_command_line_and_not_the_key(self):
         self.trained(CSV)
         stop = "--set=data.bad_rows=stop"

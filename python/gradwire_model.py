@@ -7,6 +7,7 @@
 This file is all of it: copy it next to your program. It needs numpy to score; encoding alone needs only Python. It uses
 the packages safetensors and xxhash if they are installed, and torch if you call `torch_module`.
 docs/guides/python.md is the guide; docs/reference/files.md and encoding.md define the files that it reads."""
+import collections
 import gzip
 import json
 import math
@@ -14,6 +15,7 @@ import pathlib
 import re
 import statistics
 import struct
+import zlib
 
 try:
     import numpy as np
@@ -374,6 +376,14 @@ def _open(path):
     return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
+def _lines(path):
+    try:
+        with _open(path) as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise ModelError(f"{path}: its gzip data are damaged: {e}") from None
+
+
 class CsvText:
     """The fields of csv text: docs/reference/data.md, "Quotes". `data`: the options of the job's section data."""
 
@@ -387,30 +397,29 @@ class CsvText:
         self.mark = re.compile('["' + escape + "]")
 
     def records(self, path):
-        """(line, fields, numbers of fields in which text follows the quotes) of each row."""
-        with _open(path) as file:
-            text, first, lines = "", 1, 0
-            for line in file:
-                lines += 1
-                if not text:
-                    first = lines
-                    if self.comment and line.startswith(self.comment) or not line.strip("\r\n" + self.blanks):
-                        continue
-                text += line if line.endswith("\n") else line + "\n"
-                record = self.split(text)
-                if record:
-                    if any("\r" in field for field in record[2]):
-                        raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
-                    yield first, record[0], record[1]
-                    text = ""
-                elif len(text) > ROW_BYTES:
-                    break
-            if text:
-                raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
+        """(line, fields, numbers of fields with text behind their quotes, or blanks before them) of each row."""
+        text, first, lines = "", 1, 0
+        for line in _lines(path):
+            lines += 1
+            if not text:
+                first = lines
+                if self.comment and line.startswith(self.comment) or not line.strip("\r\n" + self.blanks):
+                    continue
+            text += line if line.endswith("\n") else line + "\n"
+            record = self.split(text)
+            if record:
+                if any("\r" in field for field in record[2]):
+                    raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
+                yield first, record[0], record[1]
+                text = ""
+            elif len(text) > ROW_BYTES:
+                break
+        if text:
+            raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
 
     def split(self, text):
-        """(fields, numbers of those in which text follows the quotes, texts that are not in quotes) of a row with its line
-        end; None: the row is longer."""
+        """(fields, numbers of those with text behind their quotes or blanks before them, texts that are not in quotes) of
+        a row with its line end; None: the row is longer."""
         if not self.mark.search(text):
             body = text[:-2 if text.endswith("\r\n") else -1]
             fields = [f.strip(self.blanks) if self.blanks else f for f in body.split(self.delimiter)]
@@ -430,7 +439,7 @@ class CsvText:
             if text[at] == "\n" and rest.endswith("\r") and not self._is_escaped(rest, len(rest) - 1):
                 rest = rest[:-1]
             rest = self._trimmed(rest)
-            if quoted and rest:
+            if rest if quoted else self._is_quoted_between_blanks(rest):
                 wrong.append(len(fields))
             if not self.escape or rest == self.escape + "N":
                 plain.append(rest)
@@ -441,6 +450,10 @@ class CsvText:
             at += 1
             if text[at - 1] == "\n":
                 return fields, wrong, plain
+
+    def _is_quoted_between_blanks(self, text):
+        inner = text.strip(" \t".replace(self.delimiter, ""))
+        return self.quotes and len(text) > len(inner) > 1 and inner[0] == inner[-1] == '"'
 
     def _quoted(self, text, at):
         parts = []
@@ -741,30 +754,38 @@ class Model:
     def _read_csv(self, path):
         header, names = self.data["header"], [c.name for c in self.encoding.fields]
         unlabeled = [c.name for c in self.encoding.fields if c.kind not in ("label", "weight")]
-        used = {c.name for c in self.encoding.fields}
+        used, here = {c.name for c in self.encoding.fields if c.kind != "ignore"}, None
         for line, fields, wrong in CsvText(self.data).records(path):
-            if header != "none":
-                names, header = fields if header == "names" else names, "none"
+            if header == "names":
+                names, header = fields, "none"
+                twice = next((name for name, times in collections.Counter(names).items() if times > 1 and name in used), None)
+                if twice is not None:
+                    raise ModelError(f'{path}: its header names "{twice}" twice')
                 continue
-            here = unlabeled if self.data["header"] != "names" and len(fields) == len(unlabeled) else names
+            if header != "none":
+                header = "none"
+                continue
+            if here is None:  # a file has labels in all rows, or in none
+                here = unlabeled if self.data["header"] != "names" and len(fields) == len(unlabeled) else names
+                if len(fields) != len(here):
+                    raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the model's columns are {len(names)}")
             if len(fields) != len(here):
-                raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the model's columns are {len(names)}")
+                raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the rows before it have {len(here)}")
             if None in names and here is not names:
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
             if any(here[i] in used for i in wrong):
-                raise ModelError(f"{path}:{line}: text follows the quotes of a field")
+                raise ModelError(f"{path}:{line}: text follows the quotes of a field, or blanks are around them (data.trim)")
             yield fields if None in names else dict(zip(here, fields))
 
     def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
-        with _open(path) as file:
-            for line in file:
-                if "\r" in line.rstrip("\r\n"):
-                    raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
-                words = line.split("#")[0].split()
-                if words:
-                    pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
-                    yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
+        for line in _lines(path):
+            if "\r" in line.rstrip("\r\n"):
+                raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
+            words = line.split("#")[0].split()
+            if words:
+                pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
+                yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
 
     def _keys(self, rows, name):
         c = self.encoding.keys[name]

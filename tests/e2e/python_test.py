@@ -2,6 +2,7 @@
 """python/gradwire_model.py: keys, features and first values by the standard library alone, and with numpy the scores of a
 trained model."""
 import base64
+import gzip
 import hashlib
 import importlib.util
 import json
@@ -71,10 +72,45 @@ class CsvTest(unittest.TestCase):
         self.assertEqual([f for _, f, _ in self.records(b'# it is 12" wide\n "a, b " ,\t1\n\n \n', comment="#", trim=True)], [["a, b ", "1"]])
         self.assertEqual([f for _, f, _ in self.records(b'\\N,"\\N"\n', escape="backslash")], [["\\N", "N"]])
         self.assertEqual([w for _, _, w in self.records(b'"a"b,c\n')], [[0]])
+        self.assertEqual([w for _, _, w in self.records(b'a, "b"\n"" "",\t"c" ,x"y\n" ""d""" ,e\n')], [[1], [0, 1], [0]])
+        self.assertEqual([w for _, _, w in self.records(b' "a" ,b\n', trim=True)], [[]])
         for text, said in ((b'a,b\n\n"c\n', "a.csv:3: a quote begins a field of this row, and is never closed"),
                            (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
             with self.assertRaisesRegex(reader.ModelError, said):
                 self.records(text)
+
+
+class ReadTest(unittest.TestCase):
+    """Rows that predict and libgradwire-predict refuse, too."""
+
+    def read(self, text, header="none"):
+        model = reader.Model.__new__(reader.Model)
+        model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": header}
+        model.encoding = columns(*({"name": name, "kind": kind} for name, kind in (
+            ("y", "label"), ("a", "number"), ("b", "ignore"))))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.csv"
+            path.write_bytes(text)
+            return list(model.read(path))
+
+    def refused(self, said, text, **options):
+        with self.assertRaisesRegex(reader.ModelError, said):
+            self.read(text, **options)
+
+    def test_a_file_has_labels_in_all_rows_or_in_none(self):
+        self.assertEqual(self.read(b"1,2\n3,4\n"), [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}])
+        self.assertEqual(self.read(b"0,1,2\n"), [{"y": "0", "a": "1", "b": "2"}])
+        self.refused(":2: it has 2 fields, the rows before it have 3", b"0,1,2\n3,4\n")
+        self.refused(":3: it has 3 fields, the rows before it have 2", b"y,a\n1,2\n0,3,4\n", header="skip")
+
+    def test_a_header_names_a_column_of_the_model_once(self):
+        self.refused('its header names "a" twice', b"y,a,b,a\n0,1,2,3\n", header="names")
+        self.assertEqual(self.read(b"z,a,b,z\n0,1,2,3\n", header="names"), [{"a": "1", "b": "2", "z": "3"}])
+
+    def test_a_damaged_gzip_is_an_error_of_the_model(self):
+        whole = gzip.compress(b"0,1,2\n" * 2000)
+        for damaged in (whole[:-9], whole[:40] + b"\xff\xff" + whole[42:], whole[:-6] + b"\0" + whole[-5:], whole + b"more"):
+            self.refused("a.csv: its gzip data are damaged", damaged)
 
 
 def columns(*specs, missing=("",), features=0):

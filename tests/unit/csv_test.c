@@ -992,6 +992,32 @@ static void a_vocabulary_that_matches_no_word_is_said(void **state)
     }
 }
 
+static void a_number_that_no_row_has_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool said;
+    } of[] = {{"1,5\n2,\n", false}, {"1,\n", false}, {"1,\n2,\n", true}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[400];
+        struct fixture f;
+        struct dataset_look look = {0};
+        setup(&f, "columns: [label: y, number: {name: age, scale: standard}]", NULL, 0);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        loads(&f, of[i].text);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        static const char said[] = "data.train: column age: no row has a number, so all are "
+                                   "missing: check the files, and data.missing";
+        assert_string_equal(words, of[i].said ? said : "nothing");
+        assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+        assert_string_equal(look.warning.text, of[i].said ? said : "");
+        teardown(&f);
+    }
+}
+
 static void nothing_is_said_of_the_vocabulary_without_rows(void **state)
 {
     (void)state;
@@ -2169,6 +2195,7 @@ int main(void)
         cmocka_unit_test(labels_are_classes_by_name),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
+        cmocka_unit_test(a_number_that_no_row_has_is_said),
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),

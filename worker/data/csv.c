@@ -550,24 +550,46 @@ static void work_close(struct work *w, uint32_t inputs)
     mem_free(w->renumber);
 }
 
-/* All rows are read: warn of a category if no row has a word of its vocabulary, because it tells the model nothing. */
-static void say_unknown(const struct csv *c, uint32_t threads)
+/* Without a value in any row a category or a number tells the model nothing. */
+static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
+{
+    const struct table_input *in = &c->table->schema->input[i];
+    bool known =
+        in->kind == COLUMN_CATEGORY && (in->words.count == 0 || (c->format.learning && in->learns));
+    for (uint32_t k = 0; k < threads && !known; k++)
+        known = c->work[k].piece.known[i];
+    return !known;
+}
+
+static void say_unknown_words(const struct reading *r, const struct table_input *in)
 {
     size_t bytes;
+    const char *word = vocabulary_text(&in->words, 0, &bytes);
+    dataset_warn(r,
+                 "%s: column %s: no row has a word of its vocabulary, whose first word is "
+                 "\"%s\", so all are unknown: check case, blanks (data.trim) and quotes",
+                 r->key, SHOWN(in->name),
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+}
+
+/* All rows are read. One row can lack a number; a look may have seen the beginnings alone. */
+static void say_unknown(const struct csv *c, uint32_t threads)
+{
     const struct table_schema *s = c->table->schema;
+    const uint64_t rows = c->rows - c->bad;
+    if (c->reading->look && (c->partly || c->left_bytes))
+        return;
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
-        bool known = in->kind != COLUMN_CATEGORY || in->words.count == 0 ||
-                     (c->format.learning && in->learns);
-        for (uint32_t k = 0; k < threads && !known; k++)
-            known = c->work[k].piece.known[i];
-        if (known)
+        if (!rows || !is_unknown(c, threads, i))
             continue;
-        const char *word = vocabulary_text(&in->words, 0, &bytes);
-        log_warn("%s: column %s: no row has a word of its vocabulary, whose first word is "
-                 "\"%s\", so all are unknown: check case, blanks (data.trim) and quotes",
-                 c->reading->key, SHOWN(in->name),
-                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+        if (in->kind == COLUMN_CATEGORY)
+            say_unknown_words(c->reading, in);
+        else if (rows > 1)
+            dataset_warn(c->reading,
+                         "%s: column %s: no row has a number, so all are missing: check the files, "
+                         "and data.missing",
+                         c->reading->key, in->name[0] ? SHOWN(in->name) : "without a name");
     }
 }
 
@@ -710,9 +732,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
     }
-    if (!err && !c->reading->look && c->rows > c->bad)
-        say_unknown(c, threads);
     if (!err) {
+        say_unknown(c, threads);
         say_skipped(c);
         if (!say_moved(c))
             say_differing(c);

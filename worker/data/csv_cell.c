@@ -104,7 +104,9 @@ static void read_number(struct csv_row *r, const char *text, size_t bytes)
     char out[CSV_SHOWN_BYTES];
     if (csv_is_missing(r->format, text, bytes))
         missing_number(r);
-    else if (!put_number(r, &r->format->schema->input[field_of(r)->cell], text, bytes))
+    else if (put_number(r, &r->format->schema->input[field_of(r)->cell], text, bytes))
+        r->piece->known[field_of(r)->cell] = true;
+    else
         csv_row_bad(r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
                     csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
                     csv_row_hint(r, text, bytes, &r->format->missing,

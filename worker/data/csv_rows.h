@@ -79,7 +79,8 @@ struct csv_piece {
     uint32_t *cells;       /* (rows, table_raw_cells) */
     struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
     uint64_t rows, room;
-    bool *known;     /* (inputs) categories whose words are given, and of which a row has one */
+    bool
+        *known; /* (inputs) categories whose words are given, and numbers, of which a row has one */
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;

@@ -197,6 +197,32 @@ static void converted(struct fixture *f, const char *text, size_t bytes, const c
     put(f, "a.csv", out, (size_t)(at - out));
 }
 
+static void a_file_of_another_format_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *says;
+    } files[] = {
+        {"PK\3\4 a,1\n", 9, "a.csv: it is a zip archive, and only text is read here; unpack it"},
+        {"PAR1\x15 a,1\n", 10, "it is a Parquet file"},
+        {"ARROW1\0\0 a,1\n", 13, "it is an Arrow (Feather) file"},
+        {"\x04\x22\x4D\x18 a,1\n", 9, "it is compressed by lz4"},
+        {"\x93NUMPY a,1\n", 11, "use data.format: npy"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", 57, "git lfs pull"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct fixture f;
+        setup(&f, WORD_LABEL, NULL, 0);
+        put(&f, "a.csv", files[i].text, files[i].bytes);
+        assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+        if (!strstr(f.e.text, files[i].says))
+            fail_msg("%s, not %s", f.e.text, files[i].says);
+        teardown(&f);
+    }
+}
+
 static void text_of_utf_16_and_utf_32_is_named(void **state)
 {
     (void)state;
@@ -546,6 +572,16 @@ static void a_header_that_is_read_as_a_row_names_data_header(void **state)
     refuses(
         NUMBER_LABEL, "4x,2\n",
         ":1: column \"a\": \"4x\" is not a number; use data.missing if it marks a missing value");
+    static const char *const others[] = {"1,5", "1,234.5", "-1.234,5", "1_000", "1'000"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char line[32], why[200];
+        (void)snprintf(line, sizeof line, "\"%s\",2\n", others[i]);
+        (void)snprintf(why, sizeof why,
+                       ":1: column \"a\": \"%s\" is not a number; write numbers with a decimal "
+                       "point, and without other separators: 1234.5",
+                       others[i]);
+        refuses(NUMBER_LABEL, line, why);
+    }
 }
 
 #define BLANKS "; blanks around it count: use data.trim: true"
@@ -2180,6 +2216,7 @@ int main(void)
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
+        cmocka_unit_test(a_file_of_another_format_is_named),
         cmocka_unit_test(text_of_utf_16_and_utf_32_is_named),
         cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
         cmocka_unit_test(features_stand_in_the_order_of_the_columns),

@@ -8,6 +8,7 @@
 #include "common/rows/key.h"
 #include "worker/data/core/rounding.h"
 #include "worker/data/csv_key.h"
+#include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
 
 static const struct csv_field *field_of(const struct csv_row *r)
@@ -107,10 +108,12 @@ static void read_number(struct csv_row *r, const char *text, size_t bytes)
     else if (put_number(r, &r->format->schema->input[field_of(r)->cell], text, bytes))
         r->piece->known[field_of(r)->cell] = true;
     else
-        csv_row_bad(r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
-                    csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
-                    csv_row_hint(r, text, bytes, &r->format->missing,
-                                 "; use data.missing if it marks a missing value"));
+        csv_row_bad(
+            r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
+            csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE : "is not a number",
+            csv_row_hint(
+                r, text, bytes, &r->format->missing,
+                csv_hint_number(text, bytes, "; use data.missing if it marks a missing value")));
 }
 
 void csv_cell_number(struct csv_row *r, double v)

@@ -489,7 +489,10 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
 
 enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e)
 {
-    const char *encoding = text_encoding(p->text, p->bytes);
+    const char *encoding = text_encoding(p->text, p->bytes), *advice;
+    const char *format = text_of_other_format(p->text, p->bytes, &advice);
+    if (format)
+        return err_set(e, ERR_INPUT, "it is %s, and only text is read here; %s", format, advice);
     if (encoding)
         return err_set(
             e, ERR_INPUT,

@@ -147,7 +147,9 @@ static void refuse_label(struct csv_row *r, const char *text, size_t bytes)
     else
         csv_row_bad(r, "the label \"%s\" is not a number%s", csv_row_shown(out, text, bytes),
                     csv_row_hint(r, text, bytes, &r->format->missing,
-                                 "; name the values of the label by its classes: [...]"));
+                                 csv_hint_number(text, bytes,
+                                                 "; name the values of the label by its classes: "
+                                                 "[...]")));
 }
 
 void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)

@@ -19,6 +19,21 @@ bool csv_hint_is_name(const char *text, size_t bytes)
     return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' || first >= 0x80;
 }
 
+const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
+{
+    bool digit = false, separator = false;
+    for (size_t i = 0; i < bytes; i++) {
+        bool is_digit = text[i] >= '0' && text[i] <= '9';
+        bool separates = digit && memchr(",_'", text[i], 3);
+        if (!is_digit && !separates && text[i] != '.' && (i > 0 || !memchr("+-", text[i], 2)))
+            return usual;
+        digit |= is_digit;
+        separator |= separates;
+    }
+    return separator ? "; write numbers with a decimal point, and without other separators: 1234.5"
+                     : usual;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

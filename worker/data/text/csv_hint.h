@@ -16,6 +16,10 @@ bool csv_hint_is_name(const char *text, size_t bytes);
 /* Remove blanks around the field. False: there are none. */
 bool csv_hint_trim(const char **text, size_t *bytes);
 
+/* The advice for a text that is no number: about decimal commas and separators of thousands if it has them ("1,5", "1_000"),
+ * otherwise `usual`. */
+const char *csv_hint_number(const char *text, size_t bytes, const char *usual);
+
 /* Look for another delimiter that makes `wanted` fields of the line or, if the line is one field now, several.
  * Writes "with data.delimiter: semicolon it has 3", and returns out; NULL: none found. wanted 0: any number. */
 enum { CSV_HINT_BYTES = 80 };

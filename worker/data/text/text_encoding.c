@@ -81,6 +81,32 @@ const char *text_encoding(const char *text, size_t bytes)
     return NULL;
 }
 
+const char *text_of_other_format(const char *text, size_t bytes, const char **advice)
+{
+    static const struct {
+        size_t at, bytes;
+        const char *magic, *format, *advice;
+    } formats[] = {
+        {0, 4, "PK\3\4", "a zip archive", "unpack it"},
+        {257, 5, "ustar", "a tar archive", "unpack it"},
+        {0, 3, "\x1F\x8B\b", "compressed by gzip twice", "decompress it once"},
+        {0, 4, "\x28\xB5\x2F\xFD", "compressed by zstd, and that again", "decompress it once"},
+        {0, 4, "\x04\x22\x4D\x18", "compressed by lz4", "decompress it, or use gzip or zstd"},
+        {0, 5, "PAR1\x15", "a Parquet file", "convert it to csv"},
+        {0, 8, "ARROW1\0\0", "an Arrow (Feather) file", "convert it to csv"},
+        {0, 8, "\x89HDF\r\n\x1A\n", "an HDF5 file", "convert it to csv or npy"},
+        {0, 6, "\x93NUMPY", "an npy file", "use data.format: npy"},
+        {0, 24, "version https://git-lfs.", "a pointer of Git LFS, not the data", "git lfs pull"},
+    };
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        *advice = formats[i].advice;
+        if (bytes >= formats[i].at + formats[i].bytes &&
+            memcmp(text + formats[i].at, formats[i].magic, formats[i].bytes) == 0)
+            return formats[i].format;
+    }
+    return NULL;
+}
+
 size_t text_encoding_mark_bytes(const char *text, size_t bytes)
 {
     enum { MARK_BYTES = 3 };

@@ -145,6 +145,18 @@ static void a_note_is_added_and_what_the_file_has_stays(void **state)
     assert_false(there); /* it does not fit */
 }
 
+static void a_tensor_that_the_model_does_not_have_is_refused(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    float back[sizeof w / sizeof *w];
+    struct layout less = {.tensors = 2, .tensor = tensors, .elems = layout.elems};
+    assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_read_safetensors(path, &less, back, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, tensors[2].name));
+    assert_non_null(strstr(e.text, ", which the model does not have"));
+}
+
 static void a_model_without_tensors_is_an_empty_file_of_safetensors(void **state)
 {
     (void)state;
@@ -247,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(safetensors_hold_each_tensor_where_their_header_says),
         TEST(a_note_is_added_and_what_the_file_has_stays),
+        TEST(a_tensor_that_the_model_does_not_have_is_refused),
         TEST(a_model_without_tensors_is_an_empty_file_of_safetensors),
         TEST(two_tensors_of_one_name_are_refused),
         TEST(a_failed_export_leaves_the_older_file),

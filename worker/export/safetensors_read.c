@@ -145,6 +145,23 @@ enum err safetensors_array(const struct safetensors *r, const char *name, const 
     return err;
 }
 
+/* A tensor that is left over means that the file is another model's, or that job.yaml was changed. */
+static enum err check_no_more(const struct safetensors *r, const struct layout *l, struct errmsg *e)
+{
+    const char *name;
+    json_t *said;
+    json_object_foreach(r->header, name, said)
+    {
+        bool known = strcmp(name, "__metadata__") == 0;
+        for (uint32_t i = 0; i < l->tensors && !known; i++)
+            known = strcmp(name, l->tensor[i].name) == 0;
+        if (!known)
+            return err_set(e, ERR_CORRUPT, "%s: it has a tensor %s, which the model does not have",
+                           r->path, name);
+    }
+    return ERR_OK;
+}
+
 /* w NULL: only check. */
 static enum err read_all(const char *path, const struct layout *l, float *w, struct errmsg *e)
 {
@@ -161,6 +178,8 @@ static enum err read_all(const char *path, const struct layout *l, float *w, str
         if (!err && w)
             err = read_at(&r, w + t->offset_elems, t->elems * sizeof *w, at, e);
     }
+    if (!err)
+        err = check_no_more(&r, l, e);
     safetensors_close(&r);
     return err;
 }

@@ -4,8 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/printable.h"
 #include "common/job/job.h"
+#include "common/job/range.h"
 
 struct name {
     const char *text; /* not terminated */
@@ -141,18 +143,78 @@ static bool next_class(struct name *list, struct name *out)
     return true;
 }
 
-enum err class_order_compare(const char *was, const char *is, struct errmsg *e)
+/* The names of a label's classes, one after the other: a class can have several. */
+struct class_names {
+    struct name list, rest; /* the classes that follow; the names of this one that follow */
+    unsigned next;          /* number of the class that follows */
+};
+
+static struct class_names class_names_of(const char *text)
+{
+    return (struct class_names){.list = classes_of(text)};
+}
+
+static bool next_name(struct class_names *c, struct name *out, unsigned *number)
+{
+    if (c->rest.bytes == 0) {
+        if (!next_class(&c->list, &c->rest))
+            return false;
+        c->next++;
+    }
+    size_t n = job_class_name_bytes(c->rest.text, c->rest.bytes);
+    *out = (struct name){c->rest.text, n};
+    n += n < c->rest.bytes; /* the '|' */
+    c->rest = (struct name){c->rest.text + n, c->rest.bytes - n};
+    *number = c->next - 1;
+    return true;
+}
+
+/* "12" is 12, as a label without names of classes is read. */
+static bool is_number(const struct name *name, unsigned *number)
+{
+    char text[10];
+    uint32_t value;
+    if (name->bytes >= sizeof text || (name->bytes > 1 && name->text[0] == '0'))
+        return false;
+    memcpy(text, name->text, name->bytes);
+    text[name->bytes] = '\0';
+    if (!digits_read(text, 0, UINT32_MAX, &value))
+        return false;
+    *number = value;
+    return true;
+}
+
+/* The number of the class of this name. False: the job does not have it. */
+static bool class_number(const char *text, const struct name *name, unsigned *number)
+{
+    struct class_names c = class_names_of(text);
+    struct name one;
+    if (c.list.bytes == 0)
+        return is_number(name, number);
+    while (next_name(&c, &one, number))
+        if (same(&one, name))
+            return true;
+    return false;
+}
+
+/* Each name of `names` that both jobs have must be one number in them. */
+static enum err compare_names(const char *names, const char *was, const char *is, struct errmsg *e)
 {
     char shown[PRINTABLE_NAME_BYTES];
-    struct name old = classes_of(was), before, now;
-    for (unsigned i = 0; next_class(&old, &before); i++) {
-        struct name new = classes_of(is);
-        for (unsigned k = 0; next_class(&new, &now); k++)
-            if (k != i && same(&before, &now))
-                return err_set(e, ERR_INPUT,
-                               "class \"%s\" was class %u, is class %u now, and would get "
-                               "another class's weights; restore the order of the label's classes",
-                               printable_name(shown, before.text, before.bytes), i, k);
-    }
+    struct class_names c = class_names_of(names);
+    struct name name;
+    unsigned number, before, now;
+    while (next_name(&c, &name, &number))
+        if (class_number(was, &name, &before) && class_number(is, &name, &now) && before != now)
+            return err_set(e, ERR_INPUT,
+                           "class \"%s\" was class %u, is class %u now, and would get another "
+                           "class's weights; restore the order of the label's classes",
+                           printable_name(shown, name.text, name.bytes), before, now);
     return ERR_OK;
+}
+
+enum err class_order_compare(const char *was, const char *is, struct errmsg *e)
+{
+    enum err err = compare_names(was, was, is, e);
+    return err ? err : compare_names(is, was, is, e);
 }

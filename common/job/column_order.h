@@ -12,7 +12,8 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
 /* Checks that numbers of the same name and position have the same scale. Errors: ERR_INPUT, naming the first column that
  * has another, and how to go on. */
 enum err column_scale_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
-/* Checks that a class of the same name has the same number; names can be new. Errors: ERR_INPUT, naming the class. */
+/* Checks that a class of the same name has the same number; names can be new. A label without names has the numbers as names.
+ * Errors: ERR_INPUT, naming the class. */
 enum err class_order_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -111,6 +111,29 @@ static void classes_that_change_places_are_refused_and_new_names_are_not(void **
             "restore the order of the label's classes");
 }
 
+static void a_class_of_several_names_and_a_label_of_numbers_are_compared_too(void **state)
+{
+    (void)state;
+    static const char several[] = "data.columns[1].label.classes = \"a|b\", \"c|d\"\n";
+    static const char ones[] = "data.columns[1].label.classes = \"1\", \"0\"\n";
+    static const char in_order[] = "data.columns[1].label.classes = \"0|no\", \"1\"\n";
+    differs(class_order_compare, several, "data.columns[0].label.classes = \"b\", \"d|c|x\"", "");
+    differs(class_order_compare, several, "data.columns[0].label.classes = \"d|c\", \"b|a\"",
+            "class \"a\" was class 0, is class 1 now, and would get another class's weights; "
+            "restore the order of the label's classes");
+    differs(class_order_compare, several, "data.columns[0].label.classes = \"x|c\"",
+            "class \"c\" was class 1, is class 0 now, and would get another class's weights; "
+            "restore the order of the label's classes");
+    differs(class_order_compare, "", ones,
+            "class \"1\" was class 1, is class 0 now, and would get another class's weights; "
+            "restore the order of the label's classes");
+    differs(class_order_compare, ones, "",
+            "class \"1\" was class 0, is class 1 now, and would get another class's weights; "
+            "restore the order of the label's classes");
+    differs(class_order_compare, "", in_order, "");
+    differs(class_order_compare, in_order, "", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +144,7 @@ int main(void)
         cmocka_unit_test(columns_without_names_keep_their_places),
         cmocka_unit_test(a_scale_that_changes_is_named_with_its_column),
         cmocka_unit_test(classes_that_change_places_are_refused_and_new_names_are_not),
+        cmocka_unit_test(a_class_of_several_names_and_a_label_of_numbers_are_compared_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,31 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
     }
 }
 
+static void labels_that_float32_makes_equal_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    enum { ROWS = 400 };
+    static int64_t y[ROWS];
+    static float x[ROWS][2];
+    struct dataset_look look;
+    struct dataset d;
+    char words[400];
+    for (int64_t i = 0; i < ROWS; i++)
+        y[i] = 1764400000000 + 400 * i; /* two floats */
+    put(f, "x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (400, 2), }", x, sizeof x);
+    put(f, "y.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (400,), }", y, sizeof y);
+    struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+    assert_int_equal(dataset_look(&look, &job, 0, 0, &f->e), ERR_OK);
+    assert_non_null(strstr(look.warning.text, "y.npy: its labels: a sample has about "));
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    assert_int_equal(dataset_load(&d, &job, 0, 0, &f->e), ERR_OK);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    assert_non_null(strstr(words, "y.npy: its labels: a sample has about "));
+    dataset_close(&d);
+}
+
 static void rows_in_any_order_are_warned_of(void **state)
 {
     struct fixture *f = *state;
@@ -355,6 +380,34 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
                    idx_files_path(&f->files, "y.npy"));
     assert_int_equal(dataset_load(&d, &job, 0, CLASSES, &f->e), ERR_INPUT);
     assert_non_null(strstr(f->e.text, "arrays of rows (2 or more dimensions) are missing"));
+}
+
+static void a_number_that_float32_rounds_is_neither_a_class_nor_an_id(void **state)
+{
+    struct fixture *f = *state;
+    static const double labels[] = {1, 0.99999999};
+    static const double rows[] = {0, 2, 2.0000000001, 6};
+    static const char text[] =
+        "model: {input: {shape: [2]}, loss: mse, layers: [{reshape: {target_shape: [2, 1]}}, "
+        "flatten, {embedding: {input_dim: 8, output_dim: 1}}, flatten, dense: 1]}\n"
+        "optimizer: sgd\ndata: {format: npy, scale: 1, train: [";
+    struct job job;
+    struct dataset d;
+    char all[2048];
+    put(f, "x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2)}", rows, sizeof rows);
+    put(f, "y.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", labels,
+        sizeof labels);
+    refuses(f, "0.99999998999999995, is not a class: a float32 would be 1");
+    put(f, "y.npy", LABELS, TWO, 2);
+    (void)snprintf(all, sizeof all, "%s'%s', ", text, idx_files_path(&f->files, "x.npy"));
+    (void)snprintf(all + strlen(all), sizeof all - strlen(all), "'%s']}\n",
+                   idx_files_path(&f->files, "y.npy"));
+    if (job_parse(&job, all, strlen(all), "j.yaml", "/", NULL, 0, &f->e))
+        fail_msg("%s", f->e.text);
+    assert_int_equal(dataset_load(&d, &job, 0, 0, &f->e), ERR_INPUT);
+    if (!strstr(f->e.text, ", 2.0000000001, is not an id: a float32 would be 2"))
+        fail_msg("%s", f->e.text);
+    job_close(&job);
 }
 
 /* A job whose rows of 2 numbers are ids of an embedding. */
@@ -681,6 +734,8 @@ int main(void)
         TEST(headers_are_read_as_versions_of_numpy_spell_them),
         TEST(arrays_that_cannot_be_read_are_refused_by_name),
         TEST(a_file_cut_at_any_length_is_refused),
+        TEST(a_number_that_float32_rounds_is_neither_a_class_nor_an_id),
+        TEST(labels_that_float32_makes_equal_are_warned_of),
         TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),

@@ -1,6 +1,7 @@
 #include "worker/data/arrays.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -180,18 +181,17 @@ static bool fits_float(enum element type)
     return element_bytes(type) < sizeof(float) || type == ELEMENT_F32;
 }
 
-/* Room to note the columns of the training part. NULL: there is nothing to note, as floats have all digits of its numbers.
- * *out is the caller's. Errors: ERR_NOMEM. */
-static enum err rounding_new(struct rounding **out, const struct array_set *set,
+/* Room to note the columns of the training part's rows, or its labels. NULL: there is nothing to note, as floats have all digits of
+ * its numbers. *out is the caller's. Errors: ERR_NOMEM. */
+static enum err rounding_new(struct rounding **out, const struct array_file *files, size_t n,
                              const struct reading *r, struct errmsg *e)
 {
-    const struct array_file *first = &set->images[0];
-    uint64_t columns = first->row_bytes / element_bytes(first->type);
+    uint64_t columns = n ? files->row_bytes / element_bytes(files->type) : 0;
     size_t i = 0;
     *out = NULL;
-    while (i < set->n_images && fits_float(set->images[i].type))
+    while (i < n && fits_float(files[i].type))
         i++;
-    if (r->eval || i == set->n_images || columns > SAMPLE_COLUMNS)
+    if (r->eval || i == n || columns > SAMPLE_COLUMNS)
         return ERR_OK;
     *out = mem_zalloc((size_t)columns, sizeof **out);
     return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
@@ -216,14 +216,19 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
                          const struct reading *r)
 {
     size_t columns = (size_t)f->row_bytes / element_bytes(f->type);
+    char which[48] = "its labels";
     double numbers, left;
-    for (size_t i = 0; i < columns; i++)
-        if (rounding_loses(&of[i], &numbers, &left))
-            dataset_warn(r,
-                         "%s: %s: column %zu of its rows: a sample has about %.0f different "
-                         "numbers, but about %.0f in float32, which has about 7 digits; subtract "
-                         "their mean, and divide them, before you save them",
-                         r->key, f->path, i, numbers, left);
+    for (size_t i = 0; i < columns; i++) {
+        if (!rounding_loses(&of[i], &numbers, &left))
+            continue;
+        if (f->rank > 1)
+            (void)snprintf(which, sizeof which, "column %zu of its rows", i);
+        dataset_warn(r,
+                     "%s: %s: %s: a sample has about %.0f different numbers, but about %.0f in "
+                     "float32, which has about 7 digits; subtract their mean, and divide them, "
+                     "before you save them",
+                     r->key, f->path, which, numbers, left);
+    }
 }
 
 /* ---- elements ---- */
@@ -233,7 +238,25 @@ struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
     struct rounding *rounding; /* (columns) of floats; NULL: not noted */
+    const char
+        *whole; /* "an id", if a number that float32 rounds is none; NULL: it can be rounded */
 };
+
+/* An id or a class must be a whole number before float32 rounds it. */
+static enum err check_whole(const struct array_file *f, struct array_out out, const uint8_t *piece,
+                            const float *floats, size_t n, uint64_t offset, struct errmsg *e)
+{
+    const size_t width = element_bytes(f->type);
+    for (size_t i = 0; i < n && out.whole && !fits_float(f->type); i++) {
+        double number = element_double(piece + i * width, f->type, f->little);
+        if (number != (double)floats[i])
+            return err_set(e, ERR_INPUT,
+                           "the number at offset %llu, %.17g, is not %s: a float32 would be %.9g",
+                           (unsigned long long)(f->header_bytes + offset + i * width), number,
+                           out.whole, (double)floats[i]);
+    }
+    return ERR_OK;
+}
 
 /* Convert `bytes` of elements, which are at `offset` of the file's elements. */
 static enum err put_floats(const struct array_file *f, struct array_out out, const uint8_t *piece,
@@ -246,7 +269,7 @@ static enum err put_floats(const struct array_file *f, struct array_out out, con
     if (good == n && out.rounding && (number < SAMPLE_PIECES || number % SAMPLE_EACH == 0))
         note_rounding(out.rounding, f, piece, floats, n, offset / width);
     if (good == n)
-        return ERR_OK;
+        return check_whole(f, out, piece, floats, n, offset, e);
     return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
                    (unsigned long long)(f->header_bytes + offset + good * width));
 }
@@ -343,19 +366,28 @@ static struct array_out labels_out(const struct dataset *d, uint64_t row)
                      : (struct array_out){.floats = d->y_float + row};
 }
 
+/* The notes of an array set. NULL: none are made. */
+struct notes {
+    struct rounding *rows, *labels;
+};
+
 static enum err set_read(const struct array_set *set, struct dataset *d, const struct reading *r,
-                         struct rounding *rounding, struct errmsg *e)
+                         const struct notes *notes, struct errmsg *e)
 {
+    const bool ids = job_input_ids(r->job) > 0;
     uint64_t row = 0;
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
         struct array_out labels = labels_out(d, row);
+        labels.rounding = notes->labels;
+        labels.whole = r->classes ? "a class" : NULL;
         if (!r->unlabeled)
             err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
         if (!err && !r->unlabeled)
             err = check_labels(&set->labels[i], labels, r->classes, e);
         struct array_out rows = rows_out(d, row);
-        rows.rounding = rounding;
+        rows.rounding = notes->rows;
+        rows.whole = ids ? "an id" : NULL;
         if (!err)
             err = array_read(set->format, &set->images[i], rows, &d->contents, e);
         if (!err)
@@ -365,14 +397,14 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* The beginning of the rows, of a look. */
-static enum err look_for_rounding(const struct array_set *set, struct rounding *of,
-                                  struct errmsg *e)
+/* The beginning of a file, of a look. */
+static enum err look_for_rounding(const struct array_set *set, const struct array_file *file,
+                                  struct rounding *of, struct errmsg *e)
 {
-    struct array_file f = {.path = set->images[0].path};
+    struct array_file f = {.path = file->path};
     struct stream *s;
-    enum err err = set->format->open(&f, &s, e);
-    if (err)
+    enum err err = of ? set->format->open(&f, &s, e) : ERR_OK;
+    if (err || !of)
         return err;
     uint32_t n = f.dim[0] < SAMPLE_ROWS ? f.dim[0] : SAMPLE_ROWS;
     size_t bytes = (size_t)n * (size_t)f.row_bytes, elems = bytes / element_bytes(f.type);
@@ -409,16 +441,23 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
                                     has_wide(set->images, set->n_images),
                                     has_wide(set->labels, set->n_labels), e);
-    struct rounding *rounding = NULL;
+    struct notes notes = {NULL, NULL};
     if (!err)
-        err = rounding_new(&rounding, set, r, e);
+        err = rounding_new(&notes.rows, set->images, set->n_images, r, e);
+    if (!err && !r->classes && !r->unlabeled)
+        err = rounding_new(&notes.labels, set->labels, set->n_labels, r, e);
     if (!err && !r->look)
-        err = set_read(set, d, r, rounding, e);
-    else if (!err && rounding)
-        err = look_for_rounding(set, rounding, e);
-    if (!err && rounding)
-        say_rounding(rounding, first, r);
-    mem_free(rounding);
+        err = set_read(set, d, r, &notes, e);
+    else if (!err)
+        err = look_for_rounding(set, first, notes.rows, e);
+    if (!err && r->look)
+        err = look_for_rounding(set, set->labels, notes.labels, e);
+    if (!err && notes.rows)
+        say_rounding(notes.rows, first, r);
+    if (!err && notes.labels)
+        say_rounding(notes.labels, set->labels, r);
+    mem_free(notes.rows);
+    mem_free(notes.labels);
     return err;
 }
 

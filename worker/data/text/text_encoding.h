@@ -9,7 +9,7 @@
  * otherwise with the order of its bytes, "UTF-16LE". NULL: it is another text, such as UTF-8. */
 const char *text_encoding(const char *text, size_t bytes);
 
-/* The format of a file of another kind, with an article, and *advice for its owner. NULL: it is none of those that are known. */
+/* The format of a file of another kind, with an article, and *advice for its owner. NULL: no known one. */
 const char *text_of_other_format(const char *text, size_t bytes, const char **advice);
 
 /* The bytes of the UTF-8 byte order mark with which the text begins; 0: none. */

@@ -238,8 +238,7 @@ struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
     struct rounding *rounding; /* (columns) of floats; NULL: not noted */
-    const char
-        *whole; /* "an id", if a number that float32 rounds is none; NULL: it can be rounded */
+    const char *whole; /* "an id": a number that float32 rounds is not one. NULL: not checked */
 };
 
 /* An id or a class must be a whole number before float32 rounds it. */

@@ -219,7 +219,8 @@ static enum err check_borders(struct job_reader *r, const struct job_node *node,
         next = texts_next(p, &n);
         (void)printable_name(shown, p, n);
         double border = strtod(p, &end);
-        if (n == 0 || end != p + n || !isfinite((float)border))
+        bool decimal = n > 0 && !memchr(p, 'x', n) && !memchr(p, 'X', n);
+        if (!decimal || end != p + n || !isfinite((float)border))
             return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%s' is not a number", shown);
         if (border <= before)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,

@@ -1636,6 +1636,8 @@ static void columns_that_make_no_sense_are_refused(void **state)
             "{borders: [0, 10]}");
     refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, x]}}, label: y]",
             "--set data.columns: data.columns[0]: its border 'x' is not a number");
+    refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, 0x1p3]}}, label: y]",
+            "--set data.columns: data.columns[0]: its border '0x1p3' is not a number");
     refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, 3, 3]}}, label: y]",
             "--set data.columns: data.columns[0]: its border 3 is not above the border before it");
     refused(csv, "data.columns=[weight: v, label: y]",

@@ -95,13 +95,14 @@ static enum err note_ids(struct job_reader *r, struct columns columns)
             continue;
         struct job_column *of = &r->job->data.csv.column[c - r->job->data.csv.column];
         of->ids = of->ids && of->ids < rows ? of->ids : rows;
-        float id = (float)c->missing_value;
-        if (c->missing == MISSING_VALUE && !job_is_id(id, of->ids))
+        double id = c->missing_value;
+        bool fits = (double)(float)id == id && job_is_id((float)id, of->ids);
+        if (c->missing == MISSING_VALUE && !fits)
             return job_refuse(
                 r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                "%s has rows 0 to %u, but a missing number of column %s is %g: see its "
+                "%s has rows 0 to %u, but a missing number of column %s is %.9g: see its "
                 "missing: {value: ..}",
-                layer->name, rows - 1, SHOWN(c->name), (double)id);
+                layer->name, rows - 1, SHOWN(c->name), id);
     }
     return ERR_OK;
 }

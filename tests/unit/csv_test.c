@@ -981,6 +981,23 @@ static void labels_are_classes_by_name(void **state)
         ":1: column \"y\": label 219000, the model has 2 classes (labels 0 to 1)" A_NUMBER);
 }
 
+/* The model's shape, and with it the number of classes, comes from the data. */
+static void
+a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known(void **state)
+{
+    (void)state;
+    static const char *const loss[] = {"model.loss=sparse_categorical_crossentropy",
+                                       "model.layers=[dense: 3]"};
+    struct fixture f;
+    setup(&f, NUMBER_LABEL, loss, 2);
+    put(&f, "a.csv", "1,0\n1,0.99999999\n", 17);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text,
+                           "a.csv:2: column \"y\": label 0.99999999 is not a class, which "
+                           "is a whole number from 0"));
+    teardown(&f);
+}
+
 static void the_eval_part_is_read_as_the_training_part_taught(void **state)
 {
     (void)state;
@@ -2230,6 +2247,8 @@ int main(void)
         cmocka_unit_test(a_missing_category_has_a_place_of_its_own),
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),
         cmocka_unit_test(labels_are_classes_by_name),
+        cmocka_unit_test(
+            a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(a_number_that_no_row_has_is_said),

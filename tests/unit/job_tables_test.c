@@ -419,6 +419,9 @@ static void ids_that_overlap_are_refused_with_the_table_that_does_it(void **stat
         {"    - number: {name: size, missing: {value: 9}}\n", OWN_ROWS,
          "j.yaml:4: model.layers[0]: e has rows 0 to 8, but a missing number of column size is 9: "
          "see its missing: {value: ..}"},
+        {"    - number: {name: size, missing: {value: 0.999999999}}\n", OWN_ROWS,
+         "j.yaml:4: model.layers[0]: e has rows 0 to 8, but a missing number of column size is "
+         "0.999999999: see its missing: {value: ..}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct job job;

@@ -379,7 +379,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     for (size_t i = 0; i < set->n_images && !err; i++) {
         struct array_out labels = labels_out(d, row);
         labels.rounding = notes->labels;
-        labels.whole = r->classes ? "a class" : NULL;
+        labels.whole = dataset_has_classes(r->job) ? "a class" : NULL;
         if (!r->unlabeled)
             err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
         if (!err && !r->unlabeled)

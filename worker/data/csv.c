@@ -855,6 +855,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
     if (err)
         return err;
+    c.format.whole = dataset_has_classes(r->job);
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
     c.format.grammar.quotes &= !c.format.libsvm;
     c.format.unlabeled = r->unlabeled;

@@ -164,6 +164,9 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
         read_class(r, text, bytes, &v);
     else if (!csv_number(text, bytes, &v) || !csv_number_wide(text, bytes, &number))
         refuse_label(r, text, bytes);
+    else if (!f->classes && f->whole && number != trunc(number) && v == truncf(v))
+        csv_row_bad(r, "label %s is not a class, which is a whole number from 0",
+                    csv_row_shown(out, text, bytes)); /* the number of classes is not known yet */
     else if (f->classes && (number < 0 || number >= f->classes || number != trunc(number)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);

@@ -48,6 +48,7 @@ struct csv_format {
     const struct csv_keep *keep; /* NULL: no text is kept */
     bool learning;               /* categories without a given vocabulary learn their words */
     uint32_t classes;            /* labels must be below it; 0: any number */
+    bool whole;                  /* labels are whole numbers, however many classes there are */
     struct vocabulary names;     /* names of classes; empty: labels are numbers */
     uint32_t *class_of;          /* (names.count) */
     uint32_t others;             /* the class of all other names; VOCABULARY_NONE: none */

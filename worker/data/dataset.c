@@ -132,7 +132,7 @@ void dataset_warn(const struct reading *r, const char *fmt, ...)
         r->look->warning = text;
 }
 
-static bool has_classes(const struct job *job)
+bool dataset_has_classes(const struct job *job)
 {
     return job->model.loss == LOSS_BINARY_CROSSENTROPY ||
            job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
@@ -149,7 +149,7 @@ static void say_seen(const struct dataset *d, const struct reading *r)
     if (!s->weighs)
         dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
                      part ? "as if they were not there" : "so there is nothing to count");
-    if (!r->eval && !s->differs && has_classes(r->job))
+    if (!r->eval && !s->differs && dataset_has_classes(r->job))
         dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
                      which, (double)s->label, part ? "rows of one class" : "one class");
 }

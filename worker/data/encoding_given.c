@@ -175,7 +175,8 @@ static enum err take_buckets(const struct taking *t, struct errmsg *e)
     }
     buckets_close(&t->in->buckets);
     t->in->buckets = b;
-    t->in->needs_double = is_double(t, o);
+    /* a new run can have another number for missing ones */
+    t->in->needs_double = is_double(t, o) || table_fill_moves(t->in);
     return ERR_OK;
 }
 

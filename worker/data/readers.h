@@ -42,6 +42,8 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg 
 enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
 enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
 
+/* Whether the job's loss has classes, so that labels are whole numbers. */
+bool dataset_has_classes(const struct job *job);
 /* Log a warning about the data. A look remembers its first one, for its caller. */
 void dataset_warn(const struct reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

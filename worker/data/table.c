@@ -706,8 +706,7 @@ static enum err learn_quantiles(struct learning *l, struct pool *pool, struct er
     return err == ERR_NOMEM ? err_set(e, err, "out of memory for quantiles") : err;
 }
 
-/* The number for missing ones is in another bucket if it is rounded to float32. */
-static bool fill_moves(const struct table_input *in)
+bool table_fill_moves(const struct table_input *in)
 {
     return in->bucketing != BUCKETS_NONE && in->missing == MISSING_VALUE &&
            buckets_round_moves(&in->buckets, in->missing_value);
@@ -720,7 +719,7 @@ static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg
     bool any = false;
     for (uint32_t i = 0; i < s->inputs; i++) {
         any |= s->input[i].bucketing != BUCKETS_NONE && l->whole[i].rounding > 0;
-        s->input[i].needs_double |= fill_moves(&s->input[i]);
+        s->input[i].needs_double |= table_fill_moves(&s->input[i]);
     }
     if (!any)
         return ERR_OK;

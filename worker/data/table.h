@@ -171,6 +171,8 @@ enum err table_schema_look_up(struct table_schema *s, const struct job *job,
 /* Numbers with a scale or buckets become floats before they are scaled, as in release 0.1.0 (encoding.json without
  * `arithmetic`). Call before the first row. */
 void table_schema_round(struct table_schema *s);
+/* Whether the number for missing ones is in another bucket if it is rounded to float32. */
+bool table_fill_moves(const struct table_input *in);
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 

@@ -231,6 +231,7 @@ struct sim_conn {
     bool open[2];
     int64_t last_us[2]; /* arrival of the last message to that end */
     int64_t cut_us;     /* a message that would arrive later is lost */
+    uint32_t sent;      /* by the dialer; the hello is the first */
     bool said_hello;    /* the acceptor has taken the hello */
     bool answered;      /* and the dialer has its answer */
     struct sim_thread *thread;

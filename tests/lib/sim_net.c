@@ -184,6 +184,7 @@ void sim_send_bytes(struct sim *sim, struct sim_conn *c, int to, enum frame_type
                     const ProtobufCMessage *m, const void *body, uint64_t bytes,
                     struct sim_message **unsent)
 {
+    c->sent += to == ACCEPTOR;
     if (!sim_open(c, !to) || sim->now_us > c->cut_us)
         return;
     struct sim_message *out = calloc(1, sizeof *out);

@@ -497,9 +497,9 @@ static void on_look(struct sim *sim, struct sim_event *e)
         sim_worker_pump(sim, k);
 }
 
-static void link_lost(struct sim_worker *k, uint32_t shard, int64_t silent_ms)
+static void link_lost(struct sim_worker *k, const struct sim_conn *c, int64_t silent_ms)
 {
-    unreached_down(&k->unreached, shard, sim_ms(sim_of(k)), silent_ms);
+    unreached_down(&k->unreached, c->to, sim_ms(sim_of(k)), silent_ms, c->sent > 1);
 }
 
 void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind kind, uint32_t to,
@@ -852,8 +852,8 @@ static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shar
         session_on_refuse(k->session, shard);
         return;
     }
+    link_lost(k, k->link[shard], 0);
     sim_close(sim, k->link[shard], DIALER);
-    link_lost(k, shard, 0);
     dial_link(k, shard, backoff(sim));
 }
 
@@ -908,7 +908,10 @@ static void on_link(struct sim *sim, struct sim_worker *k, const struct sim_conn
 {
     if (k->link[c->to] != c)
         return;
-    unreached_up(&k->unreached, c->to);
+    if (m->type == FRAME_HELLO_REPLY)
+        unreached_greeted(&k->unreached, c->to);
+    else
+        unreached_up(&k->unreached, c->to);
     if (m->type == FRAME_HELLO_REPLY) {
         k->link_up[c->to] = true;
         session_on_link_up(k->session, c->to);
@@ -949,7 +952,7 @@ void sim_worker_lost(struct sim *sim, struct sim_conn *c)
         if (k->link_up[c->to])
             session_on_link_down(k->session, c->to);
         k->link_up[c->to] = false;
-        link_lost(k, c->to, c->cut_us < sim->now_us ? (sim->now_us - c->cut_us) / 1000 : 0);
+        link_lost(k, c, c->cut_us < sim->now_us ? (sim->now_us - c->cut_us) / 1000 : 0);
         dial_link(k, c->to, backoff(sim));
     } else if (c->kind == CONN_MEMBER && k->member == c) {
         dial_member(k, backoff(sim));

@@ -25,7 +25,7 @@ static void a_link_that_is_dialed_again_at_once_is_no_news(void **state)
     (void)state;
     struct unreached u = {0};
     all_up(&u);
-    unreached_down(&u, 2, 5000, 0);
+    unreached_down(&u, 2, 5000, 0, true);
     assert_false(unreached_is_news(&u, &plan, 5000 + UNREACHED_AFTER_MS - 1));
     unreached_up(&u, 2);
     assert_false(unreached_is_news(&u, &plan, 9000));
@@ -39,8 +39,8 @@ static void a_ps_that_is_not_reached_is_told_once_with_the_time_since_it_was_hea
     uint32_t ps = 7;
     int64_t away_ms;
     all_up(&u);
-    unreached_down(&u, 3, 20000, 8000);
-    unreached_down(&u, 3, 21000, 0); /* dialed again, in vain */
+    unreached_down(&u, 3, 20000, 8000, true);
+    unreached_down(&u, 3, 21000, 0, true); /* dialed again, in vain */
     assert_true(unreached_longest(&u, &plan, 21000, &ps, &away_ms));
     assert_int_equal(ps, 1);
     assert_int_equal(away_ms, 9000);
@@ -61,8 +61,8 @@ static void the_ps_that_is_away_longest_is_named(void **state)
     uint32_t ps;
     int64_t away_ms;
     all_up(&u);
-    unreached_down(&u, 0, 6000, 0);
-    unreached_down(&u, 2, 5000, 0);
+    unreached_down(&u, 0, 6000, 0, true);
+    unreached_down(&u, 2, 5000, 0, true);
     assert_true(unreached_longest(&u, &plan, 10000, &ps, &away_ms));
     assert_int_equal(ps, 1);
     unreached_up(&u, 2);
@@ -97,14 +97,14 @@ static void parked_it_tells_nothing_and_comes_back_when_every_shard_answers(void
     (void)state;
     struct unreached u = {0};
     all_up(&u);
-    unreached_down(&u, 2, 5000, 0);
+    unreached_down(&u, 2, 5000, 0, true);
     unreached_park(&u, 7000);
     assert_int_equal(look(&u, 7001), UNREACHED_NOTHING);
     unreached_up(&u, 2);
-    unreached_down(&u, 0, 9000, 0); /* it turns us away, and is dialed again */
+    unreached_down(&u, 0, 9000, 0, true); /* it turns us away, and is dialed again */
     assert_int_equal(look(&u, 9002 + ANSWERS_MS + UNREACHED_AFTER_MS), UNREACHED_NOTHING);
     unreached_up(&u, 0); /* so late */
-    unreached_down(&u, 0, 13000, 0);
+    unreached_down(&u, 0, 13000, 0, true);
     assert_int_equal(look(&u, 13000 + ANSWERS_MS), UNREACHED_BACK);
     assert_int_equal(u.park, PARK_IS_OVER);
     assert_int_equal(look(&u, 20000), UNREACHED_NOTHING); /* until the chief says something */
@@ -119,7 +119,7 @@ static void it_gives_up_behind_the_bound_later_where_it_is_not_parked(void **sta
     struct unreached u = {0};
     struct unreached_seen seen;
     all_up(&u);
-    unreached_down(&u, 2, 1000, 0);
+    unreached_down(&u, 2, 1000, 0, true);
     u.looked_ms = 60000;
     assert_int_equal(unreached_look(&u, &plan, 61001, BOUND_S, ANSWERS_MS, &seen), UNREACHED_TELL);
     assert_int_equal(unreached_look(&u, &plan, 62000, BOUND_S, ANSWERS_MS, &seen),
@@ -142,7 +142,7 @@ static void a_look_that_comes_late_says_nothing(void **state)
     struct unreached u = {0};
     struct unreached_seen seen;
     all_up(&u);
-    unreached_down(&u, 2, 5000, 0);
+    unreached_down(&u, 2, 5000, 0, true);
     u.looked_ms = 5000;
     assert_int_equal(
         unreached_look(&u, &plan, 5001 + UNREACHED_LATE_MS, BOUND_S, ANSWERS_MS, &seen),
@@ -150,6 +150,37 @@ static void a_look_that_comes_late_says_nothing(void **state)
     assert_int_equal(
         unreached_look(&u, &plan, 5002 + UNREACHED_LATE_MS, BOUND_S, ANSWERS_MS, &seen),
         UNREACHED_TELL);
+    unreached_close(&u);
+}
+
+/* A path that loses large packets: each hello passes, and no push. */
+static void a_hello_that_is_accepted_again_and_again_ends_no_absence(void **state)
+{
+    (void)state;
+    struct unreached u = {0};
+    uint32_t ps;
+    int64_t away_ms;
+    all_up(&u);
+    unreached_down(&u, 2, 20000, 8000, true);
+    unreached_greeted(&u, 2);
+    assert_false(unreached_longest(&u, &plan, 30000, &ps, &away_ms));
+    unreached_down(&u, 2, 30000, 8000, true);
+    unreached_greeted(&u, 2);
+    assert_true(unreached_longest(&u, &plan, 31000, &ps, &away_ms));
+    assert_int_equal(away_ms, 19000);
+    unreached_up(&u, 2);
+    assert_false(unreached_longest(&u, &plan, 31000, &ps, &away_ms));
+    /* with nothing asked, as an idle worker's, the hello is enough */
+    unreached_down(&u, 2, 40000, 0, true);
+    unreached_greeted(&u, 2);
+    unreached_down(&u, 2, 50000, 0, false);
+    unreached_greeted(&u, 2);
+    assert_false(unreached_longest(&u, &plan, 60000, &ps, &away_ms));
+    /* and while it is parked */
+    unreached_down(&u, 2, 60000, 0, true);
+    unreached_park(&u, 61000);
+    unreached_greeted(&u, 2);
+    assert_false(unreached_longest(&u, &plan, 70000, &ps, &away_ms));
     unreached_close(&u);
 }
 
@@ -163,6 +194,7 @@ int main(void)
         cmocka_unit_test(parked_it_tells_nothing_and_comes_back_when_every_shard_answers),
         cmocka_unit_test(it_gives_up_behind_the_bound_later_where_it_is_not_parked),
         cmocka_unit_test(a_look_that_comes_late_says_nothing),
+        cmocka_unit_test(a_hello_that_is_accepted_again_and_again_ends_no_absence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,36 +1,59 @@
 #include "worker/core/unreached.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 
 enum err unreached_begin(struct unreached *u, uint32_t shards, int64_t now_ms)
 {
-    int64_t *lost_ms = mem_zalloc(shards, sizeof *lost_ms);
-    if (!lost_ms)
+    struct unreached new = {.shards = shards,
+                            .lost_ms = mem_zalloc(shards, sizeof *new.lost_ms),
+                            .before_ms = mem_zalloc(shards, sizeof *new.before_ms),
+                            .doubted = mem_zalloc(shards, sizeof *new.doubted)};
+    if (!new.lost_ms || !new.before_ms || !new.doubted) {
+        unreached_close(&new);
         return ERR_NOMEM;
+    }
     for (uint32_t i = 0; i < shards; i++)
-        lost_ms[i] = now_ms;
+        new.lost_ms[i] = now_ms;
     unreached_close(u);
-    *u = (struct unreached){.shards = shards, .lost_ms = lost_ms};
+    *u = new;
     return ERR_OK;
 }
 
 void unreached_close(struct unreached *u)
 {
     mem_free(u->lost_ms);
+    mem_free(u->before_ms);
+    mem_free(u->doubted);
     *u = (struct unreached){0};
+}
+
+void unreached_greeted(struct unreached *u, uint32_t shard)
+{
+    assert(shard < u->shards);
+    if (u->doubted[shard] || !u->lost_ms[shard])
+        return;
+    u->before_ms[shard] = u->lost_ms[shard];
+    u->lost_ms[shard] = 0;
 }
 
 void unreached_up(struct unreached *u, uint32_t shard)
 {
     assert(shard < u->shards);
-    u->lost_ms[shard] = 0;
+    u->lost_ms[shard] = u->before_ms[shard] = 0;
+    u->doubted[shard] = false;
 }
 
-void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms)
+void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms,
+                    bool asked)
 {
     assert(shard < u->shards && silent_ms >= 0);
+    if (u->before_ms[shard] && asked) {
+        u->doubted[shard] = true;
+        u->lost_ms[shard] = u->before_ms[shard];
+    }
     if (!u->lost_ms[shard])
         u->lost_ms[shard] = now_ms > silent_ms ? now_ms - silent_ms : 1;
 }
@@ -97,6 +120,8 @@ void unreached_park(struct unreached *u, int64_t now_ms)
 {
     u->park = PARKED;
     u->parked_ms = now_ms;
+    memset(u->doubted, 0,
+           u->shards * sizeof *u->doubted); /* parked we ask nothing that could be answered */
 }
 
 void unreached_welcomed(struct unreached *u)

@@ -1,7 +1,9 @@
 /* Tracks which ps this worker has no connection to, and for how long. Pure: the caller passes the time.
  *
  * A shard's connection counts as away after UNREACHED_AFTER_MS: one that is replaced immediately is not reported. A
- * connection that is answered counts as up, even if the answer is a refusal. */
+ * connection that is answered counts as up, even if the answer is a refusal. An accepted hello alone is less: on a path that loses
+ * large packets it passes, and each push is lost. So if a connection ends with nothing but its hello answered, the time counts on
+ * from the loss before it, and the next hello does not end it. */
 #ifndef GRADWIRE_WORKER_CORE_UNREACHED_H
 #define GRADWIRE_WORKER_CORE_UNREACHED_H
 
@@ -31,6 +33,9 @@ enum unreached_park {
 struct unreached {
     uint32_t shards;
     int64_t *lost_ms; /* (shards) when the connection was lost; 0: it is up */
+    /* (shards) as before its hello was accepted; 0: it has answered more since */
+    int64_t *before_ms;
+    bool *doubted; /* (shards) the last connection answered nothing but its hello */
     enum unreached_park park;
     int64_t parked_ms, looked_ms;
     bool any;      /* the last report to the chief named a ps that is away */
@@ -54,10 +59,14 @@ struct unreached_seen {
 /* All connections count as away from now on. Errors: ERR_NOMEM. */
 enum err unreached_begin(struct unreached *u, uint32_t shards, int64_t now_ms) MUST_CHECK;
 void unreached_close(struct unreached *u);
+/* The shard accepts our hello. */
+void unreached_greeted(struct unreached *u, uint32_t shard);
+/* The shard answers anything else. */
 void unreached_up(struct unreached *u, uint32_t shard);
 /* The connection to this shard is lost. `silent_ms`: how long the shard had sent nothing before; it counts as away for
- * this time too. */
-void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms);
+ * this time too. `asked`: more than the hello was sent over it. */
+void unreached_down(struct unreached *u, uint32_t shard, int64_t now_ms, int64_t silent_ms,
+                    bool asked);
 
 /* The ps that has been away the longest: *ps, and for how long, *away_ms. False: none is away. */
 bool unreached_longest(const struct unreached *u, const struct plan *plan, int64_t now_ms,

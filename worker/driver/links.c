@@ -24,6 +24,7 @@ struct link {
     uint16_t type;
     ProtobufCMessage *message; /* of the frame that is being received */
     bool wanted;
+    uint64_t hello_bytes; /* sent over the connection until its hello was accepted */
     uint64_t first_elem;
     /* the body of a reply that is not raw floats, or of rows, while it is being received */
     uint8_t *encoded;
@@ -254,6 +255,12 @@ static void on_reply(struct link *k, const Gradwire__Reply *m)
     session_on_reply(l->config.session, k->shard, m, k->wanted);
 }
 
+static void on_hello_reply(struct link *k)
+{
+    k->hello_bytes = conn_stats(k->conn)->out_bytes;
+    session_on_link_up(k->links->config.session, k->shard);
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct link *k = owner;
@@ -264,9 +271,12 @@ static enum err on_frame(struct conn *c, void *owner)
     }
     ProtobufCMessage *m = k->message;
     k->message = NULL;
-    unreached_up(k->links->config.unreached, k->shard);
     if (k->type == FRAME_HELLO_REPLY)
-        session_on_link_up(k->links->config.session, k->shard);
+        unreached_greeted(k->links->config.unreached, k->shard);
+    else
+        unreached_up(k->links->config.unreached, k->shard);
+    if (k->type == FRAME_HELLO_REPLY)
+        on_hello_reply(k);
     else if (k->type == FRAME_CHALLENGE)
         ; /* for a token that this process does not have: the refusal that follows names the reason */
     else if (k->type == FRAME_REFUSE)
@@ -299,7 +309,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     k->message = NULL;
     k->conn = NULL;
     session_on_link_down(k->links->config.session, k->shard);
-    unreached_down(k->links->config.unreached, k->shard, clock_now_ms(), conn_silent_ms(c));
+    unreached_down(k->links->config.unreached, k->shard, clock_now_ms(), conn_silent_ms(c),
+                   conn_stats(c)->out_bytes > k->hello_bytes);
     dial_lost(k->dialer, code, why);
     dial_start(k->dialer);
 }

@@ -190,6 +190,19 @@ static void eta_goes_back_with_a_rollback(void **state)
     assert_true(worst(0.55) < 1.1); /* from the rollback on: 600 of 1200 steps */
 }
 
+static void eta_in_async_is_early_at_a_batch_before_the_first_one(void **state)
+{
+    (void)state;
+    begin(false, 1, 1000);
+    struct eta t = {.all_wait = false};
+    static const uint64_t ended[] = {7, 6, 5};
+    for (size_t i = 0; i < sizeof ended / sizeof ended[0]; i++) {
+        struct eta_place at = place(ended[i]);
+        eta_step(&t, &at, (double)i);
+        assert_true(eta_is_early(&t, &at));
+    }
+}
+
 static void eta_in_async_bears_bursts_and_batches_in_another_order(void **state)
 {
     (void)state;
@@ -217,6 +230,7 @@ int main(void)
         cmocka_unit_test(eta_follows_a_rate_that_changes_and_forgets_a_single_wait),
         cmocka_unit_test(eta_after_hours_follows_a_change_within_minutes),
         cmocka_unit_test(eta_goes_back_with_a_rollback),
+        cmocka_unit_test(eta_in_async_is_early_at_a_batch_before_the_first_one),
         cmocka_unit_test(eta_in_async_bears_bursts_and_batches_in_another_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,7 @@ double eta_left_s(const struct eta *t, const struct eta_place *at)
 
 bool eta_is_early(const struct eta *t, const struct eta_place *at)
 {
-    uint64_t total = at->epochs * at->steps, position = position_of(at);
-    return (double)(position - t->first) < part * (double)(total - t->first);
+    double total = (double)(at->epochs * at->steps), first = (double)t->first;
+    /* in async, a batch before the first one can end after it */
+    return (double)position_of(at) - first < part * (total - first);
 }

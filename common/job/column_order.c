@@ -103,8 +103,8 @@ enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
         struct name from = scale_of(was, &before), to = scale_of(is, &now);
         if (same(&before, &now) && !same(&from, &to))
             return err_set(e, ERR_INPUT,
-                           "column %s had scale %.*s, has %.*s now; restore it, or learn words "
-                           "and scales from this data alone (data.encoding: learn)",
+                           "column %s had scale %.*s, has %.*s now; restore it, or start from "
+                           "scratch with another --output",
                            printable_name(shown, before.text, before.bytes), (int)from.bytes,
                            from.text, (int)to.bytes, to.text);
     }

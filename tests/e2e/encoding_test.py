@@ -216,7 +216,9 @@ class EncodingTest(NightsCase):
                 self.assertIn("restore the old value, or start from scratch", resumed)
                 self.assertNotIn("checkpoint.run", resumed)  # a new run would refuse it too
         self.JOB.write_text(JOB.replace("scale: standard", "scale: min_max"))
-        self.tuesday(data__encoding="learn")  # the way out that the message names
+        self.assertIn("; restore it, or start from scratch with another --output", self.said(self.tuesday(code=2)))
+        self.tuesday(data__encoding="learn")  # the scale of the new data
+        self.launch("--ps=1", "--workers=2", out=self.tmp / "scratch", keys={"checkpoint.run": "tuesday", **STILL}).wait(0)
 
     def doctor(self, code=0, **keys):
         keys = {"checkpoint.run": "tuesday", **{key.replace("__", "."): value for key, value in keys.items()}}
@@ -232,7 +234,7 @@ class EncodingTest(NightsCase):
         self.assertIn("uses the encoding of checkpoint 1: 4 words of column town", self.doctor(data__encoding="keep"))
         self.assertNotIn("encoding", self.doctor(data__encoding="learn"))
         self.JOB.write_text(JOB.replace("scale: standard", "scale: log1p"))
-        self.assertIn("checkpoint 1: column age had scale standard, has log1p now", self.doctor(code=2))
+        self.assertIn("checkpoint 1: column age had scale standard, has log1p now; restore it, or start from scratch", self.doctor(code=2))
         self.write(people(0, 800))
         self.JOB.write_text(IDS)
         self.night("monday", "--fresh", "--ps=1")

@@ -44,7 +44,7 @@ static bool is_near(double a, double b)
 
 void take_selu(const struct step *s)
 {
-    if (!step_is_of_opset_7(s))
+    if (!step_is_of_opset(s, 6)) /* before, its factors were rounded */
         return;
     if (is_near(onnx_float(s->n, "alpha", 1.6732632423543772), 1.6732632423543772) &&
         is_near(onnx_float(s->n, "gamma", 1.0507009873554805), 1.0507009873554805))

@@ -23,7 +23,7 @@ void take_batch_normalization(const struct step *s)
     const Onnx__Tensor *t[4];
     uint64_t elems;
     bool fits = s->x.rank == 1 || (s->x.rank == 3 && s->x.first);
-    if (!step_is_of_opset_7(s))
+    if (!step_is_of_opset(s, 7))
         return;
     for (size_t i = 0; i < 4; i++) {
         t[i] = step_constant(s, i + 1, &elems);

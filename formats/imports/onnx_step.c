@@ -73,13 +73,13 @@ uint64_t step_place(const struct walk_value *v, uint64_t i)
     return v->channels ? i % v->channels * pixels + i / v->channels : i;
 }
 
-bool step_is_of_opset_7(const struct step *s)
+bool step_is_of_opset(const struct step *s, int64_t opset)
 {
-    if (s->w->opset >= 7)
+    if (s->w->opset >= opset)
         return true;
-    step_refuse(s,
-                "in opset %lld it computes something else: export the model with opset 7 or later",
-                (long long)s->w->opset);
+    step_refuse(
+        s, "in opset %lld it computes something else: export the model with opset %lld or later",
+        (long long)s->w->opset, (long long)opset);
     return false;
 }
 

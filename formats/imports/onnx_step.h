@@ -72,9 +72,9 @@ uint32_t step_elems(const struct walk_value *v);
 uint32_t step_width(const struct walk_value *v);
 /* The place in the file of element i of a vector that may be an image flattened with channels first. */
 uint64_t step_place(const struct walk_value *v, uint64_t i);
-/* Whether the operator is that of opset 7 or later; otherwise the node is refused. It is for operators that computed something
- * else before. */
-bool step_is_of_opset_7(const struct step *s);
+/* Whether the operator is that of this opset or a later one; otherwise the node is refused. It is for operators that computed
+ * something else before. */
+bool step_is_of_opset(const struct step *s, int64_t opset);
 /* Whether the input is an image with channels first; otherwise the node is refused. */
 bool step_is_image(const struct step *s);
 /* Up to `room` integers of the attribute `axes`, or of input 1. */

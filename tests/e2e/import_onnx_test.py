@@ -187,6 +187,10 @@ def elu(v, alpha=1.0):
     return v if v > 0 else alpha * (math.exp(v) - 1)
 
 
+def selu(v):
+    return 1.0507009873554805 * elu(v, 1.6732632423543772)
+
+
 def of_shapes(seed):
     """Convolutions, pools and their padding."""
     n = Net(seed, [2, 9, 8])
@@ -224,7 +228,7 @@ def of_channels(seed):
     """Everything that reads flattened images."""
     n = Net(seed, [2, 4, 3])
     n.conv(3, 2, (2, 2)).flatten().batch_norm(18).constant("Add", 18, False)
-    return n.activation("Selu", lambda v: 1.0507009873554805 * elu(v, 1.6732632423543772)).matmul(18, 5).end(5)
+    return n.activation("Selu", selu).matmul(18, 5).end(5)
 
 
 def of_vectors(seed):
@@ -405,10 +409,16 @@ class ImportOnnxTest(Case):
                 self.call("import", "m.onnx", "--output", f"read-{shape}-{len(axis)}-{axis.get('axis')}")
 
     def test_an_operator_that_had_another_meaning_is_refused(self):
-        net = Net(5, [4]).batch_norm(4).end(4)
+        for opset, net, version in ((6, Net(5, [4]).batch_norm(4), 7), (5, Net(5, [4]).activation("Selu", selu), 6)):
+            with self.subTest(opset):
+                net.end(4).graph.opset = opset
+                (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+                self.refused(f"in opset {opset} it computes something else: export the model with opset {version} or later")
+
+    def test_a_selu_of_opset_6_is_read(self):
+        net = Net(5, [4]).gemm(4, 1, True).activation("Selu", selu)
         net.graph.opset = 6
-        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
-        self.refused("in opset 6 it computes something else: export the model with opset 7 or later")
+        self.scores_of_one(net, "selu")
 
     def test_a_shift_that_is_not_constant_is_refused(self):
         net = Net(1, [UNITS])

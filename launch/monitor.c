@@ -22,15 +22,16 @@ enum {
 void monitor_save(struct monitor *m)
 {
     char text[3 * PROGRESS_LINE_BYTES + 256];
-    int n = snprintf(text, sizeof text,
-                     "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
-                     "\"wait\":%s,\"wait_time\":%lld,\"silent_since\":%lld,\"loading\":%s,"
-                     "\"progress\":%s}\n",
-                     (long long)time(NULL), m->policy->restarts,
-                     m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
-                     m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
-                     m->silent ? (long long)m->silent_since_s : -1LL,
-                     m->loads ? m->load_line : "null", m->any_progress ? m->last_line : "null");
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
+                 "\"wait\":%s,\"wait_time\":%lld,\"silent_since\":%lld,\"loading\":%s,"
+                 "\"progress_time\":%lld,\"progress\":%s}\n",
+                 (long long)time(NULL), m->policy->restarts,
+                 m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
+                 m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
+                 m->silent ? (long long)m->silent_since_s : -1LL, m->loads ? m->load_line : "null",
+                 (long long)m->last_told_s, m->any_progress ? m->last_line : "null");
     struct errmsg e;
     enum err err = ERR_OK;
     if (n > 0 && (size_t)n < sizeof text)
@@ -93,6 +94,7 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
     m->any_progress = true;
     m->loads = false;
     (void)snprintf(m->last_line, sizeof m->last_line, "%.*s", (int)bytes, line);
+    m->last_told_s = (int64_t)time(NULL);
     m->result->epoch = event->epoch;
     m->result->step = progress_total_step(event);
     policy_at_step(m->policy, m->result->step);

@@ -30,6 +30,7 @@ struct monitor {
     struct progress_lines lines;
     struct progress_event last;          /* progress */
     char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
+    int64_t last_told_s;                 /* time of that line, seconds since 1970 */
     struct progress_event checkpoint;
     bool loads;                          /* the chief reads its data */
     char load_line[PROGRESS_LINE_BYTES]; /* its JSON */

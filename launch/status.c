@@ -79,6 +79,14 @@ static bool status_print_loading(const json_t *kept)
     return loads;
 }
 
+/* The file of an earlier release has only the time when it was saved. */
+static double status_progress_age_s(const json_t *kept)
+{
+    const json_t *told = json_object_get(kept, "progress_time");
+    const json_t *when = told ? told : json_object_get(kept, "time");
+    return difftime(time(NULL), (time_t)json_integer_value(when));
+}
+
 static void status_print_progress(const char *dir)
 {
     char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
@@ -89,8 +97,7 @@ static void status_print_progress(const char *dir)
     struct progress_event event = {0};
     if (line && !progress_parse(&event, line, strlen(line))) {
         progress_format_step(text, sizeof text, &event);
-        (void)printf("  %s  (%lld s ago)\n", PRINTABLE(text),
-                     (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
+        (void)printf("  %s  (%.0f s ago)\n", PRINTABLE(text), status_progress_age_s(kept));
     } else if (!status_print_loading(kept)) {
         (void)printf("  no step yet\n");
     }

@@ -57,7 +57,8 @@ class Wait(TrainCase):
         self.assertNotIn("no sign", self.status(job))
         job.kill("worker-0", signal.SIGSTOP)
         job.until_said("launcher", "warn launcher: no sign of worker 0, the chief, for 8 s: it is stopped or hangs")
-        job.until("status says so", lambda: re.search(r"  no sign of the chief for (8|9|1\d) s: ", self.status(job)))
+        said = job.until("status says so", lambda: re.search(r"(\d+) s ago\)\n  no sign of the chief for (8|9|1\d) s: ", self.status(job)))
+        self.assertGreaterEqual(int(said[1]), int(said[2]) - 2)  # its last step was not later than its last sign
         job.kill("worker-0", signal.SIGCONT)
         job.until_said("launcher", "worker 0, the chief, gives signs again, after ")
         job.until("status no longer says so", lambda: "no sign" not in self.status(job))

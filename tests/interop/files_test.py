@@ -78,7 +78,8 @@ class Trial:
         return f"{self.folder} {keep} {self.path.name}\n"
 
     def refused(self, text):
-        """An error has the file and the line, or what its kind has in place of that."""
+        """An error is of a file that has a fault. It has the file and the line, or what its kind has in place of that."""
+        self.test.assertFalse(self.made.well_formed, f"{self.where}: it is well-formed, and refused: {text}")
         self.test.assertRegex(text, re.escape(self.path.name) + self.made.said, self.where)
         if isinstance(self.made, Refused):
             codec = re.search(self.made.said, text)["codec"]
@@ -222,7 +223,8 @@ class FilesTest(unittest.TestCase):
         print(f"{FILES} files, {kind}:", "; ".join(f"{name} {', '.join(f'{counts[name, of]} {of}' for of in (EQUAL, ERROR, DIFFERENT))}"
                                                   for name in ("train", "predict", "encode")), file=sys.stderr)
         self.assertEqual(self.differences, [], "\n\n".join(self.differences[:5]))
-        self.assertGreater(counts["train", EQUAL], FILES / 5)
+        for name in ("train", "predict", "encode"):
+            self.assertGreater(counts[name, EQUAL], FILES / 5, name)
 
 
 for name in KINDS:

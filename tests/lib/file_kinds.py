@@ -21,9 +21,11 @@ WILD = ["abc", "1e39", "-1e400", "inf", "-Infinity", "nan", "NaN", "1_000", "0x1
 
 class Made:
     """content: of the file; name: its ending; table: its columns, as File; good: a file of the same kind without mistakes, of which
-    a model can learn; rows: what theirs makes of it, a list of texts and the label each; None: theirs refuses it."""
+    a model can learn; well_formed: nothing in it is a reason to refuse it; rows: what theirs makes of it, a list of texts and the
+    label each; None: theirs refuses it."""
 
     said = r":(\d+): "  # of an error, after the file's name
+    well_formed = True
 
     def __init__(self, file, content=None, name=".csv", good=None):
         self.file, self.name = file, name
@@ -43,6 +45,7 @@ class Malformed(Made):
     def __init__(self, seed, only):
         self.clean = File(seed, wrong=False, only=only)
         super().__init__(File(seed, only=only), good=self.clean.text)
+        self.well_formed = not self.file.wrong
 
     def good_rows(self):
         return [self.clean.of_row(row) for row in self.clean.rows()]
@@ -52,6 +55,7 @@ class Refused(Made):
     """In an encoding that is not read: an error names it, and the program that converts it."""
 
     said = r"(:\d+)?: .*UTF-(16|32).*: iconv -f (?P<codec>\S+) -t UTF-8 "
+    well_formed = False
 
     def __init__(self, file, content):
         super().__init__(file, content, good=file.text)
@@ -84,7 +88,8 @@ def line_ends(seed):
     ends = r.choice([["\n"], ["\r\n"], ["\n", "\r\n"], ["\r"], ["\r\r\n"], ["\n\n"], ["\r\n\r\n"], ["\n", "\r"]])
     file = File(seed, wrong=False, only={"ends": ends})
     made = Made(file)
-    if any("\r" in end.replace("\r\n", "") for end in ends):
+    made.well_formed = all("\r" not in end.replace("\r\n", "") for end in ends)
+    if not made.well_formed:
         made.good, made.said = File(seed, wrong=False, only={"ends": ["\n"]}).text, r":\d+: .*(\bCR\b|is never closed)"
     return made
 
@@ -180,7 +185,10 @@ def compression(seed):
         name, unpack = ".csv.zst", lambda content: zstd.unpack(content, 4 * len(file.text) + 4096)
         skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"skip" if r.random() < 0.2 else b""
         content = skipped.join(zstd.pack(p, r.randrange(1, 12)) for p in parts) + skipped
-    return Packed(file, damage(r, content) if r.random() < 0.5 else content, name, unpack)
+    damaged = r.random() < 0.5
+    made = Packed(file, damage(r, content) if damaged else content, name, unpack)
+    made.well_formed = not damaged
+    return made
 
 
 # ---- numbers ----
@@ -199,6 +207,7 @@ class Numbers(Made):
             fields[self.at[1]] = self.wild
             lines[self.at[0]] = ",".join(fields)
         super().__init__(file, ("\n".join(lines) + "\n").encode(), good=file.text)
+        self.well_formed = self.wild is None
 
     def theirs(self):
         """The numbers as texts, a column after the other; None: for Python one is no number, or not finite."""

@@ -118,6 +118,27 @@ static void eta_counts_an_evaluation_for_each_epoch_once_one_was_seen(void **sta
     assert_true(worst(0.11) < 1.05);
 }
 
+/* The pauses of the first three epochs end with a step of `early_s`, and those that follow are of 10 s. */
+static void add_pauses_that_change(double early_s)
+{
+    begin(true, 40, 100);
+    for (uint64_t i = 1; i <= 4000; i++)
+        add(i, i % 100 == 1 && i <= 301 ? early_s : 0.01, i % 100 == 0 && i > 300 ? 10 : 0);
+}
+
+static void eta_follows_pauses_that_are_longer_from_some_epoch_on(void **state)
+{
+    (void)state;
+    add_pauses_that_change(0.01); /* early_stopping.start_from_epoch: the best checkpoint begins */
+    assert_true(worst(0.126) < 1.05); /* from the second long pause on */
+    add_pauses_that_change(0);
+    assert_true(worst(0.126) < 1.05);
+    begin(true, 40, 100); /* a single wait */
+    for (uint64_t i = 1; i <= 4000; i++)
+        add(i, 0.01, i % 100 ? 0 : i == 1000 ? 20 : 0.4);
+    assert_true(worst(0.26) < 1.2);
+}
+
 static void eta_of_epochs_of_one_step_counts_what_is_between_them(void **state)
 {
     (void)state;
@@ -224,6 +245,7 @@ int main(void)
         cmocka_unit_test(eta_of_steady_steps_is_exact),
         cmocka_unit_test(eta_does_not_count_the_slow_first_steps_or_what_was_before_them),
         cmocka_unit_test(eta_counts_an_evaluation_for_each_epoch_once_one_was_seen),
+        cmocka_unit_test(eta_follows_pauses_that_are_longer_from_some_epoch_on),
         cmocka_unit_test(eta_of_epochs_of_one_step_counts_what_is_between_them),
         cmocka_unit_test(eta_after_a_resume_or_a_takeover_knows_only_its_own_steps),
         cmocka_unit_test(eta_bears_jitter),

@@ -73,13 +73,18 @@ static void close_window(struct eta *t)
     t->window = (struct eta_span){0, 0};
 }
 
-/* The wait at the end of an epoch; one that is much longer than those before had another reason. */
+/* The wait at the end of an epoch. One that is much longer than those before had another reason; but with a second one in
+ * a row, the mean begins again. */
 static void note_pause(struct eta *t, double seconds)
 {
-    if (t->pauses++ == 0)
+    bool first = t->pauses++ == 0, longer = !first && seconds > ETA_CLIP * t->pause_s;
+    if (first)
         t->pause_s = seconds;
+    else if (longer && t->long_s > 0)
+        t->pause_s = (t->long_s + seconds) / 2;
     else
         t->pause_s = (t->pause_s + fmin(seconds, ETA_CLIP * t->pause_s)) / 2;
+    t->long_s = longer ? seconds : 0;
 }
 
 void eta_step(struct eta *t, const struct eta_place *at, double now_s)

@@ -6,7 +6,8 @@
  * faster, than the mean show that the rate has changed: the mean then begins with them.
  *
  * In sync all workers wait at the end of an epoch, for its evaluation and best checkpoint. This time is measured apart
- * and counts once for each epoch that remains, as soon as one such wait was seen. In the other modes nobody waits.
+ * and counts once for each epoch that remains, as soon as one such wait was seen. Its mean is clipped in the same way, and
+ * begins again after two waits in a row that are longer than that. In the other modes nobody waits.
  * Reading the data, earlier runs and earlier chiefs do not count. Early stopping can end the job sooner. */
 #ifndef GRADWIRE_WORKER_CONTROL_ETA_H
 #define GRADWIRE_WORKER_CONTROL_ETA_H
@@ -35,6 +36,7 @@ struct eta {
     struct eta_span mean; /* weighted */
     uint32_t pauses;      /* ends of epochs */
     double pause_s;       /* one of them, with the next step */
+    double long_s; /* the last one, if it was more than ETA_CLIP times longer; 0: it was not */
 };
 
 /* The position of a step: in its epoch of `epochs`, both from 1, which has `steps`. */

@@ -758,7 +758,7 @@ class Model:
         for line, fields, wrong in CsvText(self.data).records(path):
             if header == "names":
                 names, header = fields, "none"
-                twice = next((name for name, times in collections.Counter(names).items() if times > 1 and name in used), None)
+                twice = next((name for name, times in collections.Counter(names).items() if times > 1 and name in used and name in unlabeled), None)
                 if twice is not None:
                     raise ModelError(f'{path}: its header names "{twice}" twice')
                 continue

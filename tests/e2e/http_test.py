@@ -49,6 +49,7 @@ class HttpTest(TrainCase):
             return planned and learned == [planned] * 4 and counted and last
 
         last = job.until("all is learned", all_learned)
+        self.assertEqual(json.loads(text(of["worker-0"], "/status"))["whole_job"]["eta_s"], 0)
         job.kill("evaluator-0", signal.SIGCONT)
         job.wait()
         self.assertEqual(places(self.out), {})

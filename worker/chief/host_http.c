@@ -233,7 +233,7 @@ enum err host_status(void *role, json_t *to)
                                                   (json_int_t)f.cut_step),
                   "waits_for", json_text(waits_for), "waiting", waiting_json(h, now), "workers",
                   workers, "ps", ps);
-    host_page_put_job(h, job);
+    host_page_put_job(h, &f, job);
     if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
         json_decref(job);
         return ERR_NOMEM;

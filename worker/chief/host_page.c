@@ -167,18 +167,20 @@ static double rate_of(const struct host *h)
     return s->n ? s->point[s->n - 1].value[HISTORY_RATE] : (double)NAN;
 }
 
-/* The time left, as in the launcher's line: eta.h. */
-static void put_eta(const struct host *h, json_t *to)
+/* The time left, as in the launcher's line: eta.h. 0 after the last step. */
+static void put_eta(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct history *s = &h->page.steps;
     const double *newest = s->n ? s->point[s->n - 1].value : NULL;
-    double left_s = newest ? newest[HISTORY_LEFT] : (double)NAN;
+    bool ends = f->total && f->steps >= f->total;
+    double left_s = ends ? 0 : newest ? newest[HISTORY_LEFT] : (double)NAN;
+    bool is_guess = !ends && !isnan(left_s);
     (void)json_object_set_new(to, "eta_s", json_number(left_s));
     (void)json_object_set_new(to, "eta_early",
-                              json_boolean(newest && !isnan(left_s) && newest[HISTORY_EARLY] > 0));
+                              json_boolean(is_guess && newest && newest[HISTORY_EARLY] > 0));
     (void)json_object_set_new(
         to, "eta_at_most",
-        json_boolean(!isnan(left_s) && h->control->config.job->early_stopping.patience));
+        json_boolean(is_guess && h->control->config.job->early_stopping.patience));
 }
 
 static json_t *cuts_json(const struct host *h)
@@ -197,13 +199,13 @@ static json_t *metrics_json(const struct job *job)
     return names;
 }
 
-void host_page_put_job(const struct host *h, json_t *to)
+void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct job *job = h->control->config.job;
     (void)json_object_set_new(to, "epochs", json_integer(job->training.epochs));
     (void)json_object_set_new(to, "metrics", metrics_json(job));
     (void)json_object_set_new(to, "examples_per_s", json_number(rate_of(h)));
-    put_eta(h, to);
+    put_eta(h, f, to);
     (void)json_object_set_new(to, "cuts", cuts_json(h));
     (void)json_object_set_new(to, "warnings", warnings_json(h));
     /* [step, loss, examples/s, metrics], and [epoch, loss, metrics, loss and metrics of the evaluation] */

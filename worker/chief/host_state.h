@@ -138,7 +138,7 @@ double host_page_slow_s(const struct host *h);
 void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
                           json_t *to);
 void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to);
-void host_page_put_job(const struct host *h, json_t *to);
+void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to);
 
 /* ---- worker_link.c ---- */
 

@@ -19,22 +19,25 @@ static bool same(const struct name *a, const struct name *b)
     return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
 }
 
+/* Takes the value of a column's line that begins with "data.columns[3]" and then `key`. A value can look like a key. */
+static bool takes_value(const char *line, size_t bytes, const char *key, struct name *out)
+{
+    static const char begin[] = "data.columns[", equals[] = " = ";
+    const char *end = memmem(line, bytes, equals, sizeof equals - 1);
+    size_t n = strlen(key);
+    if (!end || (size_t)(end - line) < sizeof begin + n ||
+        memcmp(line, begin, sizeof begin - 1) != 0 || memcmp(end - n, key, n) != 0)
+        return false;
+    out->text = end + sizeof equals - 1;
+    out->bytes = (size_t)(line + bytes - out->text);
+    return true;
+}
+
 /* Parses "data.columns[3].number.name = age", or the same for a category. */
 static bool takes_name(const char *line, size_t bytes, struct name *out)
 {
-    static const char begin[] = "data.columns[";
-    static const char *const kinds[] = {"].number.name = ", "].category.name = "};
-    if (bytes < sizeof begin || memcmp(line, begin, sizeof begin - 1) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const char *at = memmem(line, bytes, kinds[i], strlen(kinds[i]));
-        if (!at)
-            continue;
-        out->text = at + strlen(kinds[i]);
-        out->bytes = (size_t)(line + bytes - out->text);
-        return true;
-    }
-    return false;
+    return takes_value(line, bytes, "].number.name", out) ||
+           takes_value(line, bytes, "].category.name", out);
 }
 
 /* Finds the next input column from *at on; returns false if none is left. */
@@ -116,17 +119,13 @@ enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
 /* The names of classes in their order: `"no", "yes"`; none: no bytes. */
 static struct name classes_of(const char *text)
 {
-    static const char key[] = "].label.classes = ";
-    while (*text) {
+    struct name classes = {"", 0};
+    for (bool found = false; !found && *text;) {
         size_t n = job_identity_line_bytes(text);
-        const char *at = memmem(text, n, key, sizeof key - 1);
-        if (at && strncmp(text, "data.columns[", 13) == 0) {
-            at += sizeof key - 1;
-            return (struct name){at, (size_t)(text + n - at)};
-        }
+        found = takes_value(text, n, "].label.classes", &classes);
         text += n + (text[n] == '\n');
     }
-    return (struct name){"", 0};
+    return classes;
 }
 
 /* Takes the first of the list's names, without its quotes. */

@@ -597,30 +597,34 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 
 /* ---- values from a checkpoint ---- */
 
+static bool find_merge(const char *text, struct line *found)
+{
+    static const char key[] = "training.geo_merge";
+    return line_find(text, &(struct line){.key = key, .key_bytes = (int)sizeof key - 1}, found);
+}
+
 /* A release without the key merged as Paddle does. */
 static enum geo_merge merge_that_was(const char *was)
 {
-    static const char key[] = "training.geo_merge";
-    const struct line wanted = {.key = key, .key_bytes = (int)sizeof key - 1};
     struct line found;
-    if (was && !line_find(was, &wanted, &found))
+    if (was && !find_merge(was, &found))
         return GEO_MERGE_PADDLE;
     return was && value_is(&found, "paddle") ? GEO_MERGE_PADDLE : GEO_MERGE_AVERAGE;
 }
 
-/* Replaces only this key's line. The other lines must stay as they are: a shape that is `auto` and was since taken
+/* Replaces only this key's value. The other lines must stay as they are: a shape that is `auto` and was since taken
  * from the data is not part of the job file. Returns NULL if memory runs out. */
 static char *with_merge(const char *text, const char *value)
 {
-    static const char unsettled[] = "training.geo_merge = auto\n";
-    const char *line = strstr(text, unsettled);
-    assert(line);
-    const char *rest = line + sizeof unsettled - 1;
-    size_t begin = (size_t)(line - text), bytes = strlen(text) + strlen(value) + 1;
+    struct line unsettled = {.value = text};
+    bool found = find_merge(text, &unsettled);
+    assert(found && value_is(&unsettled, "auto"));
+    (void)found;
+    size_t begin = (size_t)(unsettled.value - text), bytes = strlen(text) + strlen(value) + 1;
     char *out = mem_zalloc(bytes, 1);
     if (out)
-        (void)snprintf(out, bytes, "%.*straining.geo_merge = %s\n%s", (int)begin, text, value,
-                       rest);
+        (void)snprintf(out, bytes, "%.*s%s%s", (int)begin, text, value,
+                       unsettled.value + unsettled.value_bytes);
     return out;
 }
 

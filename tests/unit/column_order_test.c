@@ -135,6 +135,21 @@ static void a_class_of_several_names_and_a_label_of_numbers_are_compared_too(voi
     differs(class_order_compare, in_order, "", "");
 }
 
+static void a_name_that_looks_like_a_key_is_only_a_name(void **state)
+{
+    (void)state;
+    static const char was[] = "data.columns[0].key.name = a].number.name = b\n"
+                              "data.columns[1].ignore.name = a].label.classes = \"no\", \"yes\"\n"
+                              "data.columns[2].number.name = b\n"
+                              "data.columns[3].number.name = a].category.name = c\n"
+                              "data.columns[4].label.classes = \"yes\", \"no\"\n";
+    static const char is[] = "data.columns[0].number.name = b\n"
+                             "data.columns[1].number.name = c\n"
+                             "data.columns[4].label.classes = \"yes\", \"no\"\n";
+    differs(column_order_compare, was, is, "");
+    differs(class_order_compare, was, is, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +160,7 @@ int main(void)
         cmocka_unit_test(columns_without_names_keep_their_places),
         cmocka_unit_test(a_scale_that_changes_is_named_with_its_column),
         cmocka_unit_test(classes_that_change_places_are_refused_and_new_names_are_not),
+        cmocka_unit_test(a_name_that_looks_like_a_key_is_only_a_name),
         cmocka_unit_test(a_class_of_several_names_and_a_label_of_numbers_are_compared_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,22 @@ static const char *merge_of(const char *set, const char *was)
     return word;
 }
 
+static void the_name_of_a_column_is_not_settled_as_the_merge(void **state)
+{
+    (void)state;
+    static const char name[] = "data.columns[0].number.name = training.geo_merge = auto\n";
+    struct errmsg e;
+    struct job job = parsed(mlp, "training.update=geo");
+    char text[128];
+    (void)snprintf(text, sizeof text, "%straining.geo_merge = auto\nx = 1\n", name);
+    mem_free(job.identity_text);
+    job.identity_text = mem_strdup(text);
+    assert_int_equal(job_settle_merge(&job, NULL, &e), ERR_OK);
+    (void)snprintf(text, sizeof text, "%straining.geo_merge = average\nx = 1\n", name);
+    assert_string_equal(job.identity_text, text);
+    job_close(&job);
+}
+
 static void a_checkpoint_says_how_the_rounds_of_geo_merge(void **state)
 {
     (void)state;
@@ -1937,6 +1953,7 @@ int main(void)
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
         cmocka_unit_test(the_interval_of_checkpoints_is_a_number_or_auto),
+        cmocka_unit_test(the_name_of_a_column_is_not_settled_as_the_merge),
         cmocka_unit_test(a_checkpoint_says_how_the_rounds_of_geo_merge),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
         cmocka_unit_test(layers_are_named_as_keras_names_them),

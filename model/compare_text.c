@@ -81,13 +81,13 @@ static void grow(int *width, const char *text, int most)
     *width = n > *width ? n : *width;
 }
 
+/* A longer label has a line of its own: any part of it can be what tells two keys apart. */
 static void print_label(const struct part *p, const char *text)
 {
-    int n = (int)strlen(text);
-    if (n > p->label)
-        printf("..%s", printable_end(text, (size_t)p->label - 2));
-    else
-        printf("%-*s", p->label, text);
+    bool fits = strlen(text) <= (size_t)p->label;
+    if (!fits)
+        printf("%s\n", text);
+    printf("%-*s", p->label, fits ? text : "");
 }
 
 /* ---- rows of results ---- */

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import struct
 import subprocess
 import sys
@@ -107,6 +108,16 @@ class CompareTest(TrainCase):
             widest, parts = max(map(len, lines)), sum(line.startswith("job ") for line in lines)
             self.assertLessEqual(widest, max(columns, 70), text.decode())  # one job has at least 60
             self.assertEqual(parts, {40: 4, 70: 2, 200: 1}.get(columns, parts), text.decode())
+
+    def test_a_long_key_is_shown_whole(self):
+        self.train(out=self.tmp / "a")
+        shutil.copytree(self.tmp / "a", self.tmp / "b")
+        names = [f"{which}_of_the_rooms_of_the_house_that_the_tenants_use" for which in ("number", "height")]
+        for place, scale in ("a", "standard"), ("b", "min_max"):
+            for job in self.tmp.glob(f"{place}/*/job.yaml"):
+                job.write_text(json.dumps({"data": {"columns": [{"number": {"name": name, "scale": scale}} for name in names]}}))
+        for name in names:
+            self.assertRegex(self.compare("a", "b"), rf"(?m)^data\.columns\[{name}\]\.number\.scale\n +standard +min_max$")
 
     def test_what_is_no_job_is_an_error_that_names_it(self):
         self.train(out=self.tmp / "a")

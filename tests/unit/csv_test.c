@@ -200,6 +200,9 @@ static void converted(struct fixture *f, const char *text, size_t bytes, const c
 static void a_file_of_another_format_is_named(void **state)
 {
     (void)state;
+    static char posix[512] = "a.csv", gnu[512] = "a.csv";
+    strcpy(posix + 257, "ustar");
+    strcpy(gnu + 257, "ustar  ");
     static const struct {
         const char *text;
         size_t bytes;
@@ -210,6 +213,8 @@ static void a_file_of_another_format_is_named(void **state)
         {"ARROW1\0\0 a,1\n", 13, "it is an Arrow (Feather) file"},
         {"\x04\x22\x4D\x18 a,1\n", 9, "it is compressed by lz4"},
         {"\x93NUMPY a,1\n", 11, "use data.format: npy"},
+        {posix, 512, "it is a tar archive"},
+        {gnu, 512, "it is a tar archive"},
         {"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", 57, "git lfs pull"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -221,6 +226,17 @@ static void a_file_of_another_format_is_named(void **state)
             fail_msg("%s, not %s", f.e.text, files[i].says);
         teardown(&f);
     }
+}
+
+static void a_word_in_the_place_of_the_mark_of_tar_is_text(void **state)
+{
+    (void)state;
+    enum { AT = 257, WORD_AT = 4 };
+    char text[300] = "w,y\n";
+    memset(text + WORD_AT, 'a', AT - WORD_AT);
+    strcpy(text + AT - 3, ",1\n");
+    strcpy(text + AT, "ustar,2\n");
+    READS(WORD_LABEL ", header: skip", text, "1 0 : 1", "0 1 : 2");
 }
 
 static void text_of_utf_16_and_utf_32_is_named(void **state)
@@ -2234,6 +2250,7 @@ int main(void)
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
         cmocka_unit_test(a_file_of_another_format_is_named),
+        cmocka_unit_test(a_word_in_the_place_of_the_mark_of_tar_is_text),
         cmocka_unit_test(text_of_utf_16_and_utf_32_is_named),
         cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
         cmocka_unit_test(features_stand_in_the_order_of_the_columns),

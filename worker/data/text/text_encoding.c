@@ -88,7 +88,8 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
         const char *magic, *format, *advice;
     } formats[] = {
         {0, 4, "PK\3\4", "a zip archive", "unpack it"},
-        {257, 5, "ustar", "a tar archive", "unpack it"},
+        {257, 6, "ustar\0", "a tar archive", "unpack it"},   /* of POSIX */
+        {257, 8, "ustar  \0", "a tar archive", "unpack it"}, /* of GNU */
         {0, 3, "\x1F\x8B\b", "compressed by gzip twice", "decompress it once"},
         {0, 4, "\x28\xB5\x2F\xFD", "compressed by zstd, and that again", "decompress it once"},
         {0, 4, "\x04\x22\x4D\x18", "compressed by lz4", "decompress it, or use gzip or zstd"},

@@ -889,6 +889,9 @@ static void a_skipped_header_of_another_order_is_said(void **state)
         {"a,y,\"B\"\r\n10,1,0\r\n", "names b in field 3, which data.columns has in field 2"},
         {"A, b,y\n10,1,0\n", NULL},
         {"b,A,y\n10,1,0\n", "names a in field 2"},
+        {"A,a,y\n10,1,0\n", "names a in field 2"}, /* one that has its case, too */
+        {"x,A,a\n10,1,0\n", "names a in field 2"}, /* the first */
+        {"x,x,B\n10,1,0\n", "names b in field 3"},
         {"x,z,y\n10,1,0\n", NULL},
         {"a,a,y\n10,1,0\n", NULL},
         {"b,y\n10,1,0\n", NULL}, /* R's: the first field is the number of the row */

@@ -1,6 +1,7 @@
 #include "worker/data/csv_header.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -402,43 +403,110 @@ static void strip_field(const struct csv_grammar *g, const char **text, size_t *
     }
 }
 
-/* A line as fields without blanks and quotes: texts (fields) views of it. False: it has not `fields` fields. */
-static bool strip_fields(struct csv_text *texts, uint32_t fields, const struct csv_grammar *g,
-                         const char *line, size_t bytes, uint32_t *mark)
+/* A line as fields without blanks and quotes. */
+struct csv_line {
+    struct csv_text *text; /* (fields + 1) */
+    uint32_t fields;
+    bool sorted;
+    const struct csv_text **by_text; /* (fields) once it is sorted */
+};
+
+/* Views of the line. False: it has not `fields` fields. */
+static bool strip_fields(struct csv_line *l, const struct csv_grammar *g, const char *line,
+                         size_t bytes, uint32_t *mark)
 {
     size_t n = csv_scan(mark, line, bytes, g), from = 0;
     mark[n] = (uint32_t)bytes;
-    for (size_t i = 0; i <= n && n + 1 == fields; i++) {
+    for (size_t i = 0; i <= n && n + 1 == l->fields; i++) {
         const char *text = line + from;
         size_t length = mark[i] - from;
         strip_field(g, &text, &length);
-        texts[i] = (struct csv_text){text, (uint32_t)length};
+        l->text[i] = (struct csv_text){text, (uint32_t)length};
         from = mark[i] + (size_t)1;
     }
-    return n + 1 == fields;
+    return n + 1 == l->fields;
+}
+
+/* Their order, without regard to case. */
+static int compare_texts(const struct csv_text *a, const struct csv_text *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return strncasecmp(a->at, b->at, a->bytes);
+}
+
+static int compare_fields(const void *a, const void *b)
+{
+    const struct csv_text *const *x = a, *const *y = b;
+    int order = compare_texts(*x, *y);
+    return order ? order : (*x > *y) - (*x < *y);
 }
 
 /* 2: the text is the name; 1: it is, except for case; 0: it is not. */
-static int likeness(const struct csv_text *t, const char *name, size_t bytes)
+static int likeness(const struct csv_text *t, const struct csv_text *name)
 {
-    if (t->bytes != bytes || strncasecmp(t->at, name, bytes) != 0)
+    if (compare_texts(t, name) != 0)
         return 0;
-    return memcmp(t->at, name, bytes) == 0 ? 2 : 1;
+    return memcmp(t->at, name->at, name->bytes) == 0 ? 2 : 1;
+}
+
+static void sort_fields(struct csv_line *l)
+{
+    for (uint32_t i = 0; i < l->fields; i++)
+        l->by_text[i] = &l->text[i];
+    qsort(l->by_text, l->fields, sizeof *l->by_text, compare_fields);
+    l->sorted = true;
+}
+
+/* The first field whose likeness to the name is more than `own`, from 1; 0: none. A line has thousands of fields, so not each name
+ * is compared with each text. */
+static uint32_t field_like(struct csv_line *l, const struct csv_text *name, int own)
+{
+    uint32_t low = 0, high = l->fields;
+    if (!l->sorted)
+        sort_fields(l);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (compare_texts(l->by_text[middle], name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int is = 1; low < l->fields && is > 0; low++) {
+        is = likeness(l->by_text[low], name);
+        if (is > own)
+            return (uint32_t)(l->by_text[low] - l->text) + 1;
+    }
+    return 0;
 }
 
 /* See where the name of the column of field i is. */
-static void see_name(struct csv_names *names, const struct csv_text *texts, uint32_t fields,
-                     uint32_t i, uint32_t column, const char *name)
+static void see_name(struct csv_names *names, struct csv_line *l, uint32_t i, uint32_t column,
+                     const struct csv_text *name)
 {
-    size_t bytes = strlen(name);
-    int own = likeness(&texts[i], name, bytes), best = own;
-    for (uint32_t k = 0; k < fields && own < 2; k++) {
-        int other = likeness(&texts[k], name, bytes);
-        if (other > best && !names->moved)
-            *names = (struct csv_names){names->all, column + 1, k + 1, i + 1, names->hash, ""};
-        best = other > best ? other : best;
+    int own = likeness(&l->text[i], name);
+    uint32_t at = own < 2 ? field_like(l, name, own) : 0;
+    if (at && !names->moved)
+        *names = (struct csv_names){names->all, column + 1, at, i + 1, names->hash, ""};
+    names->all &= own > 0 || at > 0;
+}
+
+/* The same of all fields. A line that is no header lacks the first name, and then the others do not matter. */
+static void see_fields(struct csv_file *file, const struct csv_format *f, struct csv_line *l)
+{
+    struct csv_names *names = &file->names;
+    bool named = false;
+    names->all = true;
+    for (uint32_t i = 0; i < l->fields && (names->all || f->job->header == HEADER_SKIP); i++) {
+        const char *name = f->job->column[file->field[i].column].name;
+        const struct csv_text of = {name, (uint32_t)strlen(name)};
+        names->hash = XXH3_64bits_withSeed(l->text[i].at, l->text[i].bytes, names->hash + 1);
+        if (file->field[i].kind == COLUMN_IGNORE || !*name)
+            continue;
+        see_name(names, l, i, file->field[i].column, &of);
+        named = true;
     }
-    names->all &= best > 0;
+    names->all &= named;
 }
 
 /* See which of the columns' names the first line has, and where. Changes no text. */
@@ -448,25 +516,17 @@ static enum err see_names(struct csv_file *file, const struct csv_format *f,
     const char *line = p->text + begin;
     size_t bytes = csv_without_return(&p->grammar, line, end - begin);
     struct csv_names *names = &file->names;
-    struct csv_text *texts = mem_zalloc((size_t)file->fields + 1, sizeof *texts);
-    if (!texts)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    bool fits = strip_fields(texts, file->fields, &p->grammar, line, bytes, p->mark);
-    bool named = false;
-    names->all = fits;
-    for (uint32_t i = 0; i < file->fields && fits; i++) {
-        const char *name = f->job->column[file->field[i].column].name;
-        names->hash = XXH3_64bits_withSeed(texts[i].at, texts[i].bytes, names->hash + 1);
-        if (file->field[i].kind == COLUMN_IGNORE || !*name)
-            continue;
-        see_name(names, texts, file->fields, i, file->field[i].column, name);
-        named = true;
-    }
-    names->all &= named;
+    struct csv_line l = {.text = mem_zalloc((size_t)file->fields + 1, sizeof *l.text),
+                         .by_text = mem_zalloc((size_t)file->fields + 1, sizeof(void *)),
+                         .fields = file->fields};
+    enum err err = l.text && l.by_text ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err && strip_fields(&l, &p->grammar, line, bytes, p->mark))
+        see_fields(file, f, &l);
     (void)printable_copy(names->shown, sizeof names->shown, line,
                          bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
-    mem_free(texts);
-    return ERR_OK;
+    mem_free(l.by_text);
+    mem_free(l.text);
+    return err;
 }
 
 /* The header is [begin, end) of the text. */

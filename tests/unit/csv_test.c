@@ -1843,6 +1843,35 @@ static void a_label_that_float32_makes_equal_is_warned_of(void **state)
     teardown(&f);
 }
 
+/* A sample takes 16 KiB for each column and thread. */
+static void of_many_columns_the_first_and_the_label_are_noted(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 258, NOTED = 256, ROWS = 200 };
+    static const struct {
+        int column; /* with times */
+        const char *said;
+    } of[] = {{NOTED, "in float32"}, {NOTED + 1, "nothing"}, {COLUMNS, "column of the label"}};
+    /* scaled ones do not count */
+    char columns[8000] = "columns: [number: {scale: standard}", *at = columns + strlen(columns);
+    for (int i = 1; i < COLUMNS; i++)
+        at += sprintf(at, ", number");
+    strcpy(at, ", label]");
+    struct fixture f;
+    char *text = malloc((size_t)ROWS * (2 * COLUMNS + 20));
+    assert_non_null(text);
+    setup(&f, columns, NULL, 0);
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        at = text;
+        for (int i = 0; i < ROWS * (COLUMNS + 1); i++)
+            at += sprintf(at, "%lld%c", i % (COLUMNS + 1) == of[k].column ? 1764400000000LL + i : 1,
+                          (i + 1) % (COLUMNS + 1) ? ',' : '\n');
+        warns(&f, text, of[k].said);
+    }
+    free(text);
+    teardown(&f);
+}
+
 static void the_encoding_says_functions_and_buckets(void **state)
 {
     (void)state;
@@ -2295,6 +2324,7 @@ int main(void)
         cmocka_unit_test(a_column_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(rows_in_any_order_are_warned_of),
         cmocka_unit_test(a_label_that_float32_makes_equal_is_warned_of),
+        cmocka_unit_test(of_many_columns_the_first_and_the_label_are_noted),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),

@@ -517,10 +517,22 @@ static void work_on(void *ctx, uint32_t thread)
 
 /* ---- the load ---- */
 
-static enum err work_init(struct work *w, const struct reading *r, uint32_t inputs,
+/* The inputs below it are noted: of many columns the first ones, as a sample takes 16 KiB for each column and thread. */
+static uint32_t rounded_inputs(const struct table_schema *s)
+{
+    enum { SAMPLE_COLUMNS = 256 };
+    uint32_t i = 0;
+    for (uint32_t n = 0; i < s->inputs && n < SAMPLE_COLUMNS; i++)
+        n += csv_is_rounded(&s->input[i]);
+    return i;
+}
+
+static enum err work_init(struct work *w, const struct reading *r, const struct table_schema *s,
                           struct errmsg *e)
 {
+    const uint32_t inputs = s->inputs;
     bool rounding = !r->eval && !r->sink;
+    w->piece.rounded = rounded_inputs(s);
     w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
     w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
@@ -727,7 +739,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->work = mem_zalloc(threads, sizeof *c->work);
     enum err err = c->file && c->tail && c->work ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < threads && !err; i++)
-        err = work_init(&c->work[i], c->reading, inputs, e);
+        err = work_init(&c->work[i], c->reading, c->table->schema, e);
     if (!err) {
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;

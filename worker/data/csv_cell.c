@@ -89,8 +89,7 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
         if (!csv_number(text, bytes, &v))
             return false;
         r->cells[field_of(r)->cell] = table_bits(v);
-        /* a column with a scale that a release before this one has encoded keeps that encoding */
-        if (r->piece->rounding && in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
+        if (r->piece->rounding && field_of(r)->cell < r->piece->rounded && csv_is_rounded(in))
             note_rounding(r, field_of(r)->cell, text, bytes, v);
         return true;
     }

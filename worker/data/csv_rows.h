@@ -64,6 +64,13 @@ void csv_format_close(struct csv_format *f);
 
 struct rounding;
 
+/* A number that is a float from the start. A column with a scale that an older release has encoded keeps that encoding. */
+static inline bool csv_is_rounded(const struct table_input *in)
+{
+    return in->kind == COLUMN_NUMBER && !in->ids && in->scale == SCALE_NONE &&
+           in->bucketing == BUCKETS_NONE;
+}
+
 /* One piece: whole rows of text, and the rows of cells made from them. */
 struct csv_piece {
     char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
@@ -85,8 +92,9 @@ struct csv_piece {
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
-    /* (inputs) of a sample of the rows, for numbers that are not scaled; NULL: not wanted */
-    struct rounding **rounding;
+    struct rounding *
+        *rounding;    /* (inputs + 1) of inputs and the label, in a sample; NULL: not wanted */
+    uint32_t rounded; /* of the inputs, those below it are noted */
     uint64_t bad,
         bad_lines; /* bad_lines: the lines of these rows; a field in quotes can have many */
     uint64_t first_bad_line;

@@ -7,7 +7,6 @@
 This file is all of it: copy it next to your program. It needs numpy to score; encoding alone needs only Python. It uses
 the packages safetensors and xxhash if they are installed, and torch if you call `torch_module`.
 docs/guides/python.md is the guide; docs/reference/files.md and encoding.md define the files that it reads."""
-import collections
 import gzip
 import json
 import math
@@ -161,9 +160,12 @@ def _bytes(text):
 def float32(x):
     """x, rounded as a float of 32 bits."""
     try:
-        return struct.unpack("<f", struct.pack("<f", x))[0]
+        rounded = struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:
-        raise ModelError(f"{x} is too large for a float of 32 bits") from None
+        rounded = math.inf
+    if math.isinf(rounded):  # x, too, if its text has too large a number for a double
+        raise ModelError(f"{x} is too large for a float of 32 bits")
+    return rounded
 
 
 class Column:
@@ -187,14 +189,21 @@ class Column:
     def bad(self, field, why):
         raise ModelError(f'column "{self.name}": "{field}" {why}')
 
+    def rounded(self, field, text, what):
+        """The number that `text`, of the field, has, as a float of 32 bits."""
+        if not NUMBER.fullmatch(text):
+            self.bad(field, f"{what} not a number")
+        try:
+            return float32(float(text))
+        except ModelError:
+            self.bad(field, f"{what} too large for a float of 32 bits")
+
     def parse(self, field):
         """The number, which a float of 32 bits can hold at least rounded; None if it is missing."""
         text = self.text(field)
         if text is None:
             return None
-        if not NUMBER.fullmatch(text):
-            self.bad(field, "is not a number")
-        rounded = float32(float(text))
+        rounded = self.rounded(field, text, "is")
         return float(text) if self.wide else rounded
 
 
@@ -276,9 +285,7 @@ class KeyColumn(Column):
         weight = 1.0
         if self.how.get("weights") and text is not None and ":" in text:
             text, _, number = text.rpartition(":")
-            if not NUMBER.fullmatch(number):
-                self.bad(f"{text}:{number}", "has a weight that is not a number")
-            weight = float32(float(number))
+            weight = self.rounded(f"{text}:{number}", number, "has a weight that is")
         key = self.key_or_none(text)
         return [] if key is None else [(key, weight)]
 
@@ -439,7 +446,7 @@ class CsvText:
             if text[at] == "\n" and rest.endswith("\r") and not self._is_escaped(rest, len(rest) - 1):
                 rest = rest[:-1]
             rest = self._trimmed(rest)
-            if rest if quoted else self._is_quoted_between_blanks(rest):
+            if rest if quoted else self.is_quoted_between_blanks(rest):
                 wrong.append(len(fields))
             if not self.escape or rest == self.escape + "N":
                 plain.append(rest)
@@ -451,7 +458,7 @@ class CsvText:
             if text[at - 1] == "\n":
                 return fields, wrong, plain
 
-    def _is_quoted_between_blanks(self, text):
+    def is_quoted_between_blanks(self, text):
         inner = text.strip(" \t".replace(self.delimiter, ""))
         return self.quotes and len(text) > len(inner) > 1 and inner[0] == inner[-1] == '"'
 
@@ -751,31 +758,43 @@ class Model:
         """The rows of a csv or libsvm file, one after the other, as the job file describes its format."""
         return self._read_libsvm(path) if self.data["format"] == "libsvm" else self._read_csv(path)
 
+    def _check_header(self, path, header):
+        for c in self.encoding.fields:
+            times = 1 if c.kind in ("label", "weight", "ignore") else header.count(c.name)
+            if times == 0:
+                raise ModelError(f'{path}: its header does not name "{c.name}"')
+            if times > 1:
+                raise ModelError(f'{path}: its header names "{c.name}" twice')
+
+    def _columns_of(self, fields):
+        """The names of the columns of a file with so many fields: the label can be absent, or the label and the weight."""
+        for absent in (), ("label",), ("label", "weight"):
+            here = [c.name for c in self.encoding.fields if c.kind not in absent]
+            if len(here) == fields:
+                return here
+        return [c.name for c in self.encoding.fields]
+
     def _read_csv(self, path):
-        header, names = self.data["header"], [c.name for c in self.encoding.fields]
-        unlabeled = [c.name for c in self.encoding.fields if c.kind not in ("label", "weight")]
-        used, here = {c.name for c in self.encoding.fields if c.kind != "ignore"}, None
-        for line, fields, wrong in CsvText(self.data).records(path):
-            if header == "names":
-                names, header = fields, "none"
-                twice = next((name for name, times in collections.Counter(names).items() if times > 1 and name in used and name in unlabeled), None)
-                if twice is not None:
-                    raise ModelError(f'{path}: its header names "{twice}" twice')
-                continue
-            if header != "none":
-                header = "none"
-                continue
-            if here is None:  # a file has labels in all rows, or in none
-                here = unlabeled if self.data["header"] != "names" and len(fields) == len(unlabeled) else names
-                if len(fields) != len(here):
-                    raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the model's columns are {len(names)}")
+        header, names, here = self.data["header"], [c.name for c in self.encoding.fields], None
+        used = {c.name for c in self.encoding.fields if c.kind != "ignore"}
+        text = CsvText(self.data)
+        for line, fields, wrong in text.records(path):
+            if here is None:  # the first line decides, also if it is skipped: a file has labels in all rows, or in none
+                here = fields if header == "names" else self._columns_of(len(fields))
+                if header == "names":
+                    if not all(text.is_quoted_between_blanks(fields[i]) for i in wrong):  # such a name has its quotes
+                        raise ModelError(f"{path}:{line}: text follows the quotes of a name in its header")
+                    self._check_header(path, fields)
+                if header != "none":
+                    continue
             if len(fields) != len(here):
-                raise ModelError(f"{path}:{line}: it has {len(fields)} fields, the rows before it have {len(here)}")
-            if None in names and here is not names:
+                before = "the model's columns are" if here == names else "the lines before it have"
+                raise ModelError(f"{path}:{line}: it has {len(fields)} fields, {before} {len(here)}")
+            if header != "names" and None in names and len(here) < len(names):
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
             if any(here[i] in used for i in wrong):
                 raise ModelError(f"{path}:{line}: text follows the quotes of a field, or blanks are around them (data.trim)")
-            yield fields if None in names else dict(zip(here, fields))
+            yield fields if None in here else dict(zip(here, fields))
 
     def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))

@@ -83,11 +83,11 @@ class CsvTest(unittest.TestCase):
 class ReadTest(unittest.TestCase):
     """Rows that predict and libgradwire-predict refuse, too."""
 
-    def read(self, text, header="none"):
+    def read(self, text, header="none", more=()):
         model = reader.Model.__new__(reader.Model)
         model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": header}
         model.encoding = columns(*({"name": name, "kind": kind} for name, kind in (
-            ("y", "label"), ("a", "number"), ("b", "ignore"))))
+            ("y", "label"), ("a", "number"), ("b", "ignore"), *more)))
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "a.csv"
             path.write_bytes(text)
@@ -100,13 +100,23 @@ class ReadTest(unittest.TestCase):
     def test_a_file_has_labels_in_all_rows_or_in_none(self):
         self.assertEqual(self.read(b"1,2\n3,4\n"), [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}])
         self.assertEqual(self.read(b"0,1,2\n"), [{"y": "0", "a": "1", "b": "2"}])
-        self.refused(":2: it has 2 fields, the rows before it have 3", b"0,1,2\n3,4\n")
-        self.refused(":3: it has 3 fields, the rows before it have 2", b"y,a\n1,2\n0,3,4\n", header="skip")
+        self.refused(":2: it has 2 fields, the model's columns are 3", b"0,1,2\n3,4\n")
+        self.refused(":3: it has 3 fields, the lines before it have 2", b"y,a\n1,2\n0,3,4\n", header="skip")
+        self.refused(":2: it has 2 fields, the model's columns are 3", b"y,a,b\n1,2\n", header="skip")
+        self.assertEqual(self.read(b"a,b\n1,2\n", header="skip"), [{"a": "1", "b": "2"}])
+        for text in (b"1,2\n", b"1,2,3\n", b"0,1,2,3\n"):  # the label, or the label and the weight, can be absent
+            self.assertEqual(self.read(text, more=[("w", "weight")])[0]["a"], "1")
 
     def test_a_header_names_an_input_of_the_model_once(self):
         self.refused('its header names "a" twice', b"y,a,b,a\n0,1,2,3\n", header="names")
         for other in "z", "y":  # of no column, and of the label, which is not read
             self.assertEqual([row["a"] for row in self.read(f"{other},a,b,{other}\n0,1,2,3\n".encode(), header="names")], ["1"])
+
+    def test_a_header_is_checked_without_rows_too(self):
+        self.refused('its header does not name "a"', b"y,b\n", header="names")
+        self.refused("text follows the quotes of a name in its header", b'a,b,"j"k\n', header="names")
+        self.refused('its header does not name "a"', b'y, "a"\n', header="names")
+        self.assertEqual(self.read(b'"a", "j"\n', header="names"), [])
 
     def test_a_damaged_gzip_is_an_error_of_the_model(self):
         whole = gzip.compress(b"0,1,2\n" * 2000)
@@ -134,7 +144,8 @@ class EncodingTest(unittest.TestCase):
 
     def test_what_is_no_number_is_an_error_that_names_the_column(self):
         e = columns(number("age", 0), features=1)
-        for field, why in (("4x", "not a number"), ("nan", "not a number"), ("1_000", "not a number"), ("", "missing"), ("1e39", "too large")):
+        for field, why in (("4x", "not a number"), ("nan", "not a number"), ("1_000", "not a number"), ("", "missing"),
+                           *((text, f'column "age": "{text}" is too large') for text in ("1e39", "1e309", "-1e400", "9" * 400))):
             with self.assertRaisesRegex(reader.ModelError, why):
                 e.row_features({"age": field})
         with self.assertRaisesRegex(reader.ModelError, 'no column "age"'):
@@ -170,7 +181,7 @@ class EncodingTest(unittest.TestCase):
         self.assertEqual(keys("1||-:3|2:-1"), [(1, 1.0), (2, -1.0)])
         self.assertEqual(keys("9||", missing="key", missing_key="12", buckets="10"), [(9, 1.0), (2, 1.0), (2, 1.0)])
         self.assertEqual(keys(str(2**64 - 1)), [(2**64 - 1, 1.0)])
-        for field in ("1|2|3|4", "a", "-1", str(2**64), "5:x"):
+        for field in ("1|2|3|4", "a", "-1", str(2**64), "5:x", "5:1e39", "5:-1e400"):
             with self.assertRaises(reader.ModelError, msg=field):
                 keys(field)
 

@@ -145,6 +145,10 @@ class PredictTest(ModelCase):
         out, said = self.said("predict", self.out, "twice.csv", f"--keep=column_{fields},score")
         self.assertEqual(table(out)[1][f"column_{fields}"], "z1")
         self.assertIn("two columns of the output have the name score: the first is the input's", said)
+        (self.tmp / "places.csv").write_text("town,column_1,column_2,age,size,id,id\nRome,a,b,4,1,7,8\n")
+        out, said = self.said("predict", self.out, "places.csv", "--keep=column_2,column_1,column_6,column_7")
+        self.assertEqual(out.splitlines()[1].rsplit(",", 1)[0], "b,a,7,8")  # a name takes precedence over a place
+        self.assertNotIn("does not read", said)
         self.trained(PRICES, out=self.tmp / "prices")
         rows = table(self.predict("prices", "--keep=x2,column_1"))
         given = (self.tmp / "prices.eval.csv").read_text().splitlines()

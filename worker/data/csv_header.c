@@ -45,26 +45,36 @@ struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
     return (struct csv_field){.kind = kind, .cell = cell, .column = column};
 }
 
-/* The number of the column whose text is kept, + 1. column: the job's; field: counted from 0. */
-static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t column,
-                        uint32_t field)
+/* The number of the column whose text is kept, + 1; 0: none has this name. column: the job's. */
+static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t column)
 {
-    char numbered[32];
-    for (uint32_t i = 0; f->keep && f->keep->of && i < f->keep->columns; i++)
-        if (f->keep->of[i] == column)
-            return i + 1;
-    if (!f->keep || f->keep->of)
-        return 0;
-    for (uint32_t i = 0; i < f->keep->columns; i++) {
-        const char *wanted = f->keep->name[i];
-        if (strlen(wanted) == bytes && memcmp(wanted, name, bytes) == 0)
-            return i + 1;
-    }
-    (void)snprintf(numbered, sizeof numbered, "column_%u", field + 1);
-    for (uint32_t i = 0; i < f->keep->columns; i++)
-        if (strcmp(f->keep->name[i], numbered) == 0)
+    const struct csv_keep *keep = f->keep;
+    for (uint32_t i = 0; keep && i < keep->columns; i++)
+        if (keep->of ? keep->of[i] == column
+                     : strlen(keep->name[i]) == bytes && memcmp(keep->name[i], name, bytes) == 0)
             return i + 1;
     return 0;
+}
+
+/* The number of fields whose text is kept as column i. */
+static uint32_t fields_kept_as(const struct csv_file *file, uint32_t i)
+{
+    uint32_t fields = 0;
+    for (uint32_t k = 0; k < file->fields; k++)
+        fields += file->field[k].kept == i + 1;
+    return fields;
+}
+
+/* Find the columns that no field has the name of by their places: column_5 is the fifth. */
+static void keep_by_place(struct csv_file *file, const struct csv_format *f)
+{
+    char numbered[32];
+    for (uint32_t k = 0; f->keep && !f->keep->of && k < file->fields; k++) {
+        (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
+        for (uint32_t i = 0; i < f->keep->columns && !file->field[k].kept; i++)
+            if (strcmp(f->keep->name[i], numbered) == 0 && fields_kept_as(file, i) == 0)
+                file->field[k].kept = i + 1;
+    }
 }
 
 /* Not read, if the rows are unlabeled. */
@@ -85,12 +95,24 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
             (absent > 1 && c->kind == COLUMN_WEIGHT))
             continue; /* a cross has no field */
         struct csv_field field = csv_field_of(job, i);
-        field.kept = kept_as(f, c->name, strlen(c->name), i, file->fields);
+        field.kept = kept_as(f, c->name, strlen(c->name), i);
         if (f->unlabeled && is_label(c))
             field.kind = COLUMN_IGNORE;
         err = add_field(file, field, e);
     }
+    keep_by_place(file, f);
     return err;
+}
+
+/* The job's column of this name; job->columns: none. */
+static uint32_t column_named(const struct job_csv *job, const char *name, size_t bytes)
+{
+    uint32_t i = 0;
+    while (i < job->columns &&
+           (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
+            memcmp(job->column[i].name, name, bytes) != 0))
+        i++;
+    return i;
 }
 
 /* No column of the job has this name. */
@@ -104,18 +126,23 @@ static void note_unread(struct csv_file *file, const char *name, size_t bytes)
                            csv_row_shown(shown, name, bytes));
 }
 
+/* Note the fields that nothing reads. number: (fields) of their names. */
+static void note_unread_fields(struct csv_file *file, const struct csv_format *f,
+                               const struct vocabulary *names, const uint32_t *number)
+{
+    for (uint32_t k = 0; f->unlabeled && k < file->fields; k++) {
+        size_t bytes;
+        const char *name = vocabulary_text(names, number[k], &bytes);
+        if (!file->field[k].kept && column_named(f->job, name, bytes) == f->job->columns)
+            note_unread(file, name, bytes);
+    }
+}
+
 static enum err add_named_field(struct csv_file *file, const struct csv_format *f, const char *name,
                                 size_t bytes, struct errmsg *e)
 {
     const struct job_csv *job = f->job;
-    uint32_t i = 0;
-    while (i < job->columns &&
-           (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
-            memcmp(job->column[i].name, name, bytes) != 0))
-        i++;
-    uint32_t kept = kept_as(f, name, bytes, i, file->fields);
-    if (i == job->columns && f->unlabeled && !kept)
-        note_unread(file, name, bytes);
+    uint32_t i = column_named(job, name, bytes), kept = kept_as(f, name, bytes, i);
     if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
     for (uint32_t k = 0; k < file->fields; k++)
@@ -221,26 +248,18 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
 /* The first column whose text is wanted but that the file lacks; NULL: none. */
 static const char *unkept_column(const struct csv_file *file, const struct csv_format *f)
 {
-    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
-        bool there = false;
-        for (uint32_t k = 0; k < file->fields && !there; k++)
-            there = file->field[k].kept == i + 1;
-        if (!there)
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        if (fields_kept_as(file, i) == 0)
             return f->keep->name[i];
-    }
     return NULL;
 }
 
 /* A name that two fields have, of those whose text is wanted; NULL: none. */
 static const char *twice_kept(const struct csv_file *file, const struct csv_format *f)
 {
-    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++) {
-        uint32_t fields = 0;
-        for (uint32_t k = 0; k < file->fields; k++)
-            fields += file->field[k].kept == i + 1;
-        if (fields > 1)
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        if (fields_kept_as(file, i) > 1)
             return f->keep->name[i];
-    }
     return NULL;
 }
 
@@ -280,7 +299,7 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
     return refuse_kept(name, near.best ? hint : NULL, e);
 }
 
-/* Add the fields of the header, and their names for hints. */
+/* Add the fields of the header, and their names; each one's number replaces its mark. */
 static enum err add_named_fields(struct csv_file *file, const struct csv_format *f,
                                  const struct csv_grammar *g, char *text, size_t bytes,
                                  uint32_t *mark, struct vocabulary *names, struct errmsg *e)
@@ -290,11 +309,10 @@ static enum err add_named_fields(struct csv_file *file, const struct csv_format 
     mark[n] = (uint32_t)bytes;
     for (size_t i = 0, begin = 0; i <= n && !err; i++) {
         char *from = text + begin, *to = text + mark[i];
-        uint32_t number;
         begin = mark[i] + (size_t)1;
         if (!csv_field_text(&from, &to, g))
             return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
-        if (vocabulary_add(names, from, (size_t)(to - from), &number))
+        if (vocabulary_add(names, from, (size_t)(to - from), &mark[i]))
             return err_set(e, ERR_NOMEM, "out of memory");
         err = add_named_field(file, f, from, (size_t)(to - from), e);
     }
@@ -309,6 +327,10 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     char near[CSV_NEAREST_BYTES];
     struct vocabulary names = {0};
     enum err err = add_named_fields(file, f, g, text, bytes, mark, &names, e);
+    if (!err) {
+        keep_by_place(file, f);
+        note_unread_fields(file, f, &names, mark);
+    }
     const char *name = err ? NULL : unnamed_column(file, f);
     const char *kept = err || name ? NULL : unkept_column(file, f);
     const char *twice = err || name ? NULL : twice_kept(file, f);

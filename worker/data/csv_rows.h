@@ -25,7 +25,8 @@ struct csv_field {
 
 /* Columns whose text is kept for each row, whatever else is read of them. */
 struct csv_keep {
-    const char *const *name; /* (columns) of the header or the job; or column_N, counted from 1 */
+    const char *const *
+        name; /* (columns) of the header or the job; or column_N, counted from 1, if no field has that name */
     const uint32_t *of; /* (columns) in place of the names: indices of the job's columns; or NULL */
     uint32_t columns;
 };

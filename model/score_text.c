@@ -118,11 +118,33 @@ void score_text_header(const struct score_columns *c, struct text *t)
     text_add(t, "\n", 1);
 }
 
+/* True if the line of csv has this field, both with their quotes. */
+static bool has_field(const char *line, size_t bytes, const char *field, size_t field_bytes)
+{
+    bool quoted = false;
+    for (size_t i = 0, begin = 0; i < bytes; i++) {
+        quoted ^= line[i] == '"';
+        if (quoted || (line[i] != ',' && i + 1 < bytes)) /* the line end ends the last field */
+            continue;
+        if (i - begin == field_bytes && memcmp(line + begin, field, field_bytes) == 0)
+            return true;
+        begin = i + 1;
+    }
+    return false;
+}
+
 bool score_text_has(const struct score_columns *c, const char *name)
 {
-    if (c->kind != SCORE_CLASSES)
-        return strcmp(name, c->kind == SCORE_BINARY ? "score" : "prediction") == 0;
-    return !c->top && (strcmp(name, "class") == 0 || (!c->all && strcmp(name, "score") == 0));
+    struct score_columns scores = *c;
+    struct text line = {.at = NULL}, field = {.at = NULL};
+    scores.keep = NULL;
+    score_text_header(&scores, &line);
+    text_add_field(&field, name, strlen(name));
+    bool has =
+        !line.failed && !field.failed && has_field(line.at, line.bytes, field.at, field.bytes);
+    text_close(&line);
+    text_close(&field);
+    return has;
 }
 
 /* ---- a row ---- */

@@ -32,7 +32,7 @@ enum err score_columns_init(struct score_columns *c, const struct folder *f, boo
 
 /* The first line. */
 void score_text_header(const struct score_columns *c, struct text *t);
-/* True if the scores have a column of this name, apart from the names of classes. */
+/* True if the scores, without the kept columns, have one of this name, of at least one byte. False also if memory runs out. */
 bool score_text_has(const struct score_columns *c, const char *name);
 /* A row. kept: (keep->columns); z: (outputs); NULL: the row is bad, and has no scores. */
 void score_text_row(const struct score_columns *c, const struct csv_text *kept, const float *z,

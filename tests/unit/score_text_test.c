@@ -84,6 +84,28 @@ static void kept_texts_are_quoted_where_csv_needs_it(void **state)
     }
 }
 
+static void names_of_the_scores_are_those_of_the_first_line(void **state)
+{
+    struct score_columns c = {.kind = SCORE_CLASSES,
+                              .outputs = 3,
+                              .keep = &keep,
+                              .names = "low" TEXTS_JOINT "a,b,c" TEXTS_JOINT "q\"x"};
+    (void)state;
+    assert_true(score_text_has(&c, "class") && score_text_has(&c, "score"));
+    assert_false(score_text_has(&c, "low") || score_text_has(&c, "id"));
+    c.all = true;
+    assert_true(score_text_has(&c, "class") && score_text_has(&c, "low"));
+    assert_true(score_text_has(&c, "a,b,c") && score_text_has(&c, "q\"x"));
+    assert_false(score_text_has(&c, "score") || score_text_has(&c, "b"));
+    c.all = false;
+    c.top = 2;
+    assert_true(score_text_has(&c, "class_1") && score_text_has(&c, "score_2"));
+    assert_false(score_text_has(&c, "class") || score_text_has(&c, "class_3"));
+    c = (struct score_columns){.kind = SCORE_BINARY, .outputs = 1};
+    assert_true(score_text_has(&c, "score"));
+    assert_false(score_text_has(&c, "prediction"));
+}
+
 static void floats_are_written_as_they_are(void **state)
 {
     const float z[] = {1.5F, -2};
@@ -122,6 +144,7 @@ int main(void)
         cmocka_unit_test(the_best_class_has_its_first_name),
         cmocka_unit_test(the_best_come_first_and_equal_ones_by_number),
         cmocka_unit_test(kept_texts_are_quoted_where_csv_needs_it),
+        cmocka_unit_test(names_of_the_scores_are_those_of_the_first_line),
         cmocka_unit_test(floats_are_written_as_they_are),
         cmocka_unit_test(a_header_of_npy_has_a_fixed_size),
     };

@@ -34,9 +34,8 @@ struct array_format {
     enum err (*open)(struct array_file *f, struct stream **s, struct errmsg *e);
     /* Replace each file by the names of its arrays; NULL: a file is one array. unlabeled: as in struct reading. */
     enum err (*list)(struct paths *p, bool unlabeled, struct errmsg *e);
-    bool
-        thin_labels; /* labels can have the shape (n, 1), if no array has the shape (n); of two such arrays the first
-                         * has rows */
+    /* labels can have the shape (n, 1), if no array has the shape (n); of two such arrays the first has rows */
+    bool thin_labels;
 };
 
 /* Set dim[i] and all that follows from the dimensions. Errors: ERR_INPUT: a dimension of 0 within a row, or a row

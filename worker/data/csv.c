@@ -77,11 +77,10 @@ struct csv {
     char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
-    uint64_t first_row;  /* the first row of this file, in the table */
-    uint64_t file_bytes; /* bytes read of the file's text */
-    double
-        more_rows; /* for a look: likely rows of the files behind the beginnings that were read */
-    bool partly;   /* for a look: there are files with more than their beginnings */
+    uint64_t first_row;    /* the first row of this file, in the table */
+    uint64_t file_bytes;   /* bytes read of the file's text */
+    double more_rows;      /* for a look: likely rows behind the beginnings that were read */
+    bool partly;           /* for a look: there are files with more than their beginnings */
     uint64_t opened_bytes; /* sizes on the disk: of the files that were opened */
     uint64_t left_bytes;   /* and, for a look, of those that are skipped */
     bool open;             /* reading of file[next_file] has begun */

@@ -9,11 +9,9 @@ enum { CSV_UNREAD_BYTES = 200 };
 /* The names of the job's columns that a line has, though the job's order counts. */
 struct csv_names {
     bool all; /* the names of all columns that have one */
-    uint32_t moved, at,
-        belongs; /* moved: the job's column + 1 whose name is in the field `at` in place of
-                                    * `belongs`, both from 1; 0: none */
-    uint64_t
-        hash; /* of its texts, without quotes; 0: it has not as many fields as there are columns */
+    /* moved: the job's column + 1 whose name is in the field `at` in place of `belongs`, both from 1; 0: none */
+    uint32_t moved, at, belongs;
+    uint64_t hash; /* of its texts, without quotes; 0: the number of its fields is another one */
     char shown[CSV_UNREAD_BYTES]; /* its beginning */
 };
 
@@ -26,8 +24,7 @@ struct csv_file {
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */
     bool skipped_row;
-    uint64_t
-        names_line; /* without data.header: the first row, if it has the names of the columns; 0: it has not */
+    uint64_t names_line; /* header: none: the first row, if it has the names; 0: it has not */
     /* unlabeled rows: the names in the header that nothing reads, printable, as "id, note" and their number */
     uint32_t unread;
     char unread_names[CSV_UNREAD_BYTES];

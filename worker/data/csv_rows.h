@@ -88,16 +88,13 @@ struct csv_piece {
     uint32_t *cells;       /* (rows, table_raw_cells) */
     struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
     uint64_t rows, room;
-    bool
-        *known; /* (inputs) categories whose words are given, and numbers, of which a row has one */
+    bool *known;     /* (inputs) a row has a number of it, or a word that is given */
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
-    struct rounding *
-        *rounding;    /* (inputs + 1) of inputs and the label, in a sample; NULL: not wanted */
-    uint32_t rounded; /* of the inputs, those below it are noted */
-    uint64_t bad,
-        bad_lines; /* bad_lines: the lines of these rows; a field in quotes can have many */
+    struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
+    uint32_t rounded;           /* of the inputs, those below it are noted */
+    uint64_t bad, bad_lines;    /* bad_lines: their lines; a field in quotes can have many */
     uint64_t first_bad_line;
     struct errmsg first_bad;
     uint64_t nul_line; /* of the first NUL byte; 0: none */

@@ -83,8 +83,7 @@ struct dataset_sink {
     void *ctx;
 };
 struct dataset_streamed {
-    uint64_t rows,
-        bad; /* bad: those of `rows` that are bad, which have no label (NaN) in their cells */
+    uint64_t rows, bad;   /* bad: those of `rows` that are bad: their cells have no label (NaN) */
     struct errmsg unread; /* names columns of a header that the model does not read; "": none */
 };
 /* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was
@@ -105,10 +104,9 @@ struct dataset_look {
     size_t files;
     uint64_t rows, bytes;   /* bytes: size in memory, once loaded */
     uint64_t loading_bytes; /* while it is loaded, if that is more */
-    bool
-        estimated; /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from
-                       blocks spread over them */
-    bool grows;    /* csv: words are learned, so later rows can add features */
+    /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from blocks spread over them */
+    bool estimated;
+    bool grows; /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys; /* for the training part: the keys that it looks up in tables */
     struct errmsg warning;  /* csv: the first warning about the data; "": none */

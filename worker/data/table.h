@@ -18,15 +18,13 @@ struct table_input {
     enum column_kind kind; /* COLUMN_NUMBER or COLUMN_CATEGORY */
     enum column_scale scale;
     enum column_missing missing;
-    uint32_t
-        ids; /* as in job_column; a missing id is refused, or has a value: it is not the mean of ids */
+    uint32_t ids;         /* as in job_column; a missing id does not become the mean of ids */
     double missing_value; /* a float, unless the number is wide */
     enum column_encode encode;
     /* number: the position of its second cell behind the row, counted from 1, while it is a double; 0: it is a
      * float from the start */
     uint32_t wide;
-    bool
-        needs_double; /* a float is not enough for the numbers of the training part (needs_double in table.c) */
+    bool needs_double;             /* a float is not enough for the training part's numbers */
     const char *name;              /* the job's, which must live as long */
     int learns;                    /* category: it learns the words of the training part */
     struct vocabulary words;       /* category */

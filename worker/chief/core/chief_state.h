@@ -356,8 +356,7 @@ struct chief {
     struct chief_shard *shard;
     uint32_t workers; /* entries in `worker` */
     struct chief_worker *worker;
-    uint64_t
-        last_incarnation; /* the largest that a worker of this run has, as far as this chief knows */
+    uint64_t last_incarnation; /* the largest of this run's workers, as far as this chief knows */
     bool told_momentum;
     uint64_t residuals_lost; /* feedback: of workers that are gone, or were in a takeover */
     union {

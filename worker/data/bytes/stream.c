@@ -34,8 +34,8 @@ struct stream {
     bool gz_ready;
     z_stream gz;
     ZSTD_DStream *zstd;
-    uint64_t
-        frame_ends_at; /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
+    /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
+    uint64_t frame_ends_at;
 };
 
 static enum err open_error(int error, struct errmsg *e)

@@ -15,8 +15,8 @@ enum { KEY_GROWTH_LISTS_MAX = 64 };
 struct key_growth {
     uint64_t rows, counted; /* rows: of the set; counted: rows whose keys were counted */
     uint32_t lists;         /* number of the job's lists; 0: nothing is known */
-    double seen[KEY_GROWTH_LISTS_MAX],
-        half[KEY_GROWTH_LISTS_MAX]; /* in all counted rows; in half of them */
+    /* in all counted rows; in half of them */
+    double seen[KEY_GROWTH_LISTS_MAX], half[KEY_GROWTH_LISTS_MAX];
 };
 
 /* One list, while its keys are counted. All zero: none counted. */

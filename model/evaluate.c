@@ -95,7 +95,8 @@ static void print_text(const struct evaluate *v)
     printf("%s: %s", PRINTABLE(job->name), PRINTABLE(shown(t->path)));
     if (t->step != UINT64_MAX)
         printf(", step %" PRIu64, t->step);
-    printf("\n  eval: loss %.4f", v->result.loss);
+    const double loss = isnan(v->result.loss) ? (double)NAN : v->result.loss; /* not "-nan" */
+    printf("\n  eval: loss %.4f", loss);
     for (uint32_t i = 0; i < job->model.metrics; i++)
         if (isfinite(v->result.metric[i]))
             printf(", %s %.4f", metric_name(job->model.metric[i]), v->result.metric[i]);

@@ -280,6 +280,16 @@ optimizer: sgd
         for flags in ([], ["--output=x.npy"]):
             self.assertIn("gradwire: warning: the scores of 2 of 4 rows are not finite", self.said("predict", self.out, "wild.csv", *flags)[1])
         self.assertIn("gradwire: warning: the loss is not finite", self.said("evaluate", self.out, "wild.csv")[1])
+        (self.tmp / "side.csv").write_text("".join(f"{i % 10 - 4.5},{int(i % 10 > 4)}\n" for i in range(200)))
+        self.trained("""
+name: side
+data: {format: csv, train: side.csv, eval: side.csv, columns: [number: x, label: y]}
+model: {input: {shape: auto}, layers: [dense: {units: 1, activation: sigmoid}], loss: binary_crossentropy}
+training: {batch_size: 20, epochs: 2, learning_rate: 10}
+optimizer: sgd
+""", out=self.tmp / "side")
+        (self.tmp / "huge.csv").write_text("3e38,1\n1,1\n")  # infinity - infinity
+        self.assertIn("eval: loss nan\n", self.said("evaluate", "side", "huge.csv")[0])
 
     def test_messages_name_the_files_of_the_command_line_and_not_the_key(self):
         self.trained(CSV)

@@ -798,13 +798,28 @@ class Model:
 
     def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
-        for line in _lines(path):
+        for number, line in enumerate(_lines(path), 1):
             if "\r" in line.rstrip("\r\n"):
                 raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
             words = line.split("#")[0].split()
             if words:
-                pairs = [w.rsplit(":", 1) for w in words[1:] if not w.startswith("qid:")]
-                yield {label: words[0], keys: [(int(index), float(value)) for index, value in pairs]}
+                first = [] if ":" in words[0] else [words.pop(0)]  # a pair has a colon, a label has none
+                pairs = [self._libsvm_pair(f"{path}:{number}", w) for i, w in enumerate(words) if i or not w.startswith("qid:")]
+                for (before, _), (index, _) in zip(pairs, pairs[1:]):
+                    if index <= before:
+                        raise ModelError(f"{path}:{number}: index {index} follows {before}: indices must ascend")
+                yield {**{label: word for word in first}, keys: pairs}
+
+    @staticmethod
+    def _libsvm_pair(where, word):
+        index, colon, value = word.partition(":")
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = math.nan
+        if not colon or not re.fullmatch("[0-9]+", index) or int(index) >= 1 << 64 or not math.isfinite(weight):
+            raise ModelError(f'{where}: "{word}" is not index:value, with an index from 0 and a finite number')
+        return int(index), weight
 
     def _keys(self, rows, name):
         c = self.encoding.keys[name]

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
@@ -106,6 +107,23 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(self.read(b"a,b\n1,2\n", header="skip"), [{"a": "1", "b": "2"}])
         for text in (b"1,2\n", b"1,2,3\n", b"0,1,2,3\n"):  # the label, or the label and the weight, can be absent
             self.assertEqual(self.read(text, more=[("w", "weight")])[0]["a"], "1")
+
+    def test_a_line_of_libsvm_can_lack_its_label_and_its_pairs_are_checked(self):
+        model = reader.Model.__new__(reader.Model)
+        model.data = {"format": "libsvm"}
+        model.encoding = reader.Encoding.__new__(reader.Encoding)
+        model.encoding.fields = [types.SimpleNamespace(name=kind, kind=kind) for kind in ("label", "keys")]
+
+        def read(text):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "a.svm"
+                path.write_text(text)
+                return list(model.read(path))
+
+        self.assertEqual(read("1 qid:3 2:0.5 7:1\n2:1\n"), [{"label": "1", "keys": [(2, 0.5), (7, 1)]}, {"keys": [(2, 1)]}])
+        for line in "1 2:nan", "1 2:x", "1 x:2", "1 -1:2", "1 2:1 2:1", "1 3:1 2:1", f"1 {1 << 64}:1":
+            with self.subTest(line), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
+                read(f"1 1:1\n{line}\n")
 
     def test_a_header_names_an_input_of_the_model_once(self):
         self.refused('its header names "a" twice', b"y,a,b,a\n0,1,2,3\n", header="names")

@@ -120,8 +120,8 @@ void unreached_park(struct unreached *u, int64_t now_ms)
 {
     u->park = PARKED;
     u->parked_ms = now_ms;
-    memset(u->doubted, 0,
-           u->shards * sizeof *u->doubted); /* parked we ask nothing that could be answered */
+    /* a parked worker asks nothing that could be answered */
+    memset(u->doubted, 0, u->shards * sizeof *u->doubted);
 }
 
 void unreached_welcomed(struct unreached *u)

@@ -24,7 +24,8 @@ struct link {
     uint16_t type;
     ProtobufCMessage *message; /* of the frame that is being received */
     bool wanted;
-    uint64_t hello_bytes; /* sent over the connection until its hello was accepted */
+    uint64_t
+        hello_bytes; /* sent over the connection until its hello was accepted; before that UINT64_MAX */
     uint64_t first_elem;
     /* the body of a reply that is not raw floats, or of rows, while it is being received */
     uint8_t *encoded;
@@ -337,6 +338,7 @@ static void on_open(struct conn *c, void *owner)
 {
     struct link *k = owner;
     k->conn = c;
+    k->hello_bytes = UINT64_MAX;
     send_hello(k);
 }
 

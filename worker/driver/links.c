@@ -24,8 +24,7 @@ struct link {
     uint16_t type;
     ProtobufCMessage *message; /* of the frame that is being received */
     bool wanted;
-    uint64_t
-        hello_bytes; /* sent over the connection until its hello was accepted; before that UINT64_MAX */
+    uint64_t hello_bytes; /* sent until the hello was accepted; UINT64_MAX: it is not yet */
     uint64_t first_elem;
     /* the body of a reply that is not raw floats, or of rows, while it is being received */
     uint8_t *encoded;

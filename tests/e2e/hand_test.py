@@ -211,17 +211,18 @@ class HandTest(HandCase):
             return self.start(program, name, f"--job_name={name.split('-')[0]}", f"--ps_hosts={ps}", f"--worker_hosts={chief},{worker}",
                               f"--token_file={secret}", *flags, keys={"training.epochs": 1000, "timeouts.worker_rejoin_s": 2})
 
-        def is_connecting():
+        def connected():
             here = f":{int(chiefs[0].split(':')[1]):04X}"
             lines = map(str.split, pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:])
-            return any(remote.endswith(here) and state == "01" for _, _, remote, state, *_ in lines)
+            return {local for _, local, remote, state, *_ in lines if remote.endswith(here) and state == "01"}
 
-        start(PS, "ps-0", chiefs[0], "--task_index=0")
+        ps_0 = start(PS, "ps-0", chiefs[0], "--task_index=0")
         first = start(WORKER, "worker-0", chiefs[0], "--task_index=0")
-        first.until_said("generation 1:")
+        ps_0.until_said("generation 1:")  # a chief that stops before would leave the next one to be generation 1
         first.process.send_signal(signal.SIGSTOP)
+        before = connected()
         late = start(WORKER, "worker-1", chiefs[0], "--task_index=1")
-        self.until("worker 1 connects to the stopped chief", is_connecting)
+        self.until("worker 1 connects to the stopped chief", lambda: connected() - before)
         first.stop()
         second = start(WORKER, "worker-0", chiefs[1], "--task_index=0", "--fault=sleep:0.05")
         late.until_said("generation 2:")

@@ -413,11 +413,11 @@ class CsvText:
                 if self.comment and line.startswith(self.comment) or not line.strip("\r\n" + self.blanks):
                     continue
             text += line if line.endswith("\n") else line + "\n"
-            record = self.split(text)
-            if record:
-                if any("\r" in field for field in record[2]):
-                    raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
-                yield first, record[0], record[1]
+            fields, wrong, plain = self.split(text)
+            if any("\r" in part for part in plain):
+                raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
+            if fields:
+                yield first, fields, wrong
                 text = ""
             elif len(text) > ROW_BYTES:
                 break
@@ -426,7 +426,7 @@ class CsvText:
 
     def split(self, text):
         """(fields, numbers of those with text behind their quotes or blanks before them, texts that are not in quotes) of
-        a row with its line end; None: the row is longer."""
+        a row with its line end. The fields are None: the row is longer."""
         if not self.mark.search(text):
             body = text[:-2 if text.endswith("\r\n") else -1]
             fields = [f.strip(self.blanks) if self.blanks else f for f in body.split(self.delimiter)]
@@ -438,11 +438,11 @@ class CsvText:
             quoted = self.quotes and text[at] == '"'
             value, at = self._quoted(text, at + 1) if quoted else ("", at)
             if value is None:
-                return None
+                return None, wrong, plain
             end = self.plain.match(text, at + (quoted and text[at] == self.escape)).end()  # here it is a character
             rest, at = text[at:end], end
             if at == len(text):
-                return None
+                return None, wrong, plain
             if text[at] == "\n" and rest.endswith("\r") and not self._is_escaped(rest, len(rest) - 1):
                 rest = rest[:-1]
             rest = self._trimmed(rest)

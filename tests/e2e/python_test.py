@@ -76,7 +76,7 @@ class CsvTest(unittest.TestCase):
         self.assertEqual([w for _, _, w in self.records(b'a, "b"\n"" "",\t"c" ,x"y\n" ""d""" ,e\n')], [[1], [0, 1], [0]])
         self.assertEqual([w for _, _, w in self.records(b' "a" ,b\n', trim=True)], [[]])
         for text, said in ((b'a,b\n\n"c\n', "a.csv:3: a quote begins a field of this row, and is never closed"),
-                           (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
+                           (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b'a,b\r"5,",2\rc', "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
             with self.assertRaisesRegex(reader.ModelError, said):
                 self.records(text)
 

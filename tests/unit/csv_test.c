@@ -180,6 +180,10 @@ static void a_cr_that_no_lf_follows_is_named(void **state)
     refuses(WORD_LABEL, "a,1\nb\rc,2\n", ":2: " CSV_LONE_RETURN);
     refuses("columns: [ignore, category: w, label: y]", "a\r,x,1\n", ":1: " CSV_LONE_RETURN);
     refuses("columns: [ignore, category: w, label: y]", "\"a\"\r,x,1\n", ":1: " CSV_LONE_RETURN);
+    /* behind a CR a quote is text, and so the one that closes its field seems to open another */
+    refuses(WORD_LABEL, "x,1\r\"5,\",2\ry,3\r", ":1: " CSV_LONE_RETURN);
+    refuses(WORD_LABEL ", bad_rows: skip", "x,1\n\"y\nz\"\r\"5,\",2\n", ":2: " CSV_LONE_RETURN);
+    refuses(WORD_LABEL ", header: names", "w,y\r\"5,\",2\r", ":1: " CSV_LONE_RETURN);
     refuses(WORD_LABEL, "a,1\r\nb,2\r\r\n", ":2: " CR_CR_LF);
     READS(WORD_LABEL ", bad_rows: skip", "a,1\nb\rc,2\nd,3\n", "1 0 : 1", "-", "0 1 : 3");
     READS(WORD_LABEL, "\"a\rb\",1\r\n\"\r\",2\n", "1 0 : 1", "0 1 : 2");

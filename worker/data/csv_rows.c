@@ -338,15 +338,29 @@ void csv_piece_look(struct csv_piece *p, const struct csv_format *f)
         g->escape = '\0';
 }
 
+/* Why a text that begins a row has no end of it: lines that CR ends, or a quote. *line: of the row, or of the quote. "": neither.
+ * A quote behind a CR can be one that begins a line, and then others seem to open. */
+static const char *why_endless(const char *text, size_t bytes, const struct csv_grammar *g,
+                               const char *quote, uint64_t *line)
+{
+    struct csv_findings found = csv_scan_findings(text, bytes, g);
+    if (found.cr + 1 < bytes && found.cr < found.quote)
+        return CSV_LONE_RETURN;
+    if (found.quote == bytes)
+        return "";
+    *line += csv_count(text, found.quote, '\n');
+    return quote;
+}
+
 enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
                          const struct csv_grammar *g)
 {
-    struct csv_findings found = csv_scan_findings(text, bytes, g);
-    if (found.quote < bytes)
-        return err_set(e, ERR_INPUT,
-                       "%llu: a quote begins a field here, and is never closed; with "
-                       "data.quotes: false it is text",
-                       (unsigned long long)(line + csv_count(text, found.quote, '\n')));
+    const char *why = why_endless(text, bytes, g,
+                                  "a quote begins a field here, and is never closed; with "
+                                  "data.quotes: false it is text",
+                                  &line);
+    if (*why)
+        return err_set(e, ERR_INPUT, "%llu: %s", (unsigned long long)line, why);
     return err_set(e, ERR_INPUT, "%llu: the file ends with an escape (data.escape)",
                    (unsigned long long)(line + csv_count(text, bytes - (bytes > 0), '\n')));
 }
@@ -354,14 +368,10 @@ enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint6
 enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
                          const struct csv_grammar *g)
 {
-    struct csv_findings found = csv_scan_findings(text, bytes, g);
-    const char *why = "";
-    if (found.quote < bytes) {
-        why = "a quote begins a field here, and is not closed; with data.quotes: false it is text";
-        line += csv_count(text, found.quote, '\n');
-    } else if (found.cr < bytes) {
-        why = csv_lone_return(g, text, bytes);
-    }
+    const char *why = why_endless(text, bytes, g,
+                                  "a quote begins a field here, and is not closed; with "
+                                  "data.quotes: false it is text",
+                                  &line);
     return err_set(e, ERR_INPUT, "%llu: a row of more than %d bytes%s%s", (unsigned long long)line,
                    CSV_PIECE_BYTES, *why ? ": " : "", why);
 }

@@ -355,6 +355,7 @@ static enum err begin_records(struct rows *r, struct errmsg *e)
         csv_file_close(&r->file);
         r->file.path = name;
     }
+    r->piece.header = r->file.header;
     return err;
 }
 

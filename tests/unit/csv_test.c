@@ -695,6 +695,68 @@ static void a_nul_byte_is_a_byte_with_a_warning(void **state)
         ":1: column \"a\": \"1?\" is not a number; it has a NUL byte: is it text of UTF-16?");
 }
 
+#define MARK "\xEF\xBB\xBF"
+#define MARK_HINT "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it"
+/* As `cat` joins files. The first mark of a file is no text. */
+static void a_byte_order_mark_behind_the_first_line_is_named(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"category: w", "ignore"};
+    static const char said[] =
+        ".csv:3: a byte order mark (U+FEFF) begins this line, and belongs to its first field; if "
+        "files were joined, remove it";
+    struct fixture f;
+    for (size_t i = 0; i < 2; i++) {
+        char data[80];
+        (void)snprintf(data, sizeof data, "columns: [%s, number: n, label: y]", first[i]);
+        setup(&f, data, NULL, 0);
+        warns(&f, MARK "a,1,1\nb,2,2\n" MARK "a,3,3\n" MARK "b,4,4\n", said);
+        warns(&f, MARK "a,1,1\n\"b\n" MARK "\",2,2\na" MARK ",3,3\nb,4,4\n", "nothing");
+        teardown(&f);
+    }
+    setup(&f, WORD_LABEL, NULL, 0);
+    warns(&f, MARK MARK "a,1\nb,2\n", ".csv:1: a byte order mark (U+FEFF) begins this line");
+    teardown(&f);
+    refuses(NUMBER_LABEL, "1,2\n" MARK "3,4\n",
+            ":2: column \"a\": \"" MARK "3\" is not a number" MARK_HINT);
+    refuses("columns: [label: y, number: a]", "1,2\n" MARK "3,4\n",
+            ":2: column \"y\": the label \"" MARK "3\" is not a number" MARK_HINT);
+    refuses(WORD_LABEL, "a,1\n" MARK "\"b,c\",2\n",
+            ":2: it has 3 fields, data.columns names 2" MARK_HINT);
+    refuses(WORD_LABEL ", header: names", MARK MARK "w,y\na,1\n",
+            ":1: its header does not name \"w\" of data.columns, it is \"" MARK
+            "w,y\"; a second byte order mark is before its first name: remove it");
+}
+
+#define AGAIN_HINT "; the line is the header again: if files were joined, remove it"
+static void a_header_that_comes_again_is_named(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {"skip", "names"};
+    static const char said[] = ".csv:3: this line is the header again, and is read as a row; if "
+                               "files were joined, remove it";
+    struct fixture f;
+    for (size_t i = 0; i < 2; i++) {
+        char data[128];
+        (void)snprintf(data, sizeof data,
+                       "header: %s, columns: [category: w, label: {name: y, classes: [a, '*']}]",
+                       headers[i]);
+        setup(&f, data, NULL, 0);
+        warns(&f, "\"w\",y\r\nb,a\r\n\"w\",y\r\nc,x\r\n\"w\",y", said);
+        warns(&f, "w,y\nb,a\n" MARK "w,y\nc,x\n", said);
+        warns(&f, "w,y\nb,a\nw,yy\nw\"w,y\"\n", "nothing");
+        teardown(&f);
+        (void)snprintf(data, sizeof data, "%s, header: %s", WORD_LABEL, headers[i]);
+        refuses(data, "w,y\na,1\nw,y\n",
+                ":3: column \"y\": the label \"y\" is not a number" AGAIN_HINT);
+        (void)snprintf(data, sizeof data, "%s, header: %s", NUMBER_LABEL, headers[i]);
+        refuses(data, "a,y\n1,1\na,y\n", ":3: column \"a\": \"a\" is not a number" AGAIN_HINT);
+    }
+    setup(&f, WORD_LABEL ", header: skip, bad_rows: skip", NULL, 0);
+    warns(&f, "w,y\na,1\nw,y\n", "1 bad rows of 2 are left out; the first: ");
+    teardown(&f);
+}
+
 static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
 {
     (void)state;
@@ -2284,6 +2346,8 @@ int main(void)
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
+        cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
+        cmocka_unit_test(a_header_that_comes_again_is_named),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
         cmocka_unit_test(a_file_of_another_format_is_named),
         cmocka_unit_test(a_word_in_the_place_of_the_mark_of_tar_is_text),

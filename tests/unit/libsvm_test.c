@@ -233,6 +233,11 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
          "the label \"1:1\" is not a number; name the values of the label by its classes: [...]"},
         {"1 1:1 # all\r0 2:2\r", CSV_LONE_RETURN},
         {"# all\r1 1:1", CSV_LONE_RETURN},
+        {"\xEF\xBB\xBF"
+         "1 1:1",
+         "the label \"\xEF\xBB\xBF"
+         "1\" is not a number; a byte order mark (U+FEFF) begins the "
+         "line: if files were joined, remove it"},
         {"1 7", "\"7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
         {"1 :7", "\":7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
         {"1 -1:7", "\"-1:7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},

@@ -92,7 +92,7 @@ struct csv {
     uint64_t next_ticket, rows; /* rows: all that were joined, also bad ones */
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
-    struct place nul;           /* the position of the first NUL byte */
+    struct place odd[CSV_ODDS]; /* the position of the first */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -283,6 +283,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     }
     p->field = f->field;
     p->fields = f->fields;
+    p->header = f->header;
     c->file_bytes += w->text_bytes;
     if (got < wanted)
         close_file(c, true);
@@ -415,10 +416,11 @@ static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *
                    c->zero.path, c->zero.line, c->minus.path, c->minus.line);
 }
 
-static void note_nul(struct csv *c, const struct work *w)
+static void note_odd(struct csv *c, const struct work *w)
 {
-    if (!c->nul.path && w->piece.nul_line)
-        c->nul = (struct place){w->file->path, w->piece.nul_line};
+    for (int i = 0; i < CSV_ODDS; i++)
+        if (!c->odd[i].path && w->piece.odd_line[i])
+            c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
 }
 
 static void join_contents(struct csv *c, const struct work *w)
@@ -437,7 +439,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
-    note_nul(c, w);
+    note_odd(c, w);
     dataset_see_also(&c->seen, &w->seen);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
@@ -469,7 +471,9 @@ static void join_in_turn(struct csv *c, struct work *w)
 static void find_nul(struct csv_piece *p)
 {
     const char *nul = memchr(p->text, '\0', p->bytes);
-    p->nul_line = nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
+    memset(p->odd_line, 0, sizeof p->odd_line);
+    p->odd_line[CSV_ODD_NUL] =
+        nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
 }
 
 static void see_rows(const struct csv *c, struct work *w)
@@ -794,6 +798,19 @@ static void say_bad(const struct csv *c)
                  c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
 }
 
+static void say_odd(const struct csv *c)
+{
+    static const char *const what[CSV_ODDS] = {
+        [CSV_ODD_NUL] = "a NUL byte, which is read like any other: is it text of UTF-16?",
+        [CSV_ODD_MARK] = "a byte order mark (U+FEFF) begins this line, and belongs to its first "
+                         "field; if files were joined, remove it",
+        [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "
+                           "joined, remove it"};
+    for (int i = 0; i < CSV_ODDS; i++)
+        if (c->odd[i].path)
+            dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);
+}
+
 static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     enum err err = name_sources(c, e);
@@ -811,11 +828,8 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
         say_bad(c);
-    if (!err && c->nul.path)
-        dataset_warn(c->reading,
-                     "%s:%" PRIu64
-                     ": a NUL byte, which is read like any other: is it text of UTF-16?",
-                     c->nul.path, c->nul.line);
+    if (!err)
+        say_odd(c);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;

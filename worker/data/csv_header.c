@@ -231,7 +231,9 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
                              struct errmsg *e)
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
-    const char *hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
+    const char *hint = text_encoding_mark_bytes(line, bytes)
+                           ? "a second byte order mark is before its first name: remove it"
+                           : csv_hint_delimiter(out, f->job, line, bytes, 0);
     if (!hint && !f->job->trim && has_blanked(names, name))
         hint = "blanks around a name count: use data.trim: true";
     if (!hint)
@@ -561,6 +563,11 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
     const char *wrong = csv_lone_return(&p->grammar, text, bytes);
     if (wrong)
         return err_set(e, ERR_INPUT, "%s", wrong);
+    char *copy = bytes ? mem_zalloc(bytes, 1) : NULL; /* quotes are removed from the text */
+    if (bytes && !copy)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    if (copy)
+        file->header = (struct csv_text){memcpy(copy, text, bytes), (uint32_t)bytes};
     if (f->job->header == HEADER_SKIP) {
         file->skipped_line = line;
         file->skipped_row = reads_like_row(file, f, &p->grammar, text, bytes, p->mark);
@@ -627,5 +634,6 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
 void csv_file_close(struct csv_file *file)
 {
     mem_free(file->field);
+    mem_free((char *)(uintptr_t)file->header.at);
     *file = (struct csv_file){0};
 }

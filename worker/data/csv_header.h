@@ -19,6 +19,7 @@ struct csv_file {
     const char *path;        /* a view */
     struct csv_field *field; /* (fields) */
     uint32_t fields;
+    struct csv_text header; /* the line, with data.header: skip or names; 0 bytes: none */
     bool begun;             /* its first row, or its header, has been found */
     struct csv_names names; /* of the first line, without data.header: names */
     /* with data.header: skip: the line that was left out, and whether it could be a row */

@@ -10,8 +10,40 @@
 #include "common/base/mem.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/text/csv_number.h"
+#include "worker/data/text/text_encoding.h"
 
 enum { CSV_LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
+
+/* ---- the line ---- */
+
+static void find_odd(struct csv_row *r, enum csv_odd odd, const char *hint)
+{
+    r->odd = odd;
+    r->hint = hint;
+}
+
+void csv_row_look(struct csv_row *r, const char *text, size_t bytes)
+{
+    const struct csv_text *header = &r->piece->header;
+    size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
+    r->hint = NULL;
+    if (mark)
+        find_odd(r, CSV_ODD_MARK,
+                 "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it");
+    if (header->bytes && bytes - mark >= header->bytes &&
+        csv_without_return(&r->piece->grammar, text + mark, bytes - mark) == header->bytes &&
+        memcmp(text + mark, header->at, header->bytes) == 0)
+        find_odd(r, CSV_ODD_HEADER,
+                 "; the line is the header again: if files were joined, remove it");
+}
+
+/* An error of the row has its hint. */
+static void note_odd(const struct csv_row *r)
+{
+    uint64_t *line = &r->piece->odd_line[r->odd];
+    if (r->hint && !r->bad && !*line)
+        *line = r->line;
+}
 
 /* ---- bad rows ---- */
 
@@ -74,6 +106,8 @@ const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes
                          const struct vocabulary *known, const char *usual)
 {
     const struct job_csv *job = r->format->job;
+    if (r->hint)
+        return r->hint;
     if (memchr(text, '\0', bytes))
         return "; it has a NUL byte: is it text of UTF-16?";
     if (job->header == HEADER_NONE && is_first_of_file(r) && csv_hint_is_name(text, bytes))
@@ -234,5 +268,6 @@ void csv_row_end(struct csv_row *r)
         r->cells[r->format->schema->inputs] = table_bits(NAN);
     }
     assert(!r->bad || (r->added == 0 && p->bad > 0));
+    note_odd(r);
     p->rows++;
 }

@@ -10,15 +10,19 @@ struct csv_row {
     const struct csv_format *format;
     uint64_t line;
     uint32_t *cells;
-    uint32_t field; /* that is being read; messages name it if it is bad; CSV_NO_FIELD: none */
-    uint32_t wrong; /* of a bad row: the field at fault; CSV_NO_FIELD: the row itself is */
-    uint32_t added; /* number of categories that learned a word from this row */
+    uint32_t field;   /* that is being read; messages name it if it is bad; CSV_NO_FIELD: none */
+    uint32_t wrong;   /* of a bad row: the field at fault; CSV_NO_FIELD: the row itself is */
+    uint32_t added;   /* number of categories that learned a word from this row */
+    enum csv_odd odd; /* of its line, if there is a hint */
+    const char *hint; /* of its line as a whole, in place of others; NULL: none */
     bool bad;
     enum err failed; /* an error that is not the row's fault */
 };
 enum { CSV_SHOWN_BYTES = 48 };
 #define CSV_NO_FIELD UINT32_MAX
 
+/* Note that its line, [text, bytes), begins with a byte order mark, or is the header again, in r->hint. */
+void csv_row_look(struct csv_row *r, const char *text, size_t bytes);
 /* Make room for the row's cells in the piece; no field is being read. Errors: ERR_NOMEM. */
 enum err csv_row_begin(struct csv_row *r) MUST_CHECK;
 /* The row is read. A bad row keeps its position, without a label, and the words that it taught are removed. */

@@ -277,7 +277,8 @@ static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size
 {
     char out[CSV_HINT_BYTES];
     uint32_t wanted = r->piece->fields;
-    const char *hint = csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
+    const char *hint = r->hint ? r->hint + strlen("; ")
+                               : csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
     if (!hint && has_blank_before_quote(&r->piece->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && fields > wanted)
@@ -298,6 +299,7 @@ static void refuse_return(struct csv_row *r, const char *text, size_t bytes)
 void csv_rows_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     const struct csv_piece *p = r->piece;
+    csv_row_look(r, p->text + begin, *end - begin);
     if (p->lone_cr)
         refuse_return(r, p->text + begin, *end - begin);
     if ((size_t)(end - mark) + 1 != p->fields)

@@ -36,6 +36,14 @@ struct csv_text {
     uint32_t bytes;
 };
 
+/* Lines that a text seldom has, and then likely by mistake: a warning names the first. */
+enum csv_odd {
+    CSV_ODD_NUL,
+    CSV_ODD_MARK,   /* a byte order mark begins the line, which is not the first */
+    CSV_ODD_HEADER, /* the line is the header again */
+    CSV_ODDS
+};
+
 struct csv_row; /* csv_row.h */
 
 /* How rows are read: the same for all pieces of a load. */
@@ -80,6 +88,7 @@ struct csv_piece {
     bool begins_file; /* no row of the file comes before it */
     const struct csv_field *field;
     uint32_t fields;
+    struct csv_text header;     /* of the file, if it has one; 0 bytes: none */
     struct csv_grammar grammar; /* the format's, without what does not occur in the text */
     bool lone_cr;               /* a '\r' occurs that no '\n' follows */
 
@@ -97,7 +106,7 @@ struct csv_piece {
     uint64_t bad, bad_lines;    /* bad_lines: their lines; a field in quotes can have many */
     uint64_t first_bad_line;
     struct errmsg first_bad;
-    uint64_t nul_line; /* of the first NUL byte; 0: none */
+    uint64_t odd_line[CSV_ODDS]; /* the first; 0: none */
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };

@@ -68,7 +68,8 @@ static const char *read_label(struct line *l, const char *at)
 static void refuse_pair(struct line *l, const char *at, const char *what)
 {
     char out[CSV_SHOWN_BYTES];
-    csv_row_bad(l->row, "\"%s\" %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
+    csv_row_bad(l->row, "\"%s\" %s%s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what,
+                l->row->hint ? l->row->hint : "");
 }
 
 /* Read decimal digits up to a ':'; NULL: other text, or a number beyond 2^64 - 1. */
@@ -161,6 +162,7 @@ bool libsvm_is_no_row(const char *line, const char *stop)
 
 static void read_line(struct line *l, const char *line, const char *stop)
 {
+    csv_row_look(l->row, line, (size_t)(stop - line));
     if (has_lone_return(line, stop))
         csv_row_bad(l->row, "%s", CSV_LONE_RETURN);
     else

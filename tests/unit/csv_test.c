@@ -757,6 +757,63 @@ static void a_header_that_comes_again_is_named(void **state)
     teardown(&f);
 }
 
+/* pandas takes them for missing, too: na_values=[-999]. */
+static void another_spelling_of_a_marker_that_is_a_number_is_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *text, *column, *line, *shown; /* shown NULL: nothing is said */
+    } of[] = {
+        {"number: a", "1,1\n2,1\n-999,1\n-999.0,1\n-9.99e2,1\n", "a", "4", "-999.0"},
+        {"number: a", "1,1\n -999,1\n-999.0,1\n", "a", "2", " -999"},
+        {"number: ''", "1,1\n-9.99e2,1\n", "without a name", "2", "-9.99e2"},
+        {"number: {name: a, scale: standard}", "1,1\n2,1\n-999.0,1\n", "a", "3", "-999.0"},
+        {"number: {name: a, buckets: {quantiles: 2}}", "1,1\n2,1\n-999.0,1\n", "a", "3", "-999.0"},
+        {"number: a", "1,-999.0\n2,1\n", "of the label", "1", "-999.0"},
+        {"number: a", "1,1\n2,1\n-999,1\n-998.99999,1\n-999.00001,1\n999,1\n-99900e-1,1\n", NULL,
+         NULL, NULL},
+        {"number: {name: a, scale: standard}", "1,1\n-999.00000000001,1\n", NULL, NULL, NULL},
+        {"category: a", "-999.0,1\n-999,1\n", NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct fixture f;
+        char data[128], said[300];
+        (void)snprintf(data, sizeof data, "columns: [%s, label: y], missing: ['', NA, '-999']",
+                       of[i].options);
+        setup(&f, data, NULL, 0);
+        (void)snprintf(said, sizeof said,
+                       ".csv:%s: \"%s\" is a number and not missing, as data.missing has another "
+                       "text for it, \"-999\"; if it marks a missing value, add it to data.missing",
+                       of[i].line, of[i].shown);
+        warns(&f, of[i].text, of[i].shown ? said : "nothing");
+        (void)snprintf(said, sizeof said, "data.train: column %s: ", of[i].column);
+        if (of[i].shown)
+            warns(&f, of[i].text, said);
+        teardown(&f);
+    }
+}
+
+static void the_first_other_spelling_is_named_in_whatever_piece_it_is(void **state)
+{
+    (void)state;
+    enum { ROWS = 150000 };
+    struct fixture f;
+    char *text = mem_zalloc(ROWS, 16), words[400];
+    size_t at = 0;
+    for (int i = 1; i <= ROWS; i++)
+        at += (size_t)sprintf(text + at, "%d,%d.0\n", i < 100000 ? i : -5, i);
+    setup(&f, "columns: [number: a, label: y], missing: ['-5.0', '']", NULL, 0);
+    put(&f, "a.csv", text, at);
+    log_init("test", LOG_WARN);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    assert_non_null(strstr(words, "column a: "));
+    assert_non_null(strstr(words, "a.csv:100000: \"-5\" is a number and not missing"));
+    teardown(&f);
+    mem_free(text);
+}
+
 static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
 {
     (void)state;
@@ -2348,6 +2405,8 @@ int main(void)
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
         cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
         cmocka_unit_test(a_header_that_comes_again_is_named),
+        cmocka_unit_test(another_spelling_of_a_marker_that_is_a_number_is_warned_of),
+        cmocka_unit_test(the_first_other_spelling_is_named_in_whatever_piece_it_is),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
         cmocka_unit_test(a_file_of_another_format_is_named),
         cmocka_unit_test(a_word_in_the_place_of_the_mark_of_tar_is_text),

@@ -59,6 +59,11 @@ struct place {
     uint64_t line;
 };
 
+struct spelling {
+    const char *path; /* NULL: none */
+    struct csv_spelling of;
+};
+
 struct csv {
     const struct reading *reading;
     const struct job_csv *job;
@@ -93,6 +98,7 @@ struct csv {
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     struct place odd[CSV_ODDS]; /* the position of the first */
+    struct spelling *spelled;   /* (inputs + 2) of each column, or NULL */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -423,6 +429,13 @@ static void note_odd(struct csv *c, const struct work *w)
             c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
 }
 
+static void note_spellings(struct csv *c, const struct work *w)
+{
+    for (uint32_t i = 0; c->spelled && i < c->table->schema->inputs + 2; i++)
+        if (!c->spelled[i].path && w->piece.spelled[i].line)
+            c->spelled[i] = (struct spelling){w->file->path, w->piece.spelled[i]};
+}
+
 static void join_contents(struct csv *c, const struct work *w)
 {
     if (c->reading->sink)
@@ -440,6 +453,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
     note_odd(c, w);
+    note_spellings(c, w);
     dataset_see_also(&c->seen, &w->seen);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
@@ -494,6 +508,8 @@ static void parse(struct csv *c, struct work *w)
         return;
     w->err = digest_piece(c, w, &w->e);
     find_nul(&w->piece);
+    if (c->spelled)
+        memset(w->piece.spelled, 0, (c->table->schema->inputs + 2) * sizeof *w->piece.spelled);
     for (uint32_t i = 0; i < c->table->schema->inputs; i++)
         vocabulary_clear(&w->piece.words[i]);
     if (!w->err)
@@ -530,11 +546,11 @@ static uint32_t rounded_inputs(const struct table_schema *s)
     return i;
 }
 
-static enum err work_init(struct work *w, const struct reading *r, const struct table_schema *s,
-                          struct errmsg *e)
+static enum err work_init(struct work *w, const struct csv *c, struct errmsg *e)
 {
+    const struct table_schema *s = c->table->schema;
     const uint32_t inputs = s->inputs;
-    bool rounding = !r->eval && !r->sink;
+    bool rounding = !c->reading->eval && !c->reading->sink, spelled = c->spelled != NULL;
     w->piece.rounded = rounded_inputs(s);
     w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
@@ -542,8 +558,9 @@ static enum err work_init(struct work *w, const struct reading *r, const struct 
     w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
     w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
     w->piece.rounding = rounding ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
-    return (w->piece.rounding || !rounding) && w->text && w->piece.mark && w->piece.words &&
-                   w->piece.added && w->piece.known
+    w->piece.spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *w->piece.spelled) : NULL;
+    return (w->piece.rounding || !rounding) && (w->piece.spelled || !spelled) && w->text &&
+                   w->piece.mark && w->piece.words && w->piece.added && w->piece.known
                ? ERR_OK
                : err_set(e, ERR_NOMEM, "out of memory for a thread");
 }
@@ -555,6 +572,7 @@ static void work_close(struct work *w, uint32_t inputs)
     for (uint32_t i = 0; i <= inputs && w->piece.rounding; i++)
         mem_free(w->piece.rounding[i]);
     mem_free(w->piece.rounding);
+    mem_free(w->piece.spelled);
     mem_free(w->piece.words);
     mem_free(w->piece.added);
     mem_free(w->piece.known);
@@ -704,6 +722,29 @@ static void note_unread(const struct csv *c)
                       f->unread_names);
 }
 
+/* For messages: of an input, or behind them of the label or the weight. */
+static const char *column_words(const struct table_schema *s, uint32_t column)
+{
+    if (column >= s->inputs)
+        return column == s->inputs ? "of the label" : "of the weight";
+    return s->input[column].name[0] ? s->input[column].name : "without a name";
+}
+
+/* A marker of a missing value is a text, as in all other columns. */
+static void say_spelling(const struct csv *c, uint32_t column)
+{
+    const struct spelling *first = &c->spelled[column];
+    size_t bytes;
+    char shown[CSV_SHOWN_BYTES];
+    const char *marker = vocabulary_text(&c->format.missing, first->of.marker, &bytes);
+    dataset_warn(c->reading,
+                 "%s: column %s: %s:%" PRIu64
+                 ": \"%s\" is a number and not missing, as data.missing has another text for it, "
+                 "\"%s\"; if it marks a missing value, add it to data.missing",
+                 c->reading->key, SHOWN(column_words(c->table->schema, column)), first->path,
+                 first->of.line, first->of.shown, csv_row_shown(shown, marker, bytes));
+}
+
 /* Warn of the column of an input, or of the label behind them, if its numbers become equal as floats, as times do: nothing is
  * learned from what is lost. */
 static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t column)
@@ -717,13 +758,10 @@ static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t colu
             rounding_join(&all, c->work[k].piece.rounding[column]);
     if (!all.noted || !rounding_loses(&all, &numbers, &left))
         return;
-    const char *name = label                      ? "of the label"
-                       : s->input[column].name[0] ? SHOWN(s->input[column].name)
-                                                  : "without a name";
     dataset_warn(c->reading,
                  "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
                  "float32, which has about 7 digits; %s",
-                 c->reading->key, name, numbers, left,
+                 c->reading->key, SHOWN(column_words(s, column)), numbers, left,
                  label ? "subtract their mean, or divide them, before you save them"
                        : "give the column a scale, such as scale: standard, or buckets");
 }
@@ -740,9 +778,11 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->file = mem_zalloc(c->paths.count, sizeof *c->file);
     c->tail = mem_zalloc(CSV_PIECE_BYTES, 1);
     c->work = mem_zalloc(threads, sizeof *c->work);
-    enum err err = c->file && c->tail && c->work ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    c->spelled = c->format.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
+    bool all = c->file && c->tail && c->work && (c->spelled || !c->format.markers);
+    enum err err = all ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < threads && !err; i++)
-        err = work_init(&c->work[i], c->reading, c->table->schema, e);
+        err = work_init(&c->work[i], c, e);
     if (!err) {
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
@@ -755,6 +795,9 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_names(c);
         note_unread(c);
     }
+    for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
+        if (c->spelled[i].path)
+            say_spelling(c, i);
     if (!err && c->work[0].piece.rounding)
         say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
@@ -763,6 +806,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         csv_file_close(&c->file[i]);
     stream_close(c->stream);
     mem_free(c->file);
+    mem_free(c->spelled);
     mem_free(c->tail);
     mem_free(c->work);
     return err;

@@ -35,6 +35,25 @@ static bool is_id(double number, uint32_t ids)
     return job_is_id((float)number, ids) && (double)(float)number == number;
 }
 
+/* Note a field that is no marker of a missing value, but has the number of one. Its cell has been filled. */
+static void note_spelling(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
+{
+    const struct csv_format *f = r->format;
+    struct csv_spelling *of = &r->piece->spelled[cell];
+    bool wide = cell < f->schema->inputs && f->schema->input[cell].wide;
+    double v;
+    for (uint32_t i = 0; i < f->markers && !of->line; i++) {
+        const struct csv_marker *m = &f->marker[i];
+        if (!wide && table_float(r->cells[cell]) != (float)m->value) /* most do not */
+            continue;
+        if (!csv_number_wide(text, bytes, &v) || v != m->value)
+            continue;
+        of->line = r->line;
+        of->marker = m->number;
+        (void)csv_row_shown(of->shown, text, bytes);
+    }
+}
+
 /* An input that stays a float; only such a one has ids. */
 static void put_float(struct csv_row *r, const struct table_input *in, double v)
 {
@@ -99,13 +118,20 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
     return true;
 }
 
+static void know_number(struct csv_row *r, const char *text, size_t bytes)
+{
+    r->piece->known[field_of(r)->cell] = true;
+    if (r->piece->spelled)
+        note_spelling(r, field_of(r)->cell, text, bytes);
+}
+
 static void read_number(struct csv_row *r, const char *text, size_t bytes)
 {
     char out[CSV_SHOWN_BYTES];
     if (csv_is_missing(r->format, text, bytes))
         missing_number(r);
     else if (put_number(r, &r->format->schema->input[field_of(r)->cell], text, bytes))
-        r->piece->known[field_of(r)->cell] = true;
+        know_number(r, text, bytes);
     else
         csv_row_bad(
             r, "\"%s\" %s%s", csv_row_shown(out, text, bytes),
@@ -144,6 +170,8 @@ static void read_weight(struct csv_row *r, const char *text, size_t bytes)
                                                      : "is not a finite number of at least 0",
                     csv_row_hint(r, text, bytes, &r->format->missing, ""));
     r->cells[field_of(r)->cell] = table_bits(v);
+    if (r->piece->spelled && !r->bad)
+        note_spelling(r, field_of(r)->cell, text, bytes);
 }
 
 /* ---- categories ---- */
@@ -205,9 +233,11 @@ void csv_cell_label(struct csv_row *r, uint32_t cell, const char *text, size_t b
 {
     const struct csv_format *f = r->format;
     csv_row_label(r, cell, text, bytes);
-    bool number = !f->classes && !f->names.count && f->others == VOCABULARY_NONE;
-    if (number && r->piece->rounding && !r->bad)
+    bool number = !f->names.count && f->others == VOCABULARY_NONE;
+    if (number && !f->classes && r->piece->rounding && !r->bad)
         note_rounding(r, cell, text, bytes, table_float(r->cells[cell]));
+    if (number && r->piece->spelled && !r->bad)
+        note_spelling(r, cell, text, bytes);
 }
 
 /* ---- keys ---- */

@@ -18,7 +18,6 @@ struct csv_row {
     bool bad;
     enum err failed; /* an error that is not the row's fault */
 };
-enum { CSV_SHOWN_BYTES = 48 };
 #define CSV_NO_FIELD UINT32_MAX
 
 /* Note that its line, [text, bytes), begins with a byte order mark, or is the header again, in r->hint. */

@@ -10,6 +10,7 @@
 #include "worker/data/csv_cell.h"
 #include "worker/data/text/csv_hint.h"
 #include "worker/data/csv_row.h"
+#include "worker/data/text/csv_number.h"
 #include "worker/data/text/csv_scan.h"
 
 /* ---- the format ---- */
@@ -53,13 +54,27 @@ static enum err read_classes(struct csv_format *f, const char *classes, struct e
     return ERR_OK;
 }
 
+/* Note a marker that is a number. No number goes on behind the text. */
+static enum err note_marker(struct csv_format *f, const char *text, size_t bytes, uint32_t number)
+{
+    double value;
+    if (!csv_number_wide(text, bytes, &value))
+        return ERR_OK;
+    struct csv_marker *grown = mem_resize(f->marker, (size_t)f->markers + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    f->marker = grown;
+    f->marker[f->markers++] = (struct csv_marker){value, number};
+    return ERR_OK;
+}
+
 static enum err read_missing(struct csv_format *f, const char *markers, struct errmsg *e)
 {
     uint32_t number;
     for (const char *p = markers, *next; p; p = next) {
         size_t n;
         next = texts_next(p, &n);
-        if (vocabulary_add(&f->missing, p, n, &number))
+        if (vocabulary_add(&f->missing, p, n, &number) || note_marker(f, p, n, number))
             return err_set(e, ERR_NOMEM, "out of memory");
         f->missing_lengths |= UINT64_C(1) << (n < 63 ? n : 63);
     }
@@ -97,6 +112,7 @@ void csv_format_close(struct csv_format *f)
     vocabulary_close(&f->names);
     vocabulary_close(&f->missing);
     mem_free(f->class_of);
+    mem_free(f->marker);
     *f = (struct csv_format){0};
 }
 

@@ -11,6 +11,7 @@
 #include "worker/data/text/csv_scan.h"
 
 enum {
+    CSV_SHOWN_BYTES = 48,                              /* of a text in a message */
     CSV_PIECE_BYTES = 512 << 10,                       /* also the most bytes that a row can have */
     CSV_TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD /* the text of a piece, and an added '\n' */
 };
@@ -44,6 +45,19 @@ enum csv_odd {
     CSV_ODDS
 };
 
+/* A marker of a missing value that is a number. A field with the same number in another spelling is not missing. */
+struct csv_marker {
+    double value;
+    uint32_t number; /* in the format's `missing` */
+};
+
+/* The first field of a column that has the number of a marker, and is spelled otherwise. */
+struct csv_spelling {
+    uint64_t line; /* 0: none */
+    uint32_t marker;
+    char shown[CSV_SHOWN_BYTES];
+};
+
 struct csv_row; /* csv_row.h */
 
 /* How rows are read: the same for all pieces of a load. */
@@ -63,6 +77,8 @@ struct csv_format {
     uint32_t others;             /* the class of all other names; VOCABULARY_NONE: none */
     struct vocabulary missing;   /* markers of a missing value */
     uint64_t missing_lengths;    /* bit n: a marker has n bytes; bit 63: a marker has 63 or more */
+    struct csv_marker *marker;   /* (markers) of `missing`, those that are numbers */
+    uint32_t markers;
 };
 
 /* Errors: ERR_INPUT: classes that the model does not have; ERR_NOMEM. Owns: csv_format_close. */
@@ -101,6 +117,8 @@ struct csv_piece {
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */
     struct vocabulary *words;
+    struct csv_spelling
+        *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
     struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
     uint32_t rounded;           /* of the inputs, those below it are noted */
     uint64_t bad, bad_lines;    /* bad_lines: their lines; a field in quotes can have many */

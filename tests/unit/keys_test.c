@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/rows/key.h"
@@ -227,6 +228,45 @@ static void a_row_of_weight_zero_looks_nothing_up(void **state)
                 k->column[1].count[2] == 1);
     leaf_room_free(room);
     teardown(&f);
+}
+
+/* Then all words of a field would be one key. */
+static void a_separator_that_no_field_has_is_warned_of_if_many_have_another(void **state)
+{
+    static const struct {
+        const char *separator, *csv, *said; /* NULL: nothing */
+    } of[] = {
+        {" ", "a\tb,1\nc,1\na\tb\tc,1\n",
+         "no field has the separator \" \", and many have \"\\t\"; if that separates the values, "
+         "use separator: \"\\t\""},
+        {"|", "\"a, b\",1\n\"c,d\",1\ne f,1\n",
+         "no field has the separator \"|\", and many have \",\"; if that separates the values, use "
+         "separator: \",\""},
+        {", ", "a;b,1\n;c;,1\nd;e,1\n",
+         "no field has the separator \", \", and many have \";\"; if"},
+        {"|", "a b,1\nc d,1\nc|d,1\n", NULL},
+        {"|", "a b,1\nc,1\nd,1\n", NULL}, /* one is not many */
+        {"|", "a ,1\n b,1\n c,1\n", NULL},
+        {"|", "a b,1\n\"c,d\",1\ne;f,1\n", NULL},
+        {"|", ",1\n,1\na,1\n", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct fixture f;
+        char columns[128], words[400];
+        (void)snprintf(columns, sizeof columns,
+                       "keys: {name: tags, separator: '%s', max_values: 4}, label: y",
+                       of[i].separator);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        setup(&f, "linear: {inputs: tags}", columns, of[i].csv);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        if (!strstr(words, of[i].said ? of[i].said : "nothing"))
+            fail_msg("%zu: %s", i, words);
+        assert_true(!of[i].said || strstr(words, "data.train: column tags: "));
+        teardown(&f);
+    }
 }
 
 static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
@@ -515,6 +555,7 @@ int main(void)
         cmocka_unit_test(key_columns_are_looked_up_row_by_row),
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
         cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
+        cmocka_unit_test(a_separator_that_no_field_has_is_warned_of_if_many_have_another),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),

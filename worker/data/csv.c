@@ -550,17 +550,18 @@ static enum err work_init(struct work *w, const struct csv *c, struct errmsg *e)
 {
     const struct table_schema *s = c->table->schema;
     const uint32_t inputs = s->inputs;
-    bool rounding = !c->reading->eval && !c->reading->sink, spelled = c->spelled != NULL;
+    bool learns = !c->reading->eval && !c->reading->sink, spelled = c->spelled != NULL;
     w->piece.rounded = rounded_inputs(s);
     w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
     w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
     w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
     w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
-    w->piece.rounding = rounding ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
+    w->piece.rounding = learns ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
+    w->piece.divided = learns ? mem_zalloc((size_t)s->keys + 1, sizeof *w->piece.divided) : NULL;
     w->piece.spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *w->piece.spelled) : NULL;
-    return (w->piece.rounding || !rounding) && (w->piece.spelled || !spelled) && w->text &&
-                   w->piece.mark && w->piece.words && w->piece.added && w->piece.known
+    return ((w->piece.rounding && w->piece.divided) || !learns) && (w->piece.spelled || !spelled) &&
+                   w->text && w->piece.mark && w->piece.words && w->piece.added && w->piece.known
                ? ERR_OK
                : err_set(e, ERR_NOMEM, "out of memory for a thread");
 }
@@ -573,6 +574,7 @@ static void work_close(struct work *w, uint32_t inputs)
         mem_free(w->piece.rounding[i]);
     mem_free(w->piece.rounding);
     mem_free(w->piece.spelled);
+    mem_free(w->piece.divided);
     mem_free(w->piece.words);
     mem_free(w->piece.added);
     mem_free(w->piece.known);
@@ -605,12 +607,18 @@ static void say_unknown_words(const struct reading *r, const struct table_input 
                  printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
 }
 
+/* A look has read the beginnings alone. */
+static bool looked_partly(const struct csv *c)
+{
+    return c->reading->look && (c->partly || c->left_bytes);
+}
+
 /* All rows are read. One row can lack a number; a look may have seen the beginnings alone. */
 static void say_unknown(const struct csv *c, uint32_t threads)
 {
     const struct table_schema *s = c->table->schema;
     const uint64_t rows = c->rows - c->bad;
-    if (c->reading->look && (c->partly || c->left_bytes))
+    if (looked_partly(c))
         return;
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
@@ -772,6 +780,43 @@ static void say_rounding(const struct csv *c, uint32_t threads)
         say_rounding_of(c, threads, i);
 }
 
+/* The place in CSV_SEPARATORS of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
+static int likely_separator(const struct csv_divided *d)
+{
+    enum { MANY = 10 };
+    int best = 0;
+    for (int i = 1; i < (int)sizeof d->other / (int)sizeof d->other[0]; i++)
+        best = d->other[i] > d->other[best] ? i : best;
+    bool is =
+        d->other[best] > 1 && d->other[best] * 2 > d->others && d->other[best] * MANY >= d->fields;
+    return d->is || !is ? -1 : best;
+}
+
+/* A separator that no field has makes one key of all words of a field. */
+static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
+{
+    const struct table_key *k = &c->table->schema->key[key];
+    struct csv_divided all = {.is = false};
+    for (uint32_t i = 0; i < threads; i++) {
+        const struct csv_divided *d = &c->work[i].piece.divided[key];
+        all.is |= d->is;
+        all.fields += d->fields;
+        all.others += d->others;
+        for (size_t n = 0; n < sizeof all.other / sizeof all.other[0]; n++)
+            all.other[n] += d->other[n];
+    }
+    int likely = k->kind == COLUMN_KEYS ? likely_separator(&all) : -1;
+    if (likely < 0)
+        return;
+    const char text[] = {CSV_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;
+    dataset_warn(c->reading,
+                 "%s: column %s: no %s has the separator \"%s\", and many have \"%s\"; if that "
+                 "separates the values, use separator: \"%s\"",
+                 c->reading->key, SHOWN(k->name),
+                 looked_partly(c) ? "field that was read" : "field", SHOWN(k->options.separator),
+                 shown, shown);
+}
+
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
@@ -798,6 +843,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
         if (c->spelled[i].path)
             say_spelling(c, i);
+    for (uint32_t i = 0; !err && c->work[0].piece.divided && i < c->table->schema->keys; i++)
+        say_divided(c, threads, i);
     if (!err && c->work[0].piece.rounding)
         say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)

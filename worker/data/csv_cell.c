@@ -77,14 +77,20 @@ static bool put_id(struct csv_row *r, const struct table_input *in, const char *
     return true;
 }
 
-/* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. Up to 8 characters have at
- * most 8 digits, of which float32 keeps more than a tenth apart. */
+/* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. */
+static bool is_sampled(const struct csv_piece *p)
+{
+    enum { ROWS = 64, FIRST_ROWS = 4096 };
+    return p->rows < (p->begins_file ? FIRST_ROWS : ROWS);
+}
+
+/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart. */
 static void note_rounding(struct csv_row *r, uint32_t cell, const char *text, size_t bytes, float v)
 {
-    enum { ROWS = 64, FIRST_ROWS = 4096, SHORT_BYTES = 8 };
+    enum { SHORT_BYTES = 8 };
     const struct csv_piece *p = r->piece;
     struct rounding **of = &p->rounding[cell];
-    const bool first = p->rows < (p->begins_file ? FIRST_ROWS : ROWS);
+    const bool first = is_sampled(p);
     double wide;
     if (bytes <= SHORT_BYTES || !(first || rounding_picks(v)) ||
         !csv_number_wide(text, bytes, &wide))
@@ -356,8 +362,22 @@ static void read_value(struct csv_row *r, const struct table_key *k, const char 
         csv_cell_add_word(r, text, word, weight);
 }
 
+/* A separator between two words. */
+static void note_divided(struct csv_divided *d, const char *text, size_t bytes)
+{
+    bool any = false;
+    for (size_t i = 0; i < sizeof CSV_SEPARATORS - 1; i++) {
+        bool is = bytes > 2 && memchr(text + 1, CSV_SEPARATORS[i], bytes - 2);
+        d->other[i] += is;
+        any |= is;
+    }
+    d->fields++;
+    d->others += any;
+}
+
 static void read_keys(struct csv_row *r, const char *text, size_t bytes)
 {
+    struct csv_divided *divided = r->piece->divided ? &r->piece->divided[field_of(r)->cell] : NULL;
     const struct table_key *k = key_of(r);
     const char *separator = k->options.separator, *end = text + bytes;
     size_t skip = strlen(separator);
@@ -366,8 +386,12 @@ static void read_keys(struct csv_row *r, const char *text, size_t bytes)
         read_value(r, k, text, bytes);
         return;
     }
+    if (divided && !divided->is && is_sampled(r->piece))
+        note_divided(divided, text, bytes);
     while (!r->bad) {
         const char *stop = memmem(text, (size_t)(end - text), separator, skip);
+        if (stop && divided)
+            divided->is = true;
         read_value(r, k, text, (size_t)((stop ? stop : end) - text));
         if (!stop)
             return;

@@ -58,6 +58,15 @@ struct csv_spelling {
     char shown[CSV_SHOWN_BYTES];
 };
 
+/* The separators in the fields of a `keys` column, of a sample. */
+#define CSV_SEPARATORS ",;|\t " /* those that are usual, the likely ones first */
+struct csv_divided {
+    bool is;                                   /* by the column's separator: of all fields */
+    uint64_t fields;                           /* that are not missing */
+    uint64_t others;                           /* of these, by a usual one */
+    uint64_t other[sizeof CSV_SEPARATORS - 1]; /* by this one; a field can have several */
+};
+
 struct csv_row; /* csv_row.h */
 
 /* How rows are read: the same for all pieces of a load. */
@@ -119,9 +128,10 @@ struct csv_piece {
     struct vocabulary *words;
     struct csv_spelling
         *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
-    struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
-    uint32_t rounded;           /* of the inputs, those below it are noted */
-    uint64_t bad, bad_lines;    /* bad_lines: their lines; a field in quotes can have many */
+    struct csv_divided *divided; /* (the schema's keys); NULL: not wanted */
+    struct rounding **rounding;  /* (inputs + 1) a sample of their numbers; NULL: not wanted */
+    uint32_t rounded;            /* of the inputs, those below it are noted */
+    uint64_t bad, bad_lines;     /* bad_lines: their lines; a field in quotes can have many */
     uint64_t first_bad_line;
     struct errmsg first_bad;
     uint64_t odd_line[CSV_ODDS]; /* the first; 0: none */

@@ -43,11 +43,6 @@ static uint32_t at_least(struct build *b, uint32_t x, double low)
     return build_binary(b, GRAPH_MAXIMUM, x, build_f64(b, low));
 }
 
-static uint32_t at_most(struct build *b, uint32_t x, double high)
-{
-    return build_binary(b, GRAPH_MINIMUM, x, build_f64(b, high));
-}
-
 /* x: f64 */
 static uint32_t scaled(struct build *b, const struct table_input *in, uint32_t x)
 {
@@ -73,8 +68,15 @@ static uint32_t number(struct build *b, const struct table_input *in, uint32_t r
 
 /* ---- buckets ---- */
 
-/* The borders, in the type of the numbers: floats reach a border that is rounded as they are (buckets_round_moves).
- * Without any there is one that is NaN: it is above all. */
+/* Given borders and quantiles are rounded as the numbers of a graph of floats are (buckets_round_moves). Those of
+ * log_squared are no numbers of files: no float below one reaches it. */
+static float narrow_border(const struct buckets *of, double border)
+{
+    float near = (float)border;
+    return of->log_squared && (double)near < border ? nextafterf(near, INFINITY) : near;
+}
+
+/* The borders, in the type of the numbers. Without any there is one that is NaN: it is above all. */
 static uint32_t borders(struct build *b, const struct buckets *of, enum graph_type type)
 {
     uint32_t n = of->count > 1 ? of->count - 1 : 1;
@@ -83,34 +85,19 @@ static uint32_t borders(struct build *b, const struct buckets *of, enum graph_ty
     if (!narrow || !wide)
         return 0;
     for (uint32_t i = 0; i < n; i++) {
-        wide[i] = of->count > 1 ? of->border[i] : NAN;
-        narrow[i] = (float)wide[i];
+        wide[i] = of->count > 1 ? buckets_begin(of, i + 1) : NAN;
+        narrow[i] = narrow_border(of, wide[i]);
     }
     return build_constant(b, type, 1, &n, type == GRAPH_F64 ? (const void *)wide : narrow);
 }
 
-/* The number of borders that are at most x. */
+/* The number of borders that are at most x. Also for log_squared: the logarithms of other programs have other last
+ * bits, which decide next to a border. */
 static uint32_t by_borders(struct build *b, const struct buckets *of, uint32_t x)
 {
     uint32_t reached = build_binary(b, GRAPH_GREATER_OR_EQUAL, build_widen(b, x),
                                     borders(b, of, build_look(b, x).type));
     return build_reduce(b, GRAPH_REDUCE_SUM, build_cast(b, GRAPH_I64, reached), 1, 2, false);
-}
-
-/* As step_of in worker/data/core/buckets.c, limited to the buckets. */
-static uint32_t by_log_squared(struct build *b, const struct buckets *of, uint32_t raw)
-{
-    enum { LOWEST = -64, ABOVE_TWO = 3 };
-    double first = of->first, last = first + (double)of->count - 1;
-    uint32_t x = build_cast(b, GRAPH_F64, raw);
-    uint32_t low = build_cast(b, GRAPH_I64, at_least(b, at_most(b, x, 2), LOWEST));
-    uint32_t log = build_unary(b, GRAPH_LOG, at_least(b, x, 1));
-    uint32_t high = build_unary(b, GRAPH_FLOOR, build_binary(b, GRAPH_MUL, log, log));
-    uint32_t small = build_binary(b, GRAPH_GREATER_OR_EQUAL, build_f64(b, 2), x);
-    uint32_t step = build_select(b, small, build_cast(b, GRAPH_F64, low),
-                                 build_binary(b, GRAPH_ADD, high, build_f64(b, ABOVE_TWO)));
-    step = at_most(b, at_least(b, step, first), last);
-    return build_cast(b, GRAPH_I64, build_binary(b, GRAPH_SUB, step, build_f64(b, first)));
 }
 
 /* The bucket's index; -1: none. */
@@ -121,8 +108,7 @@ static uint32_t bucket(struct build *b, const struct table_input *in, uint32_t r
     double fill = filled ? in->missing_value : 0;
     uint32_t value = in->needs_double ? build_f64(b, fill) : build_f32(b, (float)fill);
     uint32_t x = build_select(b, missing, value, raw);
-    uint32_t index = in->buckets.log_squared ? by_log_squared(b, &in->buckets, x)
-                                             : by_borders(b, &in->buckets, x);
+    uint32_t index = by_borders(b, &in->buckets, x);
     return filled ? index : build_select(b, missing, build_i64(b, -1), index);
 }
 

@@ -45,7 +45,6 @@ enum graph_type {
     X(EXP, 1, exp)                                                                                 \
     X(LOG, 1, log)                                                                                 \
     X(SQRT, 1, sqrt)                                                                               \
-    X(FLOOR, 1, floor)                                                                             \
     X(ERF, 1, erf)                                                                                 \
     X(RELU, 1, relu)                                                                               \
     X(SIGMOID, 1, sigmoid)                                                                         \

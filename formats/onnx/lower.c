@@ -297,7 +297,6 @@ static const struct {
     [GRAPH_EXP] = {"Exp", lower_each},
     [GRAPH_LOG] = {"Log", lower_each},
     [GRAPH_SQRT] = {"Sqrt", lower_each},
-    [GRAPH_FLOOR] = {"Floor", lower_each},
     [GRAPH_ERF] = {"Erf", lower_each},
     [GRAPH_RELU] = {"Relu", lower_each},
     [GRAPH_SIGMOID] = {"Sigmoid", lower_each},

@@ -358,7 +358,6 @@ static const struct {
     [GRAPH_EXP] = {"Exp", lower_plain},
     [GRAPH_LOG] = {"Log", lower_plain},
     [GRAPH_SQRT] = {"Sqrt", lower_plain},
-    [GRAPH_FLOOR] = {"Floor", lower_plain},
     [GRAPH_ERF] = {"Erf", lower_plain},
     [GRAPH_RELU] = {"Relu", lower_plain},
     [GRAPH_SIGMOID] = {"Sigmoid", lower_plain},

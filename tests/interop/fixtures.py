@@ -14,6 +14,7 @@ import re
 import struct
 import subprocess
 import tempfile
+from decimal import Decimal
 
 ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("GRADWIRE_BUILD", ROOT / "build"))
@@ -73,6 +74,36 @@ class Double(Number):
     def values(self, texts):
         for name, _, values in super().values(texts):
             yield name, "double", values
+
+
+class Listed(Number):
+    """One of these numbers; none is missing. kind: number if each is a float32, otherwise double."""
+
+    def __init__(self, name, kind, numbers):
+        super().__init__(name, min(numbers), max(numbers), missing=())
+        self.kind, self.texts = kind, [repr(x) for x in numbers]
+
+    def draw(self, d, _):
+        return d.one(self.texts)
+
+    def values(self, texts):
+        yield self.names[0], self.kind, [float(t) for t in texts]
+
+
+def float32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def beside(x, one=math.ulp):
+    """A number, and those below and above it."""
+    return [x + k * one(x) for k in range(-2, 3)]
+
+
+def ulp32(x):
+    return 2.0 ** (math.frexp(x)[1] - 24)
+
+
+LOG_SQUARED = [-1.0, 1.0, 2.0] + [float(Decimal(k).sqrt().exp()) for k in range(1, 13)]  # where buckets begin
 
 
 class Word:
@@ -331,6 +362,9 @@ ENCODED = """\
     - number: {name: cents, scale: min_max, missing: {value: 999999990.5}}
     - number: {name: counter, buckets: {quantiles: 4}, encode: id}
     - number: {name: day, buckets: {borders: [1700000000100, 1700000000300]}}
+    - number: {name: steps, buckets: log_squared}
+    - number: {name: float_steps, buckets: log_squared}
+    - number: {name: rounded, buckets: {borders: [-0.7, 0.7, 16777217]}}
     - category: learned
     - category: {name: given, vocabulary: [S, M, L]}
     - category: {name: id, encode: id}
@@ -343,6 +377,9 @@ ENCODED_COLUMNS = [
     Number("squares", -80, 3000, 1, ("",)), Number("filled", -80, 3000, 1, ("",)),
     Double("time", 1.7e12, 1.7e12 + 5e5, 0, ("", "?")), Double("cents", 999999990, 999999999, 2, ("?",)),
     Double("counter", 9e15, 9e15 + 500, 0, ("", "?")), Double("day", 1.7e12, 1.7e12 + 400, 0, ("",)),
+    Listed("steps", "double", [x for border in LOG_SQUARED for x in beside(border)]),
+    Listed("float_steps", "number", [x for border in LOG_SQUARED for x in beside(float32(border), ulp32)]),
+    Listed("rounded", "double", [x for border in (-0.7, 0.7, 16777217) for x in beside(float32(border), ulp32)]),
     Word("learned", "red", "green", "blue", missing=("", "?")), Word("given", "S", "M", "L", missing=("", "?")),
     Word("id", "x", "y", "z w", missing=("?",)), Word("embedded", "a", "b", "c", "d", missing=("", "?"))]
 TABLES = """\

@@ -49,6 +49,23 @@ static void log_squared_has_integers_up_to_two_and_squares_of_logarithms_above(v
         assert_true(buckets_find(&b, v) <= buckets_find(&b, v + 0.25));
 }
 
+static void a_bucket_begins_above_the_last_number_of_the_one_before(void **state)
+{
+    (void)state;
+    struct buckets b = {.count = 1};
+    buckets_learn_range(&b, -DBL_MAX, FLT_MAX);
+    assert_int_equal(b.count, 67 + 7872); /* -64 to 2; ln(FLT_MAX)^2 is 7871.8 */
+    for (uint32_t i = 1; i < b.count; i++) {
+        double begin = buckets_begin(&b, i);
+        assert_int_equal(buckets_find(&b, begin), i);
+        assert_int_equal(buckets_find(&b, nextafter(begin, -INFINITY)), i - 1);
+    }
+    b = (struct buckets){.count = 1};
+    assert_int_equal(buckets_given(&b, "-1" TEXTS_JOINT "2.5"), ERR_OK);
+    assert_true(buckets_begin(&b, 1) == -1 && buckets_begin(&b, 2) == 2.5);
+    buckets_close(&b);
+}
+
 /* ---- quantiles ---- */
 
 static int rising(const void *a, const void *b)
@@ -194,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_border_begins_its_bucket),
         cmocka_unit_test(log_squared_has_integers_up_to_two_and_squares_of_logarithms_above),
+        cmocka_unit_test(a_bucket_begins_above_the_last_number_of_the_one_before),
         cmocka_unit_test(quantiles_are_those_of_sorted_numbers),
         cmocka_unit_test(equal_quantiles_are_one_border),
         cmocka_unit_test(numbers_that_are_one_float_are_in_their_own_buckets),

@@ -8,6 +8,27 @@
 #include "common/base/texts.h"
 #include "common/base/mem.h"
 
+/* ---- the bits of a number ---- */
+
+/* An order-preserving mapping of the number to bits. */
+static uint64_t bits_of(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } w = {.d = x};
+    return w.u >> 63 ? ~w.u : w.u | UINT64_C(1) << 63;
+}
+
+static double number_of(uint64_t bits)
+{
+    union {
+        uint64_t u;
+        double d;
+    } w = {.u = bits >> 63 ? bits & ~(UINT64_C(1) << 63) : ~bits};
+    return w.d;
+}
+
 /* ---- given and found ---- */
 
 enum err buckets_given(struct buckets *b, const char *borders)
@@ -74,6 +95,26 @@ uint32_t buckets_find(const struct buckets *b, double x)
     return (uint32_t)((step < b->first ? b->first : step > last ? last : step) - b->first);
 }
 
+/* The lowest number whose step is this one or higher: steps rise with numbers. */
+static double lowest_of(int32_t step)
+{
+    uint64_t below = bits_of(-INFINITY), low = bits_of(INFINITY);
+    while (low - below > 1) {
+        uint64_t middle = below + (low - below) / 2;
+        if (step_of(number_of(middle)) < step)
+            below = middle;
+        else
+            low = middle;
+    }
+    return number_of(low);
+}
+
+double buckets_begin(const struct buckets *b, uint32_t bucket)
+{
+    assert(bucket > 0 && bucket < b->count);
+    return b->log_squared ? lowest_of(b->first + (int32_t)bucket) : b->border[bucket - 1];
+}
+
 bool buckets_round_moves(const struct buckets *b, double x)
 {
     uint32_t bucket = buckets_find(b, x);
@@ -110,25 +151,6 @@ enum err buckets_learn_borders(struct buckets *b, const double *value, uint32_t 
 
 enum { BITS = 64, PART_BITS = 11, PART_VALUES = 1 << PART_BITS };
 _Static_assert(QUANTILES_ROUNDS *PART_BITS >= BITS, "the last round knows all bits");
-
-/* An order-preserving mapping of the number to bits. */
-static uint64_t bits_of(double x)
-{
-    union {
-        double d;
-        uint64_t u;
-    } w = {.d = x};
-    return w.u >> 63 ? ~w.u : w.u | UINT64_C(1) << 63;
-}
-
-static double number_of(uint64_t bits)
-{
-    union {
-        uint64_t u;
-        double d;
-    } w = {.u = bits >> 63 ? bits & ~(UINT64_C(1) << 63) : ~bits};
-    return w.d;
-}
 
 /* The number of highest bits that are known when the round begins. */
 static uint32_t known_bits(int round)

@@ -26,6 +26,8 @@ void buckets_close(struct buckets *b);
 bool buckets_round_moves(const struct buckets *b, double x);
 /* The number's bucket. A number below the first or above the last bucket is in that one. */
 uint32_t buckets_find(const struct buckets *b, double x);
+/* The lowest number of a bucket, which is not the first one. For log_squared it takes 64 logarithms. */
+double buckets_begin(const struct buckets *b, uint32_t bucket);
 
 /* log_squared: set the buckets from the lowest and the highest number of the training part. */
 void buckets_learn_range(struct buckets *b, double low, double high);

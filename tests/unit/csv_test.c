@@ -2025,6 +2025,29 @@ static void the_encoding_says_functions_and_buckets(void **state)
     teardown(&f);
 }
 
+/* All numbers are floats. 16777216 is the float of the border above it; 2 is a float that is no border's. */
+static void a_float_that_is_that_of_a_border_above_it_needs_double(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *borders, *rows;
+        bool needs_double;
+    } of[] = {{"[0, 16777217]", "16777216,0\n3,1\n", true},
+              {"[0, 16777217]", "16777218,0\n3,1\n", false},
+              {"[0, 16777216]", "16777216,0\n3,1\n", false},
+              {"[0.7]", "0.699999988079071044921875,0\n3,1\n", true}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char columns[128];
+        struct fixture f;
+        snprintf(columns, sizeof columns,
+                 "columns: [number: {name: a, buckets: {borders: %s}}, label: y]", of[i].borders);
+        setup(&f, columns, NULL, 0);
+        loads(&f, of[i].rows);
+        assert_int_equal(f.d.table.schema->input[0].needs_double, of[i].needs_double);
+        teardown(&f);
+    }
+}
+
 static void a_weight_that_cannot_be_makes_its_row_bad(void **state)
 {
     (void)state;
@@ -2454,6 +2477,7 @@ int main(void)
         cmocka_unit_test(of_many_columns_the_first_and_the_label_are_noted),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
+        cmocka_unit_test(a_float_that_is_that_of_a_border_above_it_needs_double),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),
         cmocka_unit_test(an_id_that_has_no_row_in_the_embedding_makes_its_row_bad),
         cmocka_unit_test(contents_that_differ_have_another_fingerprint),

@@ -712,13 +712,14 @@ bool table_fill_moves(const struct table_input *in)
            buckets_round_moves(&in->buckets, in->missing_value);
 }
 
-/* Whether floats are enough for numbers in buckets, if they are not all floats. */
+/* Whether floats are enough for numbers in buckets, if not all numbers and borders are floats. */
 static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg *e)
 {
     struct table_schema *s = l->table->schema;
     bool any = false;
     for (uint32_t i = 0; i < s->inputs; i++) {
-        any |= s->input[i].bucketing != BUCKETS_NONE && l->whole[i].rounding > 0;
+        any |= s->input[i].bucketing != BUCKETS_NONE &&
+               (l->whole[i].rounding > 0 || !buckets_are_floats(&s->input[i].buckets));
         s->input[i].needs_double |= table_fill_moves(&s->input[i]);
     }
     if (!any)

@@ -56,6 +56,14 @@ void buckets_round(struct buckets *b)
         b->border[i] = (double)(float)b->border[i];
 }
 
+bool buckets_are_floats(const struct buckets *b)
+{
+    bool all = true;
+    for (uint32_t i = 0; b->border && i + 1 < b->count; i++)
+        all &= (double)(float)b->border[i] == b->border[i];
+    return all;
+}
+
 void buckets_close(struct buckets *b)
 {
     mem_free(b->border);

@@ -22,6 +22,8 @@ enum err buckets_given(struct buckets *b, const char *borders) MUST_CHECK;
 void buckets_round(struct buckets *b);
 void buckets_close(struct buckets *b);
 
+/* Whether float32 has each border. */
+bool buckets_are_floats(const struct buckets *b);
 /* Whether the number is in another bucket if it, and the borders, are rounded to float32. */
 bool buckets_round_moves(const struct buckets *b, double x);
 /* The number's bucket. A number below the first or above the last bucket is in that one. */

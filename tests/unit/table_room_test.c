@@ -1,4 +1,4 @@
-/* The room that tables will take: distinct keys of data by a sketch, rows of all data by those of some, bytes by rows. */
+/* The room that tables will take: distinct keys of data by a sample, rows of all data by those of some, bytes by rows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,6 +16,7 @@
 #include "ps/rows/row_table.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/core/distinct.h"
+#include "worker/data/core/key_growth.h"
 #include "worker/data/dataset.h"
 #include "worker/doctor/table_room.h"
 
@@ -33,6 +34,149 @@ static void different_keys_are_counted_to_a_few_percent(void **state)
         double keys = distinct_keys(&d), off = fabs(keys - wanted[i]);
         if (off > 0.05 * wanted[i] + 0.5)
             fail_msg("%u keys are estimated as %g", wanted[i], keys);
+    }
+}
+
+/* ---- blocks of which some are counted ---- */
+
+enum { BLOCKS = 4096, BLOCK_ROWS = 256 };
+
+/* A log of BLOCKS blocks: the key of a row, and `random` to draw it. */
+struct law {
+    const char *name;
+    uint64_t (*key)(const struct law *l, uint64_t row, uint64_t random);
+    double keys, power; /* power: of a rank in Zipf's law, not 1 */
+    double off;         /* the estimate may be so many times too high or too low */
+};
+
+static double unit(uint64_t random)
+{
+    return (double)(random >> 11) * 0x1p-53;
+}
+
+static uint64_t new_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    (void)l;
+    (void)random;
+    return row;
+}
+
+static uint64_t uniform_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    (void)row;
+    return (uint64_t)(unit(random) * l->keys);
+}
+
+static uint64_t zipf_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    (void)row;
+    double u = unit(random), most = l->keys + 1, left = 1 - l->power;
+    return (uint64_t)pow(1 + u * (pow(most, left) - 1), 1 / left);
+}
+
+/* As the generated clicks. */
+static uint64_t log_uniform_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    (void)row;
+    return (uint64_t)exp(unit(random) * log(l->keys + 1));
+}
+
+static uint64_t half_new_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    return random % 2 ? uniform_key(l, row, random) : (uint64_t)1e9 + row;
+}
+
+/* Keys that are only in one of 20 parts of the log. */
+static uint64_t drifting_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    uint64_t part = row * 20 / (BLOCKS * BLOCK_ROWS);
+    return part << 32 | uniform_key(l, row, random);
+}
+
+/* A user's 8 rows are neighbors. */
+static uint64_t session_key(const struct law *l, uint64_t row, uint64_t random)
+{
+    (void)random;
+    return uniform_key(l, row, rng_u64(9, row / 8));
+}
+
+static uint64_t key_of(const struct law *l, uint64_t row)
+{
+    return key_mix(l->key(l, row, rng_u64(5, row)) + 1);
+}
+
+static double all_keys(const struct law *l)
+{
+    struct distinct d = {{0}};
+    for (uint64_t row = 0; row < BLOCKS * BLOCK_ROWS; row++)
+        distinct_add(&d, key_of(l, row));
+    return distinct_keys(&d);
+}
+
+/* From one block of `times`. */
+static double estimated_keys(const struct law *l, uint32_t times)
+{
+    struct key_sample sample = {.slots = 0};
+    struct key_growth g = {.rows = BLOCKS * BLOCK_ROWS};
+    for (uint32_t block = 0; block < BLOCKS; block += times)
+        for (uint32_t i = 0; i < BLOCK_ROWS; i++, g.counted++)
+            assert_int_equal(key_sample_add(&sample, key_of(l, block * BLOCK_ROWS + i), block), 0);
+    key_growth_finish(&g, &sample, 1);
+    key_sample_close(&sample);
+    assert_true(g.all[0] >= g.seen[0]);
+    return g.all[0];
+}
+
+static void keys_of_all_blocks_are_estimated_from_some(void **state)
+{
+    (void)state;
+    static const struct law laws[] = {
+        {"all new", new_key, 0, 0, 1.5},
+        {"of 1,000", uniform_key, 1e3, 0, 1.1},
+        {"of 20,000", uniform_key, 2e4, 0, 1.1},
+        {"of 100,000", uniform_key, 1e5, 0, 1.5},
+        {"of a million", uniform_key, 1e6, 0, 1.5},
+        {"Zipf 0.8", zipf_key, 1e6, 0.8, 1.5},
+        {"Zipf 1.01", zipf_key, 1e5, 1.01, 1.5},
+        {"Zipf 1.2", zipf_key, 1e6, 1.2, 1.5},
+        {"Zipf 1.5", zipf_key, 1e6, 1.5, 1.5},
+        {"clicks, a million", log_uniform_key, 1e6, 0, 1.5},
+        {"clicks, 30,000", log_uniform_key, 3e4, 0, 1.5},
+        {"half of 1,000, half new", half_new_key, 1e3, 0, 1.5},
+        {"drifting", drifting_key, 1e3, 0, 1.5},
+        {"sessions of 20,000 users", session_key, 2e4, 0, 1.5},
+        {"sessions of a million", session_key, 1e6, 0, 1.5},
+    };
+    static const uint32_t times[] = {2, 4, 16};
+    for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
+        double all = all_keys(&laws[i]);
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++) {
+            double of = estimated_keys(&laws[i], times[k]) / all;
+            if (of > laws[i].off || of < 1 / laws[i].off)
+                fail_msg("%s: from one block of %u: %.2f times the keys", laws[i].name, times[k],
+                         of);
+        }
+    }
+}
+
+static void a_sample_of_keys_counts_them_and_their_blocks(void **state)
+{
+    (void)state;
+    static const uint32_t wanted[] = {1, 1000, KEY_SAMPLE_MAX, KEY_SAMPLE_MAX + 1, 2000000};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        struct key_sample s = {.slots = 0};
+        double in[2];
+        for (uint32_t block = 0; block < 3; block++) /* all keys in one, twice; even ones in all */
+            for (uint32_t key = 0; key < wanted[i]; key++)
+                for (int again = 0; again < 2 && (block == 0 || key % 2 == 0); again++)
+                    assert_int_equal(key_sample_add(&s, key_mix(key + 1), block), ERR_OK);
+        key_sample_spectrum(&s, in, 2);
+        assert_true(in[0] + in[1] == key_sample_keys(&s));
+        assert_true(fabs(in[0] - wanted[i] / 2) <= (s.bits ? 0.05 * wanted[i] : 0));
+        double keys = key_sample_keys(&s);
+        assert_true(fabs(keys - wanted[i]) <= (s.bits ? 0.04 * wanted[i] : 0));
+        assert_true(s.keys <= KEY_SAMPLE_MAX && s.slots <= 2 * KEY_SAMPLE_MAX);
+        key_sample_close(&s);
     }
 }
 
@@ -102,8 +246,8 @@ static void each_list_has_the_keys_of_its_columns(void **state)
     setup(&f, 20000, of_3000);
     assert_int_equal(dataset_count_keys(&f.d, 20000, DATASET_COUNTED_LOOKUPS, &g, &f.e), ERR_OK);
     assert_true(g.lists == 2 && g.rows == 20000 && g.counted == 20000);
-    ASSERT_NEAR(key_growth_keys(&g, 0), 3001, 0.05);
-    ASSERT_NEAR(key_growth_keys(&g, 1), 3000, 0.05);
+    ASSERT_NEAR(g.all[0], 3001, 0.05);
+    ASSERT_NEAR(g.all[1], 3000, 0.05);
     const struct table_room r = table_room_of(&f.job, &g);
     assert_int_equal(r.tables, 2);
     ASSERT_NEAR(r.all.rows, 6001, 0.05);
@@ -129,11 +273,11 @@ static void of_a_large_set_some_rows_are_counted_and_their_growth_goes_on(void *
     assert_int_equal(dataset_count_keys(&f.d, 40000, 12000, &g, &f.e), ERR_OK);
     assert_in_range(g.counted, 2000, 6000);
     ASSERT_NEAR(g.seen[1], g.counted, 0.05);
-    ASSERT_NEAR(key_growth_keys(&g, 1), 40000, 0.15); /* each row has a key of its own */
+    ASSERT_NEAR(g.all[1], 40000, 0.15); /* each row has a key of its own */
     teardown(&f);
     setup(&f, 40000, of_3000);
     assert_int_equal(dataset_count_keys(&f.d, 400000, 36000, &g, &f.e), ERR_OK);
-    ASSERT_NEAR(key_growth_keys(&g, 1), 3000, 0.2); /* no more come */
+    ASSERT_NEAR(g.all[1], 3000, 0.2); /* no more come */
     char text[400];
     const struct table_room r = table_room_of(&f.job, &g);
     table_room_text(&r, 2, text, sizeof text);
@@ -247,6 +391,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(different_keys_are_counted_to_a_few_percent),
+        cmocka_unit_test(a_sample_of_keys_counts_them_and_their_blocks),
+        cmocka_unit_test(keys_of_all_blocks_are_estimated_from_some),
         cmocka_unit_test(each_list_has_the_keys_of_its_columns),
         cmocka_unit_test(of_a_large_set_some_rows_are_counted_and_their_growth_goes_on),
         cmocka_unit_test(a_look_counts_them_too),

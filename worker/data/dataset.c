@@ -480,36 +480,49 @@ enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint
                              struct leaf_room *room, const struct leaf_keys **keys,
                              struct errmsg *e)
 {
+    const struct table_schema *s = d->table.schema;
     uint32_t buffer[TABLE_ROW_CELLS_MAX];
     enum err err = ERR_OK;
     leaf_room_clear(room);
-    for (uint32_t i = 0; i < n && !err; i++) {
-        uint64_t one = 1;
+    for (uint32_t i = 0; i < n && !err;) {
+        uint64_t run = run_of(rows, i, n);
         const uint32_t *cells;
-        err = table_look(&d->table, rows[i], &one, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
-        if (!err && !isnan(table_float(cells[d->table.schema->inputs])))
-            err = leaf_room_add(room, cells, e);
+        err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        i += (uint32_t)run;
+        for (; run > 0 && !err; run--, cells += table_row_cells(s))
+            if (!isnan(table_float(cells[s->inputs])))
+                err = leaf_room_add(room, cells, e);
     }
     return err ? err : leaf_room_finish(room, keys, e);
 }
 
-/* Count the keys of every step-th block; every second one of those also counts in the half. */
-static enum err count_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
-                             struct key_count *count, uint64_t *counted, struct errmsg *e)
+/* Add the keys of a block of rows that were gathered. */
+static enum err sample_block(struct key_sample *sample, const struct leaf_keys *keys,
+                             uint32_t block, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < keys->lists; i++)
+        for (uint32_t k = 0; k < keys->list[i].keys && !err; k++)
+            err = key_sample_add(&sample[i], keys->list[i].mixed[k], block);
+    return err ? err_set(e, err, "out of memory to count keys") : ERR_OK;
+}
+
+/* Count the keys of every step-th block. */
+static enum err sample_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
+                              struct key_sample *sample, uint64_t *counted, struct errmsg *e)
 {
     uint64_t row[COUNTED_BLOCK], there = d->table.rows;
     const struct leaf_keys *keys;
     enum err err = ERR_OK;
-    bool half = true;
+    uint32_t block = 0;
     for (uint64_t first = 0; first < there && !err; first += step * COUNTED_BLOCK) {
         uint32_t n = there - first < COUNTED_BLOCK ? (uint32_t)(there - first) : COUNTED_BLOCK;
         for (uint32_t i = 0; i < n; i++)
             row[i] = first + i;
         err = dataset_gather_keys(d, row, n, room, &keys, e);
-        for (uint32_t i = 0; !err && i < keys->lists; i++)
-            key_count_add(&count[i], keys->list[i].mixed, keys->list[i].keys, half);
+        if (!err)
+            err = sample_block(sample, keys, block++, e);
         *counted += n;
-        half = !half;
     }
     return err;
 }
@@ -520,18 +533,20 @@ enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t loo
     const struct table_schema *s = d->table.schema;
     static_assert((int)ROW_TABLES_MAX <= (int)KEY_GROWTH_LISTS_MAX, "each list has a place");
     assert(dataset_has_keys(d) && rows >= d->table.rows);
+    uint64_t step = d->table.rows * s->lookups / lookups + 1;
     struct leaf_room *room = NULL;
-    struct key_count *count = mem_zalloc(s->lists, sizeof *count);
+    struct key_sample *sample = mem_zalloc(s->lists, sizeof *sample);
     *g = (struct key_growth){.rows = rows};
-    enum err err = count ? leaf_room_new(&room, s, COUNTED_BLOCK, e)
-                         : err_set(e, ERR_NOMEM, "out of memory to count keys");
+    enum err err = sample ? leaf_room_new_repeating(&room, s, COUNTED_BLOCK, e)
+                          : err_set(e, ERR_NOMEM, "out of memory to count keys");
     if (!err)
-        err =
-            count_blocks(d, d->table.rows * s->lookups / lookups + 1, room, count, &g->counted, e);
+        err = sample_blocks(d, step, room, sample, &g->counted, e);
     if (!err)
-        key_growth_finish(g, count, s->lists);
+        key_growth_finish(g, sample, s->lists);
+    for (uint32_t i = 0; i < s->lists && sample; i++)
+        key_sample_close(&sample[i]);
     leaf_room_free(room);
-    mem_free(count);
+    mem_free(sample);
     return err;
 }
 

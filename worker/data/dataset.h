@@ -157,7 +157,7 @@ bool dataset_has_keys(const struct dataset *d); /* its rows look up keys in tabl
 /* Estimate the number of different keys of a set that has keys. `rows`: size of the whole set, of which
  * d->table.rows are loaded. Reads about `lookups` lookups, of rows spread over the set. Errors: ERR_NOMEM; ERR_DISK;
  * then g->lists is 0. */
-enum { DATASET_COUNTED_LOOKUPS = 1 << 24 /* takes about a second */ };
+enum { DATASET_COUNTED_LOOKUPS = 1 << 27 /* takes about a second */ };
 enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
                             struct key_growth *g, struct errmsg *e) MUST_CHECK;
 /* The keys that these rows look up, without bad rows, in a room for at least n rows. *keys stays valid until the

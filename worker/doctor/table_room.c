@@ -62,7 +62,7 @@ struct table_room table_room_of(const struct job *job, const struct key_growth *
         const struct job_table *t = &job->model.table[i];
         bool admits = job_table_admits(t);
         add(&r.least, job, i, admits ? 0 : g->seen[t->list]);
-        add(&r.all, job, i, key_growth_keys(g, t->list));
+        add(&r.all, job, i, g->all[t->list]);
         add_sketch(&r.all, t);
         r.admits |= admits;
     }

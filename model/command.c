@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
 #include "common/process/cores.h"
+#include "common/process/paths.h"
 
 int command_failed(enum err err, const struct errmsg *e)
 {
@@ -68,6 +70,33 @@ enum err command_name_data(struct job *job, struct errmsg *e)
         job->data.format = DATA_CSV;
     job->data.eval_named = true;
     return join(words + 1, &job->data.eval, e);
+}
+
+/* A link to the file counts as the file. */
+static bool is_same_file(const struct stat *a, const char *path)
+{
+    struct stat b;
+    return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+enum err command_check_output(const struct job *job, const char *path, struct errmsg *e)
+{
+    struct paths paths = {0};
+    struct errmsg unread; /* the reader says it */
+    struct stat out;
+    enum err err = ERR_OK;
+    if (!path || !job->data.eval || stat(path, &out) != 0 ||
+        paths_expand(&paths, job->data.eval, &unread))
+        return ERR_OK;
+    for (size_t i = 0; i < paths.count && !err; i++) {
+        char file[PATHS_FILE_MAX];
+        (void)paths_member(paths.path[i], file, sizeof file);
+        if (strcmp(file, PATHS_STDIN) != 0 && is_same_file(&out, file))
+            err = err_set(e, ERR_INPUT,
+                          "%s: the rows are read from this file; give --output another name", path);
+    }
+    paths_close(&paths);
+    return err;
 }
 
 enum err command_flush(struct errmsg *e)

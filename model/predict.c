@@ -279,6 +279,8 @@ static enum err check_flags(const struct predict *p, struct errmsg *e)
     bool npy = wants_npy();
     if (p->keep.columns && (!job_reads_csv(job) || job->data.format == DATA_LIBSVM))
         return err_set(e, ERR_INPUT, "--keep is for csv: rows of another format have no columns");
+    if (strcmp(flags_text("output"), "-") == 0)
+        return err_set(e, ERR_INPUT, "--output=-: without --output the rows go to stdout");
     if (npy && !*flags_text("output"))
         return err_set(e, ERR_INPUT, "--format=npy needs --output=FILE");
     if (npy && (p->keep.columns || flags_on("scores") || flags_number("top") > 0))
@@ -302,6 +304,8 @@ static enum err prepare(struct predict *p, struct errmsg *e)
     struct folder *f = &p->model.folder;
     int64_t top = flags_number("top");
     enum err err = command_name_data(&f->job, e);
+    if (!err)
+        err = command_check_output(&f->job, flags_given("output"), e);
     if (!err)
         err = keep_columns(p, e);
     if (!err)

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -344,6 +345,20 @@ optimizer: sgd
                                  cwd=self.tmp, timeout=DEADLINE_S)
         self.assertEqual(got.returncode, 1)
         self.assertEqual(got.stderr, "gradwire: the output cannot be written: No space left on device\n")
+
+    def test_the_output_never_replaces_the_file_that_is_read(self):
+        self.trained(CSV)
+        rows = (self.tmp / "eval.csv").read_text()
+        (self.tmp / "link.csv").symlink_to("eval.csv")
+        shutil.copy(self.tmp / "eval.csv", self.tmp / "in.npz")
+        for words in (["predict", self.out, "--output=eval.csv"], ["predict", self.out, "e*.csv", "--output=link.csv"],
+                      ["encode", self.out, "in.npz", "--output=in.npz"]):
+            error = self.said(*words, code=2)[1]
+            self.assertEqual(error, f"gradwire: {words[-1][9:]}: the rows are read from this file; give --output another name\n")
+        for name in ("eval.csv", "in.npz"):
+            self.assertEqual((self.tmp / name).read_text(), rows)
+        self.assertIn("--output=-: without --output", self.predict(self.out, "--output=-", code=2))
+        self.assertFalse((self.tmp / "-").exists())
 
     def test_a_signal_leaves_no_file_and_an_older_one_stays(self):
         self.trained(CSV)

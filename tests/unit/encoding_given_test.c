@@ -22,20 +22,24 @@ struct fixture {
     struct errmsg e;
 };
 
-/* `columns`: the list of data.columns, without the label. */
-static void setup(struct fixture *f, const char *columns)
+/* `columns`: the list of data.columns, without the label; `missing`: the list of data.missing. */
+static void setup_missing(struct fixture *f, const char *columns, const char *missing)
 {
     char text[4096];
     *f = (struct fixture){.e = {""}};
     idx_files_init(&f->files);
-    snprintf(
-        text, sizeof text,
-        "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\noptimizer: sgd\n"
-        "worker: {threads: 2}\n"
-        "data: {format: csv, train: '%s/a.csv', missing: ['', '?'], columns: [%s, label: y]}\n",
-        f->files.dir, columns);
+    snprintf(text, sizeof text,
+             "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\noptimizer: sgd\n"
+             "worker: {threads: 2}\n"
+             "data: {format: csv, train: '%s/a.csv', missing: [%s], columns: [%s, label: y]}\n",
+             f->files.dir, missing, columns);
     if (job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e))
         fail_msg("%s", f->e.text);
+}
+
+static void setup(struct fixture *f, const char *columns)
+{
+    setup_missing(f, columns, "'', '?'");
 }
 
 static void teardown(struct fixture *f)
@@ -177,6 +181,32 @@ static void scales_stay(void **state)
     assert_true(feature(&f.d, 0, 0) == 3 && feature(&f.d, 1, 0) == 0.5f);
     free(text);
     teardown(&f);
+}
+
+static void a_missing_value_stays_the_word_that_it_was(void **state)
+{
+    (void)state;
+    static const char town[] = "category: {name: town, encode: id}", rows[] = "Rome,0\n,1\nNA,1\n";
+    struct fixture f;
+    char *text = learned(town, "Rome,0\n?,1\n");
+    setup_missing(&f, town, "'', 'NA'");
+    loads(&f, rows, text, true);
+    assert_true(feature(&f.d, 1, 0) == 2 && feature(&f.d, 2, 0) == 2);
+    teardown(&f);
+    setup_missing(&f, town, "'NA', ''");
+    assert_int_equal(load(&f, rows, strlen(rows), text, true), ERR_INPUT);
+    assert_string_equal(
+        f.e.text,
+        "data.train: input column 1 (town): a missing value is the word \"NA\", the first text "
+        "of data.missing, but the word \"\" in cut 7, with which the weights were "
+        "learned: write that text first in data.missing");
+    teardown(&f);
+    free(text);
+    text = learned("number: a", "1,0\n?,1\n");
+    setup_missing(&f, "number: a", "'NA', ''"); /* has no such word */
+    loads(&f, "1,0\nNA,1\n", text, true);
+    teardown(&f);
+    free(text);
 }
 
 static void another_column_is_refused_by_name(void **state)
@@ -333,6 +363,7 @@ int main(void)
         cmocka_unit_test(kept_words_have_their_numbers_and_new_ones_none),
         cmocka_unit_test(new_words_are_numbered_behind_the_others_and_that_again_changes_nothing),
         cmocka_unit_test(scales_stay),
+        cmocka_unit_test(a_missing_value_stays_the_word_that_it_was),
         cmocka_unit_test(another_column_is_refused_by_name),
         cmocka_unit_test(a_number_for_missing_ones_is_a_double_until_it_is_encoded),
         cmocka_unit_test(an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic),

@@ -3,8 +3,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "common/base/printable.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "common/base/texts.h"
 
 enum { LOG_SQUARED_MOST = 1 << 16 };
 
@@ -14,6 +15,8 @@ struct taking {
     struct table_input *in;
     json_t *from; /* its object in `columns` */
     uint32_t number;
+    const char *missing;        /* the job's list */
+    const json_t *missing_word; /* the first text of the file's list; NULL: there is none */
 };
 
 static enum err damaged(const struct taking *t, struct errmsg *e)
@@ -91,6 +94,26 @@ static bool same_encode(const struct taking *t, const json_t *o)
     return word && strcmp(word, t->in->encode == ENCODE_ID ? "id" : "one_hot") == 0;
 }
 
+/* All markers of a missing value are one word, the first of them. Another one would be unknown, or a new word, where the
+ * weights know the missing value. A text of a job is UTF-8. */
+static enum err check_missing_word(const struct taking *t, struct errmsg *e)
+{
+    const char *was = json_string_value(t->missing_word);
+    size_t n;
+    if (!was || !t->missing)
+        return ERR_OK;
+    (void)texts_next(t->missing, &n);
+    if (n == json_string_length(t->missing_word) && memcmp(was, t->missing, n) == 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "input column %u (%s): a missing value is the word \"%s\", the first text of "
+                   "data.missing, but the word \"%s\" in %s, with which the weights were learned: "
+                   "write that text first in data.missing",
+                   t->number, t->in->name[0] ? SHOWN(t->in->name) : "no name",
+                   printable_name((char[PRINTABLE_NAME_BYTES]){""}, t->missing, n), SHOWN(was),
+                   t->given->from);
+}
+
 static enum err take_category(const struct taking *t, struct errmsg *e)
 {
     const json_t *o = json_object_get(t->from, "category");
@@ -102,7 +125,9 @@ static enum err take_category(const struct taking *t, struct errmsg *e)
     enum err err = read_words(&words, json_object_get(o, "words"));
     if (!err && !t->in->learns && !same_words(&words, &t->in->words))
         err = differs(t, "its vocabulary", e);
-    else if (err)
+    else if (!err)
+        err = check_missing_word(t, e);
+    else
         err = err == ERR_NOMEM ? err_set(e, err, "out of memory for words") : damaged(t, e);
     if (err) {
         vocabulary_close(&words);
@@ -232,7 +257,7 @@ static enum err take_input(const struct taking *t, struct errmsg *e)
 }
 
 static enum err take_columns(struct table_schema *s, const struct encoding_given *g,
-                             const json_t *columns, struct errmsg *e)
+                             const json_t *columns, const json_t *missing, struct errmsg *e)
 {
     uint32_t inputs = 0;
     enum err err = ERR_OK;
@@ -240,7 +265,12 @@ static enum err take_columns(struct table_schema *s, const struct encoding_given
         json_t *column = json_array_get(columns, i);
         if (!is_input(column))
             continue;
-        const struct taking t = {g, &s->input[inputs], column, inputs + 1};
+        const struct taking t = {.given = g,
+                                 .in = &s->input[inputs],
+                                 .from = column,
+                                 .number = inputs + 1,
+                                 .missing = s->missing,
+                                 .missing_word = json_array_get(missing, 0)};
         if (inputs++ < s->inputs)
             err = take_input(&t, e);
     }
@@ -281,9 +311,10 @@ enum err encoding_given_take(struct table_schema *s, const struct encoding_given
     const json_t *columns = json_object_get(all, "columns");
     enum err err = take_arithmetic(s, g, json_object_get(all, "arithmetic"), e);
     if (!err)
-        err = json_is_array(columns) ? take_columns(s, g, columns, e)
-                                     : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s",
-                                               g->from, all ? "it has no columns" : why.text);
+        err = json_is_array(columns)
+                  ? take_columns(s, g, columns, json_object_get(all, "missing"), e)
+                  : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s", g->from,
+                            all ? "it has no columns" : why.text);
     json_decref(all);
     s->taught = err == ERR_OK;
     return err;

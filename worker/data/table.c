@@ -126,7 +126,9 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
 {
     struct table_schema *s = mem_zalloc(1, sizeof *s);
     if (s)
-        *s = (struct table_schema){.refs = 1, .input = mem_zalloc(csv->columns, sizeof *s->input)};
+        *s = (struct table_schema){.refs = 1,
+                                   .input = mem_zalloc(csv->columns, sizeof *s->input),
+                                   .missing = csv->missing};
     if (s)
         s->key = mem_zalloc(csv->columns, sizeof *s->key);
     enum err err = s && s->input && s->key ? ERR_OK : ERR_NOMEM;

@@ -73,6 +73,7 @@ struct table_schema {
     struct table_key *key;     /* (keys) in the same order */
     uint32_t lists, lookups;   /* of the model */
     struct table_lookup *lookup;
+    const char *missing; /* the job's data.missing. Its first text is the word of a missing value */
 };
 
 /* chunk_rows rows of table_row_cells each: inputs, the label, the weight if there is one, and keys. Until table_scale,

@@ -190,8 +190,10 @@ static const struct job_key keys[] = {
             .fallback_doc = "required, except with `format: synthetic`"),
     JOB_KEY("data.eval", PATHS, data.eval, "The files to evaluate on.", PER_PROCESS,
             EXAMPLE("eval.csv.gz"), .fallback_doc = "no evaluation"),
-    JOB_KEY("data.scale", REAL, data.scale, "Divide all inputs by this number.", EXAMPLE("255"),
-            POSITIVE, .identity = true, .fallback = "1"),
+    JOB_KEY("data.scale", REAL, data.scale,
+            "Divide all inputs by this number: each is rounded to float32, and multiplied by the "
+            "float32 1 / scale. Not for `libsvm`, and not for `csv`, whose columns have a `scale`.",
+            EXAMPLE("255"), POSITIVE, .identity = true, .fallback = "1"),
     JOB_KEY("data.synthetic", WORD, data.synthetic,
             "The rows to generate. `digits`: images of shape [28, 28]. `census`: csv text like "
             "UCI's Adult. `clicks`: csv text like Criteo's logs, with a label, 13 numbers and key "

@@ -118,18 +118,20 @@ static void put_table(const struct server_http *w, struct metrics *m, const char
 #define PUT_TABLE(w, m, name, type, help, field)                                                   \
     put_table(w, m, name, type, help, offsetof(Gradwire__TableCounts, field))
 
+#define SINCE ", since the job or its last new run began."
+
 static void put_tables(const struct server_http *w, struct metrics *m)
 {
-    PUT_TABLE(w, m, "gradwire_table_rows", METRICS_GAUGE, "Rows of the table that are there.",
+    PUT_TABLE(w, m, "gradwire_table_rows", METRICS_GAUGE, "Rows of the table that exist now.",
               rows);
-    PUT_TABLE(w, m, "gradwire_table_admitted_rows_total", METRICS_COUNTER, "Rows that were made.",
-              admitted);
+    PUT_TABLE(w, m, "gradwire_table_admitted_rows_total", METRICS_COUNTER,
+              "Rows that were made" SINCE, admitted);
     PUT_TABLE(w, m, "gradwire_table_refused_gradients_total", METRICS_COUNTER,
-              "Gradients of rows that were not made, as ps.memory has no room.", refused);
+              "Gradients of rows that were not made, as ps.memory has no room" SINCE, refused);
     PUT_TABLE(w, m, "gradwire_table_dropped_gradients_total", METRICS_COUNTER,
-              "Gradients of rows that admission has not made yet.", dropped);
-    PUT_TABLE(w, m, "gradwire_table_evicted_rows_total", METRICS_COUNTER, "Rows that have gone.",
-              evicted);
+              "Gradients of rows that admission had not made yet" SINCE, dropped);
+    PUT_TABLE(w, m, "gradwire_table_evicted_rows_total", METRICS_COUNTER,
+              "Rows that were removed" SINCE, evicted);
 }
 
 static void put_workers(const struct server_http *w, struct metrics *m)

@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -200,6 +201,9 @@ class TablesTest(TrainCase):
             return planned and made == [planned] * 2 and shown
         shown = job.until("all is learned", all_learned)
         said = [json.loads(text(of[f"ps-{i}"], "/status"))["shards"][0]["tables"] for i in (0, 1)]
+        since = re.findall(r"^# HELP gradwire_table_(\w+)_total (.*)$", text(of["ps-0"], "/metrics"), flags=re.M)
+        self.assertEqual({name for name, help in since if help.endswith(", since the job or its last new run began.")},
+                         {"admitted_rows", "evicted_rows", "dropped_gradients", "refused_gradients"})
         job.kill("evaluator-0", signal.SIGCONT)
         counts = job.wait().summary()["tables"]
         self.assertTrue(counts["ids"]["evicted"] > 0 < counts["bag"]["dropped"], counts)

@@ -321,8 +321,9 @@ static json_t *describe(const struct section *s, uint64_t rows, uint32_t dim, ui
 
 /* The meaning of the numbers in `counts`. */
 static const char counts_are[] =
-    "updates: each step (in async, ssp and geo: each batch) that changed the row counts once, "
-    "however many rows of the data looked it up; a new run (checkpoint.run) begins with 0";
+    "updates since the row was made: each step (in async and ssp: each batch) that changed the row "
+    "counts once, however many rows of the data looked it up; a row that was evicted and made "
+    "again, and a new run (checkpoint.run), begin with 0";
 
 static enum err write_header(struct files_writer *w, const struct section s[3], const char *table,
                              uint64_t rows, uint32_t dim, struct errmsg *e)

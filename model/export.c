@@ -148,6 +148,12 @@ static enum err print_result(const struct exporter *x, struct errmsg *e)
     printf("%s: %s\n", export_format_word(x->format), PRINTABLE(x->path));
     if (x->graph)
         print_graph(x);
+    if (x->format == EXPORT_SAVEDMODEL && saved_model_check_names(x->graph, e))
+        (void)fprintf(
+            stderr,
+            "gradwire: warning: tf.saved_model.load cannot load it: %s; rename a column, or "
+            "use another program, such as TensorFlow Serving\n",
+            e->text);
     if (x->format != EXPORT_KERAS)
         return ERR_OK;
     printf("inputs, and the output:\n");

@@ -1,13 +1,16 @@
 #include "formats/tensorflow/saved_model.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/process/files.h"
 #include "formats/tensorflow/lowering.h"
 #include "formats/tensorflow/nodes.h"
@@ -216,6 +219,82 @@ static enum err write_folder(const char *given, const void *data, size_t bytes, 
     if (err)
         return err;
     return exists ? write_in(path, data, bytes, e) : write_new(path, data, bytes, e);
+}
+
+/* ---- names ---- */
+
+struct parameter {
+    const char *input;
+    char *name;
+};
+
+static bool is_letter(char c)
+{
+    return isalpha((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+/* As sanitize_arg_name of TensorFlow 2 does it, for which some characters beyond ASCII are no letters. */
+static char *parameter_name(const char *input)
+{
+    static const char prefix[] = "arg_";
+    size_t bytes = strlen(input), skip = is_letter(*input) ? 0 : strlen(prefix);
+    char *name = mem_zalloc(skip + bytes + 1, 1);
+    if (!name)
+        return NULL;
+    memcpy(name, prefix, skip);
+    for (size_t i = 0; i < bytes; i++)
+        name[skip + i] = is_letter(input[i]) || isdigit((unsigned char)input[i]) ? input[i] : '_';
+    return name;
+}
+
+static bool is_keyword(const char *name)
+{
+    static const char *const keywords[] = {
+        "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+        "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+        "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+        "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (strcmp(name, keywords[i]) == 0)
+            return true;
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct parameter *)a)->name, ((const struct parameter *)b)->name);
+}
+
+static enum err check_parameters(struct parameter *p, uint32_t n, struct errmsg *e)
+{
+    qsort(p, n, sizeof *p, by_name);
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_keyword(p[i].name))
+            return err_set(e, ERR_INPUT, "the input \"%s\" has the name of a keyword of Python",
+                           SHOWN(p[i].input));
+        if (i > 0 && strcmp(p[i - 1].name, p[i].name) == 0)
+            return err_set(e, ERR_INPUT,
+                           "the inputs \"%s\" and \"%s\" have one name, %s, in Python",
+                           SHOWN(p[i - 1].input), SHOWN(p[i].input), SHOWN(p[i].name));
+    }
+    return ERR_OK;
+}
+
+enum err saved_model_check_names(const struct graph *g, struct errmsg *e)
+{
+    struct parameter *p = mem_zalloc(g->inputs + 1, sizeof *p);
+    uint32_t n = 0;
+    for (bool made = p != NULL; made && n < g->inputs; n += made) {
+        p[n].input = g->value[g->input[n].value].name;
+        p[n].name = parameter_name(p[n].input);
+        made = p[n].name != NULL;
+    }
+    enum err err =
+        n == g->inputs && p ? check_parameters(p, n, e) : err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n; i++)
+        mem_free(p[i].name);
+    mem_free(p);
+    return err;
 }
 
 /* ---- write ---- */

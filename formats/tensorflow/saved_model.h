@@ -17,4 +17,9 @@
 enum err saved_model_write(const char *path, const struct graph *g, graph_told *told,
                            struct errmsg *e) MUST_CHECK;
 
+/* Whether TensorFlow's Python can load such a SavedModel (tf.saved_model.load): it makes a parameter of a function of
+ * each input, and changes characters of the name for that. Other programs, such as TensorFlow Serving, load any.
+ * Errors: ERR_INPUT names the inputs, ERR_NOMEM. */
+enum err saved_model_check_names(const struct graph *g, struct errmsg *e) MUST_CHECK;
+
 #endif

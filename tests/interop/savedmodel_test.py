@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """SavedModels: TensorFlow loads them, and their signature computes our predictions."""
+import json
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accepted  # noqa: E402
@@ -43,6 +46,26 @@ class SavedModelTest(case.ExportCase):
                 scores = session.run(signature.outputs[made.last_layer].name,
                                      {info.name: arrays[name] for name, info in signature.inputs.items()})
         self.assertLessEqual(float(np.abs(scores.reshape(-1) - np.array(made.scores)).max()), case.TOLERANCE)
+
+    def test_export_warns_of_names_with_which_tensorflow_cannot_load_a_model(self):
+        import tensorflow as tf
+
+        for names in ["class"], ["a-b", "a_b"], ["1st", "arg_1st"], ["if_", "A-b", "a_b", '"1|\n'], ["x" * 4096, "\u00e9" * 2048]:
+            with self.subTest(names=[name[:20] for name in names]), tempfile.TemporaryDirectory() as folder:
+                columns = "".join(f"    - number: {json.dumps(name)}\n" for name in names) + "    - label: y\n"
+                job = fixtures.job("    - dense: 1\n", fixtures.csv(columns))
+                pathlib.Path(folder, "job.yaml").write_text(job)
+                for part in "train", "eval":
+                    pathlib.Path(folder, f"{part}.txt").write_text(("1," * len(names) + "0\n") * 8)
+                subprocess.run([fixtures.BUILD / "tests" / "interop_fixture", folder], check=True, timeout=60)
+                done = subprocess.run([fixtures.BUILD / "model" / "model", "export", folder, "--format=savedmodel", "--output",
+                                       f"{folder}/made"], check=True, capture_output=True, text=True, timeout=60)
+                if "tf.saved_model.load cannot load it" in done.stderr:
+                    self.assertRaises(ValueError, tf.saved_model.load, f"{folder}/made")
+                else:
+                    self.assertEqual(done.stderr.count("warning"), 0)
+                    score = tf.saved_model.load(f"{folder}/made").signatures["serving_default"]
+                    self.assertEqual(set(score.structured_input_signature[1]), set(names))
 
     def test_two_models_in_one_process_do_not_share_their_words(self):
         import numpy as np

@@ -232,6 +232,49 @@ static void a_model_larger_than_protobuf_allows_is_refused(void **state)
     assert_non_null(strstr(e.text, "would have 2048 MiB"));
 }
 
+/* Inputs with these names; NULL: there are fewer. */
+static enum err check_names(const char *a, const char *b, const char *c, struct errmsg *e)
+{
+    const struct graph_value value[] = {{.name = a}, {.name = b}, {.name = c}};
+    const struct graph_input input[] = {{.value = 0}, {.value = 1}, {.value = 2}};
+    const struct graph g = {.value = (struct graph_value *)value,
+                            .input = (struct graph_input *)input,
+                            .inputs = !a   ? 0
+                                      : !b ? 1
+                                      : !c ? 2
+                                           : 3};
+    return saved_model_check_names(&g, e);
+}
+
+/* tests/interop/savedmodel_test.py loads such models. */
+static void names_that_are_one_parameter_or_none_in_python_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b, *c, *why;
+    } of[] = {{"class", NULL, NULL, "the input \"class\" has the name of a keyword of Python"},
+              {"x", "None", NULL, "the input \"None\" has the name of a keyword of Python"},
+              {"a-b", "b", "a_b", "have one name, a_b, in Python"},
+              {"1st", "arg_1st", NULL, "have one name, arg_1st, in Python"},
+              {"?", "!", NULL, "have one name, arg__, in Python"}};
+    struct errmsg e;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_int_equal(check_names(of[i].a, of[i].b, of[i].c, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, of[i].why));
+    }
+    assert_int_equal(check_names(NULL, NULL, NULL, &e), ERR_OK);
+    assert_int_equal(check_names("class_", "Class", "-class", &e), ERR_OK);
+    assert_int_equal(check_names("\u00e9", "e", "capital-gain", &e), ERR_OK);
+    int fired = 1;
+    for (long n = 0; fired; n++) {
+        mem_fail_at(n);
+        enum err err = check_names("a", "b", NULL, &e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_failed_write_leaves_nothing_or_the_complete_directory),
         cmocka_unit_test(without_memory_nothing_is_written),
         cmocka_unit_test(a_model_larger_than_protobuf_allows_is_refused),
+        cmocka_unit_test(names_that_are_one_parameter_or_none_in_python_are_named),
     };
     return cmocka_run_group_tests_name("saved_model", tests, folder_setup, folder_teardown);
 }

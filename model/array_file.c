@@ -273,6 +273,17 @@ static enum err take_file(struct output *o, struct errmsg *e)
     return ERR_OK;
 }
 
+static enum err cannot_add(zip_t *zip, const char *path, const char *name, struct errmsg *e)
+{
+    if (zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_EXISTS)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: two of its arrays have the name \"%s\": rename the column, or the layer", path,
+            SHOWN(name));
+    return err_set(e, ERR_IO, "%s: the archive cannot have an array \"%s\": %s", path, SHOWN(name),
+                   zip_strerror(zip));
+}
+
 /* Write the archive over the output's temporary file. */
 static enum err write_zip(const struct array_file *a, uint32_t n, struct output *o,
                           struct errmsg *e)
@@ -294,8 +305,7 @@ static enum err write_zip(const struct array_file *a, uint32_t n, struct output 
     enum err err = ERR_OK;
     if (!added || zip_close(zip) != 0) {
         err = added ? err_set(e, ERR_IO, "%s: %s", o->file.path, zip_strerror(zip))
-                    : err_set(e, ERR_IO, "%s: the archive cannot have an array \"%s\": %s",
-                              o->file.path, SHOWN(name), zip_strerror(zip));
+                    : cannot_add(zip, o->file.path, name, e);
         zip_discard(zip);
     }
     output_release();

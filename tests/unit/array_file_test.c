@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,9 +51,29 @@ static void an_archive_is_synced_before_it_gets_its_name(void **state)
     assert_int_equal(rmdir(folder), 0); /* nothing else is there */
 }
 
+/* A layer over a table can have the name of its column. */
+static void two_arrays_of_one_name_are_no_archive(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gradwire-array-file-XXXXXX", path[64];
+    struct array_file a[2] = {{.name = "user", .kind = ARRAY_F32, .fd = -1},
+                              {.name = "user", .kind = ARRAY_F32, .fd = -1}};
+    struct errmsg e;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/a.npz", folder);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(array_file_open(&a[i], path, &e), ERR_OK);
+    assert_int_equal(array_file_npz(a, 2, 0, path, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "two of its arrays have the name \"user\": rename the column"));
+    for (int i = 0; i < 2; i++)
+        array_file_close(&a[i]);
+    assert_int_equal(rmdir(folder), 0); /* nothing is there */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_arrays_of_one_name_are_no_archive),
         cmocka_unit_test(an_archive_is_synced_before_it_gets_its_name),
     };
     return cmocka_run_group_tests_name("array_file", tests, NULL, NULL);

@@ -31,7 +31,7 @@ uint32_t command_threads(void);
 enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* `path`, the file that the command writes, is none of those that it reads: job->data.eval, stdin aside. Call after
- * command_name_data. A file of the data that does not exist is left to whoever reads it. Errors: ERR_INPUT: it is one. */
+ * command_name_data. A file of the data that does not exist is no error here: reading it is. Errors: ERR_INPUT: it is one. */
 enum err command_check_output(const struct job *job, const char *path, struct errmsg *e) MUST_CHECK;
 
 /* All output is printed. Errors: ERR_IO: stdout could not take it. */

@@ -45,20 +45,27 @@ static json_t *summary_rss(const struct crew *crew)
     return rss;
 }
 
+/* Why the job ended. A chief that was asked to go says only what it left, so the launcher's reason comes first. A chief that
+ * failed by itself knows better. */
+static void summary_agree_on_error(json_t *summary, const char *reason, bool asked)
+{
+    const char *error = json_string_value(json_object_get(summary, "error"));
+    if (!error || !*error)
+        summary_set(summary, "error", json_text(reason));
+    else if (asked)
+        summary_set(summary, "error", json_sprintf("%s; %s", reason, error));
+}
+
 static void summary_agree_on_status(json_t *summary, const struct supervisor_result *result)
 {
+    const char *interrupted = summary_status(SUPERVISOR_EXIT_INT);
     const char *status = summary_status(result->exit_code);
     const char *was = json_string_value(json_object_get(summary, "status"));
-    const char *error = json_string_value(json_object_get(summary, "error"));
+    bool asked = strcmp(status, interrupted) == 0 || (was && strcmp(was, interrupted) == 0);
     if (!was || strcmp(was, status) != 0)
         summary_set(summary, "status", json_string(status));
-    if (!*result->error)
-        return;
-    bool both = error && *error;
-    if (both && strcmp(status, summary_status(SUPERVISOR_EXIT_INT)) == 0)
-        summary_set(summary, "error", json_sprintf("%s; %s", result->error, error));
-    else if (!both)
-        summary_set(summary, "error", json_text(result->error));
+    if (*result->error)
+        summary_agree_on_error(summary, result->error, asked);
 }
 
 enum err summary_complete(const char *dir, const struct supervisor_result *result,

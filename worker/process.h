@@ -17,7 +17,7 @@
 #include "worker/control/idle.h"
 #include "worker/control/interim.h"
 #include "worker/data/dataset.h"
-#include "worker/data/planted.h"
+#include "worker/data/drawn/planted.h"
 #include "worker/driver/driver.h"
 #include "worker/evaluate/best.h"
 #include "worker/evaluate/chief_end.h"

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "worker/data/dataset.h"
 #include "worker/data/drawn/drawn.h"
-#include "worker/data/planted.h"
+#include "worker/data/drawn/planted.h"
 
 static struct job click_job(const char *keys)
 {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/math/kernels.h"
 #include "common/base/log.h"
@@ -2278,6 +2279,89 @@ static void a_look_reads_the_first_thousand_rows_of_each_file(void **state)
 }
 
 /* Wrong rows tell which of many files a look opens. */
+/* The job's names of files; @: their folder. */
+static void name_files(const struct fixture *f, char **of, const char *names)
+{
+    char text[2048] = "";
+    size_t at = 0;
+    for (; *names; names++)
+        at += (size_t)snprintf(text + at, sizeof text - at, *names == '@' ? "%s" : "%.1s",
+                               *names == '@' ? f->files.dir : names);
+    mem_free(*of);
+    *of = mem_strdup(text);
+    assert_non_null(*of);
+}
+
+/* The last warning of both parts, without the folder. */
+static const char *files_warning(struct fixture *f)
+{
+    static char words[400];
+    struct dataset eval;
+    char *dir;
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    dataset_close(&f->d);
+    assert_int_equal(dataset_load(&f->d, &f->job, 0, 0, &f->e), ERR_OK);
+    assert_int_equal(dataset_load_eval(&eval, &f->job, &f->d, 0, &f->e), ERR_OK);
+    dataset_close(&eval);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    while ((dir = strstr(words, f->files.dir)))
+        memmove(dir, dir + strlen(f->files.dir), strlen(dir + strlen(f->files.dir)) + 1);
+    return words;
+}
+
+static void files_that_are_named_twice_are_warned_of(void **state)
+{
+    static const struct {
+        const char *train, *eval, *said;
+    } of[] = {
+        {"@/*.csv", "@/e.eval", "nothing"},
+        {"@/a.csv\n@/a.csv", "@/e.eval",
+         "data.train: /a.csv is named twice, so its rows count twice; name it once"},
+        {"@/b.csv\n@/?.csv", "@/e.eval",
+         "data.train: /b.csv is named twice, so its rows count twice; name it once"},
+        {"@/*.csv\n@/?.csv", "@/e.eval",
+         "data.train: /a.csv is named twice (and 1 more file), so its rows count twice; name it "
+         "once"},
+        {"@/a.csv\n@/hard", "@/e.eval",
+         "data.train: /a.csv and /hard are one file, so its rows count twice; name it once"},
+        {"@/soft\n@/a.csv", "@/e.eval",
+         "data.train: /soft and /a.csv are one file, so its rows count twice; name it once"},
+        {"@/a.csv", "@/e.eval\n@/e.eval",
+         "data.eval: /e.eval is named twice, so its rows count twice; name it once"},
+        {"@/*.csv", "@/e.eval\n@/b.csv",
+         "data.eval: /b.csv is a file of data.train: the model is evaluated on rows from which it "
+         "learns"},
+        {"@/*.csv", "@/[ab].csv",
+         "data.eval: /a.csv is a file of data.train (and 1 more file): the model is evaluated on "
+         "rows from which it learns"},
+        {"@/*.csv", "@/soft",
+         "data.eval: /soft is /a.csv of data.train: the model is evaluated on rows from which it "
+         "learns"},
+    };
+    (void)state;
+    struct fixture f;
+    char from[300], to[300];
+    setup(&f, NUMBER_LABEL, NULL, 0);
+    put(&f, "a.csv", "1,2\n2,3\n", 8);
+    put(&f, "b.csv", "1,2\n2,3\n", 8);
+    put(&f, "e.eval", "1,2\n", 4);
+    (void)snprintf(from, sizeof from, "%s/a.csv", f.files.dir);
+    (void)snprintf(to, sizeof to, "%s/hard", f.files.dir);
+    assert_int_equal(link(from, to), 0);
+    (void)snprintf(to, sizeof to, "%s/soft", f.files.dir);
+    assert_int_equal(symlink(from, to), 0);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        name_files(&f, &f.job.data.train, of[i].train);
+        name_files(&f, &f.job.data.eval, of[i].eval);
+        assert_string_equal(files_warning(&f), of[i].said);
+    }
+    f.job.data.eval_named = true; /* of evaluate's arguments: the training data may be meant */
+    assert_string_equal(files_warning(&f), "nothing");
+    teardown(&f);
+}
+
 static void a_look_before_a_start_opens_some_of_many_files(void **state)
 {
     (void)state;
@@ -2491,6 +2575,7 @@ int main(void)
         cmocka_unit_test(a_look_estimates_rows_from_blocks_spread_over_the_file),
         cmocka_unit_test(a_look_weighs_files_that_it_does_not_open_by_their_size),
         cmocka_unit_test(a_look_tells_the_memory_of_rows_that_are_loaded),
+        cmocka_unit_test(files_that_are_named_twice_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

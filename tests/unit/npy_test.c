@@ -100,6 +100,33 @@ static enum err load_xy(struct fixture *f, struct dataset *d)
     return load(f, d, both(f, "x.npy", "y.npy"));
 }
 
+/* Rows can share a file of labels. */
+static void rows_that_are_named_twice_with_their_labels_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    static const char rows[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
+    static const uint8_t x[4] = {1, 2, 3, 4};
+    static const char *const second[] = {"z.npy", "x.npy"};
+    put(f, "x.npy", rows, x, sizeof x);
+    put(f, "z.npy", rows, x, sizeof x);
+    put(f, "y.npy", LABELS, TWO, 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct dataset d;
+        char patterns[1200], words[400];
+        int n = snprintf(patterns, sizeof patterns, "%s\n", both(f, "x.npy", "y.npy"));
+        (void)snprintf(patterns + n, sizeof patterns - (size_t)n, "%s",
+                       both(f, second[i], "y.npy"));
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        assert_int_equal(load(f, &d, patterns), ERR_OK);
+        dataset_close(&d);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        assert_non_null(
+            strstr(words, i ? "x.npy is named twice, so its rows count twice" : "nothing"));
+    }
+}
+
 static void refuses(struct fixture *f, const char *why)
 {
     struct dataset d;
@@ -734,6 +761,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(rows_that_are_named_twice_with_their_labels_are_warned_of),
         TEST(a_column_that_float32_makes_equal_is_warned_of),
         TEST(rows_in_any_order_are_warned_of),
         TEST(each_type_reads_as_its_numbers_in_either_order_of_bytes),

@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "worker/data/core/rounding.h"
+#include "worker/data/same_files.h"
 
 /* bytes read, and then hashed while they are still in the cache */
 enum { ARRAY_PIECE_BYTES = 256 << 10 };
@@ -460,6 +461,23 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
+/* Rows can be there twice with the same labels. */
+static enum err warn_of_pairs(const struct array_set *set, const struct reading *r,
+                              struct errmsg *e)
+{
+    const size_t n = set->n_images;
+    const char **path = mem_zalloc(2 * n, sizeof *path);
+    if (!path)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        path[i] = set->images[i].path;
+        path[n + i] = i < set->n_labels ? set->labels[i].path : path[i];
+    }
+    enum err err = same_files_warn(r, path, path + n, n, e);
+    mem_free(path);
+    return err;
+}
+
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
                      struct errmsg *e)
 {
@@ -476,6 +494,8 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
         err = set_open(&set, format, &paths, r->unlabeled, e);
     if (!err) {
         err = set_load(&set, d, r, e);
+        if (!err)
+            err = warn_of_pairs(&set, r, e);
         set_close(&set);
     }
     paths_close(&paths);

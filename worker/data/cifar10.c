@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "worker/data/bytes/stream.h"
+#include "worker/data/same_files.h"
 
 enum {
     SIDE = 32,
@@ -144,6 +145,8 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg 
         return err;
     for (size_t i = 0; i < paths.count && !err; i++)
         err = read_file(paths.path[i], d, r, &room, e);
+    if (!err)
+        err = same_files_warn(r, (const char *const *)paths.path, NULL, paths.count, e);
     if (r->look)
         r->look->files = paths.count;
     paths_close(&paths);

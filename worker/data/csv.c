@@ -34,6 +34,7 @@
 #include "worker/data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "worker/data/readers.h"
+#include "worker/data/same_files.h"
 #include "worker/data/bytes/stream.h"
 
 enum { DIGEST_BYTES = 32, LOOK_ROWS = 1000 /* of each file, at least */ };
@@ -921,6 +922,9 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
         say_bad(c);
     if (!err)
         say_odd(c);
+    if (!err)
+        err = same_files_warn(c->reading, (const char *const *)c->paths.path, NULL, c->paths.count,
+                              e);
     if (c->reading->look)
         c->reading->look->files =
             c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;

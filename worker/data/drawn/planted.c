@@ -1,4 +1,4 @@
-#include "worker/data/planted.h"
+#include "worker/data/drawn/planted.h"
 
 #include <math.h>
 

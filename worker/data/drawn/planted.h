@@ -1,7 +1,7 @@
 /* Measures the planted model of data.synthetic: clicks on the rows of data.eval: no other model is better, except by
  * chance. */
-#ifndef GRADWIRE_WORKER_DATA_PLANTED_H
-#define GRADWIRE_WORKER_DATA_PLANTED_H
+#ifndef GRADWIRE_WORKER_DATA_DRAWN_PLANTED_H
+#define GRADWIRE_WORKER_DATA_DRAWN_PLANTED_H
 
 #include "common/job/job.h"
 

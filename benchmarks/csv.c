@@ -107,7 +107,7 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
         struct errmsg e;
         if (table_look(&d->table, row, &n, buffer, sizeof buffer / sizeof *buffer, &cells, &e))
             bench_die("%s", e.text);
-        for (row += n; n > 0; n--, cells += table_row_cells(d->table.schema))
+        for (row += n; n > 0; n--, cells += table_packed_cells(d->table.schema, cells))
             sum += (double)table_float(cells[0]);
     }
     size_t in_file = spilling ? b->rows * table_row_cells(d->table.schema) * sizeof *buffer : 0;

@@ -257,7 +257,7 @@ static void add_row_keys(const struct encode *x, struct worker *w, uint32_t arra
     const struct table_schema *s = x->model.folder.schema;
     const struct encoded *of = &x->encoded[array];
     const struct table_key *k = &s->key[of->of];
-    table_row_keys(k, cells + table_keys_at(s) + k->cell, w->key, w->floats);
+    table_row_keys(k, table_key_cells(s, k, cells), w->key, w->floats);
     if (is_bad(s, cells)) {
         memset(w->key, 0, of->width * sizeof *w->key);
         memset(w->floats, 0, of->width * sizeof *w->floats);
@@ -327,19 +327,18 @@ static enum err add_encoded(const struct encode *x, struct worker *w, uint32_t r
     return err;
 }
 
-static enum err take_block(const struct encode *x, struct worker *w, struct csv_piece *piece,
-                           uint64_t first, uint32_t n, struct errmsg *e)
+/* *cells becomes the end of the block. */
+static enum err take_block(const struct encode *x, struct worker *w, uint32_t **cells,
+                           const struct csv_text *kept, uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = x->model.folder.schema;
-    uint32_t width = table_raw_cells(s);
     enum err err = ERR_OK;
     lane_clear(w->lane);
-    for (uint32_t i = 0; i < n && !err; i++) {
-        uint32_t *cells = piece->cells + (first + i) * width;
-        bool bad = is_bad(s, cells);
-        add_row(x, w, cells, piece->kept + (first + i) * x->keep.columns);
+    for (uint32_t i = 0; i < n && !err; i++, *cells += table_packed_raw_cells(s, *cells)) {
+        bool bad = is_bad(s, *cells);
+        add_row(x, w, *cells, kept + (size_t)i * x->keep.columns);
         if (!bad)
-            err = lane_add(w->lane, cells, e);
+            err = lane_add(w->lane, *cells, e);
         w->rows[i] = bad ? 0 : lane_rows(w->lane);
     }
     return err ? err : add_encoded(x, w, n, e);
@@ -355,11 +354,13 @@ static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, 
 {
     const struct encode *x = ctx;
     struct worker *w = &x->worker[thread];
+    uint32_t *cells = piece->cells;
     enum err err = ERR_OK;
     clear_texts(x, w);
     for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
         uint64_t left = piece->rows - i;
-        err = take_block(x, w, piece, i, left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+        err = take_block(x, w, &cells, piece->kept + i * x->keep.columns,
+                         left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
     }
     return err;
 }

@@ -109,25 +109,24 @@ static void warn_broken(const struct predict *p)
 
 /* ---- rows of csv ---- */
 
-/* Score rows [first, end) of the piece, at most LANE_ROWS, and add their text. */
-static enum err add_block(const struct predict *p, struct worker *w, struct csv_piece *piece,
-                          uint64_t first, uint64_t end, struct errmsg *e)
+/* Score n rows, at most LANE_ROWS, and add their text. *cells becomes the end of the block. */
+static enum err add_block(const struct predict *p, struct worker *w, uint32_t **cells,
+                          const struct csv_text *kept, uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = p->model.folder.schema;
-    uint32_t width = table_raw_cells(s);
-    const float *z, *scores;
+    bool bad[LANE_ROWS];
+    const float *z;
     enum err err = ERR_OK;
     lane_clear(w->lane);
-    for (uint64_t i = first; i < end && !err; i++)
-        if (!isnan(table_float(piece->cells[i * width + s->inputs])))
-            err = lane_add(w->lane, piece->cells + i * width, e);
+    for (uint32_t i = 0; i < n && !err; i++, *cells += table_packed_raw_cells(s, *cells)) {
+        bad[i] = isnan(table_float((*cells)[s->inputs])) != 0;
+        err = bad[i] ? ERR_OK : lane_add(w->lane, *cells, e);
+    }
     if (!err)
         err = lane_score(w->lane, &z, e);
-    for (uint64_t i = first; i < end && !err; i++) {
-        bool bad = isnan(table_float(piece->cells[i * width + s->inputs]));
-        scores = bad ? NULL : z;
-        z += bad ? 0 : p->columns.outputs;
-        add_row(&p->columns, w, piece->kept + i * p->keep.columns, scores);
+    for (uint32_t i = 0; i < n && !err; i++) {
+        add_row(&p->columns, w, kept + (size_t)i * p->keep.columns, bad[i] ? NULL : z);
+        z += bad[i] ? 0 : p->columns.outputs;
     }
     return err;
 }
@@ -136,11 +135,14 @@ static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, 
 {
     const struct predict *p = ctx;
     struct worker *w = &p->worker[thread];
+    uint32_t *cells = piece->cells;
     enum err err = ERR_OK;
     text_clear(&w->text);
-    for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS)
-        err =
-            add_block(p, w, piece, i, i + LANE_ROWS < piece->rows ? i + LANE_ROWS : piece->rows, e);
+    for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
+        uint64_t left = piece->rows - i;
+        err = add_block(p, w, &cells, piece->kept + i * p->keep.columns,
+                        left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+    }
     return err;
 }
 

@@ -24,7 +24,7 @@ struct rows {
     struct csv_piece piece; /* for csv_row: its fields, and a record with its marks */
     struct csv_file file;   /* the text file whose records are added */
     uint64_t line;          /* of the file's next record */
-    uint32_t *cells;        /* (rows_max, table_raw_cells) */
+    uint32_t *cells;        /* (rows_max, table_raw_cells), packed once they are whole */
     struct leaf_room *room; /* NULL: the model has no tables */
     char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
@@ -235,6 +235,7 @@ static struct csv_row begin(struct rows *r, const struct csv_field *field, uint3
 static enum err finish(struct rows *r, struct csv_row *row, struct errmsg *e)
 {
     csv_cell_crosses(row);
+    (void)table_pack(r->schema, row->cells);
     table_scale_row(r->schema, row->cells);
     table_features(r->schema, row->cells, r->x + (size_t)r->count * r->schema->features);
     enum err err = r->room ? leaf_room_add(r->room, row->cells, e) : ERR_OK;
@@ -439,7 +440,7 @@ void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *we
     uint32_t width = table_key_width(k);
     for (uint32_t row = 0; row < r->count; row++) {
         const uint32_t *cells = r->cells + (size_t)row * table_raw_cells(s);
-        table_row_keys(k, cells + table_keys_at(s) + k->cell, key + (size_t)row * width,
+        table_row_keys(k, table_key_cells(s, k, cells), key + (size_t)row * width,
                        weight ? weight + (size_t)row * width : NULL);
     }
 }

@@ -286,9 +286,11 @@ static const struct job_key keys[] = {
     COLUMN_KEY(".cross.buckets", U64, key.buckets, KEY_BUCKETS),
     COLUMN_KEY(".keys.separator", TEXT, key.separator, "The text between the values of a field.",
                EXAMPLE("\" \""), .fallback = ","),
-    COLUMN_KEY(".keys.max_values", U32, key.max_values,
-               "The largest number of values in a field. A row with more values is bad.",
-               EXAMPLE("20"), RANGE(1, 4096), .required = true),
+    COLUMN_KEY(
+        ".keys.max_values", U32, key.max_values,
+        "The largest number of values in a field. A row with more values is bad. A row takes "
+        "memory for the values that it has.",
+        EXAMPLE("20"), RANGE(1, 4096), .required = true),
     COLUMN_KEY(
         ".keys.weights", BOOL, key.weights,
         "A value can end with `:` and a weight, as in `a:0.5`. The weight of other values is 1.",

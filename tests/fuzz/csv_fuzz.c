@@ -79,10 +79,14 @@ static const uint32_t *cells_of(const struct dataset *d, uint64_t row, uint32_t 
 static void same(const struct dataset *a, const struct dataset *b)
 {
     uint32_t a_buffer[TABLE_ROW_CELLS_MAX], b_buffer[TABLE_ROW_CELLS_MAX];
-    size_t bytes = table_row_cells(a->table.schema) * sizeof(uint32_t);
     must(a->rows == b->rows && a->bad_rows == b->bad_rows && a->features == b->features, "sizes");
-    for (uint64_t row = 0; row < a->rows; row++)
-        must(memcmp(cells_of(a, row, a_buffer), cells_of(b, row, b_buffer), bytes) == 0, "cells");
+    for (uint64_t row = 0; row < a->rows; row++) {
+        const uint32_t *cells = cells_of(a, row, a_buffer), *others = cells_of(b, row, b_buffer);
+        size_t n = table_packed_cells(a->table.schema, cells);
+        must(n == table_packed_cells(b->table.schema, others) &&
+                 memcmp(cells, others, n * sizeof *cells) == 0,
+             "cells");
+    }
 }
 
 static void gather_all(const struct dataset *d)

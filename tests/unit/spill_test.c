@@ -270,13 +270,14 @@ static void memory_is_one_budget_for_both_parts(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, TABLE_CHUNK_ROWS + 1);
+    setup(&f, 2 * TABLE_CHUNK_ROWS);
     load(&f, TWO_IN_MEMORY, 1);
     assert_int_equal(table_spilled_bytes(&f.train.table), 0);
     assert_int_equal(table_spilled_bytes(&f.eval.table), EVAL_ROWS * CELLS * 4);
     dataset_close(&f.eval);
     dataset_close(&f.train);
-    put_rows(&f, "a.csv", 1, TABLE_CHUNK_ROWS);
+    put_rows(&f, "a.csv", 1,
+             TABLE_CHUNK_ROWS + 1); /* the second chunk keeps no more than its row */
     load(&f, TWO_IN_MEMORY, 1);
     assert_int_equal(table_spilled_bytes(&f.eval.table), 0);
     teardown(&f);
@@ -492,7 +493,7 @@ static void a_file_that_may_not_grow_is_reported(void **state)
     char wanted[512];
     snprintf(wanted, sizeof wanted,
              "data.train: %s: File too large: rows beyond the 1 MiB of data.memory_mb go to a file "
-             "there, 2 MiB of them so far: set data.spill to a directory with more room, or raise "
+             "there, 1 MiB of them so far: set data.spill to a directory with more room, or raise "
              "data.memory_mb",
              f.folder);
     assert_string_equal(f.e.text, wanted);

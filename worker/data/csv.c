@@ -86,6 +86,7 @@ struct csv {
     uint64_t first_row;    /* the first row of this file, in the table */
     uint64_t file_bytes;   /* bytes read of the file's text */
     double more_rows;      /* for a look: likely rows behind the beginnings that were read */
+    double more_alike;     /* and their number, if they were as long as those that were read */
     bool partly;           /* for a look: there are files with more than their beginnings */
     uint64_t opened_bytes; /* sizes on the disk: of the files that were opened */
     uint64_t left_bytes;   /* and, for a look, of those that are skipped */
@@ -203,8 +204,8 @@ static struct span read_ahead(struct csv *c, double *rest_bytes)
     return seen;
 }
 
-/* The likely rows of the open file behind the beginning that was read. */
-static double rows_behind(struct csv *c)
+/* Add the likely rows of the open file behind the beginning that was read. */
+static void add_rows_behind(struct csv *c)
 {
     enum { LINES_LEAST = 16 }; /* of longer lines the beginning tells more */
     const char *path = c->file[c->next_file].path;
@@ -220,18 +221,18 @@ static double rows_behind(struct csv *c)
     if (rest.lines < LINES_LEAST)
         rest = begin;
     double rows = (double)(c->table->rows - c->first_row);
-    return begin.lines > 0 && rest.bytes > 0 ? bytes * rest.lines / rest.bytes * rows / begin.lines
-                                             : 0;
+    if (!(begin.lines > 0 && rest.bytes > 0 && bytes > 0 && rows > 0))
+        return;
+    c->partly = true;
+    c->more_rows += bytes * rest.lines / rest.bytes * rows / begin.lines;
+    c->more_alike += bytes / begin.bytes * rows;
 }
 
 /* `whole`: all of it was read. */
 static void close_file(struct csv *c, bool whole)
 {
-    if (!whole && c->stream) {
-        double rows = rows_behind(c);
-        c->partly |= rows > 0;
-        c->more_rows += rows;
-    }
+    if (!whole && c->stream)
+        add_rows_behind(c);
     stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
@@ -361,11 +362,12 @@ static enum err join_words(struct csv *c, struct work *w, uint32_t input)
     return ERR_OK;
 }
 
-static void renumber_cells(const struct work *w, uint32_t input, size_t width)
+static void renumber_cells(const struct work *w, const struct table_schema *s, uint32_t input)
 {
+    uint32_t *cells = w->piece.cells;
     for (uint64_t row = 0; row < w->piece.rows; row++) {
-        uint32_t *cell = w->piece.cells + row * width + input;
-        *cell = w->renumber[*cell];
+        cells[input] = w->renumber[cells[input]];
+        cells += table_packed_raw_cells(s, cells);
     }
 }
 
@@ -384,7 +386,7 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
                            SHOWN(s->input[i].name),
                            err == ERR_TOOBIG ? "too many words" : err_str(err));
-        renumber_cells(w, i, table_raw_cells(s));
+        renumber_cells(w, s, i);
     }
     return table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
@@ -494,12 +496,12 @@ static void find_nul(struct csv_piece *p)
 static void see_rows(const struct csv *c, struct work *w)
 {
     const struct table_schema *s = c->table->schema;
-    const size_t width = table_raw_cells(s);
+    const uint32_t *cells = w->piece.cells;
     w->seen = (struct dataset_seen){.any = false};
     for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
-        const uint32_t *cells = w->piece.cells + i * width;
         dataset_see(&w->seen, table_float(cells[s->inputs]),
                     s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+        cells += table_packed_raw_cells(s, cells);
     }
 }
 
@@ -932,22 +934,36 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     return err;
 }
 
+/* The likely memory of `rows` rows; of keys as many as in `alike` rows of those that were read. */
+static void look_at_memory(struct dataset_look *look, const struct table *t, uint64_t rows,
+                           double alike)
+{
+    const struct table_schema *s = t->schema;
+    const uint64_t fixed = table_fixed_cells(s) * sizeof(uint32_t);
+    double of_keys = (double)(table_bytes(t) - t->rows * fixed) / (double)t->rows;
+    look->bytes = rows * fixed + (uint64_t)(of_keys * alike);
+    look->bytes += s->several ? rows * sizeof *t->chunk->begin : 0;
+    look->loading_bytes = look->bytes + rows * s->wide * sizeof(uint32_t);
+}
+
 static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
 {
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
+    double alike = (double)rows;
     if (r->job->data.format == DATA_SYNTHETIC) {
         rows = c->drawn.rows;
+        alike = (double)rows;
     } else if ((c->partly || c->left_bytes) && c->opened_bytes) {
         double each = 1 + (double)c->left_bytes / (double)c->opened_bytes;
+        alike = ((double)rows + c->more_alike) * each;
         rows = (uint64_t)(((double)rows + c->more_rows) * each);
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)
         r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
-    r->look->bytes = rows * table_row_cells(s) * sizeof(uint32_t);
-    r->look->loading_bytes = rows * table_raw_cells(s) * sizeof(uint32_t);
+    look_at_memory(r->look, &d->table, rows, alike);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
     d->rows = rows;

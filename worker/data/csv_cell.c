@@ -262,7 +262,7 @@ void csv_cell_no_keys(struct csv_row *r)
 {
     const struct table_key *k = key_of(r);
     uint32_t *cells = cells_of(r, k);
-    memset(cells, 0, k->cells * sizeof *cells);
+    memset(cells, 0, (k->kind == COLUMN_KEYS ? 1 : k->cells) * sizeof *cells);
 }
 
 /* Add a key to those of `keys`. */

@@ -213,24 +213,36 @@ static uint32_t row_cells(const struct csv_format *f)
     return table_raw_cells(f->schema);
 }
 
-/* Make room for one more row. */
-static enum err reserve(struct csv_piece *p, const struct csv_format *f)
+static enum err reserve_cells(struct csv_piece *p, size_t wanted)
 {
-    if (p->rows < p->room)
+    if (wanted <= p->cell_room)
         return ERR_OK;
-    uint64_t room = p->room ? 2 * p->room : 1024;
-    uint32_t *cells = mem_resize(p->cells, room * row_cells(f), sizeof *cells);
+    uint32_t *cells = mem_resize(p->cells, 2 * wanted, sizeof *cells);
     if (!cells)
         return ERR_NOMEM;
     p->cells = cells;
-    if (f->keep) {
-        struct csv_text *kept = mem_resize(p->kept, room * f->keep->columns, sizeof *kept);
-        if (!kept)
-            return ERR_NOMEM;
-        p->kept = kept;
-    }
-    p->room = room;
+    p->cell_room = 2 * wanted;
     return ERR_OK;
+}
+
+static enum err reserve_kept(struct csv_piece *p, const struct csv_format *f)
+{
+    if (!f->keep || p->rows < p->kept_room)
+        return ERR_OK;
+    uint64_t room = p->kept_room ? 2 * p->kept_room : 1024;
+    struct csv_text *kept = mem_resize(p->kept, room * f->keep->columns, sizeof *kept);
+    if (!kept)
+        return ERR_NOMEM;
+    p->kept = kept;
+    p->kept_room = room;
+    return ERR_OK;
+}
+
+/* Make room for one more row that is not packed. */
+static enum err reserve(struct csv_piece *p, const struct csv_format *f)
+{
+    enum err err = reserve_cells(p, p->used + row_cells(f));
+    return err ? err : reserve_kept(p, f);
 }
 
 /* The cells and texts of a row for which the file has none. */
@@ -249,7 +261,7 @@ enum err csv_row_begin(struct csv_row *r)
 {
     if (reserve(r->piece, r->format))
         return ERR_NOMEM;
-    r->cells = r->piece->cells + r->piece->rows * row_cells(r->format);
+    r->cells = r->piece->cells + r->piece->used;
     if (r->format->unlabeled)
         begin_unlabeled(r);
     r->field = CSV_NO_FIELD;
@@ -269,5 +281,7 @@ void csv_row_end(struct csv_row *r)
     }
     assert(!r->bad || (r->added == 0 && p->bad > 0));
     note_odd(r);
+    if (!r->failed)
+        p->used += table_pack(r->format->schema, r->cells);
     p->rows++;
 }

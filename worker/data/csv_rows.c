@@ -402,6 +402,7 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
     struct csv_row r = {.piece = p, .format = f, .line = p->line};
     enum err err = ERR_OK;
     p->rows = p->bad = p->bad_lines = 0;
+    p->used = 0;
     p->lone_cr = has_lone_return(p->text, p->bytes);
     for (size_t begin = 0; begin < p->bytes && !err;) {
         const uint32_t *end = mark;
@@ -420,7 +421,7 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
         mark = end + 1;
         assert(mark == last || *mark >= begin);
     }
-    assert(p->bad <= p->rows && p->bad <= p->bad_lines && p->rows <= p->room);
+    assert(p->bad <= p->rows && p->bad <= p->bad_lines && p->used <= p->cell_room);
     if (err == ERR_TOOBIG)
         return err_set(e, ERR_INPUT, "%llu: a category has more than %d words",
                        (unsigned long long)r.line - 1, VOCABULARY_MAX);

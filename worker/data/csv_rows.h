@@ -117,11 +117,12 @@ struct csv_piece {
     struct csv_grammar grammar; /* the format's, without what does not occur in the text */
     bool lone_cr;               /* a '\r' occurs that no '\n' follows */
 
-    uint32_t *mark;        /* room for bytes + CSV_SCAN_PAD */
-    size_t marks;          /* that csv_scan has found in the text; 0: it has not scanned it */
-    uint32_t *cells;       /* (rows, table_raw_cells) */
+    uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
+    size_t marks;    /* that csv_scan has found in the text; 0: it has not scanned it */
+    uint32_t *cells; /* packed rows, one behind the other, and room for the next one */
+    size_t used, cell_room;
     struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
-    uint64_t rows, room;
+    uint64_t rows, kept_room;
     bool *known;     /* (inputs) a row has a number of it, or a word that is given */
     uint32_t *added; /* (inputs) for the present row: categories that learned a word */
     /* (inputs) while learning: the words of each category in this piece; a cell of n + 1 is word n of it */

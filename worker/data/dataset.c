@@ -367,7 +367,7 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
         uint64_t n = d->rows - row;
         const uint32_t *cells;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
-        for (; n > 0 && !err; n--, row++, cells += table_row_cells(d->table.schema))
+        for (; n > 0 && !err; n--, row++, cells += table_packed_cells(d->table.schema, cells))
             err = check_label(table_float(cells[inputs]), classes, e);
     }
     return err;
@@ -432,7 +432,7 @@ static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint
         if (err)
             return err;
         i += (uint32_t)run;
-        for (; run > 0; run--, cells += table_row_cells(s)) {
+        for (; run > 0; run--, cells += table_packed_cells(s, cells)) {
             float label = table_float(cells[s->inputs]);
             if (isnan(label))
                 continue;

@@ -76,7 +76,7 @@ void dataset_close(struct dataset *d);
 struct dataset_sink {
     const struct csv_keep *keep; /* texts to keep; NULL: none */
     /* A piece was read: its cells, not scaled, and its texts. Called on all threads at the same time, with the thread's
-     * number, below job->worker.threads; the piece can be changed. */
+     * number, below job->worker.threads; the piece's cells can be scaled. */
     enum err (*take)(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e);
     /* The piece that this thread took last is next, in the order of the rows. Called by one thread at a time. */
     enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);

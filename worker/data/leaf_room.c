@@ -268,7 +268,7 @@ static void add_nothing(struct room_column *c, uint32_t row)
 
 static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_t *cells)
 {
-    const uint32_t *at = cells + table_keys_at(r->schema) + c->key->cell;
+    const uint32_t *at = table_key_cells(r->schema, c->key, cells);
     if (r->schema->weighted && !(table_float(cells[r->schema->inputs + 1]) > 0.0f)) {
         add_nothing(c, r->rows);
         return true;

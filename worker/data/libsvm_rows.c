@@ -134,7 +134,7 @@ static void read_pairs(struct line *l, const char *at)
 {
     struct csv_row *r = l->row;
     l->values = r->cells + table_keys_at(r->format->schema) + l->key->cell;
-    memset(l->values, 0, l->key->cells * sizeof *l->values);
+    l->values[0] = 0;
     at = skip_qid(skip_blanks(at));
     while (!is_over(*at) && !r->bad)
         at = skip_blanks(read_pair(l, at));
@@ -197,6 +197,7 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
     assert(f->schema->keys == 1 && f->schema->inputs == 0 && f->schema->key[0].options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = 0;
+    p->used = 0;
     p->zero_line = p->minus_line = 0;
     for (const char *at = p->text; at < end; r.line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -207,7 +208,7 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
             return ERR_OK;
         at = stop + 1;
     }
-    assert(p->bad <= p->rows && p->rows <= p->room);
+    assert(p->bad <= p->rows && p->used <= p->cell_room);
     p->bad_lines = p->bad;
     return ERR_OK;
 }

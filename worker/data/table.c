@@ -96,14 +96,25 @@ static void add_key(struct table_schema *s, const struct job_csv *csv,
     *k = (struct table_key){.kind = column->kind,
                             .name = column->name,
                             .options = column->key,
-                            .seed = csv_key_seed(column->key.space),
-                            .cell = s->key_cells};
+                            .seed = csv_key_seed(column->key.space)};
     k->cells = key_cells(k);
-    s->key_cells += k->cells;
+    s->several += k->kind == COLUMN_KEYS;
     if (k->kind == COLUMN_CROSS)
         k->crossed = job_cross_columns(csv, column, k->of);
     for (uint32_t i = 0; i < k->crossed; i++)
         k->of[i] = key_of(csv, k->of[i]);
+}
+
+/* The columns whose cells differ in number from row to row come last. */
+static void place_keys(struct table_schema *s, bool several)
+{
+    for (uint32_t i = 0; i < s->keys; i++) {
+        struct table_key *k = &s->key[i];
+        if ((k->kind == COLUMN_KEYS) != several)
+            continue;
+        k->cell = s->key_cells;
+        s->key_cells += k->cells;
+    }
 }
 
 enum err table_schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e)
@@ -139,6 +150,11 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
         else if (job_column_has_keys(&csv->column[i]))
             add_key(s, csv, &csv->column[i]);
         s->weighted |= kind == COLUMN_WEIGHT;
+    }
+    if (!err) {
+        place_keys(s, false);
+        s->several_at = s->key_cells;
+        place_keys(s, true);
     }
     if (err) {
         table_schema_unref(s);
@@ -180,26 +196,45 @@ void table_schema_unref(struct table_schema *s)
 
 /* ---- rows ---- */
 
-/* a chunk counts with its full size, however few rows it has */
-enum { CHUNK_BYTES_MOST = 4 << 20 };
+size_t table_pack(const struct table_schema *s, uint32_t *cells)
+{
+    uint32_t *to = cells + table_keys_at(s) + s->several_at;
+    for (uint32_t i = 0; s->several && i < s->keys; i++) {
+        const struct table_key *k = &s->key[i];
+        if (k->kind != COLUMN_KEYS)
+            continue;
+        const uint32_t *from = cells + table_keys_at(s) + k->cell;
+        size_t n = table_values_cells(k, from);
+        assert(n <= k->cells);
+        memmove(to, from, n * sizeof *to);
+        to += n;
+    }
+    memmove(to, cells + table_row_cells(s), s->wide * sizeof *to);
+    return (size_t)(to - cells) + s->wide;
+}
 
+/* The order of sums depends on the number of rows in a chunk, so this does not depend on their keys. */
+enum { CHUNK_CELLS_MOST = 1 << 20 };
+
+/* The most cells of a row. */
 static size_t row_cells(const struct table *t)
 {
     return t->scaled ? table_row_cells(t->schema) : table_raw_cells(t->schema);
 }
 
-static size_t chunk_bytes(const struct table *t)
+/* The most cells of a chunk. */
+static size_t chunk_cells(const struct table *t)
 {
-    return row_cells(t) * t->chunk_rows * sizeof(uint32_t);
+    return row_cells(t) * t->chunk_rows;
 }
 
 void table_begin(struct table *t)
 {
     t->chunk_rows = TABLE_CHUNK_ROWS;
-    while (t->chunk_rows > 1 && chunk_bytes(t) > CHUNK_BYTES_MOST)
+    while (t->chunk_rows > 1 && chunk_cells(t) > CHUNK_CELLS_MOST)
         t->chunk_rows /= 2;
-    assert(t->chunk_rows == 1 || chunk_bytes(t) <= CHUNK_BYTES_MOST);
-    assert(t->chunk_rows == TABLE_CHUNK_ROWS || 2 * chunk_bytes(t) > CHUNK_BYTES_MOST);
+    assert(t->chunk_rows == 1 || chunk_cells(t) <= CHUNK_CELLS_MOST);
+    assert(t->chunk_rows == TABLE_CHUNK_ROWS || 2 * chunk_cells(t) > CHUNK_CELLS_MOST);
 }
 
 static enum err no_memory(const struct table *t, struct errmsg *e)
@@ -207,21 +242,30 @@ static enum err no_memory(const struct table *t, struct errmsg *e)
     return err_set(e, ERR_NOMEM, "out of memory for %llu rows", (unsigned long long)t->rows + 1);
 }
 
-/* A row in the file: its cells, and a checksum. */
-static size_t file_row_cells(const struct table *t)
+/* Where row i of a chunk begins, in cells. The row before it ends there. */
+static size_t begin_of(const struct table *t, const struct table_chunk *c, uint64_t i)
 {
-    return row_cells(t) + 1;
+    return c->begin ? c->begin[i] : (size_t)i * row_cells(t);
 }
 
-/* Of rows with `all` cells in the file. */
-static uint64_t place_among(const struct table *t, uint64_t row, size_t all)
+/* The cells of n rows of a chunk, from row i on. */
+static size_t cells_of(const struct table *t, const struct table_chunk *c, uint64_t i, uint64_t n)
 {
-    return t->chunk[row / t->chunk_rows].at + row % t->chunk_rows * all * sizeof(uint32_t);
+    return begin_of(t, c, i + n) - begin_of(t, c, i);
 }
 
-static uint64_t place_of(const struct table *t, uint64_t row)
+/* The same in the file, where a checksum follows each row. */
+static size_t file_cells(const struct table *t, const struct table_chunk *c, uint64_t i, uint64_t n)
 {
-    return place_among(t, row, file_row_cells(t));
+    return cells_of(t, c, i, n) + (size_t)n;
+}
+
+/* Offset of a row in the file, once each row of its chunk has `fewer` cells. */
+static uint64_t place_of(const struct table *t, uint64_t row, size_t fewer)
+{
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    const uint64_t i = row % t->chunk_rows;
+    return c->at + (file_cells(t, c, 0, i) - i * fewer) * sizeof(uint32_t);
 }
 
 /* Of the row's number, too: the bytes of another row are damage, and so is a place that was never written. */
@@ -230,48 +274,28 @@ static uint32_t row_checksum(uint64_t row, const uint32_t *cells, size_t n)
     return crc32c(crc32c(0, &row, sizeof row), cells, n * sizeof *cells);
 }
 
-/* Add a chunk, in memory while the budget allows it. */
-static enum err add_chunk(struct table *t, struct errmsg *e)
-{
-    struct table_chunk *grown = mem_resize(t->chunk, t->chunks + 1, sizeof *grown), c = {NULL, 0};
-    if (!grown)
-        return no_memory(t, e);
-    t->chunk = grown;
-    if (!spill_take_memory(t->spill, chunk_bytes(t))) {
-        uint64_t bytes = file_row_cells(t) * t->chunk_rows * sizeof(uint32_t);
-        enum err err = spill_reserve(t->spill, bytes, &c.at, e);
-        if (err)
-            return err;
-    } else if (!(c.cells = mem_zalloc(row_cells(t) * t->chunk_rows, sizeof *c.cells))) {
-        spill_give_memory(t->spill, chunk_bytes(t));
-        return no_memory(t, e);
-    }
-    t->chunk[t->chunks++] = c;
-    return ERR_OK;
-}
+/* ---- rows in the file ---- */
 
-/* Offset of a row's cells in its chunk, in cells. */
-static size_t row_at(const struct table *t, uint64_t row)
-{
-    return (size_t)(row % t->chunk_rows) * row_cells(t);
-}
-
-/* Put rows of `own` cells. */
+/* Put rows of one chunk, which have `fewer` cells than before. */
 static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
-                            size_t own, struct errmsg *e)
+                            size_t fewer, struct errmsg *e)
 {
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
     uint32_t block[TABLE_ROW_CELLS_MAX];
-    const size_t all = own + 1, most = TABLE_ROW_CELLS_MAX / all;
     enum err err = ERR_OK;
     while (n > 0 && !err) {
-        size_t some = n < most ? (size_t)n : most;
-        for (size_t i = 0; i < some; i++, cells += own) {
-            memcpy(block + i * all, cells, own * sizeof *cells);
-            block[i * all + own] = row_checksum(row + i, cells, own);
+        const uint64_t first = row;
+        size_t used = 0;
+        for (; n > 0; n--, row++) {
+            size_t own = cells_of(t, c, row % t->chunk_rows, 1) - fewer;
+            if (used + own + 1 > TABLE_ROW_CELLS_MAX)
+                break;
+            memcpy(block + used, cells, own * sizeof *cells);
+            block[used + own] = row_checksum(row, cells, own);
+            cells += own;
+            used += own + 1;
         }
-        err = spill_write(t->spill, place_among(t, row, all), block, some * all * sizeof *block, e);
-        row += some;
-        n -= some;
+        err = spill_write(t->spill, place_of(t, first, fewer), block, used * sizeof *block, e);
     }
     return err;
 }
@@ -280,27 +304,143 @@ static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uin
 static enum err look_in_file(const struct table *t, uint64_t row, uint64_t n, uint32_t *to,
                              struct errmsg *e)
 {
-    const size_t own = row_cells(t), all = file_row_cells(t);
-    enum err err = spill_read(t->spill, place_of(t, row), to, (size_t)n * all * sizeof *to, e);
-    for (size_t i = 0; i < n && !err; i++) {
-        const uint32_t *cells = to + i * all;
-        if (cells[own] != row_checksum(row + i, cells, own))
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    const uint64_t first = row % t->chunk_rows;
+    const uint32_t *from = to;
+    enum err err =
+        spill_read(t->spill, place_of(t, row, 0), to, file_cells(t, c, first, n) * sizeof *to, e);
+    for (uint64_t i = 0; i < n && !err; i++) {
+        const size_t own = cells_of(t, c, first + i, 1);
+        if (from[own] != row_checksum(row + i, from, own))
             return spill_changed(t->spill, e);
         if (i > 0)
-            memmove(to + i * own, cells, own * sizeof *cells);
+            memmove(to, from, own * sizeof *to);
+        to += own;
+        from += own + 1;
     }
     return err;
 }
 
-/* Put rows of one chunk. */
-static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
-                         struct errmsg *e)
+/* Add rows to a chunk whose earlier rows, if any, are the last ones in the file. */
+static enum err add_to_file(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
+                            struct errmsg *e)
 {
-    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
-    if (!c->cells)
-        return put_in_file(t, row, n, cells, row_cells(t), e);
-    memcpy(c->cells + row_at(t, row), cells, (size_t)n * row_cells(t) * sizeof *cells);
+    struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    const uint64_t i = row % t->chunk_rows;
+    uint64_t at;
+    enum err err = spill_reserve(t->spill, file_cells(t, c, i, n) * sizeof *cells, &at, e);
+    if (err)
+        return err;
+    c->at = i ? c->at : at;
+    assert(at == place_of(t, row, 0));
+    return put_in_file(t, row, n, cells, 0, e);
+}
+
+/* ---- rows in memory ---- */
+
+/* Bytes of memory that a chunk with room for so many cells takes. */
+static uint64_t bytes_for(const struct table *t, const struct table_chunk *c, size_t cells)
+{
+    return (cells + (c->begin ? t->chunk_rows + 1 : 0)) * sizeof *c->cells;
+}
+
+static void free_cells(struct table *t, struct table_chunk *c)
+{
+    if (c->cells)
+        spill_give_memory(t->spill, bytes_for(t, c, c->room));
+    mem_free(c->cells);
+    c->cells = NULL;
+}
+
+/* Make room for so many cells of the chunk; *there becomes false if the budget does not allow it. Rows that all have the
+ * same number of cells get the room of a whole chunk. */
+static enum err make_room(struct table *t, struct table_chunk *c, size_t cells, bool *there,
+                          struct errmsg *e)
+{
+    size_t most = chunk_cells(t), twice = 2 * c->room < most ? 2 * c->room : most;
+    size_t room = !c->begin ? most : cells > twice ? cells : twice;
+    *there = true;
+    if (cells <= c->room)
+        return ERR_OK;
+    uint64_t more = bytes_for(t, c, room) - (c->cells ? bytes_for(t, c, c->room) : 0);
+    *there = spill_take_memory(t->spill, more);
+    if (!*there)
+        return ERR_OK;
+    uint32_t *grown = mem_resize(c->cells, room, sizeof *grown);
+    if (!grown) {
+        spill_give_memory(t->spill, more);
+        return no_memory(t, e);
+    }
+    c->cells = grown;
+    c->room = room;
     return ERR_OK;
+}
+
+/* Give back the memory behind the chunk's rows. */
+static enum err fit(struct table *t, struct table_chunk *c, uint64_t rows, struct errmsg *e)
+{
+    const size_t cells = begin_of(t, c, rows);
+    if (!c->cells || c->room == cells)
+        return ERR_OK;
+    uint32_t *fitted = mem_resize(c->cells, cells, sizeof *fitted);
+    if (!fitted)
+        return no_memory(t, e);
+    spill_give_memory(t->spill, (c->room - cells) * sizeof *fitted);
+    c->cells = fitted;
+    c->room = cells;
+    return ERR_OK;
+}
+
+/* ---- a table ---- */
+
+static enum err add_chunk(struct table *t, struct errmsg *e)
+{
+    struct table_chunk *grown = mem_resize(t->chunk, t->chunks + 1, sizeof *grown),
+                       c = {.cells = NULL};
+    if (!grown)
+        return no_memory(t, e);
+    t->chunk = grown;
+    if (t->chunks > 0) {
+        enum err err = fit(t, &t->chunk[t->chunks - 1], t->chunk_rows, e);
+        if (err)
+            return err;
+    }
+    if (t->schema->several && !(c.begin = mem_zalloc((size_t)t->chunk_rows + 1, sizeof *c.begin)))
+        return no_memory(t, e);
+    t->chunk[t->chunks++] = c;
+    return ERR_OK;
+}
+
+static void note_begins(const struct table *t, struct table_chunk *c, uint64_t i, uint64_t n,
+                        const uint32_t *cells)
+{
+    for (; c->begin && n > 0; n--, i++) {
+        size_t own = table_packed_raw_cells(t->schema, cells);
+        c->begin[i + 1] = c->begin[i] + (uint32_t)own;
+        cells += own;
+    }
+}
+
+/* Put rows of one chunk in memory while the budget allows it. If not, all rows of the chunk are in the file. *used: their
+ * number of cells. */
+static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
+                         size_t *used, struct errmsg *e)
+{
+    struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    const uint64_t i = row % t->chunk_rows;
+    bool there = i == 0 || c->cells;
+    note_begins(t, c, i, n, cells);
+    *used = cells_of(t, c, i, n);
+    enum err err = there ? make_room(t, c, begin_of(t, c, i + n), &there, e) : ERR_OK;
+    if (!err && there) {
+        memcpy(c->cells + begin_of(t, c, i), cells, *used * sizeof *cells);
+        return ERR_OK;
+    }
+    if (!err && c->cells) {
+        err = add_to_file(t, row - i, i, c->cells, e);
+        free_cells(t, c);
+    }
+    return err ? err : add_to_file(t, row, n, cells, e);
 }
 
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
@@ -309,12 +449,13 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, str
     while (rows > 0) {
         uint64_t room = t->chunk_rows - t->rows % t->chunk_rows;
         uint64_t n = rows < room ? rows : room;
+        size_t used = 0;
         enum err err = room == t->chunk_rows ? add_chunk(t, e) : ERR_OK;
         if (!err)
-            err = put_rows(t, t->rows, n, cells, e);
+            err = put_rows(t, t->rows, n, cells, &used, e);
         if (err)
             return err;
-        cells += n * row_cells(t);
+        cells += used;
         t->rows += n;
         rows -= n;
         assert(t->chunks == (t->rows + t->chunk_rows - 1) / t->chunk_rows);
@@ -324,11 +465,10 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, str
 
 void table_close(struct table *t)
 {
-    for (uint64_t i = 0; i < t->chunks; i++)
-        if (t->chunk[i].cells) {
-            mem_free(t->chunk[i].cells);
-            spill_give_memory(t->spill, chunk_bytes(t));
-        }
+    for (uint64_t i = 0; i < t->chunks; i++) {
+        free_cells(t, &t->chunk[i]);
+        mem_free(t->chunk[i].begin);
+    }
     mem_free(t->chunk);
     table_schema_unref(t->schema);
     spill_unref(t->spill);
@@ -341,39 +481,56 @@ static uint64_t rows_in(const struct table *t, uint64_t chunk)
     return t->rows - first < t->chunk_rows ? t->rows - first : t->chunk_rows;
 }
 
+static uint64_t bytes_in(const struct table *t, uint64_t chunk)
+{
+    return begin_of(t, &t->chunk[chunk], rows_in(t, chunk)) * sizeof(uint32_t);
+}
+
+uint64_t table_bytes(const struct table *t)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < t->chunks; i++)
+        bytes += bytes_in(t, i);
+    return bytes;
+}
+
 uint64_t table_spilled_bytes(const struct table *t)
 {
-    uint64_t rows = 0;
+    uint64_t bytes = 0;
     for (uint64_t i = 0; i < t->chunks; i++)
-        rows += t->chunk[i].cells ? 0 : rows_in(t, i);
-    return rows * row_cells(t) * sizeof(uint32_t);
+        bytes += t->chunk[i].cells ? 0 : bytes_in(t, i);
+    return bytes;
 }
 
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e)
 {
     const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
-    uint64_t left = rows_in(t, row / t->chunk_rows) - row % t->chunk_rows;
-    uint64_t held = room / file_row_cells(t);
+    const uint64_t i = row % t->chunk_rows, left = rows_in(t, row / t->chunk_rows) - i;
+    uint64_t held = 1;
     *n = *n < left ? *n : left;
     if (c->cells) {
-        *cells = c->cells + row_at(t, row);
+        *cells = c->cells + begin_of(t, c, i);
         return ERR_OK;
     }
-    *n = *n < held ? *n : held;
+    while (held < *n && file_cells(t, c, i, held + 1) <= room)
+        held++;
+    *n = held;
     *cells = buffer;
-    return look_in_file(t, row, *n, buffer, e);
+    return look_in_file(t, row, held, buffer, e);
 }
 
 bool table_waits(const struct table *t, uint64_t row)
 {
-    return !t->chunk[row / t->chunk_rows].cells && spill_waits(t->spill, place_of(t, row));
+    return !t->chunk[row / t->chunk_rows].cells && spill_waits(t->spill, place_of(t, row, 0));
 }
 
 void table_want(const struct table *t, uint64_t row)
 {
-    if (!t->chunk[row / t->chunk_rows].cells)
-        spill_want(t->spill, place_of(t, row), file_row_cells(t) * sizeof(uint32_t));
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    if (!c->cells)
+        spill_want(t->spill, place_of(t, row, 0),
+                   file_cells(t, c, row % t->chunk_rows, 1) * sizeof(uint32_t));
 }
 
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */
@@ -481,7 +638,7 @@ static void learn_rows(const struct learning *l, struct moments *part, const uin
                        uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
-    for (; n > 0; n--, cells += table_raw_cells(s)) {
+    for (; n > 0; n--, cells += table_packed_raw_cells(s, cells)) {
         if (is_bad(s, cells))
             continue;
         if (l->pass == PASS_SUMS)
@@ -498,12 +655,22 @@ static void learn_rows(const struct learning *l, struct moments *part, const uin
 /* Scale rows, and move them together, as they lose the second cells of numbers. */
 static void scale_rows(const struct table_schema *s, uint32_t *cells, uint64_t n)
 {
-    for (uint32_t *to = cells; n > 0; n--, cells += table_raw_cells(s), to += table_row_cells(s)) {
+    for (uint32_t *to = cells; n > 0; n--) {
+        const size_t own = table_packed_cells(s, cells);
         if (!is_bad(s, cells))
             table_scale_row(s, cells);
         if (to != cells)
-            memmove(to, cells, table_row_cells(s) * sizeof *to);
+            memmove(to, cells, own * sizeof *to);
+        cells += own + s->wide;
+        to += own;
     }
+}
+
+/* Each row of the chunk has lost the second cells of numbers. */
+static void move_begins(const struct table_schema *s, struct table_chunk *c, uint64_t rows)
+{
+    for (uint64_t i = 1; c->begin && i <= rows; i++)
+        c->begin[i] -= (uint32_t)i * s->wide;
 }
 
 /* Rows of one chunk, at `cells`. */
@@ -524,12 +691,12 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
     uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
     struct moments *part =
         l->part ? l->part + chunk * t->schema->inputs : NULL; /* NULL in PASS_SCALE */
-    uint32_t *there = t->chunk[chunk].cells;
-    if (there) {
-        work_on_rows(l, part, there, end - row);
-        return ERR_OK;
-    }
+    struct table_chunk *c = &t->chunk[chunk];
     enum err err = ERR_OK;
+    if (c->cells) {
+        work_on_rows(l, part, c->cells, end - row);
+        row = end;
+    }
     for (uint64_t n; row < end && !err; row += n) {
         const uint32_t *cells;
         n = end - row;
@@ -538,8 +705,10 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
             return err;
         work_on_rows(l, part, buffer, n);
         if (l->pass == PASS_SCALE) /* shorter rows: none is written over one to be read */
-            err = put_in_file(t, row, n, buffer, table_row_cells(t->schema), e);
+            err = put_in_file(t, row, n, buffer, t->schema->wide, e);
     }
+    if (l->pass == PASS_SCALE)
+        move_begins(t->schema, c, rows_in(t, chunk));
     return err;
 }
 
@@ -759,23 +928,14 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
     return err ? err : table_schema_number(t->schema, e);
 }
 
-/* Give back the memory of the second cells. */
+/* Give back the memory of the second cells, and behind the last row. */
 static enum err shrink(struct table *t, struct errmsg *e)
 {
-    const size_t before = chunk_bytes(t);
     enum err err = ERR_OK;
     t->scaled = true;
-    const size_t after = chunk_bytes(t);
-    for (uint64_t i = 0; i < t->chunks && after < before; i++) {
-        struct table_chunk *c = &t->chunk[i];
-        if (!c->cells)
-            continue;
-        uint32_t *cells = mem_resize(c->cells, after, 1);
-        spill_give_memory(t->spill, before - after);
-        c->cells = cells ? cells : c->cells;
-        err = cells ? err : ERR_NOMEM;
-    }
-    return err ? err_set(e, err, "out of memory") : ERR_OK;
+    for (uint64_t i = 0; i < t->chunks && !err; i++)
+        err = fit(t, &t->chunk[i], rows_in(t, i), e);
+    return err;
 }
 
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
@@ -791,14 +951,13 @@ void table_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *
 {
     bool several = k->kind == COLUMN_KEYS;
     uint32_t width = table_key_width(k), each = TABLE_KEY_CELLS + k->options.weights;
-    bool one = k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
-    uint32_t n = several ? cells[0] : one;
+    bool weighs = several && k->options.weights;
+    uint32_t n = several ? cells[0] : k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
     for (uint32_t i = 0; i < width; i++) {
         const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
-        float w = several && k->options.weights ? table_float(at[TABLE_KEY_CELLS]) : 1;
         key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
         if (weight)
-            weight[i] = i < n ? w : 0;
+            weight[i] = i >= n ? 0 : weighs ? table_float(at[TABLE_KEY_CELLS]) : 1;
     }
 }
 

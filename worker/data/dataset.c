@@ -489,7 +489,7 @@ enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint
         const uint32_t *cells;
         err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
         i += (uint32_t)run;
-        for (; run > 0 && !err; run--, cells += table_row_cells(s))
+        for (; run > 0 && !err; run--, cells += table_packed_cells(s, cells))
             if (!isnan(table_float(cells[s->inputs])))
                 err = leaf_room_add(room, cells, e);
     }

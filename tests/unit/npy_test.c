@@ -390,6 +390,9 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
         fail_msg("%s", f->e.text);
     assert_memory_equal(d.labels, TWO, 2);
     dataset_close(&d);
+    put(f, "y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", FOUR, sizeof FOUR);
+    refuses(f, "labels (1 dimension) are missing; if the labels are one-hot, save numpy.argmax");
+    put(f, "y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}", TWO, 2);
     put(f, "x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", TWO, 2);
     refuses(f, "has rows of shape [1], model.input.shape is [2, 1]"); /* y are the rows */
     static const uint8_t numbers[] = {7, 9};
@@ -404,6 +407,19 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
     assert_memory_equal(d.x, numbers, 2);
     assert_memory_equal(d.labels, TWO, 2);
     dataset_close(&d);
+    struct dataset_look look;
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), ERR_OK);
+    assert_string_equal(look.warning.text, "");
+    char pattern[600];
+    (void)snprintf(pattern, sizeof pattern, "%s", idx_files_path(&f->files, "?.npy"));
+    job.data.train = pattern; /* the order is that of the names */
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), ERR_OK);
+    assert_non_null(strstr(look.warning.text, "/x.npy and "));
+    assert_non_null(
+        strstr(look.warning.text,
+               "/y.npy both have the shape (n, 1): the first is read as the rows, the second as "
+               "the labels; name them in this order, or save the labels with the shape (n)"));
+    job.data.train = files;
     (void)snprintf(files + strlen(files), sizeof files - strlen(files), "\n%s",
                    idx_files_path(&f->files, "y.npy"));
     assert_int_equal(dataset_load(&d, &job, 0, CLASSES, &f->e), ERR_INPUT);

@@ -16,6 +16,7 @@ struct array_set {
     const struct array_format *format;
     struct array_file *images, *labels;
     size_t n_images, n_labels;
+    bool by_order; /* two arrays of one column: only their order says which has the labels */
 };
 
 enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim, struct errmsg *e)
@@ -90,6 +91,7 @@ static void take_thin_labels(struct array_set *set)
     size_t kept = 0;
     bool takes = set->n_labels == 0;
     const bool both = set->n_images == 2 && is_thin(&set->images[0]) && is_thin(&set->images[1]);
+    set->by_order = takes && both;
     for (size_t i = 0; i < set->n_images; i++) {
         struct array_file *f = &set->images[i];
         if (!takes || !is_thin(f) || (both && i == 0)) {
@@ -122,8 +124,11 @@ static enum err check_pairs(const struct array_set *set, const struct paths *p, 
                             struct errmsg *e)
 {
     if (set->n_images == 0 || (!unlabeled && set->n_labels == 0))
-        return err_set(e, ERR_INPUT, "%s: %s of %s are missing", p->path[0], set->format->name,
-                       set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)");
+        return err_set(e, ERR_INPUT, "%s: %s of %s are missing%s", p->path[0], set->format->name,
+                       set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)",
+                       set->n_images > 1 && set->format->thin_labels
+                           ? "; if the labels are one-hot, save numpy.argmax(y, axis=1)"
+                           : "");
     if (!unlabeled && set->n_images != set->n_labels)
         return err_set(
             e, ERR_INPUT,
@@ -478,6 +483,24 @@ static enum err warn_of_pairs(const struct array_set *set, const struct reading 
     return err;
 }
 
+/* The patterns are these two files: their order is the user's, not that of a glob or an archive. */
+static bool is_named(const char *patterns, const struct paths *p)
+{
+    size_t n = strlen(p->path[0]);
+    return strncmp(patterns, p->path[0], n) == 0 && patterns[n] == '\n' &&
+           strcmp(patterns + n + 1, p->path[1]) == 0;
+}
+
+static void say_order(const struct array_set *set, const struct paths *p, const struct reading *r)
+{
+    if (set->by_order && !is_named(r->patterns, p))
+        dataset_warn(r,
+                     "%s: %s and %s both have the shape (n, 1): the first is read as the rows, the "
+                     "second as the labels; name them in this order, or save the labels with the "
+                     "shape (n)",
+                     r->key, p->path[0], p->path[1]);
+}
+
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
                      struct errmsg *e)
 {
@@ -493,6 +516,7 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
     if (!err)
         err = set_open(&set, format, &paths, r->unlabeled, e);
     if (!err) {
+        say_order(&set, &paths, r);
         err = set_load(&set, d, r, e);
         if (!err)
             err = warn_of_pairs(&set, r, e);

@@ -107,13 +107,25 @@ void take_softmax(const struct step *s)
         step_refuse(s, "only over the channels");
 }
 
+/* A model that was exported for training drops in every run, a job only while it trains. */
+static bool drops_always(const struct step *s)
+{
+    uint64_t elems;
+    const Onnx__Tensor *mode = step_constant(s, 2, &elems);
+    return *walk_input(s->n, 2) && !(mode && elems == 1 && onnx_tensor_at(mode, 0) == 0);
+}
+
 void take_dropout(const struct step *s)
 {
     uint64_t elems;
     const Onnx__Tensor *t = step_constant(s, 1, &elems);
     double rate = t && elems == 1 ? onnx_tensor_at(t, 0) : onnx_float(s->n, "ratio", 0.5);
     char text[24];
-    if (rate > 0 && rate < 1)
+    if (drops_always(s))
+        step_refuse(s, "its training_mode must be false: export the model for evaluation");
+    else if (!(rate >= 0 && rate < 1))
+        step_refuse(s, "its ratio is %s; a job has 0 to below 1", step_real(text, rate));
+    else if (rate > 0)
         step_put(s, s->x, "dropout",
                  STEP_LAYER(s, "dropout", "", "rate: %s", step_real(text, rate)));
     else

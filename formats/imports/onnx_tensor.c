@@ -20,6 +20,8 @@ static size_t elem_bytes(int32_t type)
     case ONNX__DATA_TYPE__FLOAT16:
     case ONNX__DATA_TYPE__BFLOAT16:
         return 2;
+    case ONNX__DATA_TYPE__BOOL:
+        return 1;
     default:
         return 0;
     }
@@ -111,6 +113,8 @@ static double raw_at(const Onnx__Tensor *t, uint64_t i)
         return (double)as.l;
     case ONNX__DATA_TYPE__FLOAT16:
         return from_half(as.h);
+    case ONNX__DATA_TYPE__BOOL:
+        return *at;
     default:
         return from_bfloat(as.h);
     }

@@ -415,6 +415,21 @@ class ImportOnnxTest(Case):
                 (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
                 self.refused(f"in opset {opset} it computes something else: export the model with opset {version} or later")
 
+    def test_a_dropout_that_drops_in_every_run_is_refused(self):
+        for mode in ("on", "not constant", "off"):
+            net = Net(5, [4])
+            ratio, flag = net.tensor([1], [0.25]), net.graph.flag("mode", mode == "on")
+            net.then(lambda x: x, "Dropout", ratio, net.graph.input if mode == "not constant" else flag).gemm(4, UNITS, True)
+            (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+            if mode != "off":
+                self.refused("Dropout (value_0): its training_mode must be false: export the model for evaluation")
+        self.call("import", "m.onnx", "--output", "drops")
+        self.assertIn("dropout: {rate: 0.25", (self.tmp / "drops/job.yaml").read_text())
+        net = Net(5, [4]).then(lambda x: x, "Dropout", ratio=1.0).gemm(4, UNITS, True)
+        net.graph.opset = 7
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("Dropout (value_0): its ratio is 1; a job has 0 to below 1")
+
     def test_a_selu_of_opset_6_is_read(self):
         net = Net(5, [4]).gemm(4, 1, True).activation("Selu", selu)
         net.graph.opset = 6

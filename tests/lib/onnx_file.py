@@ -58,6 +58,10 @@ class Graph:
         self.tensors.append(number(1, len(values)) + number(2, 7) + text(8, name) + text(9, struct.pack(f"<{len(values)}q", *values)))
         return name
 
+    def flag(self, name, on):
+        self.tensors.append(number(2, 9) + text(8, name) + text(9, bytes([on])))
+        return name
+
     def node(self, op, *inputs, name="", domain="", **attributes):
         out = f"value_{len(self.nodes)}"
         self.nodes.append(b"".join(text(1, i) for i in inputs) + text(2, out) + text(3, name) + text(4, op) +

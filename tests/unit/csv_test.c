@@ -357,6 +357,15 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     warns(&f, "1,2,1\n2,0,1\n",
           "data.train: all rows have the label 1: from one class alone nothing can be learned");
     warns(&f, "1,2,0\n2,0,1\n", "nothing");
+    f.job.model.loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    warns(&f, "1,2,1\n2,1,2\n",
+          "data.train: no row has the label 0, but class numbers start at 0; if those of the file "
+          "start at 1, list them: classes: [\"1\", \"2\"]");
+    warns(&f, "1,2,1\n2,1,2\n3,1,0\n", "nothing");
+    teardown(&f);
+    setup(&f, "columns: [number: a, label: {name: y, classes: [x, y, z]}]", NULL, 0);
+    f.job.model.loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    warns(&f, "1,z\n2,y\n", "nothing"); /* the file's own names */
     teardown(&f);
     char *text = mem_zalloc(CSV_PIECE_BYTES, 2), *at = text;
     assert_non_null(text);

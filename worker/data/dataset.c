@@ -107,7 +107,7 @@ static float label_of(const struct dataset *d, uint64_t row)
 void dataset_see(struct dataset_seen *s, float label, float weight)
 {
     if (!isnan(label))
-        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0});
+        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0, label == 0});
 }
 
 void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
@@ -118,6 +118,7 @@ void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
     }
     s->differs |= next->differs || (next->any && next->label != s->label);
     s->weighs |= next->weighs;
+    s->zero |= next->zero;
 }
 
 void dataset_warn(const struct reading *r, const char *fmt, ...)
@@ -138,6 +139,15 @@ bool dataset_has_classes(const struct job *job)
            job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
 }
 
+/* The labels of the file are class numbers. */
+static bool has_class_numbers(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->data.csv.columns; i++)
+        if (job->data.csv.column[i].kind == COLUMN_LABEL && job->data.csv.column[i].words)
+            return false;
+    return job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+}
+
 /* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
 static void say_seen(const struct dataset *d, const struct reading *r)
 {
@@ -152,11 +162,18 @@ static void say_seen(const struct dataset *d, const struct reading *r)
     if (!r->eval && !s->differs && dataset_has_classes(r->job))
         dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
                      which, (double)s->label, part ? "rows of one class" : "one class");
+    else if (!r->eval && !part && !s->zero && has_class_numbers(r->job))
+        dataset_warn(r,
+                     "%s: no row has the label 0, but class numbers start at 0; if those of the "
+                     "file start at 1, %s",
+                     r->key,
+                     job_reads_csv(r->job) ? "list them: classes: [\"1\", \"2\"]"
+                                           : "subtract 1 from them");
 }
 
 static void see_labels(struct dataset *d)
 {
-    for (uint64_t i = 0; i < d->rows && !d->seen.differs; i++)
+    for (uint64_t i = 0; i < d->rows && !dataset_saw_enough(&d->seen); i++)
         dataset_see(&d->seen, label_of(d, i), 1);
 }
 

@@ -21,6 +21,7 @@ struct dataset_seen {
     float label;  /* of the first one */
     bool differs; /* another row has another label */
     bool weighs;  /* a row has a weight above 0 */
+    bool zero;    /* a row has the label 0 */
 };
 
 struct dataset {

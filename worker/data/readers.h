@@ -31,7 +31,7 @@ void dataset_see(struct dataset_seen *s, float label, float weight);
 void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
 static inline bool dataset_saw_enough(const struct dataset_seen *s)
 {
-    return s->differs && s->weighs;
+    return s->differs && s->weighs && s->zero;
 }
 
 /* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.

@@ -241,6 +241,9 @@ static void another_column_is_refused_by_name(void **state)
                    (strstr(cases[i].is, ", number: b") || strstr(cases[i].is, "ignore"));
         char *text = learned(cases[i].was, two ? "1,1,0\n2,2,1\n" : "1,0\n2,1\n");
         refuses(cases[i].is, now ? "1,1,0\n2,2,1\n" : "1,0\n2,1\n", text, ERR_INPUT, cases[i].why);
+        /* with data.encoding: learn the weights would get inputs of another meaning */
+        refuses(cases[i].is, now ? "1,1,0\n2,2,1\n" : "1,0\n2,1\n", text, ERR_INPUT,
+                ", or start from scratch with another --output");
         free(text);
     }
 }

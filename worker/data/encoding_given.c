@@ -30,7 +30,7 @@ static enum err differs(const struct taking *t, const char *what, struct errmsg 
     return err_set(
         e, ERR_INPUT,
         "input column %u (%s): %s differs from that of %s, with which the weights were learned: "
-        "restore it, or learn words and scales from this data alone (data.encoding: learn)",
+        "restore it, or start from scratch with another --output",
         t->number, t->in->name[0] ? SHOWN(t->in->name) : "no name", what, t->given->from);
 }
 
@@ -277,8 +277,7 @@ static enum err take_columns(struct table_schema *s, const struct encoding_given
     if (!err && inputs != s->inputs)
         err = err_set(e, ERR_INPUT,
                       "data.columns has %u input columns, but %s, with which the weights were "
-                      "learned, has %u: restore them, or learn words and scales from this data "
-                      "alone (data.encoding: learn)",
+                      "learned, has %u: restore them, or start from scratch with another --output",
                       s->inputs, g->from, inputs);
     return err;
 }

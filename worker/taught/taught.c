@@ -47,8 +47,8 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
         return err_set(e, ERR_INPUT,
                        "run \"%s\" would begin with the weights of checkpoint %" PRIu64
                        ", but neither it nor %s has the words and scales with which they were "
-                       "learned: restore that file, or learn words and scales from this data alone "
-                       "(data.encoding: learn)",
+                       "learned: restore that file, or start from scratch with another --output; "
+                       "data.encoding: learn is right only if this data teach the same",
                        job->checkpoint.run, m->cut, t->from);
     if (!err)
         t->text = (char *)text;

@@ -128,13 +128,25 @@ static struct name classes_of(const char *text)
     return classes;
 }
 
+/* True if the quote belongs to a name. */
+static bool is_of_name(const char *begin, const char *quote)
+{
+    const char *at = quote;
+    while (at > begin && at[-1] == JOB_TEXTS_ESCAPE)
+        at--;
+    return (quote - at) % 2;
+}
+
 /* Takes the first of the list's names, without its quotes. */
 static bool next_class(struct name *list, struct name *out)
 {
     static const char between[] = "\", \"";
+    const char *begin = list->text + 1, *stop = list->text + list->bytes;
     if (list->bytes < 2)
         return false;
-    const char *end = memmem(list->text + 1, list->bytes - 1, between, sizeof between - 1);
+    const char *end = memmem(begin, (size_t)(stop - begin), between, sizeof between - 1);
+    while (end && is_of_name(begin, end))
+        end = memmem(end + 1, (size_t)(stop - end - 1), between, sizeof between - 1);
     size_t n = end ? (size_t)(end - list->text) : list->bytes - 1;
     *out = (struct name){list->text + 1, n - 1};
     n += end ? sizeof between - 2 : 1;
@@ -196,6 +208,18 @@ static bool class_number(const char *text, const struct name *name, unsigned *nu
     return false;
 }
 
+/* A name of a class for a message. Returns out. */
+static const char *shown_class(char out[static PRINTABLE_NAME_BYTES], const struct name *name)
+{
+    char plain[2 * PRINTABLE_NAME_BYTES];
+    size_t n = 0;
+    for (size_t i = 0; i < name->bytes && n < sizeof plain; i++) {
+        i += name->text[i] == JOB_TEXTS_ESCAPE && i + 1 < name->bytes;
+        plain[n++] = name->text[i];
+    }
+    return printable_name(out, plain, n);
+}
+
 /* Each name of `names` that both jobs have must be one number in them. */
 static enum err compare_names(const char *names, const char *was, const char *is, struct errmsg *e)
 {
@@ -208,7 +232,7 @@ static enum err compare_names(const char *names, const char *was, const char *is
             return err_set(e, ERR_INPUT,
                            "class \"%s\" was class %u, is class %u now, and would get another "
                            "class's weights; restore the order of the label's classes",
-                           printable_name(shown, name.text, name.bytes), before, now);
+                           shown_class(shown, &name), before, now);
     return ERR_OK;
 }
 

@@ -210,6 +210,18 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
     }
 }
 
+/* A text in quotes. A quote of its own that could end it, as others follow, has JOB_TEXTS_ESCAPE before it. */
+static void quoted_write(FILE *out, const char *text, size_t bytes)
+{
+    for (const char *end = text + bytes; text < end; text++) {
+        const size_t left = (size_t)(end - text);
+        if (*text == JOB_TEXTS_ESCAPE ||
+            (left >= 3 && memcmp(text, "\", ", 3) == 0 && (left == 3 || text[3] == '"')))
+            (void)fputc(JOB_TEXTS_ESCAPE, out);
+        text_write(out, text, 1);
+    }
+}
+
 /* Writes texts with quotes: `"a", "b"`. */
 static void write_texts(FILE *out, const char *texts)
 {
@@ -217,7 +229,7 @@ static void write_texts(FILE *out, const char *texts)
         size_t bytes;
         next = texts_next(texts, &bytes);
         (void)fputc('"', out);
-        text_write(out, texts, bytes);
+        quoted_write(out, texts, bytes);
         (void)fputs(next ? "\", " : "\"", out);
     }
 }

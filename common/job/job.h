@@ -417,6 +417,8 @@ bool job_reads_columns(const struct job *job);
 /* Returns whether the rows are generated clicks, for which the best possible scores are known. */
 bool job_draws_clicks(const struct job *job);
 
+/* In a list of texts of an identity text, `"a", "b"`: an odd number of them before a quote makes it one of the text. */
+#define JOB_TEXTS_ESCAPE '\x1F'
 /* The bytes of an identity text's first line without its end: the lines that follow it and begin with a tab are its own. */
 size_t job_identity_line_bytes(const char *text);
 /* Compares two identity texts. Errors: ERR_INPUT, naming the first different key with its old and new value

@@ -2,10 +2,13 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "common/job/column_order.h"
+#include "common/job/job.h"
 
 static const char WAS[] = "data.scale = 1\n"
                           "data.columns[0] = number\n"
@@ -150,6 +153,54 @@ static void a_name_that_looks_like_a_key_is_only_a_name(void **state)
     differs(class_order_compare, was, is, "");
 }
 
+/* The order of the classes of two jobs, and whether their identities are equal. */
+static bool classes_compare(const char *was, const char *is, const char *why)
+{
+    const char *const classes[] = {was, is};
+    struct job job[2];
+    struct errmsg e = {""};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "model: {input: {shape: auto}, layers: [dense: 3], loss: "
+                       "{sparse_categorical_crossentropy: {from_logits: true}}}\noptimizer: "
+                       "sgd\ndata: {format: csv, train: a, "
+                       "columns: [number: a, label: {name: y, classes: [%s]}]}\n",
+                       classes[i]);
+        if (job_parse(&job[i], text, strlen(text), "j.yaml", "/", NULL, 0, &e))
+            fail_msg("%s", e.text);
+    }
+    differs(class_order_compare, job[0].identity_text, job[1].identity_text, why);
+    bool same = strcmp(job[0].identity_text, job[1].identity_text) == 0;
+    job_close(&job[0]);
+    job_close(&job[1]);
+    return same;
+}
+
+static void a_name_of_a_class_can_have_quotes_and_commas(void **state)
+{
+    (void)state;
+    static const char moved[] = "class \"c\" was class 0, is class 1 now, and would get another "
+                                "class's weights; restore the order of the label's classes";
+    static const char *const names[] = {
+        "'a\", \"b'",           "'a\", '", "'\", \"'", "'\", \", \"'",
+        "\"a\\\", \\\"\\x1f\"", "'a\\'",   "'a\"'",    "'\"a'"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char was[64], is[64];
+        (void)snprintf(was, sizeof was, "c, %s", names[i]);
+        (void)snprintf(is, sizeof is, "%s, c", names[i]);
+        assert_true(classes_compare(was, was, ""));
+        assert_false(classes_compare(was, is, moved));
+    }
+    assert_false(classes_compare("'a\", \"b', c", "c, 'a\", \"b'",
+                                 "class \"a\", \"b\" was class 0, is class 1 now, and would get "
+                                 "another class's weights; restore the order of the label's "
+                                 "classes"));
+    assert_false(classes_compare("'a\", \"b', c", "a, b, d", ""));
+    assert_false(classes_compare("'a\", \"b'", "a, b", ""));
+    assert_false(classes_compare("\"a\\\", \\\"\\x1f\", b", "\"a\\x1f\", b, c", ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_scale_that_changes_is_named_with_its_column),
         cmocka_unit_test(classes_that_change_places_are_refused_and_new_names_are_not),
         cmocka_unit_test(a_name_that_looks_like_a_key_is_only_a_name),
+        cmocka_unit_test(a_name_of_a_class_can_have_quotes_and_commas),
         cmocka_unit_test(a_class_of_several_names_and_a_label_of_numbers_are_compared_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,8 +135,10 @@ class PredictTest(ModelCase):
         rows = table(self.predict(self.out, "eval.csv", "--keep", "id,town", "--keep=column_6"))
         given = table((self.tmp / "eval.csv").read_text())
         self.assertEqual([(r["id"], r["town"], r["column_6"]) for r in rows], [(r["id"], r["town"], r["w"]) for r in given])
+        place = list(given[0]).index("id") + 1
         for keep, text in (("idd", '--keep: no column has the name "idd"; did you mean "id"?'),
-                           ("id,", "--keep"), ("id,id", '"id" is there twice'), ("column_7", "column_7")):
+                           ("id,", "--keep"), ("id,id", '"id" is there twice'), ("column_7", "column_7"),
+                           (f"id,town,column_{place}", f'--keep: "id" and "column_{place}" are one column: name it once')):
             self.assertIn(text, self.predict(self.out, "eval.csv", "--keep", keep, code=2))
         first, *rest = (self.tmp / "eval.csv").read_text().splitlines()
         (self.tmp / "twice.csv").write_text("\n".join([f"{first},id,score", *(f"{line},z{i},s" for i, line in enumerate(rest))]) + "\n")
@@ -155,6 +157,7 @@ class PredictTest(ModelCase):
         given = (self.tmp / "prices.eval.csv").read_text().splitlines()
         self.assertEqual([(r["column_1"], r["x2"]) for r in rows], [tuple(line.split(";")[:2]) for line in given])
         self.assertIn('did you mean "x2"?', self.predict("prices", "--keep=x_2", code=2))
+        self.assertIn('--keep: "x2" and "column_2" are one column: name it once', self.predict("prices", "--keep=column_2,x2", code=2))
         (self.tmp / "without.csv").write_text("1;2;3\n")
         self.assertNotIn("did you mean", self.predict("prices", "without.csv", "--keep=price", code=2))
 

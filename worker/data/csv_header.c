@@ -274,9 +274,27 @@ static enum err refuse_twice(const char *name, struct errmsg *e)
         SHOWN(name));
 }
 
-/* hint NULL: none */
-static enum err refuse_kept(const char *name, const char *hint, struct errmsg *e)
+/* The other name of the column that `name` has by its place, if its text is wanted; NULL: none. */
+static const char *other_name(const struct csv_file *file, const struct csv_format *f,
+                              const char *name)
 {
+    char numbered[32];
+    for (uint32_t k = 0; k < file->fields; k++) {
+        (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
+        if (file->field[k].kept && strcmp(name, numbered) == 0)
+            return f->keep->name[file->field[k].kept - 1];
+    }
+    return NULL;
+}
+
+/* hint NULL: none */
+static enum err refuse_kept(const struct csv_file *file, const struct csv_format *f,
+                            const char *name, const char *hint, struct errmsg *e)
+{
+    const char *other = other_name(file, f, name);
+    if (other)
+        return err_set(e, ERR_INPUT, "--keep: \"%s\" and \"%s\" are one column: name it once",
+                       SHOWN(other), SHOWN(name));
     return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", SHOWN(name),
                    hint ? hint : "the fifth column, for example, can be named column_5");
 }
@@ -298,7 +316,7 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
             words_try(&near, f->job->column[i].name);
     if (near.best)
         (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", SHOWN(near.best));
-    return refuse_kept(name, near.best ? hint : NULL, e);
+    return refuse_kept(file, f, name, near.best ? hint : NULL, e);
 }
 
 /* Add the fields of the header, and their names; each one's number replaces its mark. */
@@ -339,7 +357,7 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     if (name)
         err = refuse_names(name, f, &names, text, bytes, e);
     else if (kept)
-        err = refuse_kept(kept, nearest_name(near, &names, f, true, kept), e);
+        err = refuse_kept(file, f, kept, nearest_name(near, &names, f, true, kept), e);
     else if (twice)
         err = refuse_twice(twice, e);
     vocabulary_close(&names);

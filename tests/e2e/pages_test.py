@@ -44,6 +44,22 @@ class PagesTest(PageCase):
         rows, accuracy = re.match(r"(\d+) rows, accuracy (\S+)\n", self.scored()).groups()
         self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
+        self.wild_numbers()
+
+    def wild_numbers(self):
+        """The guide's program refuses what training refuses as a number, with the line."""
+        head, row = (self.tmp / "eval.csv").read_text().splitlines()[:2]
+        at = head.split(",").index("spend")
+        for name, texts in (("tame", [" 42 ", "+7", "1e3", ".5", "-3.4028235e38"]), ("wild", ["1e39", "-1e309", "inf", "nan", "1_000", "٣"])):
+            for i, text in enumerate(texts):
+                fields = row.split(",")
+                fields[at] = text
+                (self.tmp / f"{name}{i}.csv").write_text("\n".join([head, row, ",".join(fields)]) + "\n")
+        code, _, both = self.shell.run("for f in tame*.csv; do python3 score.py run/model $f tame.txt; done >/dev/null && "
+                                       "for f in wild*.csv; do ! python3 score.py run/model $f wild.txt; done", DEADLINE_S)
+        self.assertEqual(code, 0, both)
+        for i, text in enumerate(texts):
+            self.assertIn(f"wild{i}.csv:3: column spend: \"{text}\" is not a number that float32 holds", both)
 
     def predict_c(self):
         labels = [line.rsplit(",", 1)[1] == "yes" for line in (self.tmp / "eval.csv").read_text().splitlines()[1:]]

@@ -6,6 +6,7 @@ seed (tests/interop/fixture.c). The same bytes on every machine; needs Python al
 """
 import array
 import contextlib
+import json
 import math
 import os
 import pathlib
@@ -404,6 +405,25 @@ TABLES_COLUMNS = """\
 TABLES_REST = "tables: {admitted: {min_count: 2}, sum: {initializer: {constant: 0.25}}}\n"
 
 
+# Distinct also with _ for all that is no letter: TensorFlow needs that.
+NAMES = ["a|b", "tab\there", "new\nline", 'quo"te', "it's", "</script>", "\u202eesrever", "c\x01\x1b[2Jx", "%s%n", "{}", "${HOME}",
+         "back\\slash", "#hash", " lead", "\u00e9" * 2048, "x" * 4096, "null", "a: b", "&anchor", "__proto__", "column_3", "input",
+         "features", "w/b", "/etc/passwd"]
+
+
+def names_columns():
+    kinds = (lambda name: Number(name, -9, 9, 2), lambda name: Word(name, "</b>", "%s", 'q"', "a|b"), lambda name: Key(name, "u", "\u00e9"))
+    return [Label(), *(kinds[i % 3](name) for i, name in enumerate(NAMES))]
+
+
+def names_job():
+    kinds = "number", "category", "key"
+    lines = "    - label: y\n" + "".join(f"    - {kinds[i % 3]}: {json.dumps(name)}\n" for i, name in enumerate(NAMES))
+    listed = [json.dumps([name for i, name in enumerate(NAMES) if (i % 3 == 2) == keys]) for keys in (False, True)]
+    return job(f"    - dense: {{inputs: {listed[0]}, units: 3, name: d}}\n    - embedding: {{inputs: {listed[1]}, output_dim: 2, name: e}}\n"
+               "    - dense: {inputs: [d, e], units: 1}\n", csv(lines))
+
+
 def tables_columns():
     words = [f"w{i}" for i in range(12)]
     user, site = Key("user", *words), Key("site", *words, when_missing="none", buckets=1000)
@@ -431,6 +451,7 @@ FIXTURES = {
             "    - dense: {inputs: [flatten, learned, \"plain\", squares], units: 5, name: part}\n"
             "    - dense: {inputs: [input], units: 5, name: all}\n    - add: [part, all]\n    - dense: 1\n",
             csv(ENCODED, "  missing: [\"\", \"?\"]\n")), ENCODED_COLUMNS),
+    "names": lambda: Table(names_job(), names_columns()),
     "tables": lambda: Table(job(TABLES, csv(TABLES_COLUMNS), rest=TABLES_REST), tables_columns()),
 }
 

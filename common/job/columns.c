@@ -268,7 +268,7 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
     if (job_range_name(range, number, name, sizeof name))
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range has more than %d bytes",
                           JOB_TEXT_MAX);
-    enum err err = range->many ? job_keep_text(r, name, &c->name) : ERR_OK;
+    enum err err = strcmp(name, c->name) != 0 ? job_keep_text(r, name, &c->name) : ERR_OK;
     if (err)
         return err;
     if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
@@ -296,9 +296,11 @@ static enum err expand(struct job_reader *r, const struct job_node *node)
     struct job_range range;
     uint32_t first = r->column;
     if (job_range_parse(&range, like.name))
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its name, %s, is not a valid range; write a range like C{1..26}",
-                          SHOWN(like.name));
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "its name, %s, is not a valid range; write a range like C{1..26}, or \\{ for a { "
+            "of the name",
+            SHOWN(like.name));
     if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
     enum err err = ERR_OK;

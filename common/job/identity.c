@@ -6,6 +6,7 @@
 
 #include "common/base/texts.h"
 #include "common/job/keys.h"
+#include "common/job/range.h"
 #include "common/job/read.h"
 #include "common/job/tree.h"
 #include "common/base/mem.h"
@@ -321,10 +322,21 @@ static bool needs_quotes(const char *name)
 static enum err put_input(void *ctx, const char *name)
 {
     struct inputs_list *list = ctx;
-    char element[JOB_PATH_MAX + 16];
+    char element[JOB_PATH_MAX + 16], text[2 * JOB_TEXT_MAX + 1];
+    job_range_write(text, name);
     (void)snprintf(element, sizeof element, "%s[%u]", list->path, list->count++);
-    return job_tree_put(list->canonical->root, element, name, needs_quotes(name),
+    return job_tree_put(list->canonical->root, element, text, needs_quotes(text),
                         list->canonical->e);
+}
+
+/* A name, a space or a separator: only names can have ranges. */
+static enum err put_column_text(struct canonical *c, const struct job_key *key, const char *path,
+                                const char *text)
+{
+    char name[2 * JOB_TEXT_MAX + 1];
+    if (strstr(key->path, ".name"))
+        job_range_write(name, text);
+    return job_tree_put(c->root, path, strstr(key->path, ".name") ? name : text, true, c->e);
 }
 
 static enum err put_choice(struct canonical *c, const struct job_key *key, const char *path,
@@ -371,8 +383,7 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
         return inputs_each(job, element, put_input, &list);
     }
     if (key->type == KEY_COLUMN_TEXT)
-        return job_tree_put(c->root, path, *(const char *const *)job_key_at(key, job, element),
-                            true, c->e);
+        return put_column_text(c, key, path, *(const char *const *)job_key_at(key, job, element));
     value[0] = 0; /* if nothing is written to the stream, the text must be empty */
     FILE *out = fmemopen(value, sizeof value, "w");
     if (!out)

@@ -114,9 +114,10 @@ enum err job_input_columns(struct job_reader *r, const struct job_node *node, bo
     char name[JOB_TEXT_MAX + 1];
     *found = false;
     if (job_range_parse(&range, node->text))
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "'%s' is not a valid range; write a range like C{1..26}",
-                          SHOWN(node->text));
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "'%s' is not a valid range; write a range like C{1..26}, or \\{ for a { of the name",
+            SHOWN(node->text));
     enum err err = ERR_OK;
     for (uint32_t i = range.first; i <= range.last && !err; i++) {
         uint32_t column =

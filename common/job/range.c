@@ -16,15 +16,31 @@ static const char *number(const char *p, uint32_t *out)
     return p;
 }
 
-enum err job_range_parse(struct job_range *r, const char *text)
+static bool looks_like_range(const char *text)
 {
     const char *open = strchr(text, '{');
+    return open && strstr(open, "..");
+}
+
+/* The first '{' without a '\' before it. */
+static const char *find_brace(const char *text)
+{
+    for (const char *at = text; (at = strchr(at, '{')); at++)
+        if (at == text || at[-1] != '\\')
+            return at;
+    return NULL;
+}
+
+enum err job_range_parse(struct job_range *r, const char *text)
+{
     *r = (struct job_range){.text = text, .tail = "", .head_bytes = strlen(text)};
-    if (!open || !strstr(open, ".."))
+    r->has_braces = looks_like_range(text);
+    const char *open = r->has_braces ? find_brace(text) : NULL;
+    if (!open)
         return ERR_OK;
     const char *p = number(open + 1, &r->first);
     p = p && strncmp(p, "..", 2) == 0 ? number(p + 2, &r->last) : NULL;
-    if (!p || *p != '}' || r->first > r->last || strchr(p, '{'))
+    if (!p || *p != '}' || r->first > r->last || find_brace(p))
         return ERR_INPUT;
     r->head_bytes = (size_t)(open - text);
     r->tail = p + 1;
@@ -37,11 +53,34 @@ uint32_t job_range_count(const struct job_range *r)
     return r->last - r->first + 1;
 }
 
+/* Make each "\{" a '{'. */
+static void take_backslashes(char *name)
+{
+    char *to = name;
+    for (const char *from = name; *from; from++)
+        if (from[0] != '\\' || from[1] != '{')
+            *to++ = *from;
+    *to = '\0';
+}
+
 enum err job_range_name(const struct job_range *r, uint32_t i, char *out, size_t bytes)
 {
     int n = r->many ? snprintf(out, bytes, "%.*s%u%s", (int)r->head_bytes, r->text, i, r->tail)
                     : snprintf(out, bytes, "%s", r->text);
-    return n >= 0 && (size_t)n < bytes ? ERR_OK : ERR_TOOBIG;
+    if (n < 0 || (size_t)n >= bytes)
+        return ERR_TOOBIG;
+    if (r->has_braces)
+        take_backslashes(out);
+    return ERR_OK;
+}
+
+void job_range_write(char *out, const char *name)
+{
+    bool escapes = looks_like_range(name);
+    for (; *name; *out++ = *name++)
+        if (escapes && *name == '{')
+            *out++ = '\\';
+    *out = '\0';
 }
 
 /* ---- names of a class ---- */

@@ -89,6 +89,44 @@ static void a_range_in_a_name_is_as_many_names(void **state)
         assert_int_equal(job_range_parse(&r, wrong[i]), ERR_INPUT);
 }
 
+static void a_brace_after_a_backslash_is_of_the_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *first;
+        uint32_t count;
+    } of[] = {{"C\\{1..26}", "C{1..26}", 1},
+              {"\\{..}", "{..}", 1},
+              {"a\\{b}.. {1..3}", "a{b}.. 1", 3},
+              {"{1..3}\\{..}", "1{..}", 3},
+              {"a\\{b}", "a\\{b}", 1} /* no range could be meant */};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct job_range r;
+        char name[16];
+        assert_int_equal(job_range_parse(&r, of[i].text), ERR_OK);
+        assert_int_equal(job_range_count(&r), of[i].count);
+        assert_int_equal(job_range_name(&r, r.first, name, sizeof name), ERR_OK);
+        assert_string_equal(name, of[i].first);
+    }
+    static const char text[] =
+        "name: t\nmodel:\n  input: {shape: auto}\n  layers:\n"
+        "    - linear: {inputs: ['k\\{1..2}', 'k\\{3..4}']}\n    - dense: {inputs: [linear, "
+        "'x\\{1..3}'], units: 1}\n  loss: mean_squared_error\ndata:\n  format: csv\n  train: a\n"
+        "  columns: [number: 'x\\{1..3}', key: 'k\\{1..2}', key: 'k\\{3..4}', label: y]\n"
+        "optimizer: sgd\n";
+    struct job job, again;
+    struct errmsg e;
+    if (parse(&job, text, NULL, &e) || parse(&again, job.canonical, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(again.identity_text, job.identity_text);
+    job_close(&again);
+    assert_int_equal(job.data.csv.columns, 4);
+    assert_string_equal(job.data.csv.column[0].name, "x{1..3}");
+    assert_string_equal(job.data.csv.column[1].name, "k{1..2}");
+    assert_string_equal(job.data.csv.column[1].key.space, "k{1..2}");
+    job_close(&job);
+}
+
 static void columns_of_a_range_have_the_same_options(void **state)
 {
     (void)state;
@@ -251,8 +289,9 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
         (const char *const[]){"data.quotes=false", "data.columns[4].keys.separator=\", \""}, 2,
         "j.yaml:22: data.columns[4]: its separator contains data.delimiter, which no field can "
         "contain with data.quotes: false; choose another");
-    refused("data.columns[1].number.name=I{1..", "j.yaml:19: data.columns[1]: its name, I{1.., is "
-                                                 "not a valid range; write a range like C{1..26}");
+    refused("data.columns[1].number.name=I{1..",
+            "j.yaml:19: data.columns[1]: its name, I{1.., is "
+            "not a valid range; write a range like C{1..26}, or \\{ for a { of the name");
     refused("data.columns[1].number.name=I{1..4096}",
             "j.yaml:19: data.columns[1]: more than 4096 columns");
     refused("data.columns[1].number.name=C{3..4}",
@@ -312,7 +351,7 @@ static void columns_among_inputs_that_cannot_be_are_refused(void **state)
             "--set model.layers[3].dense.inputs: model.layers[3]: no column is called I4");
     refused("model.layers[3].dense.inputs=[e, bag, \"I{4..1}\"]",
             "--set model.layers[3].dense.inputs: model.layers[3]: 'I{4..1}' is not a valid range; "
-            "write a range like C{1..26}");
+            "write a range like C{1..26}, or \\{ for a { of the name");
     refused("model.layers[3].dense.inputs=[e, bag, C1]",
             "--set model.layers[3].dense.inputs: model.layers[3]: column C1 holds keys; only "
             "embedding, embedding_bag and linear look them up");
@@ -872,6 +911,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_range_in_a_name_is_as_many_names),
+        cmocka_unit_test(a_brace_after_a_backslash_is_of_the_name),
         cmocka_unit_test(columns_of_a_range_have_the_same_options),
         cmocka_unit_test(layers_look_up_keys_and_select_features_of_the_columns_that_they_name),
         cmocka_unit_test(tables_of_the_same_columns_share_a_list),

@@ -105,11 +105,11 @@ static void rows_that_are_named_twice_with_their_labels_are_warned_of(void **sta
 {
     struct fixture *f = *state;
     static const char rows[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
-    static const uint8_t x[4] = {1, 2, 3, 4};
+    static const uint8_t x[4] = {1, 2, 3, 4}, y[2] = {0, 1};
     static const char *const second[] = {"z.npy", "x.npy"};
     put(f, "x.npy", rows, x, sizeof x);
     put(f, "z.npy", rows, x, sizeof x);
-    put(f, "y.npy", LABELS, TWO, 2);
+    put(f, "y.npy", LABELS, y, 2);
     for (size_t i = 0; i < 2; i++) {
         struct dataset d;
         char patterns[1200], words[400];

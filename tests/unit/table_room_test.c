@@ -189,11 +189,13 @@ struct fixture {
     struct errmsg e;
 };
 
-/* Row i has `key(i)` in one column, and the same word in the other. */
-static void setup(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t row))
+/* Row i has `key(i)` in one column, as the printf format writes it, and the same word in the other. A row has up to
+ * `row_bytes`. */
+static void setup_as(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t row),
+                     const char *format, size_t row_bytes)
 {
     *f = (struct fixture){.e = {""}};
-    size_t room = 48 * (size_t)rows, at = 0;
+    size_t room = row_bytes * rows, at = 0;
     char text[1024], *csv = malloc(room);
     assert_non_null(csv);
     idx_files_init(&f->files);
@@ -206,12 +208,19 @@ static void setup(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t row
         f->files.dir);
     if (job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e))
         fail_msg("%s", f->e.text);
-    for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(csv + at, room - at, "%llu,same,1\n", (unsigned long long)key(i));
+    for (uint32_t i = 0; i < rows; i++) {
+        at += (size_t)snprintf(csv + at, room - at, format, (unsigned long long)key(i));
+        at += (size_t)snprintf(csv + at, room - at, ",same,1\n");
+    }
     idx_files_write(&f->files, "a.csv", (struct bytes){(uint8_t *)csv, at});
     free(csv);
     if (dataset_load(&f->d, &f->job, 0, 0, &f->e))
         fail_msg("%s", f->e.text);
+}
+
+static void setup(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t row))
+{
+    setup_as(f, rows, key, "%llu", 48);
 }
 
 static void teardown(struct fixture *f)
@@ -297,6 +306,48 @@ static void a_look_counts_them_too(void **state)
     assert_int_equal(look.keys.lists, 2);
     ASSERT_NEAR(look.keys.seen[1], 3000, 0.05);
     teardown(&f);
+}
+
+static uint64_t late(uint32_t row)
+{
+    return row > 50000 ? row : 0;
+}
+
+static void a_look_counts_all_keys_of_a_file_that_is_not_large(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look;
+    setup(&f, 100000, late);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_false(look.estimated);
+    assert_true(look.rows == 100000 && look.keys.counted == 100000);
+    ASSERT_NEAR(look.keys.all[1], 50000, 0.05);
+    teardown(&f);
+}
+
+/* 50 keys in each part of the data. */
+static uint64_t of_a_part(uint32_t row)
+{
+    return row / 5000 * 50 + row % 50;
+}
+
+static void a_look_counts_keys_in_blocks_of_a_large_file(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look;
+    enum { ROWS = 110000, KEYS = ROWS / 5000 * 50 };
+    static const char *const format[] = {"%0350llu", "\"%0340llu\nline\""}; /* 40 MB */
+    for (size_t i = 0; i < sizeof format / sizeof *format; i++) {
+        setup_as(&f, ROWS, of_a_part, format[i], 400);
+        assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+        assert_true(look.estimated && look.keys.counted < ROWS);
+        ASSERT_NEAR(look.rows, ROWS, 0.02);
+        ASSERT_NEAR(look.keys.all[1], KEYS, 0.05);
+        assert_string_equal(look.warning.text, "");
+        teardown(&f);
+    }
 }
 
 static void no_memory_to_count_is_an_error(void **state)
@@ -396,6 +447,8 @@ int main(void)
         cmocka_unit_test(each_list_has_the_keys_of_its_columns),
         cmocka_unit_test(of_a_large_set_some_rows_are_counted_and_their_growth_goes_on),
         cmocka_unit_test(a_look_counts_them_too),
+        cmocka_unit_test(a_look_counts_all_keys_of_a_file_that_is_not_large),
+        cmocka_unit_test(a_look_counts_keys_in_blocks_of_a_large_file),
         cmocka_unit_test(no_memory_to_count_is_an_error),
         cmocka_unit_test(a_row_takes_what_is_estimated),
         cmocka_unit_test(a_ps_has_its_share_and_what_a_checkpoint_takes),

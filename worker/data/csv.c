@@ -37,7 +37,13 @@
 #include "worker/data/same_files.h"
 #include "worker/data/bytes/stream.h"
 
-enum { DIGEST_BYTES = 32, LOOK_ROWS = 1000 /* of each file, at least */ };
+enum {
+    DIGEST_BYTES = 32,
+    LOOK_ROWS = 1000, /* of each file, at least */
+    /* To count keys a look reads so much text, shared by its files; of a larger plain file it reads blocks. */
+    COUNTED_BYTES = 32 << 20,
+    SPREAD_BYTES = 64 << 10 /* a block */
+};
 
 /* One thread's piece. */
 struct work {
@@ -47,6 +53,7 @@ struct work {
     size_t text_bytes;
     uint64_t ticket; /* its position among all pieces */
     const struct csv_file *file;
+    bool spread; /* its rows are from the middle of the file, whose line numbers are not known */
     uint8_t digest[DIGEST_BYTES];
     bool digested;
     struct dataset_seen seen; /* in the piece */
@@ -63,6 +70,12 @@ struct place {
 struct spelling {
     const char *path; /* NULL: none */
     struct csv_spelling of;
+};
+
+/* Blocks of the last file that was closed. */
+struct spread {
+    uint64_t begin, end;   /* where they are in the file */
+    uint32_t next, blocks; /* next: the first one that is not read */
 };
 
 struct csv {
@@ -88,6 +101,8 @@ struct csv {
     double more_rows;      /* for a look: likely rows behind the beginnings that were read */
     double more_alike;     /* and their number, if they were as long as those that were read */
     bool partly;           /* for a look: there are files with more than their beginnings */
+    struct spread spread;  /* for a look: of which keys are counted */
+    uint64_t spread_rows;  /* in the table, from blocks */
     uint64_t opened_bytes; /* sizes on the disk: of the files that were opened */
     uint64_t left_bytes;   /* and, for a look, of those that are skipped */
     bool open;             /* reading of file[next_file] has begun */
@@ -163,27 +178,34 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     return stream_open(&c->stream, f->path, e);
 }
 
-/* ---- how many rows a look has not read ---- */
+/* ---- what a look has not read ---- */
 
 /* A part of a file's text. */
 struct span {
     double bytes, lines;
 };
 
+/* Up to SPREAD_BYTES of the file's text; 0: it cannot be read. */
+static size_t read_at(const char *path, uint64_t at, char *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pread(fd, out, SPREAD_BYTES, (off_t)at);
+    if (fd >= 0)
+        (void)close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
 /* Blocks that are spread over the rest of a plain file: its lines can be longer or shorter than those at its beginning. */
 static struct span spread_blocks(const char *path, uint64_t begin, uint64_t end, char *room)
 {
-    enum { BLOCKS = 16, BLOCK_BYTES = 64 << 10 };
+    enum { BLOCKS = 16 };
     struct span seen = {0, 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    uint64_t last = end > begin + BLOCK_BYTES ? end - begin - BLOCK_BYTES : 0;
-    for (uint64_t i = 0; fd >= 0 && i < BLOCKS; i++) {
-        ssize_t n = pread(fd, room, BLOCK_BYTES, (off_t)(begin + last * i / (BLOCKS - 1)));
-        seen.bytes += n > 0 ? (double)n : 0;
-        seen.lines += n > 0 ? (double)csv_count(room, (size_t)n, '\n') : 0;
+    uint64_t last = end > begin + SPREAD_BYTES ? end - begin - SPREAD_BYTES : 0;
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        size_t n = read_at(path, begin + last * i / (BLOCKS - 1), room);
+        seen.bytes += (double)n;
+        seen.lines += (double)csv_count(room, n, '\n');
     }
-    if (fd >= 0)
-        (void)close(fd);
     return seen;
 }
 
@@ -228,11 +250,58 @@ static void add_rows_behind(struct csv *c)
     c->more_alike += bytes / begin.bytes * rows;
 }
 
+/* The text of each file that is read for its keys; 0: none are counted. */
+static uint64_t counted_bytes(const struct csv *c)
+{
+    const struct reading *r = c->reading;
+    size_t files = c->paths.count;
+    if (!r->look || r->eval || c->table->schema->lookups == 0)
+        return 0;
+    if (r->sampled && files > DATASET_SAMPLE_FILES)
+        files = DATASET_SAMPLE_FILES;
+    return COUNTED_BYTES / files;
+}
+
+/* The blocks behind the beginning of the open file: none if it can only be read in sequence. */
+static struct spread spread_over(const struct csv *c)
+{
+    const uint64_t end = stream_likely_bytes(c->stream), counted = counted_bytes(c);
+    struct spread s = {.begin = c->file_bytes, .end = end};
+    if (!stream_is_compressed(c->stream) && end > counted && counted > s.begin)
+        s.blocks = (uint32_t)((counted - s.begin) / SPREAD_BYTES);
+    return s;
+}
+
+/* Take the whole rows of the next block, if it does not begin in quotes (join_spread). */
+static void read_spread(struct csv *c, struct work *w)
+{
+    struct spread *s = &c->spread;
+    struct csv_piece *p = &w->piece;
+    const struct csv_file *f = &c->file[c->next_file - 1];
+    const uint64_t each = (s->end - s->begin - SPREAD_BYTES) / s->blocks;
+    size_t n = read_at(f->path, s->begin + each * s->next++, w->text), row = 0;
+    while (row < n && w->text[row++] != '\n')
+        ;
+    p->text = w->text + row;
+    p->bytes = n - row;
+    p->marks = 0;
+    p->line = 1;
+    p->begins_file = false;
+    p->field = f->field;
+    p->fields = f->fields;
+    p->header = f->header;
+    csv_piece_look(p, &c->format);
+    p->bytes = last_row_end(p);
+    w->file = f;
+}
+
 /* `whole`: all of it was read. */
 static void close_file(struct csv *c, bool whole)
 {
-    if (!whole && c->stream)
+    if (!whole && c->stream) {
         add_rows_behind(c);
+        c->spread = spread_over(c);
+    }
     stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
@@ -301,7 +370,11 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
 /* For a look, which has one thread, so all that was read has been joined. */
 static bool looked_enough(const struct csv *c)
 {
-    return c->reading->look && c->open && c->table->rows - c->first_row >= LOOK_ROWS;
+    if (!c->reading->look || !c->open || c->table->rows - c->first_row < LOOK_ROWS)
+        return false;
+    bool jumps = c->stream && !stream_is_compressed(c->stream);
+    uint64_t counted = counted_bytes(c);
+    return c->file_bytes >= counted || (jumps && stream_likely_bytes(c->stream) > counted);
 }
 
 /* True if this file is part of the sample: the first, or the last of one of the equal parts. */
@@ -328,11 +401,14 @@ static bool take_piece(struct csv *c, struct work *w)
         close_file(c, false);
     if (c->reading->sampled)
         leave_out(c);
-    bool more = !c->ended && c->next_file < c->paths.count;
+    w->spread = c->spread.next < c->spread.blocks;
+    bool more = !c->ended && (w->spread || c->next_file < c->paths.count);
     if (more) {
         w->ticket = c->tickets++;
-        w->err = c->open ? ERR_OK : open_next(c, &w->e);
-        if (!w->err)
+        w->err = c->open || w->spread ? ERR_OK : open_next(c, &w->e);
+        if (w->spread)
+            read_spread(c, w);
+        else if (!w->err)
             w->err = read_piece(c, w, &w->e);
         c->ended = w->err != ERR_OK;
     }
@@ -450,8 +526,22 @@ static void join_contents(struct csv *c, const struct work *w)
     contents_count(c->contents, w->text_bytes);
 }
 
+/* A block in which rows seem to be wrong may begin in quotes. */
+static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
+{
+    if (w->err == ERR_NOMEM)
+        return err_set(e, w->err, "%s", w->e.text);
+    if (w->err || (w->piece.bad && c->job->bad_rows == BAD_ROWS_STOP))
+        return ERR_OK;
+    dataset_see_also(&c->seen, &w->seen);
+    c->spread_rows += w->piece.rows;
+    return join_rows(c, w, e);
+}
+
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)
 {
+    if (w->spread)
+        return join_spread(c, w, e);
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
@@ -509,7 +599,7 @@ static void parse(struct csv *c, struct work *w)
 {
     if (w->err)
         return;
-    w->err = digest_piece(c, w, &w->e);
+    w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
     find_nul(&w->piece);
     if (c->spelled)
         memset(w->piece.spelled, 0, (c->table->schema->inputs + 2) * sizeof *w->piece.spelled);
@@ -950,7 +1040,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
 {
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
-    uint64_t rows = d->table.rows;
+    uint64_t rows = d->table.rows - c->spread_rows;
     double alike = (double)rows;
     if (r->job->data.format == DATA_SYNTHETIC) {
         rows = c->drawn.rows;

@@ -100,7 +100,7 @@ enum err dataset_load_unlabeled(struct dataset *d, const struct job *job,
  * the columns' features. */
 void dataset_tell(const struct dataset *d, struct job *job);
 
-/* Facts about a data set that the beginnings of its files show. */
+/* Facts about a data set that parts of its files show. */
 struct dataset_look {
     size_t files;
     uint64_t rows, bytes;   /* bytes: size in memory, once loaded */
@@ -112,7 +112,8 @@ struct dataset_look {
     struct key_growth keys; /* for the training part: the keys that it looks up in tables */
     struct errmsg warning;  /* csv: the first warning about the data; "": none */
 };
-/* Read the beginnings of the files, and check that they have this format and the model's shape and classes. Of more
+/* Read the beginnings of the files, and check that they have this format and the model's shape and classes. Where keys are
+ * counted, more of a csv is read, up to 32 MiB of text in all: blocks spread over its files, unless they are compressed. Of more
  * than DATASET_SAMPLE_FILES csv files only so many are read, the first one and others spread evenly, so the time is
  * bounded. For the training part, the job is also changed as by dataset_tell, as far as that is known. Errors: as
  * dataset_load. */

@@ -246,8 +246,10 @@ static void add_rows_behind(struct csv *c)
     if (!(begin.lines > 0 && rest.bytes > 0 && bytes > 0 && rows > 0))
         return;
     c->partly = true;
-    c->more_rows += bytes * rest.lines / rest.bytes * rows / begin.lines;
-    c->more_alike += bytes / begin.bytes * rows;
+    double more = bytes * rest.lines / rest.bytes * rows / begin.lines;
+    c->more_rows += more;
+    /* blocks have the keys of all rows, and the beginning alone those of its own */
+    c->more_alike += c->spread.blocks ? more : bytes / begin.bytes * rows;
 }
 
 /* The text of each file that is read for its keys; 0: none are counted. */
@@ -299,8 +301,8 @@ static void read_spread(struct csv *c, struct work *w)
 static void close_file(struct csv *c, bool whole)
 {
     if (!whole && c->stream) {
-        add_rows_behind(c);
         c->spread = spread_over(c);
+        add_rows_behind(c);
     }
     stream_close(c->stream);
     c->stream = NULL;

@@ -199,17 +199,21 @@ void table_schema_unref(struct table_schema *s)
 size_t table_pack(const struct table_schema *s, uint32_t *cells)
 {
     uint32_t *to = cells + table_keys_at(s) + s->several_at;
-    for (uint32_t i = 0; s->several && i < s->keys; i++) {
+    if (!s->several)
+        return table_raw_cells(s);
+    for (uint32_t i = 0; i < s->keys; i++) {
         const struct table_key *k = &s->key[i];
         if (k->kind != COLUMN_KEYS)
             continue;
         const uint32_t *from = cells + table_keys_at(s) + k->cell;
         size_t n = table_values_cells(k, from);
         assert(n <= k->cells);
-        memmove(to, from, n * sizeof *to);
+        if (to != from)
+            memmove(to, from, n * sizeof *to);
         to += n;
     }
-    memmove(to, cells + table_row_cells(s), s->wide * sizeof *to);
+    if (s->wide)
+        memmove(to, cells + table_row_cells(s), s->wide * sizeof *to);
     return (size_t)(to - cells) + s->wide;
 }
 

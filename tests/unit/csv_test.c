@@ -1116,8 +1116,10 @@ static void labels_are_classes_by_name(void **state)
     refuses(NUMBER_LABEL, "1,1\n1,no\n",
             ":2: column \"y\": the label \"no\" is not a number; name the values of the label by "
             "its classes: [...]");
-    refuses_bytes(NUMBER_LABEL, "1,1\n2,2\n", 8, 2,
-                  ":2: column \"y\": label 2, the model has 2 classes (labels 0 to 1)");
+    refuses_bytes(
+        NUMBER_LABEL, "1,1\n2,2\n", 8, 2,
+        ":2: column \"y\": label 2, the model has 2 classes (labels 0 to 1); if the labels "
+        "start at 1, list them: - label: {classes: [\"1\", \"2\"]}");
     refuses_bytes(NUMBER_LABEL, "1,1\n2,-1\n", 9, 2,
                   ":2: column \"y\": label -1, the model has 2 classes (labels 0 to 1); name "
                   "the labels as they are in the file: - label: {classes: [\"-1\", \"1\"]}");
@@ -1276,7 +1278,7 @@ static void a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_m
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
     snprintf(why, sizeof why,
              "data.train: %s/a.csv:3: column \"y\": label 2, the model has 2 classes (labels "
-             "0 to 1)",
+             "0 to 1); if the labels start at 1, list them: - label: {classes: [\"1\", \"2\"]}",
              f.files.dir);
     assert_string_equal(f.e.text, why);
     f.job.data.csv.bad_rows = BAD_ROWS_SKIP;

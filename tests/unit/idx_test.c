@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
@@ -187,6 +188,10 @@ static void idx_refuses_what_is_no_regular_file(void **state)
     write_pair(f, f->images, f->labels);
     assert_int_equal(mkfifo(idx_files_path(&f->files, "t-pipe"), 0600), 0);
     assert_refused(f, "t-pipe: ", "not a regular file");
+    unlink(idx_files_path(&f->files, "t-pipe"));
+    assert_int_equal(mkdir(idx_files_path(&f->files, "t-pipe"), 0700), 0);
+    assert_refused(f, "t-pipe: ", "it is a directory: name its files, as in DIR/*.csv");
+    rmdir(idx_files_path(&f->files, "t-pipe"));
 }
 
 static void idx_says_how_many_bytes_a_truncated_file_lacks(void **state)

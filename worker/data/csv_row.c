@@ -164,6 +164,11 @@ static void refuse_class(struct csv_row *r, const char *shown, float label)
                     "label %s, the model has %u classes (labels 0 to %u); name the labels as "
                     "they are in the file: - label: {classes: [\"%s\", \"%s\"]}",
                     shown, classes, classes - 1, shown, shown + 1);
+    else if (label == (float)classes)
+        csv_row_bad(r,
+                    "label %s, the model has %u classes (labels 0 to %u); if the labels start at "
+                    "1, list them: - label: {classes: [\"1\", \"2\"]}",
+                    shown, classes, classes - 1);
     else
         csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)%s", shown, classes,
                     classes - 1,

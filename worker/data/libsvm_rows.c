@@ -53,10 +53,17 @@ static const char *read_label(struct line *l, const char *at)
 {
     const struct csv_format *f = l->row->format;
     const char *end = word_end(at);
+    const bool pair = memchr(at, ':', (size_t)(end - at)) != NULL; /* a label has no colon */
     uint32_t cell = f->schema->inputs;
+    char out[CSV_SHOWN_BYTES];
     float v;
-    if (f->unlabeled) /* a pair has a colon, a label has none */
-        return memchr(at, ':', (size_t)(end - at)) ? at : end;
+    if (f->unlabeled)
+        return pair ? at : end;
+    if (pair) {
+        csv_row_bad(l->row, "the line has no label, it begins with the pair \"%s\"",
+                    csv_row_shown(out, at, (size_t)(end - at)));
+        return end;
+    }
     l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
     if (l->minus)
         l->row->cells[cell] = table_bits(0);

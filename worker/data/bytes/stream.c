@@ -10,6 +10,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "common/process/loading.h"
 #include "common/base/mem.h"
@@ -66,7 +67,11 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
     int error = fstat(f, &st) != 0 ? errno : 0;
     if (error || !S_ISREG(st.st_mode)) {
         close(f);
-        return error ? open_error(error, e) : err_set(e, ERR_INPUT, "not a regular file");
+        if (error)
+            return open_error(error, e);
+        return S_ISDIR(st.st_mode)
+                   ? err_set(e, ERR_INPUT, "it is a directory: name its files, as in DIR/*.csv")
+                   : err_set(e, ERR_INPUT, "not a regular file");
     }
     *fd = f;
     *bytes = (uint64_t)st.st_size;
@@ -301,6 +306,17 @@ static enum err is_corrupt(const struct stream *s, const char *why, struct errms
                    (unsigned long long)s->read_bytes, why);
 }
 
+/* libzstd's own limit of a frame's window: 2^27. */
+static enum err zstd_failed(const struct stream *s, size_t code, struct errmsg *e)
+{
+    if (ZSTD_getErrorCode(code) != ZSTD_error_frameParameter_windowTooLarge)
+        return is_corrupt(s, ZSTD_getErrorName(code), e);
+    return err_set(
+        e, ERR_INPUT,
+        "the zstd data needs more than 128 MiB of memory to be decompressed: compress it "
+        "again, without --long");
+}
+
 /* libzstd does not compare the size of a frame if its last block is empty. */
 static void note_frame_size(struct stream *s)
 {
@@ -382,7 +398,7 @@ static enum err zstd_step(struct stream *s, uint8_t *out, size_t bytes, size_t *
     ZSTD_inBuffer from = {s->buffer, s->held, s->at};
     size_t left = ZSTD_decompressStream(s->zstd, &to, &from);
     if (ZSTD_isError(left))
-        return is_corrupt(s, ZSTD_getErrorName(left), e);
+        return zstd_failed(s, left, e);
     s->at = from.pos;
     *got = to.pos;
     s->read_bytes += *got;

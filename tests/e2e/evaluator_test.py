@@ -83,6 +83,10 @@ class EvaluatorTest(TrainCase):
         self.check(job.summary(), calm)
         self.assertIn("evaluator: step", job.stderr())
         self.assertIn("the final checkpoint is evaluated: done", job.log("evaluator-0"))
+        last, names = self.results()[-1], [name for name in calm["eval"] if name not in ("loss", "step")]
+        words = f": eval loss {last['loss']:.9g}" + "".join(f" {name} {last[name]:.9g}" for name in names)  # as the chief's
+        self.assertIn(f" (final){words}, in ", job.log("evaluator-0"))
+        self.assertIn(f"evaluator: step {last['step']}{words}", job.stderr())
         self.assertIn(f" done: 3 epochs, eval loss {calm['eval']['loss']:.9g} ", job.log("chief-0").splitlines()[-1])
         # A job that is done stays so, and its evaluator's word too.
         again = self.train("--evaluator", "--chief", "--workers=1", keys=KEYS).summary()

@@ -240,7 +240,8 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
 static void tell(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
-    char metric[64] = "", best[64];
+    char words[PROGRESS_WORDS_BYTES], best[64];
+    progress_words(words, job, r->eval.loss, r->eval.metric);
     (void)progress_planted(&v->role->planted, best);
     atomic_store(&v->meter.cut, r->cut);
     atomic_store(&v->meter.step, r->eval.step);
@@ -249,13 +250,10 @@ static void tell(struct watch *v, const struct eval_result *r)
     for (uint32_t i = 0; i < job->model.metrics; i++)
         atomic_store(&v->meter.metric[i], r->eval.metric[i]);
     atomic_fetch_add(&v->meter.results, 1);
-    if (job->model.metrics)
-        (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
-                       r->eval.metric[0]);
-    log_info("checkpoint %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s%s, in %.1f s", r->cut,
-             r->eval.step, r->final ? " (final)" : "", r->eval.loss, metric, best, r->seconds);
-    progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval loss %.4f%s%s",
-                 r->eval.step, r->eval.loss, metric, best);
+    log_info("checkpoint %" PRIu64 ", step %" PRIu64 "%s: eval%s%s, in %.1f s", r->cut,
+             r->eval.step, r->final ? " (final)" : "", words, best, r->seconds);
+    progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval%s%s", r->eval.step, words,
+                 best);
 }
 
 static enum err keep(struct watch *v, const struct manifest *m, const struct eval_result *r,

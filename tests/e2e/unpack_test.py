@@ -18,23 +18,13 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, DEADLINE_S, MODEL, Case  # noqa: E402
+from file_kinds import member  # noqa: E402
 
 FILES = int(os.environ.get("GRADWIRE_UNPACK", 150))
 SEED = int(os.environ.get("GRADWIRE_SEED", 28))
 TEXT = b"x,y\n1,2\n"
 XZ, BZIP2 = b"\xfd7zXZ\0\0\x04", b"BZh91AY&SY"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-
-
-def member(data, level=6, flags=0):
-    """A member of gzip (RFC 1952). flags: 2 a checksum of the header, 4 extra, 8 a name, 16 a comment."""
-    head = bytes((31, 139, 8, flags)) + bytes(6)
-    head += b"\x03\0abc" if flags & 4 else b""
-    head += b"a name\0" if flags & 8 else b""
-    head += b"a comment\0" if flags & 16 else b""
-    head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little") if flags & 2 else b""
-    deflate = zlib.compressobj(level, zlib.DEFLATED, -15)
-    return head + deflate.compress(data) + deflate.flush() + zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(4, "little")
 
 
 def zstd(*words, data):

@@ -108,7 +108,7 @@ def encodings(seed):
 
 # ---- compression ----
 
-def member(data, level, flags):
+def member(data, level=6, flags=0):
     """A member of gzip (RFC 1952). flags: 2 a checksum of the header, 4 extra, 8 a name, 16 a comment."""
     head = bytes((31, 139, 8, flags)) + bytes(6)
     head += b"\x03\0abc" if flags & 4 else b""

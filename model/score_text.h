@@ -22,8 +22,8 @@ struct score_columns {
     bool all;    /* classes: the scores of all, in columns named by class, in place of `score` */
     bool floats; /* npy: all scores, as float32 */
     const struct csv_keep *keep; /* columns before the scores; NULL: none */
-    const char *
-        names; /* of the classes, a list of texts as in struct job_column; NULL: they have their numbers */
+    /* of the classes, a list of texts as in struct job_column; NULL: they have their numbers */
+    const char *names;
 };
 
 /* The columns of this model's predictions. all, top: as wanted. Errors: ERR_INPUT: the model has fewer classes. */

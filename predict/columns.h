@@ -8,8 +8,8 @@
 
 struct columns {
     uint32_t values, crosses;
-    struct csv_field
-        *of; /* (values + crosses); `cell` of a cross is the index of the schema's key */
+    /* (values + crosses); `cell` of a cross is the index of the schema's key */
+    struct csv_field *of;
 };
 
 /* All zero for a folder whose rows have no columns. Owns: columns_close. Errors: ERR_NOMEM. */

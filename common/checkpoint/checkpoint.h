@@ -80,8 +80,8 @@ enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT_TABLES = 2, CHECKPOINT_FOR
 /* Everything in a cut except the blocks and the rows. Zeros are an empty one. The caller owns it: manifest_close. */
 struct manifest {
     uint32_t format; /* set by a read */
-    uint32_t
-        crc; /* of the head, set by a read: another checkpoint of the same number has another one */
+    /* of the head, set by a read: another checkpoint of the same number has another one */
+    uint32_t crc;
     uint64_t cut;        /* number, one higher for each attempted cut */
     uint64_t generation; /* the generation in which it was taken */
     char uuid[37];
@@ -107,8 +107,8 @@ struct manifest {
     } eval;
     double seconds; /* training time so far, over all runs */
     uint64_t restarts;
-    uint64_t
-        journal_lines; /* journal_lines, journal_crc: of the journal at that time; 0: not known */
+    /* journal_lines, journal_crc: of the journal at that time; 0: not known */
+    uint64_t journal_lines;
     uint32_t journal_crc;
     char *identity_text; /* see job_identity_compare */
     uint8_t data_fingerprint[32];

@@ -50,8 +50,8 @@ struct flags {
     int lock_fd; /* the chief's: an open file DIR/lock, locked by a launcher or `rank`; -1: none */
     bool find_learning_rate;
     bool doctor, doctor_json; /* check, do not train */
-    const char
-        *doctor_crew; /* "PS,WORKERS,EVALUATORS": the launcher's check before it starts them */
+    /* "PS,WORKERS,EVALUATORS": the launcher's check before it starts them */
+    const char *doctor_crew;
     const char *certificates; /* for the doctor: "CERT,KEY,CA" */
     int token_fd; /* the job's token is read from here (common/peers/token.h); -1: none */
     const char *token_file;

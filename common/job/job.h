@@ -124,8 +124,8 @@ struct job_column {
     double missing_value;
     enum column_buckets buckets;
     uint32_t quantiles; /* number of buckets */
-    uint32_t
-        ids; /* an embedding reads the number as one of its rows 0 to ids - 1; 0: the number is no id */
+    /* an embedding reads the number as one of its rows 0 to ids - 1; 0: the number is no id */
+    uint32_t ids;
     /* for category, and number with buckets */
     enum column_encode encode;
     /* a list of texts (common/base/texts.h); NULL: not given. category: vocabulary; label: classes; number: borders; cross: its columns */

@@ -11,9 +11,9 @@ enum { CELL_BYTES = 1024, PREFIXES_MAX = 4, ROWS_MAX = 64, CONTENTS_COLUMNS = 11
 struct section {
     const char *title;                /* "## name": with its level */
     const char *prefix[PREFIXES_MAX]; /* rows show their keys without it; NULL: in full */
-    const char
-        *rows;   /* patterns of the rows, joined by blanks, behind a prefix; NULL: all of them */
-    bool shared; /* its keys are in no other section */
+    /* patterns of the rows, joined by blanks, behind a prefix; NULL: all of them */
+    const char *rows;
+    bool shared;        /* its keys are in no other section */
     bool keras_names;   /* says which layers Keras names differently */
     const char *words;  /* the key whose words are listed, with what each means; NULL: none */
     const char *column; /* the heading of that list's first column */

@@ -14,8 +14,8 @@ enum { IDS_WINDOW = 4096, IDS_WINDOW_BYTES = IDS_WINDOW / 8 };
 struct ids {
     uint64_t mark;
     uint64_t count; /* ids in the set */
-    uint64_t
-        bits[IDS_WINDOW / 64]; /* id i is bit i % IDS_WINDOW, for mark <= i < mark + IDS_WINDOW */
+    /* id i is bit i % IDS_WINDOW, for mark <= i < mark + IDS_WINDOW */
+    uint64_t bits[IDS_WINDOW / 64];
 };
 
 bool ids_has(const struct ids *s, uint64_t id);

@@ -28,8 +28,8 @@ struct contents_print {
 
 struct contents_digests;
 struct contents {
-    uint8_t fingerprint
-        [32]; /* SHA-256 of all contents, in order; it and `print` are set by contents_finish */
+    /* SHA-256 of all contents, in order; it and `print` are set by contents_finish */
+    uint8_t fingerprint[32];
     struct contents_print print;
     size_t files, room;
     struct contents_file *file;

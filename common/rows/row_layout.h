@@ -71,8 +71,8 @@ struct row_codecs {
 struct row_layout {
     uint32_t lists, tables;
     struct row_codecs codecs;
-    struct row_table_spec
-        table[ROW_TABLES_MAX]; /* in the job file's order; their list numbers ascend */
+    /* in the job file's order; their list numbers ascend */
+    struct row_table_spec table[ROW_TABLES_MAX];
 };
 
 /* Writes the first value of a row, w (dim): a function of (seed, table's name, mixed key, column) only. */

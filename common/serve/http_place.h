@@ -8,9 +8,9 @@
 
 struct http_place {
     int port; /* 0: off */
-    const char *
-        address; /* --http_address: an address or name of this host; "*": all; "": that of the role */
-    int fd;      /* a listening socket from the launcher; -1: none */
+    /* --http_address: an address or name of this host; "*": all; "": that of the role */
+    const char *address;
+    int fd; /* a listening socket from the launcher; -1: none */
 };
 
 /* Writes the address to listen on, as for listen_bind. `own` is the address of the process's role, "host:port" or ":port"

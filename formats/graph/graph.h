@@ -134,8 +134,8 @@ struct graph {
     struct graph_value *value;
     struct graph_node *node;
     uint32_t *input_of_node;
-    struct graph_input
-        *input; /* in the order of the columns; GRAPH_VECTORS last, in the order of the layers */
+    /* in the order of the columns; GRAPH_VECTORS last, in the order of the layers */
+    struct graph_input *input;
     /* Index of the output's value: f32 (n, ...), named as the last layer, after the softmax or sigmoid that training
      * fuses with the loss. */
     uint32_t output;

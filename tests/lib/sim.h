@@ -474,8 +474,8 @@ void sim_chief_pump(struct sim *sim, struct sim_worker *k);
 struct sim_seen {
     uint64_t reads, encoded; /* ssp: at a clock; of these in a codec */
     uint64_t behind;         /* of these with somebody else's behind */
-    uint64_t
-        missed; /* updates of clock c - s that came after a read at c: the most that is allowed */
+    /* updates of clock c - s that came after a read at c: the most that is allowed */
+    uint64_t missed;
     uint64_t late_tasks;        /* batches that late workers began to compute */
     uint64_t joins;             /* ssp: first entries where others are beyond the first clock */
     uint64_t gone;              /* ssp: live clocks that a shard dropped */
@@ -616,8 +616,8 @@ struct sim_oracle {
     float **slot[OPTIMIZER_SLOTS_MAX]; /* sync */
     uint64_t *t;
     struct epoch_sums (*epoch)[CHECKPOINT_EPOCHS]; /* sync: after each number of steps */
-    struct sim_place
-        *place; /* sync: of each step; what is dropped may be trained at the epoch's end */
+    /* sync: of each step; what is dropped may be trained at the epoch's end */
+    struct sim_place *place;
     struct tree_leaves *set; /* sync: of each step; without backup workers all leaves */
     bool *rejected;          /* backup workers: of each step, whatever its gradient is */
     uint64_t known;          /* backup workers: so many steps are as `set` says */
@@ -685,8 +685,8 @@ struct sim {
     bool best_excused; /* an epoch may be missing: its cut could not be written */
     struct sim_history *history;
     uint32_t crc; /* of the next file */
-    int64_t blocked_us[SIM_WORKERS_MAX]
-                      [SIM_PS_MAX];           /* until then the pair does not reach each other */
+    /* until then the pair does not reach each other */
+    int64_t blocked_us[SIM_WORKERS_MAX][SIM_PS_MAX];
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */
 
@@ -702,8 +702,8 @@ struct sim {
     uint64_t pushed; /* geo: bit i: a push brought batch i, in what the shards have now */
     bool died;       /* somebody was killed */
     bool fenced;     /* a chief has given a worker's place away, or did not wait for it */
-    double *
-        withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
+    /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
+    double *withheld;
     bool took_over; /* so began the last generation */
     bool restored;  /* a shard was filled from a cut: what lossy replies had left is gone */
     struct sim_agreed *agreed; /* per step: the parameters that workers began it with */

@@ -23,9 +23,9 @@ struct epoch_line {
     struct evaluation trained;
     bool has_eval;
     struct evaluation eval;
-    char data
-        [EPOCH_DATA_BYTES]; /* the begin of the evaluation data's fingerprint; "": it is not known */
-    bool best;              /* by training.monitor, of the epochs up to this one */
+    /* the begin of the evaluation data's fingerprint; "": it is not known */
+    char data[EPOCH_DATA_BYTES];
+    bool best; /* by training.monitor, of the epochs up to this one */
 };
 
 struct epoch_log {

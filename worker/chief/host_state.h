@@ -38,9 +38,9 @@ struct ps_link {
     uint8_t *body; /* body of a STORE_PUT */
     size_t bytes;
     char refusal[CONTROL_REFUSAL_BYTES];
-    char
-        told[CONTROL_REFUSAL_BYTES]; /* the last refusal of another process that this ps reported */
-    int64_t other_data_ms;           /* as in control_other_data */
+    /* the last refusal of another process that this ps reported */
+    char told[CONTROL_REFUSAL_BYTES];
+    int64_t other_data_ms; /* as in control_other_data */
 };
 
 /* A connection from a worker. */

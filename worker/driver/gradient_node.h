@@ -17,8 +17,8 @@ struct gradient_node {
     float *value;       /* (elems of the flat block); valid until the next task */
     uint64_t sent_from; /* elements from here on have been handed over */
     bool clipped;       /* async: the caller has scaled it down */
-    struct row_sums
-        *rows; /* tables: valid when the task is computed, for as long as `value`; NULL: none */
+    /* tables: valid when the task is computed, for as long as `value`; NULL: none */
+    struct row_sums *rows;
     /* tables: the request for the task's rows; the keys of `rows` are among its keys */
     const struct row_values *asked;
 };

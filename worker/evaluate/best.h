@@ -21,8 +21,9 @@ struct best {
     char run[UUID_BYTES];    /* of the file, the job's; "": an earlier release did not note it */
     bool has;
     bool gone; /* the history knows the best epoch, but its weights are gone */
-    uint64_t
-        ahead; /* an undone epoch that was the best: trained again with the same bits it is so again, if the job has as many epochs; 0: none */
+    /* an undone epoch that was the best: trained again with the same bits it is so again, if the job has as many epochs;
+     * 0: none */
+    uint64_t ahead;
     uint64_t unsure; /* the history lacks this epoch, which may have been the best; 0: none */
     bool lost;       /* there was a file of the best epoch, but it is damaged */
     bool other;      /* the file is of another monitor */

@@ -30,11 +30,11 @@ enum {
 
 struct eval_log {
     char uuid[37]; /* of the job; "": none yet */
-    char data
-        [CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": an earlier release wrote the file */
+    /* the fingerprint of the evaluation data; "": an earlier release wrote the file */
+    char data[CONTENTS_HEX_BYTES];
     uint32_t kernels;
-    char blas[EVAL_BLAS_MAX]
-             [MODEL_BLAS_BYTES]; /* (kernels) with which results were computed, as in model_blas */
+    /* (kernels) with which results were computed, as in model_blas */
+    char blas[EVAL_BLAS_MAX][MODEL_BLAS_BYTES];
     size_t n;
     struct eval_result *result; /* (n) by generation and cut; steps ascend too */
 };

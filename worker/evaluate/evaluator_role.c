@@ -57,9 +57,9 @@ struct watch {
     bool begun; /* this process has written an event */
     float *w;
     struct eval_log log;
-    char
-        guarded[37]; /* the job's UUID, since whose first checkpoint DIR is guarded; "": none yet */
-    bool unsaved;    /* eval.json lacks the last result */
+    /* the job's UUID, since whose first checkpoint DIR is guarded; "": none yet */
+    char guarded[37];
+    bool unsaved; /* eval.json lacks the last result */
     struct errmsg why_unsaved;
     uint64_t undone; /* the first step of results that were removed; UINT64_MAX: none */
     struct eval_passed passed;

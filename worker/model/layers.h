@@ -54,8 +54,8 @@ struct op_pass {
     bool train;
     uint64_t key; /* for the op's random numbers */
     const float *w, *x[JOB_INPUTS_MAX];
-    const float
-        *packed; /* the op's weights from its `pack`; NULL: in training, and if the op has none */
+    /* the op's weights from its `pack`; NULL: in training, and if the op has none */
+    const float *packed;
     float *y;
     const struct leaf_keys *keys; /* tables: the keys that the examples look up; NULL: none */
     const struct leaf_rows *table;

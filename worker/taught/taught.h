@@ -18,8 +18,8 @@
 
 struct taught {
     bool there;
-    bool
-        rounds; /* a cut of 0.1.0 has none: the training part teaches it again, by the older arithmetic */
+    /* a cut of 0.1.0 has none: the training part teaches it again, by the older arithmetic */
+    bool rounds;
     struct encoding_given given;
     char *text, from[4400];
 };

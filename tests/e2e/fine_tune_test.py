@@ -157,6 +157,8 @@ class FineTuneTest(TrainCase):
 
     def test_files_that_do_not_fit_are_refused_naming_tensor_and_file(self):
         named = {"trunk/kernel": ("F32", [784, 16], struct.pack("<f", 1) * (784 * 16))}
+        bias = '"trunk/bias": {"dtype": "F32", "shape": [16], "data_offsets": [%d, %d]}'
+        twice = "{%s, %s}" % (bias % (0, 64), bias % (64, 128))
         wrong = {
             "none.safetensors: No such file": None,
             "tensor trunk/kernel has the shape (16, 784), but the model's has (784, 16)":
@@ -165,7 +167,8 @@ class FineTuneTest(TrainCase):
             "tensor trunk/bias has a value that is not finite (nan, element 3)":
                 {"trunk/bias": ("F32", [16], struct.pack("<16f", *[0, 0, 0, float("nan")] + [0] * 12))},
             "none of its 1 tensors has the name": {"conv\n1.weight": ("F32", [1], bytes(4))},
-            "not a safetensors file": b"x" * 100,
+            "5.safetensors: not a safetensors file": b"x" * 100,
+            "6.safetensors: not a safetensors file": struct.pack("<Q", len(twice)) + twice.encode() + bytes(128),
         }
         for i, (words, content) in enumerate(wrong.items()):
             with self.subTest(words):

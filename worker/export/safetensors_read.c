@@ -45,7 +45,7 @@ static enum err read_header(struct safetensors *r, uint64_t file_bytes, struct e
         return err_set(e, ERR_NOMEM, "%s: out of memory", r->path);
     err = read_at(r, text, bytes, sizeof bytes, e);
     if (!err)
-        r->header = json_loadb(text, bytes, 0, NULL);
+        r->header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     mem_free(text);
     if (!err && !json_is_object(r->header))
         return err_set(e, ERR_CORRUPT, "%s: not a safetensors file", r->path);

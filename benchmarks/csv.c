@@ -22,8 +22,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
-#include "worker/data/text/csv_scan.h"
-#include "worker/data/dataset.h"
+#include "data/text/csv_scan.h"
+#include "data/dataset.h"
 
 enum { NUMBERS = 38, WORDS = 3, ROUNDS_MAX = 101, SEED = 1, PIECE_BYTES = 512 << 10, BATCH = 64 };
 

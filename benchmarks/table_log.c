@@ -13,7 +13,7 @@
 
 #include "benchmarks/bench.h"
 #include "common/base/rng.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { COLUMNS = 26, SEED = 1 /* training.seed */, EPOCH = 1 };
 

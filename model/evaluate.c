@@ -15,7 +15,7 @@
 #include "common/math/pool.h"
 #include "model/command.h"
 #include "model/trained.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/evaluate/cut_rows.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/model/blas.h"

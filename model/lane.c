@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "predict/scorer.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 
 struct lane {
     const struct folder *folder;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "predict/folder.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { LANE_ROWS = 250 }; /* as many as an evaluation takes at a time */
 

@@ -21,7 +21,7 @@
 #include "model/output.h"
 #include "model/score_text.h"
 #include "model/trained.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/blas.h"
 
 enum { KEEP_MAX = 256, BLOCK_ROWS = 8 * LANE_ROWS };

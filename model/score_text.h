@@ -7,7 +7,7 @@
 #include "common/base/err.h"
 #include "model/text.h"
 #include "predict/folder.h"
-#include "worker/data/csv_rows.h"
+#include "data/csv_rows.h"
 
 enum score_kind {
     SCORE_VALUE,  /* the column `prediction` */

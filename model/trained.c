@@ -12,7 +12,7 @@
 #include "common/process/files.h"
 #include "model/written.h"
 #include "worker/chief/tables_end.h"
-#include "worker/data/spill.h"
+#include "data/spill.h"
 #include "worker/export/export.h"
 
 enum { NAME_BYTES = 128 };

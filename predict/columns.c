@@ -1,7 +1,7 @@
 #include "predict/columns.h"
 
 #include "common/base/mem.h"
-#include "worker/data/csv_header.h"
+#include "data/csv_header.h"
 
 static bool is_value(enum column_kind kind)
 {

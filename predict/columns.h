@@ -4,7 +4,7 @@
 #define GRADWIRE_PREDICT_COLUMNS_H
 
 #include "predict/folder.h"
-#include "worker/data/csv_rows.h"
+#include "data/csv_rows.h"
 
 struct columns {
     uint32_t values, crosses;

@@ -8,8 +8,8 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/files.h"
-#include "worker/data/dataset.h"
-#include "worker/data/encoding_given.h"
+#include "data/dataset.h"
+#include "data/encoding_given.h"
 #include "worker/export/export.h"
 
 enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };

@@ -11,7 +11,7 @@
 #include "common/job/job.h"
 #include "common/rows/row_values.h"
 #include "predict/table_file.h"
-#include "worker/data/table.h"
+#include "data/table.h"
 #include "worker/model/model.h"
 #include "worker/model/packed.h"
 

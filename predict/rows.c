@@ -6,12 +6,12 @@
 
 #include "common/base/mem.h"
 #include "common/math/kernels.h"
-#include "worker/data/csv_cell.h"
-#include "worker/data/csv_header.h"
-#include "worker/data/leaf_room.h"
-#include "worker/data/libsvm_rows.h"
-#include "worker/data/text/csv_hint.h"
-#include "worker/data/text/text_encoding.h"
+#include "data/csv_cell.h"
+#include "data/csv_header.h"
+#include "data/leaf_room.h"
+#include "data/libsvm_rows.h"
+#include "data/text/csv_hint.h"
+#include "data/text/text_encoding.h"
 
 struct rows {
     const struct folder *folder;

@@ -8,7 +8,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/model.h"
 
 enum { LR_FINDER_STEPS = 200 };

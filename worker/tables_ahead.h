@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_TABLES_AHEAD_H
 
 #include "common/cluster/cluster.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 /* Report to the log and the launcher: number of rows, and memory of a ps; a warning if the ps on this host have less
  * free memory. Does nothing in a job without tables. progress_fd: as in progress_init. */

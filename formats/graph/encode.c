@@ -1,5 +1,5 @@
 /* The encoding of csv columns (docs/reference/encoding.md) as nodes: a raw value goes in, the column's features come out.
- * Numbers are computed in double as in training (worker/data/table.c). */
+ * Numbers are computed in double as in training (data/table.c). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "formats/keras/config.h"
 #include "formats/keras/hdf5.h"
 #include "formats/tensors/tensors.h"
-#include "worker/data/bytes/zip_member.h"
+#include "data/bytes/zip_member.h"
 
 static const char config_name[] = "config.json", weights_name[] = "model.weights.h5",
                   metadata_name[] = "metadata.json";

@@ -13,7 +13,7 @@
 #include "formats/keras/hdf5.h"
 #include "formats/keras/words.h"
 #include "formats/tensors/tensors.h"
-#include "worker/data/bytes/zip_member.h"
+#include "data/bytes/zip_member.h"
 
 enum { HEAD_BYTES = 64 };
 

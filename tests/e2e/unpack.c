@@ -1,10 +1,10 @@
-/* Prints for each argument what worker/data/bytes/stream.c makes of the file: "ok BYTES SHA256", or "error TEXT". FILE:NAME is the
+/* Prints for each argument what data/bytes/stream.c makes of the file: "ok BYTES SHA256", or "error TEXT". FILE:NAME is the
  * member NAME of a zip archive. For unpack_test.py, which compares with Python's libraries and with zstd. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/sha256.h"
-#include "worker/data/bytes/stream.h"
+#include "data/bytes/stream.h"
 
 /* `piece`: the size of a read; the ends of pieces and of members come together in many ways. */
 static enum err unpack(struct stream *s, size_t piece, struct errmsg *e)

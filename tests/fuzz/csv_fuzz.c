@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker/data/dataset.h"
-#include "worker/data/leaf_room.h"
+#include "data/dataset.h"
+#include "data/leaf_room.h"
 
 static void must(int ok, const char *what)
 {

@@ -17,7 +17,7 @@
 #include "predict/scorer.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/trained.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { CLASSES = 10, SIDE = 2 };
 

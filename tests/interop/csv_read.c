@@ -10,7 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/math/kernels.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/export/encoding.h"
 
 static json_t *word_at(const struct table_input *in, uint32_t cell)

@@ -9,7 +9,7 @@
 #include "common/process/files.h"
 #include "predict/scorer.h"
 #include "tests/lib/trained.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 
 struct rows {
     uint32_t n;

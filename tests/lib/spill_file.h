@@ -1,4 +1,4 @@
-/* The file of a spill (worker/data/spill.h), which has no name: bits of it change, as on a disk that fails. */
+/* The file of a spill (data/spill.h), which has no name: bits of it change, as on a disk that fails. */
 #ifndef GRADWIRE_TESTS_LIB_SPILL_FILE_H
 #define GRADWIRE_TESTS_LIB_SPILL_FILE_H
 

@@ -13,7 +13,7 @@
 #include "common/process/files.h"
 #include "common/rows/key.h"
 #include "common/rows/row_values.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/export/model_manifest.h"

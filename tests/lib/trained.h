@@ -4,7 +4,7 @@
 #define GRADWIRE_TESTS_LIB_TRAINED_H
 
 #include "tests/lib/folder.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/model.h"
 
 struct trained {

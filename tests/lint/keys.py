@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Code of processes other than the chief. The evaluator reads the chief's checkpoints, and does not train.
-FOLDERS = ("common/peers", "ps", "worker/core", "worker/driver", "worker/step", "worker/control", "worker/data", "worker/taught")
+FOLDERS = ("common/peers", "ps", "worker/core", "worker/driver", "worker/step", "worker/control", "data", "worker/taught")
 FILES = ("worker/main.c", "worker/process_rows.c")
 ALLOWED = {
     ("worker/control/progress.c", "training.epochs"): "called by the chief's own session alone",

@@ -19,7 +19,7 @@
 #include "common/job/job.h"
 #include "common/math/kernels.h"
 #include "tests/lib/folder.h"
-#include "worker/data/drawn/drawn.h"
+#include "data/drawn/drawn.h"
 
 enum { FIELDS = 26, NUMBERS = 13, BATCH = 1000, LEAVES = 8, SEED = 3, PATH = 256 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -18,7 +18,7 @@
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "common/base/rng.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/export/export.h"
 #include "worker/model/model.h"
 

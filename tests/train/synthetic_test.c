@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { IN = 784, OUT = 10, BATCH = 64, WIDEST = 128, LAYERS_MAX = 2 };
 

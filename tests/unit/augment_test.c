@@ -9,8 +9,8 @@
 
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/augment.h"
-#include "worker/data/dataset.h"
+#include "data/augment.h"
+#include "data/dataset.h"
 
 enum { H = 5, W = 7, C = 3, ELEMS = H * W * C, DRAWS = 4000, FARTHEST = 4 };
 

@@ -13,7 +13,7 @@
 #include "common/base/texts.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/data/core/buckets.h"
+#include "data/core/buckets.h"
 
 enum { QUANTILES_MAX = 1024 };
 

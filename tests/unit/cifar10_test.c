@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { RECORD = 3073, PLANE = 1024 };
 

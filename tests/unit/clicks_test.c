@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/data/dataset.h"
-#include "worker/data/drawn/drawn.h"
-#include "worker/data/drawn/planted.h"
+#include "data/dataset.h"
+#include "data/drawn/drawn.h"
+#include "data/drawn/planted.h"
 
 static struct job click_job(const char *keys)
 {

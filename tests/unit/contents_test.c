@@ -11,7 +11,7 @@
 
 #include "common/process/contents.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 /* ---- without files ---- */
 

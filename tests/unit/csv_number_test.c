@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/rng.h"
-#include "worker/data/text/csv_number.h"
+#include "data/text/csv_number.h"
 
 static void agrees(const char *text)
 {

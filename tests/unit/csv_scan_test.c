@@ -10,7 +10,7 @@
 
 #include "common/math/kernels.h"
 #include "common/base/rng.h"
-#include "worker/data/text/csv_scan.h"
+#include "data/text/csv_scan.h"
 
 enum { MOST = 700, RUNS = 3000 };
 

@@ -17,9 +17,9 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/csv_rows.h"
-#include "worker/data/dataset.h"
-#include "worker/data/drawn/drawn.h"
+#include "data/csv_rows.h"
+#include "data/dataset.h"
+#include "data/drawn/drawn.h"
 #include "worker/export/encoding.h"
 
 /* ---- a job, files, and what is read of them ---- */

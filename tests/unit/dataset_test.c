@@ -10,7 +10,7 @@
 
 #include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
-#include "worker/data/encoding_given.h"
+#include "data/dataset.h"
+#include "data/encoding_given.h"
 #include "worker/export/encoding.h"
 
 /* ---- a job, a file, and what is read of it ---- */

@@ -14,7 +14,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 #include "worker/evaluate/evaluate.h"
 
 enum { ROWS = 20000, BYTES_A_ROW = 40, MEMBERS = 700 };

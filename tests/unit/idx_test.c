@@ -13,7 +13,7 @@
 
 #include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { ROWS = 7, SIDE = 3, CLASSES = 10 };
 

@@ -15,9 +15,9 @@
 #include "common/base/rng.h"
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/csv_key.h"
-#include "worker/data/dataset.h"
-#include "worker/data/leaf_room.h"
+#include "data/csv_key.h"
+#include "data/dataset.h"
+#include "data/leaf_room.h"
 #include "worker/export/encoding.h"
 
 /* xxhash.xxh3_64_intdigest(b"C1"), .. */

@@ -12,8 +12,8 @@
 
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
-#include "worker/data/leaf_room.h"
+#include "data/dataset.h"
+#include "data/leaf_room.h"
 
 #define COLUMNS "columns: [label: y, keys: {name: features, max_values: 3}]"
 

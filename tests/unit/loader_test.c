@@ -12,7 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { ROWS = 203, FEATURES = 6, BATCH = 20, LEAVES = 4, DEPTH = 8, THREADS = 4, DEADLINE_S = 120 };
 

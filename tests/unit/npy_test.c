@@ -15,7 +15,7 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { CLASSES = 4 };
 

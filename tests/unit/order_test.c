@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 enum { ROWS = 1003, BATCH = 64, LEAVES = 4 };
 

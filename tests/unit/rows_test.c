@@ -14,8 +14,8 @@
 #include "common/base/rng.h"
 #include "predict/rows.h"
 #include "tests/lib/trained.h"
-#include "worker/data/csv_key.h"
-#include "worker/data/leaf_room.h"
+#include "data/csv_key.h"
+#include "data/leaf_room.h"
 
 /* A column of each kind and with each option that changes what it becomes. */
 static const char job[] =

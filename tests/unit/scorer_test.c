@@ -17,7 +17,7 @@
 #include "common/math/kernels.h"
 #include "predict/scorer.h"
 #include "tests/lib/trained.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 #include "worker/evaluate/evaluate.h"
 
 enum { ROWS = 200, OUTPUTS_MAX = 10, THREADS = 4 };

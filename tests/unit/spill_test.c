@@ -20,7 +20,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/step/gradient.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "worker/data/bytes/stream.h"
+#include "data/bytes/stream.h"
 
 /* "ab" as gzip -n writes it, and as zstd --no-check does */
 static const char gz[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x4c\x02\0\x6d\x48\x83\x9e\x02\0\0\0";

@@ -17,7 +17,7 @@
 #include "common/rows/key.h"
 #include "predict/table_file.h"
 #include "tests/lib/folder.h"
-#include "worker/data/spill.h"
+#include "data/spill.h"
 #include "worker/export/table_export.h"
 
 enum { DIM = 3, ROWS = 5000, SEED = 5, PATH_BYTES = 256 };

@@ -15,9 +15,9 @@
 #include "common/rows/key.h"
 #include "ps/rows/row_table.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/core/distinct.h"
-#include "worker/data/core/key_growth.h"
-#include "worker/data/dataset.h"
+#include "data/core/distinct.h"
+#include "data/core/key_growth.h"
+#include "data/dataset.h"
 #include "worker/doctor/table_room.h"
 
 /* ---- the sketch ---- */

@@ -19,8 +19,8 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
-#include "worker/data/csv_key.h"
-#include "worker/data/dataset.h"
+#include "data/csv_key.h"
+#include "data/dataset.h"
 
 /* `ids` comes before a key in the row, and `tags` after a number that is a double until it is scaled. */
 #define COLUMNS                                                                                    \

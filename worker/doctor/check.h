@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_DOCTOR_CHECK_H
 
 #include "common/flags/flags.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/finding.h"
 #include "worker/doctor/table_room.h"

@@ -5,7 +5,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
-#include "worker/data/core/key_growth.h"
+#include "data/core/key_growth.h"
 
 /* All tables together, over all ps. */
 struct table_room_size {

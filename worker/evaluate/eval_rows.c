@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "common/base/mem.h"
-#include "worker/data/leaf_room.h"
+#include "data/leaf_room.h"
 
 enum { ROOMS = 32, BLOCK_ROWS_MAX = 256 };
 

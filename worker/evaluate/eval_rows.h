@@ -5,7 +5,7 @@
 
 #include "common/math/pool.h"
 #include "common/rows/row_values.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/model.h"
 
 struct eval_rows;

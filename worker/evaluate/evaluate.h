@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_EVALUATE_EVALUATE_H
 
 #include "common/rows/row_values.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/model.h"
 #include "common/math/pool.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/evaluate/chief_end.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"

@@ -1,5 +1,5 @@
 /* The scores of an evaluation in sorted order, for an exact auc: in memory or, if data.memory_mb has no room for
- * them, sorted in the file of the rows (worker/data/spill.h). The auc has the same bits either way.
+ * them, sorted in the file of the rows (data/spill.h). The auc has the same bits either way.
  *
  * Happy path: threads add rows to buffers of their own -> a full one is sorted and written as a run -> runs are
  * merged, some at a time, until one merge can read them all.
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "worker/data/spill.h"
+#include "data/spill.h"
 #include "worker/model/auc.h"
 
 struct ranking;

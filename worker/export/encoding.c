@@ -9,7 +9,7 @@
 #include "common/base/texts.h"
 #include "common/job/keys.h"
 #include "common/process/files.h"
-#include "worker/data/encoding_given.h"
+#include "data/encoding_given.h"
 #include "worker/export/encoding.h"
 
 /* Digits that read a double back to the same bits. */

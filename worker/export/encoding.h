@@ -4,7 +4,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "worker/data/table.h"
+#include "data/table.h"
 
 /* Make the file's text; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */
 enum err export_encoding_text(const struct job *job, const struct table_schema *s, char **text,

@@ -5,7 +5,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 

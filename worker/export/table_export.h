@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "common/rows/row_layout.h"
-#include "worker/data/spill.h"
+#include "data/spill.h"
 
 enum { TABLE_EXPORT_NAME_MAX = 3 * ROW_TABLE_NAME_MAX + 64 };
 #define TABLE_EXPORT_FILE_BYTES (UINT64_C(4) << 30) /* the most bytes of rows in one file */

@@ -6,7 +6,7 @@
 
 #include "common/rows/row_values.h"
 #include "worker/core/session.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 
 struct batch {
     bool there;

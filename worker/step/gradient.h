@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/model/model.h"
 #include "common/math/pool.h"
 #include "worker/core/session.h"

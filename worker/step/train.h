@@ -6,7 +6,7 @@
 #define GRADWIRE_WORKER_STEP_TRAIN_H
 
 #include "common/process/fault.h"
-#include "worker/data/dataset.h"
+#include "data/dataset.h"
 #include "worker/driver/driver.h"
 #include "worker/step/gradient.h"
 #include "worker/model/model.h"

@@ -12,7 +12,7 @@
 #include "common/process/files.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
-#include "worker/data/csv_row.h"
+#include "data/csv_row.h"
 #include "worker/export/encoding.h"
 #include "worker/warm_start/warm_start.h"
 

@@ -13,8 +13,8 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
 #include "common/process/contents.h"
-#include "worker/data/dataset.h"
-#include "worker/data/encoding_given.h"
+#include "data/dataset.h"
+#include "data/encoding_given.h"
 
 struct taught {
     bool there;

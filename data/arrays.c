@@ -1,0 +1,527 @@
+#include "data/arrays.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "data/core/rounding.h"
+#include "data/same_files.h"
+
+/* bytes read, and then hashed while they are still in the cache */
+enum { ARRAY_PIECE_BYTES = 256 << 10 };
+
+/* The arrays of one data set: images[i] and labels[i] are a pair. */
+struct array_set {
+    const struct array_format *format;
+    struct array_file *images, *labels;
+    size_t n_images, n_labels;
+    bool by_order; /* two arrays of one column: only their order says which has the labels */
+};
+
+enum err array_set_dims(struct array_file *f, uint32_t rank, const uint32_t *dim, struct errmsg *e)
+{
+    f->rank = rank;
+    f->row_bytes = element_bytes(f->type);
+    for (uint32_t i = 0; i < rank; i++) {
+        f->dim[i] = dim[i];
+        if (i && f->dim[i] == 0)
+            return err_set(e, ERR_INPUT, "dimension %u is 0: it has no elements", i);
+        if (i && (__builtin_mul_overflow(f->row_bytes, f->dim[i], &f->row_bytes) ||
+                  f->row_bytes > UINT32_MAX))
+            return err_set(e, ERR_INPUT, "a row of it would have more than 2^32 bytes");
+    }
+    f->bytes = f->row_bytes * f->dim[0]; /* < 2^64: both are below 2^32 */
+    return ERR_OK;
+}
+
+enum err array_read_exactly(struct stream *s, uint8_t *out, size_t bytes, uint64_t before,
+                            uint64_t total, struct errmsg *e)
+{
+    size_t got;
+    enum err err = stream_read(s, out, bytes, &got, e);
+    if (err)
+        return err_wrap(e, err, "its header asks for %llu bytes: ", (unsigned long long)total);
+    if (got < bytes)
+        return err_set(e, ERR_INPUT, "truncated: %llu bytes expected, %llu there",
+                       (unsigned long long)total, (unsigned long long)(before + got));
+    return ERR_OK;
+}
+
+enum err array_check_size(const struct array_file *f, const struct stream *s, struct errmsg *e)
+{
+    uint64_t bound = stream_bound_bytes(s);
+    if (bound >= f->header_bytes && bound - f->header_bytes >= f->bytes)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "truncated: its header asks for %llu + %zu bytes, %llu are there%s",
+                   (unsigned long long)f->bytes, f->header_bytes, (unsigned long long)bound,
+                   stream_is_compressed(s) ? " at most, decompressed" : "");
+}
+
+static enum err set_add(struct array_set *set, const char *path, struct errmsg *e)
+{
+    struct array_file f = {.path = path};
+    struct stream *s;
+    enum err err = set->format->open(&f, &s, e);
+    if (err)
+        return err;
+    stream_close(s);
+    if (f.rank == 1)
+        set->labels[set->n_labels++] = f;
+    else
+        set->images[set->n_images++] = f;
+    return ERR_OK;
+}
+
+static void set_close(struct array_set *set)
+{
+    mem_free(set->images);
+    mem_free(set->labels);
+}
+
+static bool is_thin(const struct array_file *f)
+{
+    return f->rank == 2 && f->dim[1] == 1;
+}
+
+/* An array with one column has labels, if no other array does. Of two such arrays the first has the rows. */
+static void take_thin_labels(struct array_set *set)
+{
+    size_t kept = 0;
+    bool takes = set->n_labels == 0;
+    const bool both = set->n_images == 2 && is_thin(&set->images[0]) && is_thin(&set->images[1]);
+    set->by_order = takes && both;
+    for (size_t i = 0; i < set->n_images; i++) {
+        struct array_file *f = &set->images[i];
+        if (!takes || !is_thin(f) || (both && i == 0)) {
+            set->images[kept++] = *f;
+            continue;
+        }
+        set->labels[set->n_labels] = *f;
+        set->labels[set->n_labels++].rank = 1;
+    }
+    set->n_images = kept;
+}
+
+static enum err check_pair(const struct array_set *set, size_t i, bool unlabeled, struct errmsg *e)
+{
+    const struct array_file *x = &set->images[i], *first = &set->images[0];
+    const struct array_file *y = unlabeled ? NULL : &set->labels[i];
+    if (y && x->dim[0] == 0)
+        return err_set(e, ERR_INPUT, "%s: dimension 0 is 0: it has no rows", x->path);
+    if (y && x->dim[0] != y->dim[0])
+        return err_set(e, ERR_INPUT, "%s has %u rows, %s has %u labels", x->path, x->dim[0],
+                       y->path, y->dim[0]);
+    if (x->rank != first->rank ||
+        memcmp(x->dim + 1, first->dim + 1, (x->rank - 1) * sizeof *x->dim) != 0)
+        return err_set(e, ERR_INPUT, "the rows of %s have another shape than those of %s", x->path,
+                       first->path);
+    return ERR_OK;
+}
+
+static enum err check_pairs(const struct array_set *set, const struct paths *p, bool unlabeled,
+                            struct errmsg *e)
+{
+    if (set->n_images == 0 || (!unlabeled && set->n_labels == 0))
+        return err_set(e, ERR_INPUT, "%s: %s of %s are missing%s", p->path[0], set->format->name,
+                       set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)",
+                       set->n_images > 1 && set->format->thin_labels
+                           ? "; if the labels are one-hot, save numpy.argmax(y, axis=1)"
+                           : "");
+    if (!unlabeled && set->n_images != set->n_labels)
+        return err_set(
+            e, ERR_INPUT,
+            "%zu files of rows and %zu files of labels: each file of rows needs one file of labels",
+            set->n_images, set->n_labels);
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < set->n_images && !err; i++)
+        err = check_pair(set, i, unlabeled, e);
+    return err;
+}
+
+static enum err set_open(struct array_set *out, const struct array_format *format,
+                         const struct paths *p, bool unlabeled, struct errmsg *e)
+{
+    struct array_set set = {.format = format,
+                            .images = mem_zalloc(p->count, sizeof *set.images),
+                            .labels = mem_zalloc(p->count, sizeof *set.labels)};
+    enum err err = set.images && set.labels ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < p->count && !err; i++)
+        err = set_add(&set, p->path[i], e);
+    if (!err && format->thin_labels && (!unlabeled || set.n_images > 1))
+        take_thin_labels(&set);
+    if (!err)
+        err = check_pairs(&set, p, unlabeled, e);
+    if (err)
+        set_close(&set);
+    else
+        *out = set;
+    return err;
+}
+
+/* No bytes may follow; this also makes zlib and zstd compare their checksums. */
+static enum err read_end(struct stream *s, const struct array_file *f, struct errmsg *e)
+{
+    uint8_t extra;
+    size_t got;
+    enum err err = stream_read(s, &extra, 1, &got, e);
+    if (!err && got)
+        err = err_set(e, ERR_INPUT, "bytes follow after the %llu + %zu that its header asks for",
+                      (unsigned long long)f->bytes, f->header_bytes);
+    return err;
+}
+
+/* ---- what float32 loses ---- */
+
+enum {
+    SAMPLE_ROWS = 4096,
+    SAMPLE_COLUMNS = 256, /* images have more */
+    /* behind these pieces of a file each EACH-th: noting takes half as long as reading */
+    SAMPLE_PIECES = 64,
+    SAMPLE_EACH = 8
+};
+
+static bool fits_float(enum element type)
+{
+    return element_bytes(type) < sizeof(float) || type == ELEMENT_F32;
+}
+
+/* Room to note the columns of the training part's rows, or its labels. NULL: there is nothing to note, as floats have all digits of
+ * its numbers. *out is the caller's. Errors: ERR_NOMEM. */
+static enum err rounding_new(struct rounding **out, const struct array_file *files, size_t n,
+                             const struct reading *r, struct errmsg *e)
+{
+    uint64_t columns = n ? files->row_bytes / element_bytes(files->type) : 0;
+    size_t i = 0;
+    *out = NULL;
+    while (i < n && fits_float(files[i].type))
+        i++;
+    if (r->eval || i == n || columns > SAMPLE_COLUMNS)
+        return ERR_OK;
+    *out = mem_zalloc((size_t)columns, sizeof **out);
+    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Note elements from the `at`-th of the file on, which are these floats. */
+static void note_rounding(struct rounding *of, const struct array_file *f, const uint8_t *elements,
+                          const float *floats, size_t n, uint64_t at)
+{
+    const size_t width = element_bytes(f->type), columns = (size_t)f->row_bytes / width;
+    size_t column = (size_t)(at % columns), first = SAMPLE_ROWS * columns;
+    for (size_t i = 0; i < n; i++, column = column + 1 < columns ? column + 1 : 0) {
+        bool row = at + i < first;
+        if (row || rounding_picks(floats[i]))
+            rounding_add(&of[column], element_double(elements + i * width, f->type, f->little),
+                         row);
+    }
+}
+
+/* Warn if less than a tenth of the different numbers is left, and remember the first warning of a look. */
+static void say_rounding(const struct rounding *of, const struct array_file *f,
+                         const struct reading *r)
+{
+    size_t columns = (size_t)f->row_bytes / element_bytes(f->type);
+    char which[48] = "its labels";
+    double numbers, left;
+    for (size_t i = 0; i < columns; i++) {
+        if (!rounding_loses(&of[i], &numbers, &left))
+            continue;
+        if (f->rank > 1)
+            (void)snprintf(which, sizeof which, "column %zu of its rows", i);
+        dataset_warn(r,
+                     "%s: %s: %s: a sample has about %.0f different numbers, but about %.0f in "
+                     "float32, which has about 7 digits; subtract their mean, and divide them, "
+                     "before you save them",
+                     r->key, f->path, which, numbers, left);
+    }
+}
+
+/* ---- elements ---- */
+
+/* The destination of a file's elements: bytes, unchanged, or floats. */
+struct array_out {
+    uint8_t *bytes; /* NULL: floats */
+    float *floats;
+    struct rounding *rounding; /* (columns) of floats; NULL: not noted */
+    const char *whole; /* "an id": a number that float32 rounds is not one. NULL: not checked */
+};
+
+/* An id or a class must be a whole number before float32 rounds it. */
+static enum err check_whole(const struct array_file *f, struct array_out out, const uint8_t *piece,
+                            const float *floats, size_t n, uint64_t offset, struct errmsg *e)
+{
+    const size_t width = element_bytes(f->type);
+    for (size_t i = 0; i < n && out.whole && !fits_float(f->type); i++) {
+        double number = element_double(piece + i * width, f->type, f->little);
+        if (number != (double)floats[i])
+            return err_set(e, ERR_INPUT,
+                           "the number at offset %llu, %.17g, is not %s: a float32 would be %.9g",
+                           (unsigned long long)(f->header_bytes + offset + i * width), number,
+                           out.whole, (double)floats[i]);
+    }
+    return ERR_OK;
+}
+
+/* Convert `bytes` of elements, which are at `offset` of the file's elements. */
+static enum err put_floats(const struct array_file *f, struct array_out out, const uint8_t *piece,
+                           size_t bytes, uint64_t offset, struct errmsg *e)
+{
+    size_t width = element_bytes(f->type), n = bytes / width;
+    float *floats = out.floats + offset / width;
+    size_t good = element_floats(floats, piece, n, f->type, f->little);
+    const uint64_t number = offset / ARRAY_PIECE_BYTES;
+    if (good == n && out.rounding && (number < SAMPLE_PIECES || number % SAMPLE_EACH == 0))
+        note_rounding(out.rounding, f, piece, floats, n, offset / width);
+    if (good == n)
+        return check_whole(f, out, piece, floats, n, offset, e);
+    return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
+                   (unsigned long long)(f->header_bytes + offset + good * width));
+}
+
+static enum err read_elements(struct stream *s, const struct array_file *f, struct array_out out,
+                              struct contents *contents, struct errmsg *e)
+{
+    uint8_t *piece = out.bytes ? NULL : mem_zalloc(ARRAY_PIECE_BYTES, 1);
+    enum err err = out.bytes || piece ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    contents_file(contents, f->path);
+    contents_add(contents, f->tag, f->tag_bytes);
+    contents_count(contents, f->bytes);
+    for (uint64_t done = 0; done < f->bytes && !err;) {
+        size_t n =
+            f->bytes - done < ARRAY_PIECE_BYTES ? (size_t)(f->bytes - done) : ARRAY_PIECE_BYTES;
+        uint8_t *to = out.bytes ? out.bytes + done : piece;
+        err = array_read_exactly(s, to, n, f->header_bytes + done, f->header_bytes + f->bytes, e);
+        if (!err)
+            contents_add(contents, to, n);
+        for (size_t i = 0; i < n && f->truth && !err; i++)
+            to[i] = to[i] != 0;
+        if (!err && piece)
+            err = put_floats(f, out, piece, n, done, e);
+        done += n;
+    }
+    mem_free(piece);
+    return err ? err : read_end(s, f, e);
+}
+
+/* Read the elements of *f to `out`, which has room for the size that its header had at the first opening. */
+static enum err array_read(const struct array_format *format, const struct array_file *f,
+                           struct array_out out, struct contents *contents, struct errmsg *e)
+{
+    struct array_file now = {.path = f->path};
+    struct stream *s;
+    enum err err = format->open(&now, &s, e);
+    if (err)
+        return err;
+    if (now.header_bytes != f->header_bytes || now.tag_bytes != f->tag_bytes ||
+        memcmp(now.tag, f->tag, f->tag_bytes) != 0)
+        err = err_set(e, ERR_INPUT, "it changed while it was being read");
+    else
+        err = read_elements(s, f, out, contents, e);
+    stream_close(s);
+    return err ? err_wrap(e, err, "%s: ", f->path) : ERR_OK;
+}
+
+static enum err check_labels(const struct array_file *f, struct array_out labels, uint32_t classes,
+                             struct errmsg *e)
+{
+    for (uint32_t i = 0; classes && i < f->dim[0]; i++) {
+        float label = labels.bytes ? (float)labels.bytes[i] : labels.floats[i];
+        if (label < 0 || label >= (float)classes || label != truncf(label))
+            return err_set(e, ERR_INPUT,
+                           "%s: the label at offset %llu (item %u, counted from 0) is %g, the "
+                           "model has %u classes (labels 0 to %u)",
+                           f->path,
+                           (unsigned long long)(f->header_bytes + i * element_bytes(f->type)), i,
+                           (double)label, classes, classes - 1);
+    }
+    return ERR_OK;
+}
+
+/* Refuse a number that is no row of the embedding that reads it. */
+static enum err check_ids(const struct array_file *f, const struct dataset *d, struct array_out x,
+                          const struct job *job, struct errmsg *e)
+{
+    const uint32_t ids = job_input_ids(job);
+    const float scale = 1.0F / d->scale;
+    uint64_t elems = (uint64_t)f->dim[0] * d->features;
+    for (uint64_t i = 0; ids && i < elems; i++) {
+        float id = (x.bytes ? (float)x.bytes[i] : x.floats[i]) * scale;
+        if (!job_is_id(id, ids))
+            return err_set(
+                e, ERR_INPUT,
+                "%s: row %llu, number %llu of it (both counted from 0): %.9g is not an id: "
+                "the embedding that reads it has rows 0 to %u",
+                f->path, (unsigned long long)(i / d->features),
+                (unsigned long long)(i % d->features), (double)id, ids - 1);
+    }
+    return ERR_OK;
+}
+
+static struct array_out rows_out(const struct dataset *d, uint64_t row)
+{
+    size_t at = (size_t)(row * d->features);
+    return d->x ? (struct array_out){.bytes = d->x + at}
+                : (struct array_out){.floats = d->x_float + at};
+}
+
+static struct array_out labels_out(const struct dataset *d, uint64_t row)
+{
+    return d->labels ? (struct array_out){.bytes = d->labels + row}
+                     : (struct array_out){.floats = d->y_float + row};
+}
+
+/* The notes of an array set. NULL: none are made. */
+struct notes {
+    struct rounding *rows, *labels;
+};
+
+static enum err set_read(const struct array_set *set, struct dataset *d, const struct reading *r,
+                         const struct notes *notes, struct errmsg *e)
+{
+    const bool ids = job_input_ids(r->job) > 0;
+    uint64_t row = 0;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < set->n_images && !err; i++) {
+        struct array_out labels = labels_out(d, row);
+        labels.rounding = notes->labels;
+        labels.whole = dataset_has_classes(r->job) ? "a class" : NULL;
+        if (!r->unlabeled)
+            err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
+        if (!err && !r->unlabeled)
+            err = check_labels(&set->labels[i], labels, r->classes, e);
+        struct array_out rows = rows_out(d, row);
+        rows.rounding = notes->rows;
+        rows.whole = ids ? "an id" : NULL;
+        if (!err)
+            err = array_read(set->format, &set->images[i], rows, &d->contents, e);
+        if (!err)
+            err = check_ids(&set->images[i], d, rows, r->job, e);
+        row += set->images[i].dim[0];
+    }
+    return err;
+}
+
+/* The beginning of a file, of a look. */
+static enum err look_for_rounding(const struct array_set *set, const struct array_file *file,
+                                  struct rounding *of, struct errmsg *e)
+{
+    struct array_file f = {.path = file->path};
+    struct stream *s;
+    enum err err = of ? set->format->open(&f, &s, e) : ERR_OK;
+    if (err || !of)
+        return err;
+    uint32_t n = f.dim[0] < SAMPLE_ROWS ? f.dim[0] : SAMPLE_ROWS;
+    size_t bytes = (size_t)n * (size_t)f.row_bytes, elems = bytes / element_bytes(f.type);
+    uint8_t *rows = mem_zalloc(bytes, 1);
+    float *floats = mem_floats(elems);
+    err = rows && floats
+              ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
+              : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err)
+        note_rounding(of, &f, rows, floats, element_floats(floats, rows, elems, f.type, f.little),
+                      0);
+    mem_free(rows);
+    mem_free(floats);
+    stream_close(s);
+    return err ? err_wrap(e, err, "%s: ", f.path) : ERR_OK;
+}
+
+/* If one file has elements other than bytes, all become floats. */
+static bool has_wide(const struct array_file *file, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (file[i].type != ELEMENT_U8)
+            return true;
+    return false;
+}
+
+static enum err set_load(const struct array_set *set, struct dataset *d, const struct reading *r,
+                         struct errmsg *e)
+{
+    const struct array_file *first = &set->images[0];
+    uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
+    for (size_t i = 0; i < set->n_images; i++)
+        rows += set->images[i].dim[0];
+    enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
+                                    has_wide(set->images, set->n_images),
+                                    has_wide(set->labels, set->n_labels), e);
+    struct notes notes = {NULL, NULL};
+    if (!err)
+        err = rounding_new(&notes.rows, set->images, set->n_images, r, e);
+    if (!err && !r->classes && !r->unlabeled)
+        err = rounding_new(&notes.labels, set->labels, set->n_labels, r, e);
+    if (!err && !r->look)
+        err = set_read(set, d, r, &notes, e);
+    else if (!err)
+        err = look_for_rounding(set, first, notes.rows, e);
+    if (!err && r->look)
+        err = look_for_rounding(set, set->labels, notes.labels, e);
+    if (!err && notes.rows)
+        say_rounding(notes.rows, first, r);
+    if (!err && notes.labels)
+        say_rounding(notes.labels, set->labels, r);
+    mem_free(notes.rows);
+    mem_free(notes.labels);
+    return err;
+}
+
+/* Rows can be there twice with the same labels. */
+static enum err warn_of_pairs(const struct array_set *set, const struct reading *r,
+                              struct errmsg *e)
+{
+    const size_t n = set->n_images;
+    const char **path = mem_zalloc(2 * n, sizeof *path);
+    if (!path)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        path[i] = set->images[i].path;
+        path[n + i] = i < set->n_labels ? set->labels[i].path : path[i];
+    }
+    enum err err = same_files_warn(r, path, path + n, n, e);
+    mem_free(path);
+    return err;
+}
+
+/* The patterns are these two files: their order is the user's, not that of a glob or an archive. */
+static bool is_named(const char *patterns, const struct paths *p)
+{
+    size_t n = strlen(p->path[0]);
+    return strncmp(patterns, p->path[0], n) == 0 && patterns[n] == '\n' &&
+           strcmp(patterns + n + 1, p->path[1]) == 0;
+}
+
+static void say_order(const struct array_set *set, const struct paths *p, const struct reading *r)
+{
+    if (set->by_order && !is_named(r->patterns, p))
+        dataset_warn(r,
+                     "%s: %s and %s both have the shape (n, 1): the first is read as the rows, the "
+                     "second as the labels; name them in this order, or save the labels with the "
+                     "shape (n)",
+                     r->key, p->path[0], p->path[1]);
+}
+
+enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
+                     struct errmsg *e)
+{
+    struct paths paths;
+    struct array_set set;
+    enum err err = paths_expand(&paths, r->patterns, e);
+    if (err)
+        return err;
+    if (r->look)
+        r->look->files = paths.count;
+    if (format->list)
+        err = format->list(&paths, r->unlabeled, e);
+    if (!err)
+        err = set_open(&set, format, &paths, r->unlabeled, e);
+    if (!err) {
+        say_order(&set, &paths, r);
+        err = set_load(&set, d, r, e);
+        if (!err)
+            err = warn_of_pairs(&set, r, e);
+        set_close(&set);
+    }
+    paths_close(&paths);
+    return err;
+}

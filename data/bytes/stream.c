@@ -1,0 +1,459 @@
+#include "data/bytes/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "common/process/loading.h"
+#include "common/base/mem.h"
+#include "data/bytes/zip_member.h"
+
+enum { STREAM_BUFFER_BYTES = 128 << 10 };
+
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
+
+static const char *const packing_names[] = {"", "gzip", "zstd"};
+
+struct stream {
+    uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far */
+    struct zip_member *zip;          /* NULL: not a zip member */
+    int fd;
+    enum packing packing;
+    uint64_t filled_bytes; /* bytes of the file that were read into the buffer */
+    uint8_t *buffer;       /* STREAM_BUFFER_BYTES; those from `at` to `held` are not used yet */
+    size_t at, held;
+    bool ended;  /* the file has no more bytes than the buffer */
+    bool within; /* a member of gzip, or a frame of zstd, has begun and has not ended */
+    bool gz_ready;
+    z_stream gz;
+    ZSTD_DStream *zstd;
+    /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
+    uint64_t frame_ends_at;
+};
+
+static enum err open_error(int error, struct errmsg *e)
+{
+    int named_wrong = error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP ||
+                      error == ENAMETOOLONG;
+    return err_set(e, named_wrong ? ERR_INPUT : err_of_errno(error), "%s", strerror(error));
+}
+
+static enum err open_stdin(int *fd, uint64_t *bytes, struct errmsg *e)
+{
+    int f = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (f < 0)
+        return open_error(errno, e);
+    *fd = f;
+    *bytes = 0;
+    return ERR_OK;
+}
+
+static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct errmsg *e)
+{
+    struct stat st;
+    if (strcmp(path, STREAM_STDIN) == 0)
+        return open_stdin(fd, bytes, e);
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block here */
+    if (f < 0)
+        return open_error(errno, e);
+    int error = fstat(f, &st) != 0 ? errno : 0;
+    if (error || !S_ISREG(st.st_mode)) {
+        close(f);
+        if (error)
+            return open_error(error, e);
+        return S_ISDIR(st.st_mode)
+                   ? err_set(e, ERR_INPUT, "it is a directory: name its files, as in DIR/*.csv")
+                   : err_set(e, ERR_INPUT, "not a regular file");
+    }
+    *fd = f;
+    *bytes = (uint64_t)st.st_size;
+    return ERR_OK;
+}
+
+/* ---- bytes of the file ---- */
+
+/* One read(): *got is 0 at the end of the file alone. */
+static enum err read_some(struct stream *s, uint8_t *to, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    ssize_t n;
+    do
+        n = read(s->fd, to, bytes);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return err_set(e, ERR_IO, "%s", strerror(errno));
+    s->ended = n == 0;
+    s->filled_bytes += (uint64_t)n;
+    loading_read((uint64_t)n);
+    *got = (size_t)n;
+    return ERR_OK;
+}
+
+/* Get `bytes` unused bytes into the buffer, or all that the file still has. */
+static enum err fill(struct stream *s, size_t bytes, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    if (s->at + bytes > STREAM_BUFFER_BYTES || s->at == s->held) {
+        memmove(s->buffer, s->buffer + s->at, s->held - s->at);
+        s->held -= s->at;
+        s->at = 0;
+    }
+    while (!err && s->held - s->at < bytes && !s->ended) {
+        size_t got = 0;
+        err = read_some(s, s->buffer + s->held, STREAM_BUFFER_BYTES - s->held, &got, e);
+        s->held += got;
+    }
+    return err;
+}
+
+/* Where the first unused byte is in the file. */
+static uint64_t used_bytes(const struct stream *s)
+{
+    return s->filled_bytes - (s->held - s->at);
+}
+
+/* ---- formats ---- */
+
+enum {
+    MAGIC_BYTES = 10,
+    HEAD_BYTES = 18
+}; /* a frame of zstd has the longest head (RFC 8878, 3.1.1.1) */
+
+/* The format that begins at the first unused byte; "" for another, or for none. */
+static const char *format_here(const struct stream *s)
+{
+    static const char xz[] = "\xFD"
+                             "7zXZ",
+                      bzip2[] = "BZh", block[] = "1AY&SY", end[] = "\x17\x72\x45\x38\x50\x90";
+    uint8_t head[MAGIC_BYTES] = {0};
+    size_t n = s->held - s->at;
+    memcpy(head, s->buffer + s->at, n < sizeof head ? n : sizeof head);
+    uint32_t magic; /* little-endian, like all supported machines */
+    memcpy(&magic, head, sizeof magic);
+    if (head[0] == 0x1F && head[1] == 0x8B) /* RFC 1952, 2.3.1 */
+        return "gzip";
+    /* a frame, or a skippable one (RFC 8878, 3.1) */
+    if (magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START)
+        return "zstd";
+    /* the .xz file format 1.1.0, 2.1.1.1; with its NUL */
+    if (memcmp(head, xz, sizeof xz) == 0)
+        return "xz";
+    /* "BZh", the block's size, and the magic of a block, or of the end */
+    if (memcmp(head, bzip2, 3) == 0 &&
+        (memcmp(head + 4, block, 6) == 0 || memcmp(head + 4, end, 6) == 0))
+        return "bzip2";
+    return "";
+}
+
+/* The file is named as gzip or zstd, and begins as if it were, except for one byte, or it ends within the first ones: it is
+ * damaged. Other content is read as it is, whatever the name says. NULL: it is not so. */
+static const char *damaged_format(const struct stream *s, const char *path)
+{
+    static const struct {
+        const char *ending, *format, *first;
+    } packings[] = {{".gz", "gzip", "\x1F\x8B\b"}, {".zst", "zstd", "\x28\xB5\x2F\xFD"}};
+    const size_t there = s->held - s->at, length = strlen(path);
+    for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
+        size_t ending = strlen(packings[i].ending), n = strlen(packings[i].first), same = 0;
+        for (size_t k = 0; k < n && k < there; k++)
+            same += s->buffer[s->at + k] == (uint8_t)packings[i].first[k];
+        if (length > ending && strcmp(path + length - ending, packings[i].ending) == 0 &&
+            there > 0 && (there < n ? same == there : same + 1 >= n))
+            return packings[i].format;
+    }
+    return NULL;
+}
+
+static enum err recognize(struct stream *s, const char *path, struct errmsg *e)
+{
+    const char *format = format_here(s), *damaged = *format ? NULL : damaged_format(s, path);
+    if (strcmp(format, "gzip") == 0)
+        s->packing = PACKING_GZIP;
+    else if (strcmp(format, "zstd") == 0)
+        s->packing = PACKING_ZSTD;
+    else if (*format)
+        return err_set(e, ERR_INPUT,
+                       "it is compressed by %s, which is not read; decompress it, or compress it "
+                       "again by zstd or gzip: %s FILE | zstd > FILE.zst",
+                       format, *format == 'x' ? "xzcat" : "bzcat");
+    else if (damaged)
+        return err_set(e, ERR_INPUT,
+                       "its first bytes are almost those of %s, as its name says: it is damaged",
+                       damaged);
+    return ERR_OK;
+}
+
+enum { GZIP_WINDOW_BITS = 15 + 16 }; /* 16: with the header and the end of gzip, no others */
+
+static enum err open_packed(struct stream *s, struct errmsg *e)
+{
+    if (s->packing == PACKING_GZIP)
+        s->gz_ready = inflateInit2(&s->gz, GZIP_WINDOW_BITS) == Z_OK;
+    else if (s->packing == PACKING_ZSTD)
+        s->zstd = ZSTD_createDStream();
+    return s->packing == PACKING_NONE || s->gz_ready || s->zstd
+               ? ERR_OK
+               : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* ---- opening ---- */
+
+static enum err open_stream(struct stream *s, const char *path, struct errmsg *e)
+{
+    s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
+    if (!s->buffer)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = open_file(&s->fd, &s->file_bytes, path, e);
+    if (!err)
+        err = fill(s, HEAD_BYTES, e);
+    if (!err)
+        err = recognize(s, path, e);
+    return err ? err : open_packed(s, e);
+}
+
+enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
+{
+    struct stream *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    s->fd = -1;
+    enum err err = open_stream(s, path, e);
+    if (err) {
+        stream_close(s);
+        return err_wrap(e, err, "%s: ", path);
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+enum err stream_open_member(struct stream **out, const char *path, const char *member,
+                            struct errmsg *e)
+{
+    struct stream *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    s->fd = -1;
+    enum err err = zip_member_open(&s->zip, path, member, e);
+    if (err)
+        stream_close(s);
+    else
+        *out = s;
+    return err;
+}
+
+void stream_close(struct stream *s)
+{
+    if (!s)
+        return;
+    if (s->zip)
+        zip_member_close(s->zip);
+    if (s->gz_ready)
+        (void)inflateEnd(&s->gz);
+    if (s->fd >= 0)
+        close(s->fd);
+    ZSTD_freeDStream(s->zstd);
+    mem_free(s->buffer);
+    mem_free(s);
+}
+
+int stream_is_compressed(const struct stream *s)
+{
+    return s->zip ? zip_member_is_packed(s->zip) : s->packing != PACKING_NONE;
+}
+
+uint64_t stream_bound_bytes(const struct stream *s)
+{
+    /* zlib's manual: at most 1032:1. zstd: a block of 128 KiB takes at least 4 bytes (RFC
+     * 8878, 3.1.1.2). */
+    static const uint64_t ratios[] = {1, 1032, (128 << 10) / 4};
+    if (s->zip)
+        return zip_member_bound_bytes(s->zip);
+    uint64_t ratio = ratios[s->packing];
+    return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
+}
+
+uint64_t stream_likely_bytes(const struct stream *s)
+{
+    if (s->zip)
+        return zip_member_bound_bytes(s->zip);
+    uint64_t used = used_bytes(s);
+    if (!stream_is_compressed(s) || used == 0)
+        return s->file_bytes;
+    return (uint64_t)((double)s->read_bytes * ((double)s->file_bytes / (double)used));
+}
+
+/* ---- reading ---- */
+
+static enum err ends_early(const struct stream *s, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes",
+                   packing_names[s->packing], (unsigned long long)s->read_bytes);
+}
+
+static enum err is_corrupt(const struct stream *s, const char *why, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT,
+                   "the %s data is corrupt near byte %llu, after %llu decompressed bytes: %s",
+                   packing_names[s->packing], (unsigned long long)used_bytes(s),
+                   (unsigned long long)s->read_bytes, why);
+}
+
+/* libzstd's own limit of a frame's window: 2^27. */
+static enum err zstd_failed(const struct stream *s, size_t code, struct errmsg *e)
+{
+    if (ZSTD_getErrorCode(code) != ZSTD_error_frameParameter_windowTooLarge)
+        return is_corrupt(s, ZSTD_getErrorName(code), e);
+    return err_set(
+        e, ERR_INPUT,
+        "the zstd data needs more than 128 MiB of memory to be decompressed: compress it "
+        "again, without --long");
+}
+
+/* libzstd does not compare the size of a frame if its last block is empty. */
+static void note_frame_size(struct stream *s)
+{
+    unsigned long long n =
+        ZSTD_getFrameContentSize(s->buffer + s->at, s->held - s->at); /* skippable: 0 */
+    bool known = n != ZSTD_CONTENTSIZE_UNKNOWN && n != ZSTD_CONTENTSIZE_ERROR;
+    s->frame_ends_at = known ? s->read_bytes + n : UINT64_MAX;
+}
+
+/* Data of another format would be dropped without a word, as gzip itself does. */
+static enum err begin_next(struct stream *s, struct errmsg *e)
+{
+    static const uint8_t firsts[] = {0, 0x1F, ZSTD_MAGICNUMBER & 0xFF};
+    const char *format = format_here(s), *own = packing_names[s->packing];
+    bool cut = s->held - s->at == 1 && s->buffer[s->at] == firsts[s->packing];
+    s->within = cut || strcmp(format, own) == 0;
+    if (s->within && s->packing == PACKING_ZSTD)
+        note_frame_size(s);
+    if (s->within)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "at byte %llu the %s data ends, and %s%s: remove what follows, or decompress "
+                   "the parts and compress them again as one",
+                   (unsigned long long)used_bytes(s), own,
+                   *format ? format : "bytes of another kind",
+                   *format ? " data follows" : " follow");
+}
+
+/* Zeros can follow the last member of gzip: they fill blocks of a tape. */
+static enum err skip_zeros(struct stream *s, struct errmsg *e)
+{
+    enum err err;
+    while (!(err = fill(s, 1, e)) && s->at < s->held && s->buffer[s->at] == 0)
+        s->at++;
+    return err;
+}
+
+/* Between members, or frames: *more is false at the end of the file. */
+static enum err look_for_next(struct stream *s, bool *more, struct errmsg *e)
+{
+    bool first = used_bytes(s) == 0;
+    enum err err = s->packing == PACKING_GZIP && !first ? skip_zeros(s, e) : ERR_OK;
+    if (!err)
+        err = fill(s, HEAD_BYTES, e);
+    if (err)
+        return err;
+    *more = s->at < s->held;
+    return *more ? begin_next(s, e) : ERR_OK;
+}
+
+/* Both use bytes of the buffer, if it has any, and add to `out`; they end within a member at its end. */
+static enum err gzip_step(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    size_t room = bytes < UINT_MAX ? bytes : UINT_MAX, given = s->held - s->at;
+    s->gz.next_in = s->buffer + s->at;
+    s->gz.avail_in = (unsigned)given;
+    s->gz.next_out = out;
+    s->gz.avail_out = (unsigned)room;
+    int code = inflate(&s->gz, Z_NO_FLUSH);
+    s->at += given - s->gz.avail_in;
+    *got = room - s->gz.avail_out;
+    s->read_bytes += *got;
+    if (code == Z_STREAM_END) {
+        s->within = false;
+        code = inflateReset(&s->gz);
+    }
+    if (code == Z_MEM_ERROR)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    if (code != Z_OK && code != Z_BUF_ERROR)
+        return is_corrupt(s, s->gz.msg ? s->gz.msg : "it needs a dictionary", e);
+    return ERR_OK;
+}
+
+static enum err zstd_step(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    ZSTD_outBuffer to = {out, bytes, 0};
+    ZSTD_inBuffer from = {s->buffer, s->held, s->at};
+    size_t left = ZSTD_decompressStream(s->zstd, &to, &from);
+    if (ZSTD_isError(left))
+        return zstd_failed(s, left, e);
+    s->at = from.pos;
+    *got = to.pos;
+    s->read_bytes += *got;
+    s->within = left != 0;
+    if (!s->within && s->frame_ends_at != UINT64_MAX && s->read_bytes != s->frame_ends_at)
+        return is_corrupt(s, "a frame does not have the size that its head says", e);
+    return ERR_OK;
+}
+
+static enum err packed_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                            struct errmsg *e)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t n = 0;
+        bool more = true;
+        enum err err = s->within ? fill(s, 1, e) : look_for_next(s, &more, e);
+        if (err)
+            return err;
+        if (!more)
+            break;
+        bool end = s->at == s->held; /* the decoder can still have bytes */
+        err = (s->packing == PACKING_GZIP ? gzip_step : zstd_step)(s, out + done, bytes - done, &n,
+                                                                   e);
+        if (err)
+            return err;
+        if (end && n == 0 && s->within)
+            return ends_early(s, e);
+        done += n;
+    }
+    *got = done;
+    return ERR_OK;
+}
+
+static enum err plain_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                           struct errmsg *e)
+{
+    size_t done = 0, n = s->held - s->at;
+    n = n < bytes ? n : bytes;
+    memcpy(out, s->buffer + s->at, n);
+    s->at += n;
+    for (done = n; done < bytes && !s->ended; done += n) {
+        enum err err = read_some(s, out + done, bytes - done, &n, e);
+        if (err)
+            return err;
+    }
+    s->read_bytes += done;
+    *got = done;
+    return ERR_OK;
+}
+
+enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got, struct errmsg *e)
+{
+    if (s->zip)
+        return zip_member_read(s->zip, out, bytes, got, e);
+    return s->packing == PACKING_NONE ? plain_read(s, out, bytes, got, e)
+                                      : packed_read(s, out, bytes, got, e);
+}

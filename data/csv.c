@@ -1,0 +1,1155 @@
+/* csv: text with one row a line (RFC 4180), described by the job's data.columns; also libsvm, which differs only in
+ * its lines (libsvm_rows.h).
+ *
+ * The text is divided into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each thread in
+ * turn reads the next piece (decompression is sequential), converts it to rows in parallel with the other threads,
+ * and then waits until all earlier pieces are joined. So rows, words and the first error are the same for any number
+ * of threads. Only the pieces that are being read are in memory as text.
+ *
+ * A row ends at a newline that is not in quotes (csv_scan.h), so a quote that is never closed extends the row until a
+ * piece is full or the file ends, and is refused. The fingerprint is made from the digests of the pieces, which threads
+ * compute in parallel. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/printable.h"
+#include "common/process/cores.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
+#include "data/csv_header.h"
+#include "data/core/rounding.h"
+#include "data/csv_row.h"
+#include "data/csv_rows.h"
+#include "data/text/csv_scan.h"
+#include "data/drawn/drawn.h"
+#include "data/encoding_given.h"
+#include "data/libsvm_rows.h"
+#include "common/process/paths.h"
+#include "data/readers.h"
+#include "data/same_files.h"
+#include "data/bytes/stream.h"
+
+enum {
+    DIGEST_BYTES = 32,
+    LOOK_ROWS = 1000, /* of each file, at least */
+    /* To count keys a look reads so much text, shared by its files; of a larger plain file it reads blocks. */
+    COUNTED_BYTES = 32 << 20,
+    SPREAD_BYTES = 64 << 10 /* a block */
+};
+
+/* One thread's piece. */
+struct work {
+    struct csv_piece piece; /* its text is in `text`, after a header */
+    char *text;             /* (CSV_TEXT_ROOM) */
+    /* as in the file: without the newline that is added if the file lacks one at its end */
+    size_t text_bytes;
+    uint64_t ticket; /* its position among all pieces */
+    const struct csv_file *file;
+    bool spread; /* its rows are from the middle of the file, whose line numbers are not known */
+    uint8_t digest[DIGEST_BYTES];
+    bool digested;
+    struct dataset_seen seen; /* in the piece */
+    uint32_t *renumber;       /* number of a word in the piece -> number among all words */
+    enum err err;
+    struct errmsg e;
+};
+
+struct place {
+    const char *path; /* NULL: no such label yet */
+    uint64_t line;
+};
+
+struct spelling {
+    const char *path; /* NULL: none */
+    struct csv_spelling of;
+};
+
+/* Blocks of the last file that was closed. */
+struct spread {
+    uint64_t begin, end;   /* where they are in the file */
+    uint32_t next, blocks; /* next: the first one that is not read */
+};
+
+struct csv {
+    const struct reading *reading;
+    const struct job_csv *job;
+    struct csv_format format;
+    struct table *table;
+    struct contents *contents;
+    const struct csv_file *in_contents; /* the file that it has reached; NULL: none */
+    struct paths paths;
+    struct csv_file *file; /* (paths.count) */
+    struct work *work;     /* (threads) */
+
+    pthread_mutex_t lock; /* for reading; the thread that holds it reads the next piece */
+    size_t next_file;
+    struct stream *stream; /* of file[next_file]; NULL: not open */
+    struct drawn drawn;    /* for data.synthetic, in place of a stream */
+    char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
+    size_t tail_bytes;
+    uint64_t line, tickets;
+    uint64_t first_row;    /* the first row of this file, in the table */
+    uint64_t file_bytes;   /* bytes read of the file's text */
+    double more_rows;      /* for a look: likely rows behind the beginnings that were read */
+    double more_alike;     /* and their number, if they were as long as those that were read */
+    bool partly;           /* for a look: there are files with more than their beginnings */
+    struct spread spread;  /* for a look: of which keys are counted */
+    uint64_t spread_rows;  /* in the table, from blocks */
+    uint64_t opened_bytes; /* sizes on the disk: of the files that were opened */
+    uint64_t left_bytes;   /* and, for a look, of those that are skipped */
+    bool open;             /* reading of file[next_file] has begun */
+    bool ended;            /* all is read, or an error has occurred */
+
+    /* for joining, in the order of tickets; never taken while another lock is held */
+    pthread_mutex_t join_lock;
+    pthread_cond_t joined;
+    uint64_t next_ticket, rows; /* rows: all that were joined, also bad ones */
+    uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
+    struct place zero, minus;   /* the positions of the first labels 0 and -1 */
+    struct place odd[CSV_ODDS]; /* the position of the first */
+    struct spelling *spelled;   /* (inputs + 2) of each column, or NULL */
+    enum err err;
+    struct errmsg e; /* the first error in the order of the text */
+    struct errmsg first_bad;
+    struct dataset_seen seen;
+};
+
+/* ---- reading pieces; the caller holds the lock ---- */
+
+/* The position after the last '\n' that ends a row; 0: none. */
+static size_t last_row_end(struct csv_piece *p)
+{
+    if (csv_is_plain(&p->grammar)) {
+        const char *newline = memrchr(p->text, '\n', p->bytes);
+        return newline ? (size_t)(newline - p->text) + 1 : 0;
+    }
+    p->marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    while (p->marks && p->text[p->mark[p->marks - 1]] != '\n')
+        p->marks--;
+    return p->marks ? p->mark[p->marks - 1] + (size_t)1 : 0;
+}
+
+/* Keep whole rows in the piece, and the rest for the next one; at the file's end all is kept. */
+static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
+{
+    struct csv_piece *p = &w->piece;
+    csv_piece_look(p, &c->format);
+    p->marks = 0;
+    size_t keep = end_of_file ? p->bytes : last_row_end(p);
+    if (keep == 0 && p->bytes)
+        return err_wrap(e, csv_refuse_long(e, p->text, p->bytes, c->line, &p->grammar),
+                        "%s:", c->file[c->next_file].path);
+    c->tail_bytes = p->bytes - keep;
+    memcpy(c->tail, p->text + keep, c->tail_bytes);
+    p->bytes = keep;
+    p->line = c->line;
+    c->line += csv_count(p->text, p->bytes, '\n');
+    return ERR_OK;
+}
+
+/* On the disk. */
+static uint64_t size_of(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && s.st_size > 0 ? (uint64_t)s.st_size : 0;
+}
+
+static enum err open_next(struct csv *c, struct errmsg *e)
+{
+    struct csv_file *f = &c->file[c->next_file];
+    f->path = c->paths.path[c->next_file];
+    c->line = 1;
+    c->tail_bytes = 0;
+    if (c->reading->look) /* only in a look: otherwise other threads may be joining their rows */
+        c->first_row = c->table->rows;
+    c->file_bytes = 0;
+    c->open = true;
+    if (c->reading->job->data.format == DATA_SYNTHETIC)
+        return ERR_OK;
+    c->opened_bytes += c->reading->look ? size_of(f->path) : 0;
+    return stream_open(&c->stream, f->path, e);
+}
+
+/* ---- what a look has not read ---- */
+
+/* A part of a file's text. */
+struct span {
+    double bytes, lines;
+};
+
+/* Up to SPREAD_BYTES of the file's text; 0: it cannot be read. */
+static size_t read_at(const char *path, uint64_t at, char *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pread(fd, out, SPREAD_BYTES, (off_t)at);
+    if (fd >= 0)
+        (void)close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Blocks that are spread over the rest of a plain file: its lines can be longer or shorter than those at its beginning. */
+static struct span spread_blocks(const char *path, uint64_t begin, uint64_t end, char *room)
+{
+    enum { BLOCKS = 16 };
+    struct span seen = {0, 0};
+    uint64_t last = end > begin + SPREAD_BYTES ? end - begin - SPREAD_BYTES : 0;
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        size_t n = read_at(path, begin + last * i / (BLOCKS - 1), room);
+        seen.bytes += (double)n;
+        seen.lines += (double)csv_count(room, n, '\n');
+    }
+    return seen;
+}
+
+/* A compressed file can only be read a little further. *rest_bytes: the likely size of the text behind the beginning. */
+static struct span read_ahead(struct csv *c, double *rest_bytes)
+{
+    enum { AHEAD_PIECES = 16 };
+    struct span seen = {(double)c->tail_bytes, (double)csv_count(c->tail, c->tail_bytes, '\n')};
+    size_t got = CSV_PIECE_BYTES;
+    for (int i = 0; i < AHEAD_PIECES && got == CSV_PIECE_BYTES; i++) {
+        if (stream_read(c->stream, c->tail, CSV_PIECE_BYTES, &got, NULL))
+            break; /* the error is reported when the file is read */
+        seen.bytes += (double)got;
+        seen.lines += (double)csv_count(c->tail, got, '\n');
+    }
+    double likely = (double)stream_likely_bytes(c->stream) - (double)c->file_bytes;
+    *rest_bytes = got < CSV_PIECE_BYTES ? seen.bytes : fmax(likely, seen.bytes);
+    return seen;
+}
+
+/* Add the likely rows of the open file behind the beginning that was read. */
+static void add_rows_behind(struct csv *c)
+{
+    enum { LINES_LEAST = 16 }; /* of longer lines the beginning tells more */
+    const char *path = c->file[c->next_file].path;
+    struct span begin = {(double)c->file_bytes, (double)(c->line - 1)}, rest;
+    double bytes = 0;
+    if (stream_is_compressed(c->stream)) {
+        rest = read_ahead(c, &bytes);
+    } else {
+        uint64_t all = stream_likely_bytes(c->stream);
+        bytes = all > c->file_bytes ? (double)(all - c->file_bytes) : 0;
+        rest = spread_blocks(path, c->file_bytes, all, c->tail);
+    }
+    if (rest.lines < LINES_LEAST)
+        rest = begin;
+    double rows = (double)(c->table->rows - c->first_row);
+    if (!(begin.lines > 0 && rest.bytes > 0 && bytes > 0 && rows > 0))
+        return;
+    c->partly = true;
+    double more = bytes * rest.lines / rest.bytes * rows / begin.lines;
+    c->more_rows += more;
+    /* blocks have the keys of all rows, and the beginning alone those of its own */
+    c->more_alike += c->spread.blocks ? more : bytes / begin.bytes * rows;
+}
+
+/* The text of each file that is read for its keys; 0: none are counted. */
+static uint64_t counted_bytes(const struct csv *c)
+{
+    const struct reading *r = c->reading;
+    size_t files = c->paths.count;
+    if (!r->look || r->eval || c->table->schema->lookups == 0)
+        return 0;
+    if (r->sampled && files > DATASET_SAMPLE_FILES)
+        files = DATASET_SAMPLE_FILES;
+    return COUNTED_BYTES / files;
+}
+
+/* The blocks behind the beginning of the open file: none if it can only be read in sequence. */
+static struct spread spread_over(const struct csv *c)
+{
+    const uint64_t end = stream_likely_bytes(c->stream), counted = counted_bytes(c);
+    struct spread s = {.begin = c->file_bytes, .end = end};
+    if (!stream_is_compressed(c->stream) && end > counted && counted > s.begin)
+        s.blocks = (uint32_t)((counted - s.begin) / SPREAD_BYTES);
+    return s;
+}
+
+/* Take the whole rows of the next block, if it does not begin in quotes (join_spread). */
+static void read_spread(struct csv *c, struct work *w)
+{
+    struct spread *s = &c->spread;
+    struct csv_piece *p = &w->piece;
+    const struct csv_file *f = &c->file[c->next_file - 1];
+    const uint64_t each = (s->end - s->begin - SPREAD_BYTES) / s->blocks;
+    size_t n = read_at(f->path, s->begin + each * s->next++, w->text), row = 0;
+    while (row < n && w->text[row++] != '\n')
+        ;
+    p->text = w->text + row;
+    p->bytes = n - row;
+    p->marks = 0;
+    p->line = 1;
+    p->begins_file = false;
+    p->field = f->field;
+    p->fields = f->fields;
+    p->header = f->header;
+    csv_piece_look(p, &c->format);
+    p->bytes = last_row_end(p);
+    w->file = f;
+}
+
+/* `whole`: all of it was read. */
+static void close_file(struct csv *c, bool whole)
+{
+    if (!whole && c->stream) {
+        c->spread = spread_over(c);
+        add_rows_behind(c);
+    }
+    stream_close(c->stream);
+    c->stream = NULL;
+    c->open = false;
+    c->next_file++;
+}
+
+static enum err digest_piece(const struct csv *c, struct work *w, struct errmsg *e)
+{
+    if (w->digested || c->reading->sink)
+        return ERR_OK;
+    struct sha256 *hash = sha256_new();
+    if (hash)
+        sha256_add(hash, w->text, w->text_bytes);
+    w->digested = hash && !sha256_final(hash, w->digest);
+    sha256_free(hash);
+    return w->digested ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, struct errmsg *e)
+{
+    if (c->reading->job->data.format != DATA_SYNTHETIC)
+        return stream_read(c->stream, out, bytes, got, e);
+    *got = drawn_read(&c->drawn, out, bytes);
+    return ERR_OK;
+}
+
+/* Fill the piece from the open file. */
+static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
+{
+    struct csv_file *f = &c->file[c->next_file];
+    struct csv_piece *p = &w->piece;
+    bool first = c->file_bytes == 0, begins = !f->begun;
+    size_t mark = 0, got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
+    p->text = w->text;
+    memcpy(p->text, c->tail, c->tail_bytes);
+    enum err err = read_text(c, p->text + c->tail_bytes, wanted, &got, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", f->path);
+    p->bytes = c->tail_bytes + got;
+    err = first ? csv_file_skip_mark(p, &mark, e) : ERR_OK;
+    if (err)
+        return err_wrap(e, err, "%s: ", f->path);
+    err = cut_piece(c, w, got < wanted, e);
+    if (err)
+        return err;
+    w->file = f;
+    w->digested = false;
+    w->text_bytes = mark + p->bytes;
+    if (p->bytes && p->text[p->bytes - 1] != '\n')
+        p->text[p->bytes++] = '\n';
+    p->begins_file = begins;
+    if (begins) {
+        err = digest_piece(c, w, e); /* before the quotes of a header are removed */
+        if (!err)
+            err = csv_file_begin(f, p, &c->format, e);
+    }
+    p->field = f->field;
+    p->fields = f->fields;
+    p->header = f->header;
+    c->file_bytes += w->text_bytes;
+    if (got < wanted)
+        close_file(c, true);
+    return err;
+}
+
+/* For a look, which has one thread, so all that was read has been joined. */
+static bool looked_enough(const struct csv *c)
+{
+    if (!c->reading->look || !c->open || c->table->rows - c->first_row < LOOK_ROWS)
+        return false;
+    bool jumps = c->stream && !stream_is_compressed(c->stream);
+    uint64_t counted = counted_bytes(c);
+    return c->file_bytes >= counted || (jumps && stream_likely_bytes(c->stream) > counted);
+}
+
+/* True if this file is part of the sample: the first, or the last of one of the equal parts. */
+static bool is_in_sample(size_t file, size_t files)
+{
+    return files <= DATASET_SAMPLE_FILES || file == 0 ||
+           file * (DATASET_SAMPLE_FILES - 1) / files !=
+               (file + 1) * (DATASET_SAMPLE_FILES - 1) / files;
+}
+
+static void leave_out(struct csv *c)
+{
+    while (!c->open && c->next_file < c->paths.count &&
+           !is_in_sample(c->next_file, c->paths.count)) {
+        c->left_bytes += size_of(c->paths.path[c->next_file++]);
+    }
+}
+
+/* Take the next piece, and its ticket; false: none is left. An error is reported in its turn. */
+static bool take_piece(struct csv *c, struct work *w)
+{
+    pthread_mutex_lock(&c->lock);
+    if (looked_enough(c))
+        close_file(c, false);
+    if (c->reading->sampled)
+        leave_out(c);
+    w->spread = c->spread.next < c->spread.blocks;
+    bool more = !c->ended && (w->spread || c->next_file < c->paths.count);
+    if (more) {
+        w->ticket = c->tickets++;
+        w->err = c->open || w->spread ? ERR_OK : open_next(c, &w->e);
+        if (w->spread)
+            read_spread(c, w);
+        else if (!w->err)
+            w->err = read_piece(c, w, &w->e);
+        c->ended = w->err != ERR_OK;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return more;
+}
+
+/* ---- joining pieces, in order ---- */
+
+static enum err join_words(struct csv *c, struct work *w, uint32_t input)
+{
+    const struct vocabulary *here = &w->piece.words[input];
+    uint32_t *to = mem_resize(w->renumber, (size_t)here->count + 1, sizeof *to);
+    if (!to)
+        return ERR_NOMEM;
+    w->renumber = to;
+    to[0] = 0;
+    for (uint32_t i = 0; i < here->count; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(here, i, &bytes);
+        enum err err =
+            vocabulary_add(&c->table->schema->input[input].words, word, bytes, &to[i + 1]);
+        if (err)
+            return err;
+        to[i + 1]++;
+    }
+    return ERR_OK;
+}
+
+static void renumber_cells(const struct work *w, const struct table_schema *s, uint32_t input)
+{
+    uint32_t *cells = w->piece.cells;
+    for (uint64_t row = 0; row < w->piece.rows; row++) {
+        cells[input] = w->renumber[cells[input]];
+        cells += table_packed_raw_cells(s, cells);
+    }
+}
+
+/* Append the piece's rows to the table. */
+static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
+{
+    const struct dataset_sink *sink = c->reading->sink;
+    if (sink)
+        return sink->put(sink->ctx, (uint32_t)(w - c->work), e);
+    const struct table_schema *s = c->table->schema;
+    for (uint32_t i = 0; i < s->inputs && c->format.learning; i++) {
+        if (!s->input[i].learns)
+            continue;
+        enum err err = join_words(c, w, i);
+        if (err)
+            return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
+                           SHOWN(s->input[i].name),
+                           err == ERR_TOOBIG ? "too many words" : err_str(err));
+        renumber_cells(w, s, i);
+    }
+    return table_append(c->table, w->piece.cells, w->piece.rows, e);
+}
+
+static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
+{
+    if (!w->piece.bad)
+        return ERR_OK;
+    if (!c->bad)
+        (void)err_set(&c->first_bad, ERR_INPUT, "%s:%" PRIu64 ": %s", w->file->path,
+                      w->piece.first_bad_line, w->piece.first_bad.text);
+    c->bad += w->piece.bad;
+    c->bad_lines += w->piece.bad_lines;
+    if (c->job->bad_rows == BAD_ROWS_STOP)
+        return err_set(e, ERR_INPUT, "%s", c->first_bad.text);
+    if (c->bad_lines <= c->job->bad_rows_max)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "more than %u bad rows (data.bad_rows_max)%s; the first: %s",
+                   c->job->bad_rows_max, c->bad_lines > c->bad ? ", each line counted" : "",
+                   c->first_bad.text);
+}
+
+/* Refuse a set with both labels 0 and -1: one class for both would be a guess. */
+static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *e)
+{
+    if (!c->zero.path && w->piece.zero_line)
+        c->zero = (struct place){w->file->path, w->piece.zero_line};
+    if (!c->minus.path && w->piece.minus_line)
+        c->minus = (struct place){w->file->path, w->piece.minus_line};
+    if (!c->zero.path || !c->minus.path)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s:%" PRIu64 ": label 0, and %s:%" PRIu64
+                   " has label -1: name the classes: - label: {classes: [\"-1\", \"1\"]}, or "
+                   "[\"-1\", \"0|1\"] to take 0 for 1",
+                   c->zero.path, c->zero.line, c->minus.path, c->minus.line);
+}
+
+static void note_odd(struct csv *c, const struct work *w)
+{
+    for (int i = 0; i < CSV_ODDS; i++)
+        if (!c->odd[i].path && w->piece.odd_line[i])
+            c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
+}
+
+static void note_spellings(struct csv *c, const struct work *w)
+{
+    for (uint32_t i = 0; c->spelled && i < c->table->schema->inputs + 2; i++)
+        if (!c->spelled[i].path && w->piece.spelled[i].line)
+            c->spelled[i] = (struct spelling){w->file->path, w->piece.spelled[i]};
+}
+
+static void join_contents(struct csv *c, const struct work *w)
+{
+    if (c->reading->sink)
+        return;
+    if (c->in_contents != w->file)
+        contents_file(c->contents, w->file->path);
+    c->in_contents = w->file;
+    contents_add(c->contents, w->digest, sizeof w->digest);
+    contents_count(c->contents, w->text_bytes);
+}
+
+/* A block in which rows seem to be wrong may begin in quotes. */
+static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
+{
+    if (w->err == ERR_NOMEM)
+        return err_set(e, w->err, "%s", w->e.text);
+    if (w->err || (w->piece.bad && c->job->bad_rows == BAD_ROWS_STOP))
+        return ERR_OK;
+    dataset_see_also(&c->seen, &w->seen);
+    c->spread_rows += w->piece.rows;
+    return join_rows(c, w, e);
+}
+
+static enum err join(struct csv *c, struct work *w, struct errmsg *e)
+{
+    if (w->spread)
+        return join_spread(c, w, e);
+    if (w->err)
+        return err_set(e, w->err, "%s", w->e.text);
+    join_contents(c, w);
+    note_odd(c, w);
+    note_spellings(c, w);
+    dataset_see_also(&c->seen, &w->seen);
+    c->rows += w->piece.rows;
+    enum err err = count_bad(c, w, e);
+    if (!err)
+        err = check_signs(c, w, e);
+    return err ? err : join_rows(c, w, e);
+}
+
+static void join_in_turn(struct csv *c, struct work *w)
+{
+    pthread_mutex_lock(&c->join_lock);
+    while (c->next_ticket != w->ticket)
+        pthread_cond_wait(&c->joined, &c->join_lock);
+    if (!c->err)
+        c->err = join(c, w, &c->e);
+    bool failed = c->err != ERR_OK;
+    c->next_ticket++;
+    pthread_cond_broadcast(&c->joined);
+    pthread_mutex_unlock(&c->join_lock);
+    if (failed) {
+        pthread_mutex_lock(&c->lock);
+        c->ended = true;
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+/* ---- threads ---- */
+
+static void find_nul(struct csv_piece *p)
+{
+    const char *nul = memchr(p->text, '\0', p->bytes);
+    memset(p->odd_line, 0, sizeof p->odd_line);
+    p->odd_line[CSV_ODD_NUL] =
+        nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
+}
+
+static void see_rows(const struct csv *c, struct work *w)
+{
+    const struct table_schema *s = c->table->schema;
+    const uint32_t *cells = w->piece.cells;
+    w->seen = (struct dataset_seen){.any = false};
+    for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
+        dataset_see(&w->seen, table_float(cells[s->inputs]),
+                    s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+        cells += table_packed_raw_cells(s, cells);
+    }
+}
+
+static void parse(struct csv *c, struct work *w)
+{
+    if (w->err)
+        return;
+    w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
+    find_nul(&w->piece);
+    if (c->spelled)
+        memset(w->piece.spelled, 0, (c->table->schema->inputs + 2) * sizeof *w->piece.spelled);
+    for (uint32_t i = 0; i < c->table->schema->inputs; i++)
+        vocabulary_clear(&w->piece.words[i]);
+    if (!w->err)
+        w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
+                                  : csv_rows(&w->piece, &c->format, &w->e);
+    if (!w->err)
+        see_rows(c, w);
+    if (w->err) /* wrong input has its line */
+        (void)err_wrap(&w->e, w->err, w->err == ERR_INPUT ? "%s:" : "%s: ", w->file->path);
+    else if (c->reading->sink)
+        w->err = c->reading->sink->take(c->reading->sink->ctx, (uint32_t)(w - c->work), &w->piece,
+                                        &w->e);
+}
+
+static void work_on(void *ctx, uint32_t thread)
+{
+    struct csv *c = ctx;
+    struct work *w = &c->work[thread];
+    while (take_piece(c, w)) {
+        parse(c, w);
+        join_in_turn(c, w);
+    }
+}
+
+/* ---- the load ---- */
+
+/* The inputs below it are noted: of many columns the first ones, as a sample takes 16 KiB for each column and thread. */
+static uint32_t rounded_inputs(const struct table_schema *s)
+{
+    enum { SAMPLE_COLUMNS = 256 };
+    uint32_t i = 0;
+    for (uint32_t n = 0; i < s->inputs && n < SAMPLE_COLUMNS; i++)
+        n += csv_is_rounded(&s->input[i]);
+    return i;
+}
+
+static enum err work_init(struct work *w, const struct csv *c, struct errmsg *e)
+{
+    const struct table_schema *s = c->table->schema;
+    const uint32_t inputs = s->inputs;
+    bool learns = !c->reading->eval && !c->reading->sink, spelled = c->spelled != NULL;
+    w->piece.rounded = rounded_inputs(s);
+    w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
+    w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
+    w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
+    w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
+    w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
+    w->piece.rounding = learns ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
+    w->piece.divided = learns ? mem_zalloc((size_t)s->keys + 1, sizeof *w->piece.divided) : NULL;
+    w->piece.spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *w->piece.spelled) : NULL;
+    return ((w->piece.rounding && w->piece.divided) || !learns) && (w->piece.spelled || !spelled) &&
+                   w->text && w->piece.mark && w->piece.words && w->piece.added && w->piece.known
+               ? ERR_OK
+               : err_set(e, ERR_NOMEM, "out of memory for a thread");
+}
+
+static void work_close(struct work *w, uint32_t inputs)
+{
+    for (uint32_t i = 0; i < inputs && w->piece.words; i++)
+        vocabulary_close(&w->piece.words[i]);
+    for (uint32_t i = 0; i <= inputs && w->piece.rounding; i++)
+        mem_free(w->piece.rounding[i]);
+    mem_free(w->piece.rounding);
+    mem_free(w->piece.spelled);
+    mem_free(w->piece.divided);
+    mem_free(w->piece.words);
+    mem_free(w->piece.added);
+    mem_free(w->piece.known);
+    mem_free(w->piece.mark);
+    mem_free(w->piece.cells);
+    mem_free(w->piece.kept);
+    mem_free(w->text);
+    mem_free(w->renumber);
+}
+
+/* Without a value in any row a category or a number tells the model nothing. */
+static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
+{
+    const struct table_input *in = &c->table->schema->input[i];
+    bool known =
+        in->kind == COLUMN_CATEGORY && (in->words.count == 0 || (c->format.learning && in->learns));
+    for (uint32_t k = 0; k < threads && !known; k++)
+        known = c->work[k].piece.known[i];
+    return !known;
+}
+
+static void say_unknown_words(const struct reading *r, const struct table_input *in)
+{
+    size_t bytes;
+    const char *word = vocabulary_text(&in->words, 0, &bytes);
+    dataset_warn(r,
+                 "%s: column %s: no row has a word of its vocabulary, whose first word is "
+                 "\"%s\", so all are unknown: check case, blanks (data.trim) and quotes",
+                 r->key, SHOWN(in->name),
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+}
+
+/* A look has read the beginnings alone. */
+static bool looked_partly(const struct csv *c)
+{
+    return c->reading->look && (c->partly || c->left_bytes);
+}
+
+/* All rows are read. One row can lack a number; a look may have seen the beginnings alone. */
+static void say_unknown(const struct csv *c, uint32_t threads)
+{
+    const struct table_schema *s = c->table->schema;
+    const uint64_t rows = c->rows - c->bad;
+    if (looked_partly(c))
+        return;
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        if (!rows || !is_unknown(c, threads, i))
+            continue;
+        if (in->kind == COLUMN_CATEGORY)
+            say_unknown_words(c->reading, in);
+        else if (rows > 1)
+            dataset_warn(c->reading,
+                         "%s: column %s: no row has a number, so all are missing: check the files, "
+                         "and data.missing",
+                         c->reading->key, in->name[0] ? SHOWN(in->name) : "without a name");
+    }
+}
+
+/* A part without a header of its own loses a row to data.header: skip. */
+static void say_skipped(const struct csv *c)
+{
+    size_t skipped = 0, rows = 0;
+    const struct csv_file *first = NULL;
+    char more[64] = "";
+    for (size_t i = 0; i < c->paths.count; i++) {
+        skipped += c->file[i].skipped_line > 0;
+        rows += c->file[i].skipped_row;
+        first = first || !c->file[i].skipped_row ? first : &c->file[i];
+    }
+    if (rows > 1)
+        (void)snprintf(more, sizeof more, " (in %zu more files, too)", rows - 1);
+    if (skipped > 1)
+        log_info("%s: data.header: skip has left out the first line of each of %zu files",
+                 c->reading->key, skipped);
+    if (first)
+        dataset_warn(c->reading,
+                     "%s: %s:%" PRIu64
+                     ": data.header: skip leaves this line out, but it reads like a "
+                     "row%s; for files without a header use data.header: none",
+                     c->reading->key, first->path, first->skipped_line, more);
+}
+
+/* The columns are found by their places, and a header that is left out says that they have others. False: none does. */
+static bool say_moved(const struct csv *c)
+{
+    char name[CSV_SHOWN_BYTES], more[64] = "";
+    const struct csv_file *first = NULL;
+    size_t moved = 0;
+    for (size_t i = 0; i < c->paths.count; i++) {
+        bool is = c->file[i].skipped_line && c->file[i].names.moved;
+        first = first || !is ? first : &c->file[i];
+        moved += is;
+    }
+    if (!first)
+        return false;
+    const char *text = c->job->column[first->names.moved - 1].name;
+    if (moved > 1)
+        (void)snprintf(more, sizeof more, " (in %zu more files, too)", moved - 1);
+    dataset_warn(c->reading,
+                 "%s: %s:%" PRIu64 ": data.header: skip leaves this line out, but it names %s in "
+                 "field %" PRIu32 ", which data.columns has in field %" PRIu32
+                 "%s; data.header: names finds columns by their names",
+                 c->reading->key, first->path, first->skipped_line,
+                 csv_row_shown(name, text, strlen(text)), first->names.at, first->names.belongs,
+                 more);
+    return true;
+}
+
+/* Files whose headers are left out, and have other names or another order. */
+static void say_differing(const struct csv *c)
+{
+    const struct csv_file *first = NULL;
+    for (size_t i = 0; i < c->paths.count; i++) {
+        const struct csv_file *f = &c->file[i];
+        if (!f->skipped_line || f->skipped_row || !f->names.hash)
+            continue;
+        first = first ? first : f;
+        if (f->names.hash == first->names.hash)
+            continue;
+        dataset_warn(c->reading,
+                     "%s: data.header: skip leaves out \"%s\" of %s, but \"%s\" of %s: columns are "
+                     "read by their order, unless data.header: names finds them by their names",
+                     c->reading->key, first->names.shown, first->path, f->names.shown, f->path);
+        return;
+    }
+}
+
+/* A row that has the names of the columns, and fits them. */
+static void say_names(const struct csv *c)
+{
+    const struct csv_file *f = c->file;
+    while (f < c->file + c->paths.count && !f->names_line)
+        f++;
+    if (f < c->file + c->paths.count)
+        dataset_warn(c->reading,
+                     "%s: %s:%" PRIu64
+                     ": this line has the names of the columns%s, but is read as a "
+                     "row: use data.header: names%s",
+                     c->reading->key, f->path, f->names_line,
+                     f->names.moved ? " in another order" : "", f->names.moved ? "" : ", or skip");
+}
+
+/* The columns that nothing reads, of the first file that has some. */
+static void note_unread(const struct csv *c)
+{
+    const struct csv_file *f = c->file;
+    while (f < c->file + c->paths.count && !f->unread)
+        f++;
+    if (c->reading->unread && f < c->file + c->paths.count)
+        (void)err_set(c->reading->unread, ERR_INPUT,
+                      "%s: the model does not read %u of its columns: %s", f->path, f->unread,
+                      f->unread_names);
+}
+
+/* For messages: of an input, or behind them of the label or the weight. */
+static const char *column_words(const struct table_schema *s, uint32_t column)
+{
+    if (column >= s->inputs)
+        return column == s->inputs ? "of the label" : "of the weight";
+    return s->input[column].name[0] ? s->input[column].name : "without a name";
+}
+
+/* A marker of a missing value is a text, as in all other columns. */
+static void say_spelling(const struct csv *c, uint32_t column)
+{
+    const struct spelling *first = &c->spelled[column];
+    size_t bytes;
+    char shown[CSV_SHOWN_BYTES];
+    const char *marker = vocabulary_text(&c->format.missing, first->of.marker, &bytes);
+    dataset_warn(c->reading,
+                 "%s: column %s: %s:%" PRIu64
+                 ": \"%s\" is a number and not missing, as data.missing has another text for it, "
+                 "\"%s\"; if it marks a missing value, add it to data.missing",
+                 c->reading->key, SHOWN(column_words(c->table->schema, column)), first->path,
+                 first->of.line, first->of.shown, csv_row_shown(shown, marker, bytes));
+}
+
+/* Warn of the column of an input, or of the label behind them, if its numbers become equal as floats, as times do: nothing is
+ * learned from what is lost. */
+static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t column)
+{
+    const struct table_schema *s = c->table->schema;
+    const bool label = column == s->inputs;
+    struct rounding all = {.noted = false};
+    double numbers, left;
+    for (uint32_t k = 0; k < threads; k++)
+        if (c->work[k].piece.rounding[column])
+            rounding_join(&all, c->work[k].piece.rounding[column]);
+    if (!all.noted || !rounding_loses(&all, &numbers, &left))
+        return;
+    dataset_warn(c->reading,
+                 "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
+                 "float32, which has about 7 digits; %s",
+                 c->reading->key, SHOWN(column_words(s, column)), numbers, left,
+                 label ? "subtract their mean, or divide them, before you save them"
+                       : "give the column a scale, such as scale: standard, or buckets");
+}
+
+static void say_rounding(const struct csv *c, uint32_t threads)
+{
+    for (uint32_t i = 0; i <= c->table->schema->inputs; i++)
+        say_rounding_of(c, threads, i);
+}
+
+/* The place in CSV_SEPARATORS of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
+static int likely_separator(const struct csv_divided *d)
+{
+    enum { MANY = 10 };
+    int best = 0;
+    for (int i = 1; i < (int)sizeof d->other / (int)sizeof d->other[0]; i++)
+        best = d->other[i] > d->other[best] ? i : best;
+    bool is =
+        d->other[best] > 1 && d->other[best] * 2 > d->others && d->other[best] * MANY >= d->fields;
+    return d->is || !is ? -1 : best;
+}
+
+/* A separator that no field has makes one key of all words of a field. */
+static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
+{
+    const struct table_key *k = &c->table->schema->key[key];
+    struct csv_divided all = {.is = false};
+    for (uint32_t i = 0; i < threads; i++) {
+        const struct csv_divided *d = &c->work[i].piece.divided[key];
+        all.is |= d->is;
+        all.fields += d->fields;
+        all.others += d->others;
+        for (size_t n = 0; n < sizeof all.other / sizeof all.other[0]; n++)
+            all.other[n] += d->other[n];
+    }
+    int likely = k->kind == COLUMN_KEYS ? likely_separator(&all) : -1;
+    if (likely < 0)
+        return;
+    const char text[] = {CSV_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;
+    dataset_warn(c->reading,
+                 "%s: column %s: no %s has the separator \"%s\", and many have \"%s\"; if that "
+                 "separates the values, use separator: \"%s\"",
+                 c->reading->key, SHOWN(k->name),
+                 looked_partly(c) ? "field that was read" : "field", SHOWN(k->options.separator),
+                 shown, shown);
+}
+
+static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
+{
+    uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
+    c->file = mem_zalloc(c->paths.count, sizeof *c->file);
+    c->tail = mem_zalloc(CSV_PIECE_BYTES, 1);
+    c->work = mem_zalloc(threads, sizeof *c->work);
+    c->spelled = c->format.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
+    bool all = c->file && c->tail && c->work && (c->spelled || !c->format.markers);
+    enum err err = all ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < threads && !err; i++)
+        err = work_init(&c->work[i], c, e);
+    if (!err) {
+        pool_run(pool, work_on, c);
+        err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
+    }
+    if (!err) {
+        say_unknown(c, threads);
+        say_skipped(c);
+        if (!say_moved(c))
+            say_differing(c);
+        say_names(c);
+        note_unread(c);
+    }
+    for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
+        if (c->spelled[i].path)
+            say_spelling(c, i);
+    for (uint32_t i = 0; !err && c->work[0].piece.divided && i < c->table->schema->keys; i++)
+        say_divided(c, threads, i);
+    if (!err && c->work[0].piece.rounding)
+        say_rounding(c, threads);
+    for (uint32_t i = 0; i < threads && c->work; i++)
+        work_close(&c->work[i], inputs);
+    for (size_t i = 0; i < c->paths.count && c->file; i++)
+        csv_file_close(&c->file[i]);
+    stream_close(c->stream);
+    mem_free(c->file);
+    mem_free(c->spelled);
+    mem_free(c->tail);
+    mem_free(c->work);
+    return err;
+}
+
+/* List the files, or the one synthetic source. */
+static enum err name_sources(struct csv *c, struct errmsg *e)
+{
+    const struct job *job = c->reading->job;
+    if (job->data.format != DATA_SYNTHETIC)
+        return paths_expand(&c->paths, c->reading->patterns, e);
+    drawn_init(&c->drawn, job, c->reading->eval, c->format.grammar.delimiter);
+    c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
+    char *name = c->paths.path ? mem_strdup(job->data.synthetic == SYNTHETIC_CLICKS
+                                                ? "data.synthetic: clicks"
+                                                : "data.synthetic: census")
+                               : NULL;
+    if (!name) {
+        paths_close(&c->paths);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    c->paths.path[c->paths.count++] = name;
+    return ERR_OK;
+}
+
+static void say_bad(const struct csv *c)
+{
+    char lines[48] = "";
+    if (c->bad_lines > c->bad)
+        (void)snprintf(lines, sizeof lines, " (%" PRIu64 " lines)", c->bad_lines);
+    dataset_warn(c->reading, "%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s",
+                 c->reading->key, c->bad, lines, c->rows,
+                 c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
+}
+
+static void say_odd(const struct csv *c)
+{
+    static const char *const what[CSV_ODDS] = {
+        [CSV_ODD_NUL] = "a NUL byte, which is read like any other: is it text of UTF-16?",
+        [CSV_ODD_MARK] = "a byte order mark (U+FEFF) begins this line, and belongs to its first "
+                         "field; if files were joined, remove it",
+        [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "
+                           "joined, remove it"};
+    for (int i = 0; i < CSV_ODDS; i++)
+        if (c->odd[i].path)
+            dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);
+}
+
+static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
+{
+    enum err err = name_sources(c, e);
+    if (err)
+        return err;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->join_lock, NULL);
+    pthread_cond_init(&c->joined, NULL);
+    err = read_all(c, pool, e);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->join_lock);
+    pthread_cond_destroy(&c->joined);
+    if (!err && c->rows == c->bad && (c->bad || !c->reading->sink))
+        err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
+                      c->bad ? " that can be read" : "");
+    if (!err && c->bad)
+        say_bad(c);
+    if (!err)
+        say_odd(c);
+    if (!err)
+        err = same_files_warn(c->reading, (const char *const *)c->paths.path, NULL, c->paths.count,
+                              e);
+    if (c->reading->look)
+        c->reading->look->files =
+            c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;
+    paths_close(&c->paths);
+    return err;
+}
+
+/* The likely memory of `rows` rows; of keys as many as in `alike` rows of those that were read. */
+static void look_at_memory(struct dataset_look *look, const struct table *t, uint64_t rows,
+                           double alike)
+{
+    const struct table_schema *s = t->schema;
+    const uint64_t fixed = table_fixed_cells(s) * sizeof(uint32_t);
+    double of_keys = (double)(table_bytes(t) - t->rows * fixed) / (double)t->rows;
+    look->bytes = rows * fixed + (uint64_t)(of_keys * alike);
+    look->bytes += s->several ? rows * sizeof *t->chunk->begin : 0;
+    look->loading_bytes = look->bytes + rows * s->wide * sizeof(uint32_t);
+}
+
+static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
+{
+    const struct reading *r = c->reading;
+    const struct table_schema *s = d->table.schema;
+    uint64_t rows = d->table.rows - c->spread_rows;
+    double alike = (double)rows;
+    if (r->job->data.format == DATA_SYNTHETIC) {
+        rows = c->drawn.rows;
+        alike = (double)rows;
+    } else if ((c->partly || c->left_bytes) && c->opened_bytes) {
+        double each = 1 + (double)c->left_bytes / (double)c->opened_bytes;
+        alike = ((double)rows + c->more_alike) * each;
+        rows = (uint64_t)(((double)rows + c->more_rows) * each);
+        r->look->estimated = true;
+    }
+    for (uint32_t i = 0; i < s->inputs; i++)
+        r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
+    look_at_memory(r->look, &d->table, rows, alike);
+    if (!r->look->grows)
+        return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
+    d->rows = rows;
+    d->rank = 1;
+    d->shape[0] = s->features;
+    return ERR_OK;
+}
+
+static void say_spilled(const struct reading *r, const struct table *t)
+{
+    uint64_t bytes = table_spilled_bytes(t);
+    if (bytes)
+        log_info(
+            "%s: %" PRIu64
+            " MiB of its rows are in a file in %s, because data.memory_mb has no room for them",
+            r->key, (bytes >> 20) + 1, spill_folder(t->spill));
+}
+
+static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
+                     struct errmsg *e)
+{
+    struct csv c = {
+        .reading = r, .job = &r->job->data.csv, .table = &d->table, .contents = &d->contents};
+    bool learns = !r->schema && (!encoding_given_teaches(r->given) || r->given->extends);
+    enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
+    if (err)
+        return err;
+    c.format.whole = dataset_has_classes(r->job);
+    c.format.libsvm = r->job->data.format == DATA_LIBSVM;
+    c.format.grammar.quotes &= !c.format.libsvm;
+    c.format.unlabeled = r->unlabeled;
+    c.format.keep = r->sink ? r->sink->keep : NULL;
+    c.format.signs = r->job->model.loss == LOSS_BINARY_CROSSENTROPY && !c.format.names.count &&
+                     c.format.others == VOCABULARY_NONE;
+    err = read_paths(&c, pool, e);
+    csv_format_close(&c.format);
+    if (!err && !r->schema)
+        err = encoding_given_teaches(r->given) ? table_schema_number(d->table.schema, e)
+                                               : table_learn(&d->table, pool, e);
+    if (!err)
+        err = table_scale(&d->table, pool, e);
+    if (err)
+        return err;
+    say_spilled(r, &d->table);
+    d->bad_rows = c.bad;
+    d->seen = c.seen;
+    if (r->sink) {
+        d->rows = c.rows;
+        return ERR_OK;
+    }
+    if (r->look)
+        return look(d, &c, e);
+    return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
+}
+
+static enum err take_given(struct table_schema *s, const struct reading *r, struct errmsg *e)
+{
+    bool wide = s->wide > 0;
+    enum err err = encoding_given_take(s, r->given, e);
+    if (!err && wide && !s->wide)
+        log_info("numbers with a scale or buckets are rounded to float32 before they are encoded, "
+                 "as in the "
+                 "release that wrote %s; a run with data.encoding: learn encodes them in float64",
+                 r->given->from);
+    return err;
+}
+
+enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    struct pool *pool = NULL;
+    uint32_t threads = r->look                  ? 1
+                       : r->job->worker.threads ? r->job->worker.threads
+                                                : cores_usable();
+    if (r->eval && !r->schema)
+        return err_set(e, ERR_STATE, "the training part is read first");
+    enum err err = ERR_OK;
+    if (r->schema) {
+        d->table.schema = table_schema_ref(r->schema);
+        d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
+    } else {
+        err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
+        if (!err)
+            err = table_schema_look_up(d->table.schema, r->job, e);
+        if (!err && r->given)
+            err = take_given(d->table.schema, r, e);
+        if (!err)
+            err = spill_new(&d->table.spill, r->job, e);
+    }
+    if (!err)
+        err = pool_new(&pool, threads, e);
+    if (!err)
+        table_begin(&d->table);
+    if (!err)
+        err = load(d, r, pool, e);
+    pool_free(pool);
+    return err;
+}

@@ -1,0 +1,657 @@
+#include "data/csv_header.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <xxhash.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "common/base/words.h"
+#include "data/csv_row.h"
+#include "data/text/csv_hint.h"
+#include "data/text/csv_number.h"
+#include "data/text/csv_scan.h"
+#include "data/text/text_encoding.h"
+
+enum { CSV_NEAREST_BYTES = WORDS_BYTES_MAX + 24 };
+
+static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)
+{
+    struct csv_field *grown = mem_resize(file->field, (size_t)file->fields + 1, sizeof *grown);
+    if (!grown)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    file->field = grown;
+    file->field[file->fields++] = field;
+    return ERR_OK;
+}
+
+struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
+{
+    uint32_t cell = 0, inputs = 0, keys = 0;
+    for (uint32_t i = 0; i < job->columns; i++) {
+        bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
+        cell += input && i < column;
+        inputs += input;
+        keys += i < column && job_column_has_keys(&job->column[i]);
+    }
+    enum column_kind kind = job->column[column].kind;
+    if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
+        return (struct csv_field){.kind = kind, .cell = keys, .column = column};
+    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* after the inputs */
+        cell = inputs + (kind == COLUMN_WEIGHT);
+    return (struct csv_field){.kind = kind, .cell = cell, .column = column};
+}
+
+/* The number of the column whose text is kept, + 1; 0: none has this name. column: the job's. */
+static uint32_t kept_as(const struct csv_format *f, const char *name, size_t bytes, uint32_t column)
+{
+    const struct csv_keep *keep = f->keep;
+    for (uint32_t i = 0; keep && i < keep->columns; i++)
+        if (keep->of ? keep->of[i] == column
+                     : strlen(keep->name[i]) == bytes && memcmp(keep->name[i], name, bytes) == 0)
+            return i + 1;
+    return 0;
+}
+
+/* The number of fields whose text is kept as column i. */
+static uint32_t fields_kept_as(const struct csv_file *file, uint32_t i)
+{
+    uint32_t fields = 0;
+    for (uint32_t k = 0; k < file->fields; k++)
+        fields += file->field[k].kept == i + 1;
+    return fields;
+}
+
+/* Find the columns that no field has the name of by their places: column_5 is the fifth. */
+static void keep_by_place(struct csv_file *file, const struct csv_format *f)
+{
+    char numbered[32];
+    for (uint32_t k = 0; f->keep && !f->keep->of && k < file->fields; k++) {
+        (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
+        for (uint32_t i = 0; i < f->keep->columns && !file->field[k].kept; i++)
+            if (strcmp(f->keep->name[i], numbered) == 0 && fields_kept_as(file, i) == 0)
+                file->field[k].kept = i + 1;
+    }
+}
+
+/* Not read, if the rows are unlabeled. */
+static bool is_label(const struct job_column *c)
+{
+    return c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT;
+}
+
+/* absent: number of columns that the file lacks: the label, and then the weight. */
+static enum err fields_by_order(struct csv_file *file, const struct csv_format *f, uint32_t absent,
+                                struct errmsg *e)
+{
+    const struct job_csv *job = f->job;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->columns && !err; i++) {
+        const struct job_column *c = &job->column[i];
+        if (c->kind == COLUMN_CROSS || (absent > 0 && c->kind == COLUMN_LABEL) ||
+            (absent > 1 && c->kind == COLUMN_WEIGHT))
+            continue; /* a cross has no field */
+        struct csv_field field = csv_field_of(job, i);
+        field.kept = kept_as(f, c->name, strlen(c->name), i);
+        if (f->unlabeled && is_label(c))
+            field.kind = COLUMN_IGNORE;
+        err = add_field(file, field, e);
+    }
+    keep_by_place(file, f);
+    return err;
+}
+
+/* The job's column of this name; job->columns: none. */
+static uint32_t column_named(const struct job_csv *job, const char *name, size_t bytes)
+{
+    uint32_t i = 0;
+    while (i < job->columns &&
+           (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
+            memcmp(job->column[i].name, name, bytes) != 0))
+        i++;
+    return i;
+}
+
+/* No column of the job has this name. */
+static void note_unread(struct csv_file *file, const char *name, size_t bytes)
+{
+    char shown[CSV_SHOWN_BYTES];
+    size_t at = strlen(file->unread_names);
+    if (file->unread++ && at)
+        at += printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, ", ");
+    (void)printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, "%s",
+                           csv_row_shown(shown, name, bytes));
+}
+
+/* Note the fields that nothing reads. number: (fields) of their names. */
+static void note_unread_fields(struct csv_file *file, const struct csv_format *f,
+                               const struct vocabulary *names, const uint32_t *number)
+{
+    for (uint32_t k = 0; f->unlabeled && k < file->fields; k++) {
+        size_t bytes;
+        const char *name = vocabulary_text(names, number[k], &bytes);
+        if (!file->field[k].kept && column_named(f->job, name, bytes) == f->job->columns)
+            note_unread(file, name, bytes);
+    }
+}
+
+static enum err add_named_field(struct csv_file *file, const struct csv_format *f, const char *name,
+                                size_t bytes, struct errmsg *e)
+{
+    const struct job_csv *job = f->job;
+    uint32_t i = column_named(job, name, bytes), kept = kept_as(f, name, bytes, i);
+    if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
+        return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
+    for (uint32_t k = 0; k < file->fields; k++)
+        if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
+            return err_set(e, ERR_INPUT, "its header names \"%s\" twice",
+                           SHOWN(job->column[i].name));
+    struct csv_field field = csv_field_of(job, i);
+    field.kept = kept;
+    return add_field(file, field, e);
+}
+
+/* The first column that the job names but the file lacks; NULL: none. */
+static const char *unnamed_column(const struct csv_file *file, const struct csv_format *f)
+{
+    const struct job_csv *job = f->job;
+    for (uint32_t i = 0; i < job->columns; i++) {
+        bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS ||
+                     (f->unlabeled && is_label(&job->column[i]));
+        for (uint32_t k = 0; k < file->fields && !there; k++)
+            there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
+        if (!there)
+            return job->column[i].name;
+    }
+    return NULL;
+}
+
+/* True if one of the header's names equals `name` without the blanks around it. */
+static bool has_blanked(const struct vocabulary *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        const char *text = vocabulary_text(names, i, &n);
+        if (csv_hint_trim(&text, &n) && n == strlen(name) && memcmp(text, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* True if the job has a column of this name, so it is no other column's with a typing error. */
+static bool is_used(const struct csv_format *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        if (f->job->column[i].kind != COLUMN_CROSS && strcmp(f->job->column[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "did you mean "age"?" with the nearest of the header's names; used: also names of the job's columns. Returns out; NULL: none
+ * is near. */
+static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const struct vocabulary *names,
+                                const struct csv_format *f, bool used, const char *name)
+{
+    char word[WORDS_BYTES_MAX + 1], best[WORDS_BYTES_MAX + 1];
+    struct words near;
+    words_init_name(&near, name);
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        const char *text = vocabulary_text(names, i, &n);
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), text);
+        if (used || !is_used(f, word))
+            words_try(&near, word);
+        if (near.best == word)
+            near.best = strcpy(best, word);
+    }
+    if (near.best)
+        (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?", SHOWN(near.best));
+    return near.best ? out : NULL;
+}
+
+/* True if the line has a text that a header does not have: none, or a number. */
+static bool reads_like_data(const struct vocabulary *names)
+{
+    for (uint32_t i = 0; i < names->count; i++) {
+        size_t n;
+        float v;
+        const char *text = vocabulary_text(names, i, &n);
+        (void)csv_hint_trim(&text, &n);
+        if (n == 0 || csv_number(text, n, &v))
+            return true;
+    }
+    return false;
+}
+
+static enum err refuse_names(const char *name, const struct csv_format *f,
+                             const struct vocabulary *names, const char *line, size_t bytes,
+                             struct errmsg *e)
+{
+    char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
+    const char *hint = text_encoding_mark_bytes(line, bytes)
+                           ? "a second byte order mark is before its first name: remove it"
+                           : csv_hint_delimiter(out, f->job, line, bytes, 0);
+    if (!hint && !f->job->trim && has_blanked(names, name))
+        hint = "blanks around a name count: use data.trim: true";
+    if (!hint)
+        hint = nearest_name(near, names, f, false, name);
+    if (!hint)
+        hint = reads_like_data(names)
+                   ? "without a header in the file, leave data.header out"
+                   : "the file needs this column, or data.columns must not list it";
+    return err_set(e, ERR_INPUT,
+                   "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", SHOWN(name),
+                   csv_row_shown(shown, line, bytes), hint);
+}
+
+/* The first column whose text is wanted but that the file lacks; NULL: none. */
+static const char *unkept_column(const struct csv_file *file, const struct csv_format *f)
+{
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        if (fields_kept_as(file, i) == 0)
+            return f->keep->name[i];
+    return NULL;
+}
+
+/* A name that two fields have, of those whose text is wanted; NULL: none. */
+static const char *twice_kept(const struct csv_file *file, const struct csv_format *f)
+{
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        if (fields_kept_as(file, i) > 1)
+            return f->keep->name[i];
+    return NULL;
+}
+
+static enum err refuse_twice(const char *name, struct errmsg *e)
+{
+    return err_set(
+        e, ERR_INPUT,
+        "--keep: two columns have the name \"%s\"; name one by its place: column_5 is the "
+        "fifth",
+        SHOWN(name));
+}
+
+/* The other name of the column that `name` has by its place, if its text is wanted; NULL: none. */
+static const char *other_name(const struct csv_file *file, const struct csv_format *f,
+                              const char *name)
+{
+    char numbered[32];
+    for (uint32_t k = 0; k < file->fields; k++) {
+        (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
+        if (file->field[k].kept && strcmp(name, numbered) == 0)
+            return f->keep->name[file->field[k].kept - 1];
+    }
+    return NULL;
+}
+
+/* hint NULL: none */
+static enum err refuse_kept(const struct csv_file *file, const struct csv_format *f,
+                            const char *name, const char *hint, struct errmsg *e)
+{
+    const char *other = other_name(file, f, name);
+    if (other)
+        return err_set(e, ERR_INPUT, "--keep: \"%s\" and \"%s\" are one column: name it once",
+                       SHOWN(other), SHOWN(name));
+    return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", SHOWN(name),
+                   hint ? hint : "the fifth column, for example, can be named column_5");
+}
+
+/* The same if the job's order of columns gives the names. */
+static enum err check_kept(const struct csv_file *file, const struct csv_format *f,
+                           struct errmsg *e)
+{
+    const char *name = unkept_column(file, f), *twice = twice_kept(file, f);
+    char hint[CSV_NEAREST_BYTES];
+    struct words near;
+    if (twice)
+        return refuse_twice(twice, e);
+    if (!name)
+        return ERR_OK;
+    words_init_name(&near, name);
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        if (strcmp(f->job->column[i].name, name) != 0) /* a label that the file lacks */
+            words_try(&near, f->job->column[i].name);
+    if (near.best)
+        (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", SHOWN(near.best));
+    return refuse_kept(file, f, name, near.best ? hint : NULL, e);
+}
+
+/* Add the fields of the header, and their names; each one's number replaces its mark. */
+static enum err add_named_fields(struct csv_file *file, const struct csv_format *f,
+                                 const struct csv_grammar *g, char *text, size_t bytes,
+                                 uint32_t *mark, struct vocabulary *names, struct errmsg *e)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    enum err err = ERR_OK;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !err; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        if (!csv_field_text(&from, &to, g))
+            return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
+        if (vocabulary_add(names, from, (size_t)(to - from), &mark[i]))
+            return err_set(e, ERR_NOMEM, "out of memory");
+        err = add_named_field(file, f, from, (size_t)(to - from), e);
+    }
+    return err;
+}
+
+/* Read the header's names from `bytes` of text, without its line end. */
+static enum err fields_by_header(struct csv_file *file, const struct csv_format *f,
+                                 const struct csv_grammar *g, char *text, size_t bytes,
+                                 uint32_t *mark, struct errmsg *e)
+{
+    char near[CSV_NEAREST_BYTES];
+    struct vocabulary names = {0};
+    enum err err = add_named_fields(file, f, g, text, bytes, mark, &names, e);
+    if (!err) {
+        keep_by_place(file, f);
+        note_unread_fields(file, f, &names, mark);
+    }
+    const char *name = err ? NULL : unnamed_column(file, f);
+    const char *kept = err || name ? NULL : unkept_column(file, f);
+    const char *twice = err || name ? NULL : twice_kept(file, f);
+    if (name)
+        err = refuse_names(name, f, &names, text, bytes, e);
+    else if (kept)
+        err = refuse_kept(file, f, kept, nearest_name(near, &names, f, true, kept), e);
+    else if (twice)
+        err = refuse_twice(twice, e);
+    vocabulary_close(&names);
+    return err;
+}
+
+/* The end of the first row that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such row.
+ * Moves *begin to the row. */
+static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
+{
+    size_t n = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    *begin = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p->text[p->mark[i]] != '\n')
+            continue;
+        if (!csv_is_no_row(f, p->text + *begin, p->text + p->mark[i]))
+            return p->mark[i];
+        *begin = p->mark[i] + (size_t)1;
+    }
+    return p->bytes;
+}
+
+/* The number of columns that the first row lacks: the label, and the weight. */
+static uint32_t absent_columns(const struct csv_format *f, const struct csv_piece *p, size_t begin,
+                               size_t end)
+{
+    uint32_t fields = 0, labels = 0;
+    if (!f->unlabeled)
+        return 0;
+    for (uint32_t i = 0; i < f->job->columns; i++) {
+        fields += f->job->column[i].kind != COLUMN_CROSS;
+        labels += is_label(&f->job->column[i]);
+    }
+    size_t there = csv_scan(p->mark, p->text + begin, end - begin, &p->grammar) + 1;
+    return there < fields && fields - there <= labels ? fields - (uint32_t)there : 0;
+}
+
+static void drop_text(struct csv_piece *p, size_t bytes)
+{
+    p->line += csv_count(p->text, bytes, '\n');
+    p->bytes -= bytes;
+    p->text += bytes;
+}
+
+/* True if the text fits the column as few headers do: a number, or a name of a class. *other: no row has this text. */
+static bool is_value(const struct csv_format *f, const struct csv_field *field, const char *text,
+                     size_t bytes, bool *other)
+{
+    bool named = field->kind == COLUMN_LABEL && (f->names.count || f->others != VOCABULARY_NONE);
+    bool number =
+        field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
+    float v;
+    if (!number || csv_is_missing(f, text, bytes) || (named && f->others != VOCABULARY_NONE))
+        return false;
+    bool is = named ? vocabulary_find(&f->names, text, bytes) != VOCABULARY_NONE
+                    : csv_number(text, bytes, &v);
+    *other = !is;
+    return is;
+}
+
+/* True if the header that is left out could be a row: it has a value, and no field that cannot be one. */
+static bool reads_like_row(const struct csv_file *file, const struct csv_format *f,
+                           const struct csv_grammar *g, char *text, size_t bytes, uint32_t *mark)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    bool value = false, other = n + 1 != file->fields;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !other; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        other = !csv_field_text(&from, &to, g);
+        if (!other)
+            value |= is_value(f, &file->field[i], from, (size_t)(to - from), &other);
+    }
+    return value && !other;
+}
+
+/* Remove blanks and quotes around the text of a field. */
+static void strip_field(const struct csv_grammar *g, const char **text, size_t *bytes)
+{
+    (void)csv_hint_trim(text, bytes);
+    if (g->quotes && *bytes > 1 && **text == '"' && (*text)[*bytes - 1] == '"') {
+        ++*text;
+        *bytes -= 2;
+    }
+}
+
+/* A line as fields without blanks and quotes. */
+struct csv_line {
+    struct csv_text *text; /* (fields + 1) */
+    uint32_t fields;
+    bool sorted;
+    const struct csv_text **by_text; /* (fields) once it is sorted */
+};
+
+/* Views of the line. False: it has not `fields` fields. */
+static bool strip_fields(struct csv_line *l, const struct csv_grammar *g, const char *line,
+                         size_t bytes, uint32_t *mark)
+{
+    size_t n = csv_scan(mark, line, bytes, g), from = 0;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0; i <= n && n + 1 == l->fields; i++) {
+        const char *text = line + from;
+        size_t length = mark[i] - from;
+        strip_field(g, &text, &length);
+        l->text[i] = (struct csv_text){text, (uint32_t)length};
+        from = mark[i] + (size_t)1;
+    }
+    return n + 1 == l->fields;
+}
+
+/* Their order, without regard to case. */
+static int compare_texts(const struct csv_text *a, const struct csv_text *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return strncasecmp(a->at, b->at, a->bytes);
+}
+
+static int compare_fields(const void *a, const void *b)
+{
+    const struct csv_text *const *x = a, *const *y = b;
+    int order = compare_texts(*x, *y);
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* 2: the text is the name; 1: it is, except for case; 0: it is not. */
+static int likeness(const struct csv_text *t, const struct csv_text *name)
+{
+    if (compare_texts(t, name) != 0)
+        return 0;
+    return memcmp(t->at, name->at, name->bytes) == 0 ? 2 : 1;
+}
+
+static void sort_fields(struct csv_line *l)
+{
+    for (uint32_t i = 0; i < l->fields; i++)
+        l->by_text[i] = &l->text[i];
+    qsort(l->by_text, l->fields, sizeof *l->by_text, compare_fields);
+    l->sorted = true;
+}
+
+/* The first field whose likeness to the name is more than `own`, from 1; 0: none. A line has thousands of fields, so not each name
+ * is compared with each text. */
+static uint32_t field_like(struct csv_line *l, const struct csv_text *name, int own)
+{
+    uint32_t low = 0, high = l->fields;
+    if (!l->sorted)
+        sort_fields(l);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (compare_texts(l->by_text[middle], name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int is = 1; low < l->fields && is > 0; low++) {
+        is = likeness(l->by_text[low], name);
+        if (is > own)
+            return (uint32_t)(l->by_text[low] - l->text) + 1;
+    }
+    return 0;
+}
+
+/* See where the name of the column of field i is. */
+static void see_name(struct csv_names *names, struct csv_line *l, uint32_t i, uint32_t column,
+                     const struct csv_text *name)
+{
+    int own = likeness(&l->text[i], name);
+    uint32_t at = own < 2 ? field_like(l, name, own) : 0;
+    if (at && !names->moved)
+        *names = (struct csv_names){names->all, column + 1, at, i + 1, names->hash, ""};
+    names->all &= own > 0 || at > 0;
+}
+
+/* The same of all fields. A line that is no header lacks the first name, and then the others do not matter. */
+static void see_fields(struct csv_file *file, const struct csv_format *f, struct csv_line *l)
+{
+    struct csv_names *names = &file->names;
+    bool named = false;
+    names->all = true;
+    for (uint32_t i = 0; i < l->fields && (names->all || f->job->header == HEADER_SKIP); i++) {
+        const char *name = f->job->column[file->field[i].column].name;
+        const struct csv_text of = {name, (uint32_t)strlen(name)};
+        names->hash = XXH3_64bits_withSeed(l->text[i].at, l->text[i].bytes, names->hash + 1);
+        if (file->field[i].kind == COLUMN_IGNORE || !*name)
+            continue;
+        see_name(names, l, i, file->field[i].column, &of);
+        named = true;
+    }
+    names->all &= named;
+}
+
+/* See which of the columns' names the first line has, and where. Changes no text. */
+static enum err see_names(struct csv_file *file, const struct csv_format *f,
+                          const struct csv_piece *p, size_t begin, size_t end, struct errmsg *e)
+{
+    const char *line = p->text + begin;
+    size_t bytes = csv_without_return(&p->grammar, line, end - begin);
+    struct csv_names *names = &file->names;
+    struct csv_line l = {.text = mem_zalloc((size_t)file->fields + 1, sizeof *l.text),
+                         .by_text = mem_zalloc((size_t)file->fields + 1, sizeof(void *)),
+                         .fields = file->fields};
+    enum err err = l.text && l.by_text ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err && strip_fields(&l, &p->grammar, line, bytes, p->mark))
+        see_fields(file, f, &l);
+    (void)printable_copy(names->shown, sizeof names->shown, line,
+                         bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
+    mem_free(l.by_text);
+    mem_free(l.text);
+    return err;
+}
+
+/* The header is [begin, end) of the text. */
+static enum err read_header(struct csv_file *file, const struct csv_format *f,
+                            const struct csv_piece *p, size_t begin, size_t end, uint64_t line,
+                            struct errmsg *e)
+{
+    char *text = p->text + begin;
+    size_t bytes = csv_without_return(&p->grammar, text, end - begin);
+    const char *wrong = csv_lone_return(&p->grammar, text, bytes);
+    if (wrong)
+        return err_set(e, ERR_INPUT, "%s", wrong);
+    char *copy = bytes ? mem_zalloc(bytes, 1) : NULL; /* quotes are removed from the text */
+    if (bytes && !copy)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    if (copy)
+        file->header = (struct csv_text){memcpy(copy, text, bytes), (uint32_t)bytes};
+    if (f->job->header == HEADER_SKIP) {
+        file->skipped_line = line;
+        file->skipped_row = reads_like_row(file, f, &p->grammar, text, bytes, p->mark);
+        return ERR_OK;
+    }
+    return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
+}
+
+enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e)
+{
+    const char *encoding = text_encoding(p->text, p->bytes), *advice;
+    const char *format = text_of_other_format(p->text, p->bytes, &advice);
+    if (format)
+        return err_set(e, ERR_INPUT, "it is %s, and only text is read here; %s", format, advice);
+    if (encoding)
+        return err_set(
+            e, ERR_INPUT,
+            "it is %s, and only UTF-8 is read; convert it: iconv -f %s -t UTF-8 FILE > NEW",
+            encoding, encoding);
+    *mark_bytes = text_encoding_mark_bytes(p->text, p->bytes);
+    p->text += *mark_bytes;
+    p->bytes -= *mark_bytes;
+    return ERR_OK;
+}
+
+enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
+                        struct errmsg *e)
+{
+    enum csv_header header = f->job->header;
+    size_t begin, end = find_row(f, p, &begin);
+    enum err err = ERR_OK;
+    file->begun = begin < p->bytes;
+    p->marks = 0; /* the text changes */
+    if (!file->begun) {
+        drop_text(p, p->bytes);
+        return ERR_OK;
+    }
+    if (header != HEADER_NAMES)
+        err = fields_by_order(file, f, absent_columns(f, p, begin, end), e);
+    if (!err && header != HEADER_NAMES)
+        err = check_kept(file, f, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", file->path);
+    uint64_t line = p->line + csv_count(p->text, begin, '\n');
+    if (header != HEADER_NAMES && !f->libsvm)
+        err = see_names(file, f, p, begin, end, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", file->path);
+    if (header == HEADER_NONE) {
+        file->names_line = file->names.all ? line : 0;
+        return ERR_OK;
+    }
+    if (end == p->bytes) {
+        err = csv_refuse_open(e, p->text + begin, end - begin, line, &p->grammar);
+        return err_wrap(e, err, "%s:", file->path);
+    }
+    err = read_header(file, f, p, begin, end, line, e);
+    if (err == ERR_INPUT)
+        return err_wrap(e, err, "%s:%llu: ", file->path, (unsigned long long)line);
+    drop_text(p, end + 1);
+    return err;
+}
+
+void csv_file_close(struct csv_file *file)
+{
+    mem_free(file->field);
+    mem_free((char *)(uintptr_t)file->header.at);
+    *file = (struct csv_file){0};
+}

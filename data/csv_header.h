@@ -1,0 +1,48 @@
+/* The meaning of the fields of a csv file: by the order of the job's columns, or by the file's header. */
+#ifndef GRADWIRE_DATA_CSV_HEADER_H
+#define GRADWIRE_DATA_CSV_HEADER_H
+
+#include "data/csv_rows.h"
+
+enum { CSV_UNREAD_BYTES = 200 };
+
+/* The names of the job's columns that a line has, though the job's order counts. */
+struct csv_names {
+    bool all; /* the names of all columns that have one */
+    /* moved: the job's column + 1 whose name is in the field `at` in place of `belongs`, both from 1; 0: none */
+    uint32_t moved, at, belongs;
+    uint64_t hash; /* of its texts, without quotes; 0: the number of its fields is another one */
+    char shown[CSV_UNREAD_BYTES]; /* its beginning */
+};
+
+struct csv_file {
+    const char *path;        /* a view */
+    struct csv_field *field; /* (fields) */
+    uint32_t fields;
+    struct csv_text header; /* the line, with data.header: skip or names; 0 bytes: none */
+    bool begun;             /* its first row, or its header, has been found */
+    struct csv_names names; /* of the first line, without data.header: names */
+    /* with data.header: skip: the line that was left out, and whether it could be a row */
+    uint64_t skipped_line; /* 0: none */
+    bool skipped_row;
+    uint64_t names_line; /* header: none: the first row, if it has the names; 0: it has not */
+    /* unlabeled rows: the names in the header that nothing reads, printable, as "id, note" and their number */
+    uint32_t unread;
+    char unread_names[CSV_UNREAD_BYTES];
+};
+
+/* The field of the job's column: not a cross. */
+struct csv_field csv_field_of(const struct job_csv *job, uint32_t column);
+
+/* Remove a UTF-8 byte order mark, of *mark_bytes, from the beginning of a file's text. Errors: ERR_INPUT: it is UTF-16 or
+ * UTF-32. */
+enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e) MUST_CHECK;
+
+/* Find the fields of a file whose first rows are in `p`, and remove the header, if there is one, from the piece. If the
+ * piece has no row, it becomes empty, and the file has not begun. Owns: csv_file_close. Errors: ERR_INPUT: a column
+ * that the header does not name, or names twice; a header that cannot be read; ERR_NOMEM. */
+enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
+                        struct errmsg *e) MUST_CHECK;
+void csv_file_close(struct csv_file *file);
+
+#endif

@@ -1,0 +1,584 @@
+#include "data/dataset.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/math/kernels.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "common/base/rng.h"
+#include "data/augment.h"
+#include "data/leaf_room.h"
+#include "data/readers.h"
+
+enum { COUNTED_BLOCK = 256 /* rows */ };
+
+enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char *from,
+                          uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
+                          bool float_labels, struct errmsg *e)
+{
+    uint64_t elems;
+    size_t width = float_rows ? sizeof(float) : 1;
+    enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
+    if (err)
+        return err;
+    if (float_rows && !r->eval && augment_any(&r->job->data.augment))
+        return err_set(e, ERR_INPUT,
+                       "%s: data.augment needs pixels that are unsigned bytes, and these are not",
+                       from);
+    if (__builtin_mul_overflow(rows, d->features, &elems) || elems > SIZE_MAX / 2 / width)
+        return err_set(e, ERR_INPUT, "%s needs more memory than this machine can address", from);
+    if (r->look) {
+        r->look->bytes = elems * width + rows * (float_labels ? sizeof(float) : 1);
+        return ERR_OK;
+    }
+    if (float_rows)
+        d->x_float = mem_zalloc((size_t)elems, sizeof *d->x_float);
+    else
+        d->x = mem_zalloc((size_t)elems, 1);
+    if (float_labels)
+        d->y_float = mem_zalloc((size_t)rows, sizeof *d->y_float);
+    else
+        d->labels = mem_zalloc((size_t)rows, 1);
+    if (!(d->x || d->x_float) || !(d->labels || d->y_float))
+        return err_set(e, ERR_NOMEM, "out of memory for %llu rows of %llu bytes",
+                       (unsigned long long)rows, (unsigned long long)d->features * width);
+    return ERR_OK;
+}
+
+enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
+                       uint32_t rank, const uint32_t *shape, struct errmsg *e)
+{
+    return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
+}
+
+static enum err read_format(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    if (!r->patterns && r->job->data.format != DATA_SYNTHETIC)
+        return err_set(e, ERR_INPUT, "no file is named");
+    switch (r->job->data.format) {
+    case DATA_IDX:
+        return idx_load(d, r, e);
+    case DATA_NPY:
+        return npy_load(d, r, e);
+    case DATA_CIFAR10:
+        return cifar10_load(d, r, e);
+    case DATA_SYNTHETIC:
+        return job_reads_csv(r->job) ? csv_load(d, r, e) : synthetic_load(d, r, e);
+    case DATA_CSV:
+    case DATA_LIBSVM:
+        return csv_load(d, r, e);
+    }
+    return err_set(e, ERR_INPUT, "unknown format %d", (int)r->job->data.format);
+}
+
+static enum err read_and_digest(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    enum err err = contents_begin(&d->contents, e);
+    if (!err)
+        err = read_format(d, r, e);
+    if (!err)
+        err = contents_finish(&d->contents, e);
+    if (!err)
+        d->contents.print.rows = d->rows;
+    return err;
+}
+
+static uint8_t largest(const uint8_t *labels, uint64_t rows)
+{
+    uint8_t max = 0;
+    for (uint64_t i = 0; i < rows; i++)
+        max = labels[i] > max ? labels[i] : max;
+    return max;
+}
+
+/* ---- what the rows have in common ---- */
+
+/* The label of a row outside a table. */
+static float label_of(const struct dataset *d, uint64_t row)
+{
+    return d->y_float ? d->y_float[row] : (float)d->labels[row];
+}
+
+void dataset_see(struct dataset_seen *s, float label, float weight)
+{
+    if (!isnan(label))
+        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0, label == 0});
+}
+
+void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
+{
+    if (!s->any) {
+        *s = *next;
+        return;
+    }
+    s->differs |= next->differs || (next->any && next->label != s->label);
+    s->weighs |= next->weighs;
+    s->zero |= next->zero;
+}
+
+void dataset_warn(const struct reading *r, const char *fmt, ...)
+{
+    struct errmsg text;
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(text.text, sizeof text.text, fmt, args);
+    va_end(args);
+    log_warn("%s", text.text);
+    if (r->look && !r->look->warning.text[0])
+        r->look->warning = text;
+}
+
+bool dataset_has_classes(const struct job *job)
+{
+    return job->model.loss == LOSS_BINARY_CROSSENTROPY ||
+           job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+}
+
+/* The labels of the file are class numbers. */
+static bool has_class_numbers(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->data.csv.columns; i++)
+        if (job->data.csv.column[i].kind == COLUMN_LABEL && job->data.csv.column[i].words)
+            return false;
+    return job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+}
+
+/* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
+static void say_seen(const struct dataset *d, const struct reading *r)
+{
+    const struct dataset_seen *s = &d->seen;
+    const bool part = r->look && r->look->estimated;
+    const char *which = part ? "the rows that were looked at" : "all rows";
+    if (!s->any || r->unlabeled)
+        return;
+    if (!s->weighs)
+        dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
+                     part ? "as if they were not there" : "so there is nothing to count");
+    if (!r->eval && !s->differs && dataset_has_classes(r->job))
+        dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
+                     which, (double)s->label, part ? "rows of one class" : "one class");
+    else if (!r->eval && !part && !s->zero && has_class_numbers(r->job))
+        dataset_warn(r,
+                     "%s: no row has the label 0, but class numbers start at 0; if those of the "
+                     "file start at 1, %s",
+                     r->key,
+                     job_reads_csv(r->job) ? "list them: classes: [\"1\", \"2\"]"
+                                           : "subtract 1 from them");
+}
+
+static void see_labels(struct dataset *d)
+{
+    for (uint64_t i = 0; i < d->rows && !dataset_saw_enough(&d->seen); i++)
+        dataset_see(&d->seen, label_of(d, i), 1);
+}
+
+static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
+{
+    struct dataset d = {.scale = r->job->data.scale};
+    enum err err = read_and_digest(&d, r, e);
+    if (err) {
+        dataset_close(&d);
+        bool output = r->sink && err == ERR_IO; /* or input, whose file the error names */
+        bool named = r->eval && r->job->data.eval_named;
+        return output || named ? err : err_wrap(e, err, "%s: ", r->key);
+    }
+    if (d.labels && !r->look) /* a look reads hardly any labels */
+        d.label_max = largest(d.labels, d.rows);
+    if ((d.labels || d.y_float) && !r->look)
+        see_labels(&d);
+    say_seen(&d, r);
+    if (!r->eval)
+        d.augment = r->job->data.augment;
+    *out = d;
+    return ERR_OK;
+}
+
+/* The subject of messages about the evaluation data. */
+static const char *eval_key(const struct job *job)
+{
+    if (!job->data.eval_named)
+        return "data.eval";
+    return strchr(job->data.eval, '\n') ? "the data" : job->data.eval;
+}
+
+/* `classes`: from the model, if it is known; for two classes the loss is enough. */
+static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
+{
+    if (!classes && job->model.loss == LOSS_BINARY_CROSSENTROPY)
+        classes = 2;
+    return (struct reading){.job = job,
+                            .key = eval ? eval_key(job) : "data.train",
+                            .patterns = eval ? job->data.eval : job->data.train,
+                            .classes = classes,
+                            .eval = eval};
+}
+
+enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e)
+{
+    const struct reading r = reading_of(job, eval, classes);
+    return load(d, &r, e);
+}
+
+enum err dataset_load_given(struct dataset *d, const struct job *job,
+                            const struct encoding_given *given, uint32_t classes, struct errmsg *e)
+{
+    struct reading r = reading_of(job, 0, classes);
+    r.given = given;
+    return load(d, &r, e);
+}
+
+enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_t classes,
+                               struct errmsg *e)
+{
+    struct reading r = reading_of(job, 0, classes);
+    r.unfitted = true;
+    return load(d, &r, e);
+}
+
+enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
+                           uint32_t classes, struct errmsg *e)
+{
+    struct reading r = reading_of(job, 1, classes);
+    r.schema = train->table.schema;
+    r.spill = train->table.spill;
+    return load(d, &r, e);
+}
+
+enum err dataset_stream(const struct job *job, struct table_schema *schema,
+                        const struct dataset_sink *sink, struct dataset_streamed *out,
+                        struct errmsg *e)
+{
+    struct dataset d;
+    struct errmsg unread = {""};
+    struct reading r = reading_of(job, 1, 0);
+    r.schema = schema;
+    r.unlabeled = true;
+    r.sink = sink;
+    r.unread = &unread;
+    enum err err = load(&d, &r, e);
+    if (err)
+        return err;
+    *out = (struct dataset_streamed){d.rows, d.bad_rows, unread};
+    dataset_close(&d);
+    return ERR_OK;
+}
+
+enum err dataset_load_unlabeled(struct dataset *d, const struct job *job, struct errmsg *e)
+{
+    struct reading r = reading_of(job, 1, 0);
+    r.unlabeled = true;
+    return load(d, &r, e);
+}
+
+/* Look at an eval part of csv with the words at the beginning of the training part. */
+static enum err look_with(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    struct reading train = reading_of(r->job, 0, r->classes);
+    struct dataset first;
+    struct dataset_look unused = {0};
+    if (!r->eval || !job_reads_columns(r->job))
+        return load(d, r, e);
+    train.look = &unused;
+    train.sampled = r->sampled;
+    train.given = r->given;
+    enum err err = load(&first, &train, e);
+    if (err)
+        return err;
+    struct reading eval = *r;
+    eval.schema = first.table.schema;
+    eval.spill = first.table.spill;
+    err = load(d, &eval, e);
+    dataset_close(&first);
+    return err;
+}
+
+static enum err look_at(struct dataset_look *out, struct job *job, struct reading *reading,
+                        struct table_schema **schema, struct errmsg *e)
+{
+    struct dataset d;
+    struct dataset_look look = {0};
+    int eval = reading->eval;
+    reading->look = &look;
+    enum err err = look_with(&d, reading, e);
+    if (err)
+        return err;
+    look.rows = d.rows;
+    look.rank = d.rank;
+    memcpy(look.shape, d.shape, sizeof look.shape);
+    if (!eval)
+        dataset_tell(&d, job);
+    if (!eval && dataset_has_keys(&d))
+        err = dataset_count_keys(&d, d.rows, DATASET_COUNTED_LOOKUPS, &look.keys, e);
+    if (!look.bytes)
+        look.bytes = d.rows * ((uint64_t)d.features + 1);
+    if (!err) {
+        *out = look;
+        *schema = d.table.schema ? table_schema_ref(d.table.schema) : NULL;
+    }
+    dataset_close(&d);
+    return err;
+}
+
+enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e)
+{
+    struct table_schema *schema;
+    struct reading r = reading_of(job, eval, classes);
+    r.sampled = true;
+    enum err err = look_at(out, job, &r, &schema, e);
+    if (!err)
+        table_schema_unref(schema);
+    return err;
+}
+
+enum err dataset_look_given(struct dataset_look *out, struct job *job,
+                            const struct encoding_given *given, int eval, uint32_t classes,
+                            struct table_schema **schema, struct errmsg *e)
+{
+    struct reading r = reading_of(job, eval, classes);
+    r.given = given;
+    return look_at(out, job, &r, schema, e);
+}
+
+void dataset_close(struct dataset *d)
+{
+    mem_free(d->x);
+    mem_free(d->labels);
+    mem_free(d->x_float);
+    mem_free(d->y_float);
+    table_close(&d->table);
+    contents_close(&d->contents);
+    *d = (struct dataset){0};
+}
+
+static enum err check_label(float y, uint32_t classes, struct errmsg *e)
+{
+    if (y < 0 || y >= (float)classes || (!isnan(y) && y != truncf(y)))
+        return err_set(e, ERR_INPUT, "a label is %g, the model has %u classes (labels 0 to %u)",
+                       (double)y, classes, classes - 1);
+    return ERR_OK;
+}
+
+static void row_of(const struct dataset *d, uint64_t row, float *x)
+{
+    const struct kernels *k = kernels();
+    float s = 1.0F / d->scale;
+    if (!d->x_float)
+        k->u8_to_float(x, d->x + row * d->features, s, d->features);
+    for (uint32_t i = 0; d->x_float && i < d->features; i++)
+        x[i] = d->x_float[row * d->features + i] * s;
+}
+
+/* A bad row's label is NaN. */
+static enum err check_table(const struct dataset *d, uint32_t classes, struct errmsg *e)
+{
+    uint32_t buffer[TABLE_ROW_CELLS_MAX], inputs = d->table.schema->inputs;
+    enum err err = ERR_OK;
+    for (uint64_t row = 0; row < d->rows && !err;) {
+        uint64_t n = d->rows - row;
+        const uint32_t *cells;
+        err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        for (; n > 0 && !err; n--, row++, cells += table_packed_cells(d->table.schema, cells))
+            err = check_label(table_float(cells[inputs]), classes, e);
+    }
+    return err;
+}
+
+enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    if (classes && d->table.schema)
+        return check_table(d, classes, e);
+    for (uint64_t row = 0; row < d->rows && classes && !err; row++)
+        err = check_label(label_of(d, row), classes, e);
+    return err;
+}
+
+enum err dataset_name_label(const struct job *job, const struct encoding_given *given,
+                            uint32_t classes, struct errmsg *e)
+{
+    struct dataset again;
+    enum err err = dataset_load_given(&again, job, given, classes, e);
+    if (err)
+        return err;
+    dataset_close(&again); /* data.bad_rows: skip leaves such rows out */
+    return err_set(e, ERR_INPUT,
+                   "data.train has labels beyond the model's %u classes (labels 0 to %u); "
+                   "data.bad_rows leaves such rows out only if model.input.shape is not auto",
+                   classes, classes - 1);
+}
+
+/* The number of consecutive rows from `i` on. */
+static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
+{
+    uint32_t end = i + 1;
+    while (end < n && rows[end] == rows[end - 1] + 1)
+        end++;
+    return end - i;
+}
+
+/* If one in eight of the rows waits for the disk, prefetch all before the first wait. If they are in the page cache,
+ * prefetching would cost half as much as reading. */
+static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
+{
+    enum { LOOK_AT_EACH = 8 };
+    uint32_t i = 0;
+    while (i < n && !table_waits(t, rows[i]))
+        i += LOOK_AT_EACH;
+    for (uint32_t k = 0; i < n && k < n; k++)
+        table_want(t, rows[k]);
+}
+
+static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                             float *y, float *weight, uint32_t *there, struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    *there = 0;
+    want_rows(&d->table, rows, n);
+    for (uint32_t i = 0; i < n;) {
+        uint64_t run = run_of(rows, i, n);
+        const uint32_t *cells;
+        enum err err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        if (err)
+            return err;
+        i += (uint32_t)run;
+        for (; run > 0; run--, cells += table_packed_cells(s, cells)) {
+            float label = table_float(cells[s->inputs]);
+            if (isnan(label))
+                continue;
+            table_features(s, cells, x + (size_t)*there * d->features);
+            if (weight)
+                weight[*there] = table_float(cells[s->inputs + 1]);
+            y[(*there)++] = label;
+        }
+    }
+    return ERR_OK;
+}
+
+bool dataset_is_weighted(const struct dataset *d)
+{
+    return d->table.schema && d->table.schema->weighted;
+}
+
+enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y, uint32_t *there, struct errmsg *e)
+{
+    return dataset_gather_weighted(d, rows, n, x, y, NULL, there, e);
+}
+
+enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                                 float *x, float *y, float *weight, uint32_t *there,
+                                 struct errmsg *e)
+{
+    assert(!weight || dataset_is_weighted(d));
+    if (!d->x && !d->x_float)
+        return gather_table(d, rows, n, x, y, weight, there, e);
+    for (uint32_t i = 0; i < n; i++) {
+        row_of(d, rows[i], x + (size_t)i * d->features);
+        y[i] = label_of(d, rows[i]);
+    }
+    *there = n;
+    return ERR_OK;
+}
+
+bool dataset_has_keys(const struct dataset *d)
+{
+    return d->table.schema && d->table.schema->lookups > 0;
+}
+
+enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                             struct leaf_room *room, const struct leaf_keys **keys,
+                             struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    enum err err = ERR_OK;
+    leaf_room_clear(room);
+    for (uint32_t i = 0; i < n && !err;) {
+        uint64_t run = run_of(rows, i, n);
+        const uint32_t *cells;
+        err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        i += (uint32_t)run;
+        for (; run > 0 && !err; run--, cells += table_packed_cells(s, cells))
+            if (!isnan(table_float(cells[s->inputs])))
+                err = leaf_room_add(room, cells, e);
+    }
+    return err ? err : leaf_room_finish(room, keys, e);
+}
+
+/* Add the keys of a block of rows that were gathered. */
+static enum err sample_block(struct key_sample *sample, const struct leaf_keys *keys,
+                             uint32_t block, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < keys->lists; i++)
+        for (uint32_t k = 0; k < keys->list[i].keys && !err; k++)
+            err = key_sample_add(&sample[i], keys->list[i].mixed[k], block);
+    return err ? err_set(e, err, "out of memory to count keys") : ERR_OK;
+}
+
+/* Count the keys of every step-th block. */
+static enum err sample_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
+                              struct key_sample *sample, uint64_t *counted, struct errmsg *e)
+{
+    uint64_t row[COUNTED_BLOCK], there = d->table.rows;
+    const struct leaf_keys *keys;
+    enum err err = ERR_OK;
+    uint32_t block = 0;
+    for (uint64_t first = 0; first < there && !err; first += step * COUNTED_BLOCK) {
+        uint32_t n = there - first < COUNTED_BLOCK ? (uint32_t)(there - first) : COUNTED_BLOCK;
+        for (uint32_t i = 0; i < n; i++)
+            row[i] = first + i;
+        err = dataset_gather_keys(d, row, n, room, &keys, e);
+        if (!err)
+            err = sample_block(sample, keys, block++, e);
+        *counted += n;
+    }
+    return err;
+}
+
+enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
+                            struct key_growth *g, struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    static_assert((int)ROW_TABLES_MAX <= (int)KEY_GROWTH_LISTS_MAX, "each list has a place");
+    assert(dataset_has_keys(d) && rows >= d->table.rows);
+    uint64_t step = d->table.rows * s->lookups / lookups + 1;
+    struct leaf_room *room = NULL;
+    struct key_sample *sample = mem_zalloc(s->lists, sizeof *sample);
+    *g = (struct key_growth){.rows = rows};
+    enum err err = sample ? leaf_room_new_repeating(&room, s, COUNTED_BLOCK, e)
+                          : err_set(e, ERR_NOMEM, "out of memory to count keys");
+    if (!err)
+        err = sample_blocks(d, step, room, sample, &g->counted, e);
+    if (!err)
+        key_growth_finish(g, sample, s->lists);
+    for (uint32_t i = 0; i < s->lists && sample; i++)
+        key_sample_close(&sample[i]);
+    leaf_room_free(room);
+    mem_free(sample);
+    return err;
+}
+
+enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
+                              struct errmsg *e)
+{
+    if (!augment_any(&d->augment))
+        return dataset_gather_weighted(d, rows, n, x, y, weight, there, e);
+    struct image image = {d->shape[0], d->shape[1], d->rank == 3 ? d->shape[2] : 1};
+    for (uint32_t i = 0; i < n; i++) {
+        augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,
+                      &image, &d->augment, rng_u64(key, i));
+        y[i] = label_of(d, rows[i]);
+    }
+    *there = n;
+    return ERR_OK;
+}

@@ -1,0 +1,210 @@
+/* A data set, and its rows as batches. Rows are in memory, those of a csv partly in a file (table.h). One reader per
+ * format fills a dataset; order.c decides which rows make which batch; loader.c prefetches. */
+#ifndef GRADWIRE_DATA_DATASET_H
+#define GRADWIRE_DATA_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/process/contents.h"
+#include "common/job/job.h"
+#include "common/rows/lookups.h"
+#include "data/core/key_growth.h"
+#include "data/csv_rows.h"
+#include "data/table.h"
+
+/* Facts about the good rows of a set. */
+struct dataset_seen {
+    bool any;     /* there is a row */
+    float label;  /* of the first one */
+    bool differs; /* another row has another label */
+    bool weighs;  /* a row has a weight above 0 */
+    bool zero;    /* a row has the label 0 */
+};
+
+struct dataset {
+    uint64_t rows;
+    struct dataset_seen seen; /* of a look: in the rows that it read; none: !any */
+    uint64_t bad_rows; /* number of bad rows; they keep their position, and are never gathered */
+    uint32_t features; /* elements of one row */
+    uint32_t rank, shape[TENSOR_RANK_MAX]; /* the shape of one row */
+    uint8_t *x;                            /* (rows, features), raw bytes; a batch gets x / scale */
+    float *x_float;                        /* in place of x, for numbers that are not bytes */
+    uint8_t *labels;                       /* (rows) class or value, as a byte */
+    float *y_float;                        /* in place of labels */
+    uint8_t label_max;
+    float scale;
+    struct table table;         /* csv: it has the rows, and x and labels are NULL */
+    struct contents contents;   /* of the files; a look has none */
+    struct job_augment augment; /* for the training part */
+};
+
+/* Load job->data's train (eval = 0) or eval (eval = 1) part, and check it against the model's input shape and, for
+ * class labels, `classes` (labels must be < classes; 0: as the loss says, or unchecked). Errors: ERR_INPUT, naming
+ * the file, what is wrong (line or offset), and what would be right. */
+enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e) MUST_CHECK;
+/* Load the training part with the encoding of a checkpoint; NULL: the part teaches its own. Errors: as dataset_load;
+ * ERR_INPUT: columns that differ from the checkpoint's. */
+struct encoding_given;
+enum err dataset_load_given(struct dataset *d, const struct job *job,
+                            const struct encoding_given *given, uint32_t classes,
+                            struct errmsg *e) MUST_CHECK;
+/* The same with the shape that the rows have, unchecked; dataset_check_shape then checks it against the model's.
+ * Errors: ERR_INPUT. */
+enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_t classes,
+                               struct errmsg *e) MUST_CHECK;
+enum err dataset_check_shape(const struct dataset *d, const struct job *job,
+                             struct errmsg *e) MUST_CHECK;
+/* Load the eval part with the words and scales of a csv that the training part taught. */
+enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
+                           uint32_t classes, struct errmsg *e) MUST_CHECK;
+/* A label of the training part is not one of the model's classes. Read the part again, now that the classes are
+ * known, and return ERR_INPUT; *e names the file and line. Errors: as dataset_load. */
+enum err dataset_name_label(const struct job *job, const struct encoding_given *given,
+                            uint32_t classes, struct errmsg *e) MUST_CHECK;
+/* Check that all labels are classes, 0 to `classes` - 1, for data that were loaded before the model was known.
+ * Errors: ERR_INPUT, for which dataset_name_label finds file and line; ERR_DISK. */
+enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
+                               struct errmsg *e) MUST_CHECK;
+void dataset_close(struct dataset *d);
+
+/* Rows without labels: these can be absent, and are not read. */
+
+/* Takes the rows of csv or libsvm piece by piece (csv_rows.h), in constant memory. */
+struct dataset_sink {
+    const struct csv_keep *keep; /* texts to keep; NULL: none */
+    /* A piece was read: its cells, not scaled, and its texts. Called on all threads at the same time, with the thread's
+     * number, below job->worker.threads; the piece's cells can be scaled. */
+    enum err (*take)(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e);
+    /* The piece that this thread took last is next, in the order of the rows. Called by one thread at a time. */
+    enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);
+    void *ctx;
+};
+struct dataset_streamed {
+    uint64_t rows, bad;   /* bad: those of `rows` that are bad: their cells have no label (NaN) */
+    struct errmsg unread; /* names columns of a header that the model does not read; "": none */
+};
+/* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was
+ * trained. job->worker.threads must be set. Errors: as dataset_load; the sink's. */
+enum err dataset_stream(const struct job *job, struct table_schema *schema,
+                        const struct dataset_sink *sink, struct dataset_streamed *out,
+                        struct errmsg *e) MUST_CHECK;
+/* Load job->data.eval in another format; all labels are 0. It can have no rows. Errors: as dataset_load. */
+enum err dataset_load_unlabeled(struct dataset *d, const struct job *job,
+                                struct errmsg *e) MUST_CHECK;
+
+/* Set what the training part has determined in the job: the model's input shape, if it is auto, and the positions of
+ * the columns' features. */
+void dataset_tell(const struct dataset *d, struct job *job);
+
+/* Facts about a data set that parts of its files show. */
+struct dataset_look {
+    size_t files;
+    uint64_t rows, bytes;   /* bytes: size in memory, once loaded */
+    uint64_t loading_bytes; /* while it is loaded, if that is more */
+    /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from blocks spread over them */
+    bool estimated;
+    bool grows; /* csv: words are learned, so later rows can add features */
+    uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
+    struct key_growth keys; /* for the training part: the keys that it looks up in tables */
+    struct errmsg warning;  /* csv: the first warning about the data; "": none */
+};
+/* Read the beginnings of the files, and check that they have this format and the model's shape and classes. Where keys are
+ * counted, more of a csv is read, up to 32 MiB of text in all: blocks spread over its files, unless they are compressed. Of more
+ * than DATASET_SAMPLE_FILES csv files only so many are read, the first one and others spread evenly, so the time is
+ * bounded. For the training part, the job is also changed as by dataset_tell, as far as that is known. Errors: as
+ * dataset_load. */
+enum { DATASET_SAMPLE_FILES = 16 /* 25 to 55 ms each */ };
+enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e) MUST_CHECK;
+
+/* The same for every file, with the encoding of a checkpoint (NULL: as the part itself teaches). *schema: the
+ * columns of the training part as far as they were read, the caller's (table_schema_unref); NULL: the data have
+ * none. */
+enum err dataset_look_given(struct dataset_look *look, struct job *job,
+                            const struct encoding_given *given, int eval, uint32_t classes,
+                            struct table_schema **schema, struct errmsg *e) MUST_CHECK;
+
+/* ---- order.c: decides which rows make which batch; pure ---- */
+struct order {
+    uint64_t rows, batch_size, seed;
+    uint32_t microbatches;
+};
+/* Batches in an epoch: rows / batch_size rounded up; the last one can be short. */
+uint64_t order_batches(const struct order *o);
+/* Number of rows of a batch, by its id: epoch * order_batches + batch within the epoch. */
+uint64_t order_batch_rows(const struct order *o, uint64_t id);
+/* The rows of microbatch `leaf` of batch `batch` (within its epoch) in epoch `epoch`: writes row numbers, returns
+ * how many (0 is possible in a short batch). `out` has room for batch_size / microbatches + 1. Position p of a batch
+ * of R rows is in leaf j where R*j/M <= p < R*(j+1)/M, both rounded down. */
+uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
+                    uint64_t *out);
+
+/* Gather the rows named, scaled. x: (n, features), y: (n) floats. Vectorized, with the same bits on every machine.
+ * Bad rows are left out; *there is the number of the others. Errors: ERR_DISK: the file of rows fails. Thread: any;
+ * waits for the disk if rows are in a file. */
+enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y, uint32_t *there, struct errmsg *e) MUST_CHECK;
+bool dataset_is_weighted(const struct dataset *d);
+/* The same with the rows' weights. weight: (n); NULL: not wanted, or the set has none. */
+enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                                 float *x, float *y, float *weight, uint32_t *there,
+                                 struct errmsg *e) MUST_CHECK;
+struct leaf_keys;
+struct leaf_room;
+bool dataset_has_keys(const struct dataset *d); /* its rows look up keys in tables */
+/* Estimate the number of different keys of a set that has keys. `rows`: size of the whole set, of which
+ * d->table.rows are loaded. Reads about `lookups` lookups, of rows spread over the set. Errors: ERR_NOMEM; ERR_DISK;
+ * then g->lists is 0. */
+enum { DATASET_COUNTED_LOOKUPS = 1 << 27 /* takes about a second */ };
+enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
+                            struct key_growth *g, struct errmsg *e) MUST_CHECK;
+/* The keys that these rows look up, without bad rows, in a room for at least n rows. *keys stays valid until the
+ * room is used again. Errors: ERR_NOMEM; ERR_DISK. Thread: any; waits for the disk if rows are in a file. */
+enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                             struct leaf_room *room, const struct leaf_keys **keys,
+                             struct errmsg *e) MUST_CHECK;
+/* dataset_gather_weighted for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
+enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
+                              struct errmsg *e) MUST_CHECK;
+
+/* ---- loader.c: prefetches microbatches on its own thread ---- */
+struct loader;
+/* Prefetches in the order of loader_want: a bounded ring of `depth` microbatches, filled by one thread (which wakes
+ * only when half of the ring is empty). */
+enum err loader_new(struct loader **l, const struct dataset *d, const struct order *o,
+                    uint32_t depth, struct errmsg *e) MUST_CHECK;
+struct microbatch {
+    uint64_t id; /* batch id = epoch * order_batches + batch within the epoch */
+    uint32_t leaf;
+    uint32_t n;    /* number of rows, without bad ones */
+    float *x, *y;  /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
+    float *weight; /* (n), valid as x; NULL: the set has no weights */
+    /* the keys that it looks up in tables, valid as x; NULL: none */
+    const struct leaf_keys *keys;
+};
+/* Get the microbatch (id, leaf); the caller releases it (loader_release). If it was not prefetched, the caller's thread
+ * gathers it, so a wrong guess costs time and has no other effect. Errors: ERR_NOMEM; ERR_DISK (dataset_gather);
+ * ERR_STATE: callers hold JOB_MICROBATCHES_MAX microbatches that were not prefetched. Thread: compute threads,
+ * concurrently; waits at most while this very microbatch is being filled. */
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
+                    struct errmsg *e) MUST_CHECK;
+void loader_release(struct loader *l, struct microbatch *m);
+/* Predict the next requests: leaves [first, first + count) of ids id, id + 1, ... up to end_id. Replaces the earlier
+ * prediction. Never blocks for long. */
+void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_leaf,
+                 uint32_t leaves);
+/* Counts of microbatches so far: filled: prefetched by the thread; prefetched: returned from the ring; gathered: by
+ * callers. Thread: any. */
+struct loader_stats {
+    uint64_t filled, prefetched, gathered;
+};
+struct loader_stats loader_stats(struct loader *l);
+/* Every microbatch must be released, and no other thread may be in a call. */
+void loader_free(struct loader *l);
+
+#endif

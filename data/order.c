@@ -1,0 +1,31 @@
+#include <assert.h>
+
+#include "common/base/rng.h"
+#include "data/dataset.h"
+
+uint64_t order_batches(const struct order *o)
+{
+    return o->rows / o->batch_size + (o->rows % o->batch_size != 0);
+}
+
+uint64_t order_batch_rows(const struct order *o, uint64_t id)
+{
+    uint64_t first = id % order_batches(o) * o->batch_size;
+    return o->rows - first < o->batch_size ? o->rows - first : o->batch_size;
+}
+
+uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
+                    uint64_t *out)
+{
+    assert(batch < order_batches(o) && leaf < o->microbatches);
+    uint64_t key = rng_key(o->seed, RNG_SHUFFLE, epoch, 0);
+    uint64_t first = batch * o->batch_size;
+    uint64_t count = order_batch_rows(o, batch);
+    uint64_t begin = count * leaf / o->microbatches;
+    uint64_t end = count * (leaf + 1) / o->microbatches;
+    for (uint64_t p = begin; p < end; p++)
+        out[p - begin] = rng_permute(key, first + p, o->rows);
+    assert(end <= count && first + count <= o->rows);
+    assert(end - begin <= count / o->microbatches + 1);
+    return (uint32_t)(end - begin);
+}

@@ -1,0 +1,63 @@
+/* Shared by dataset.c and the readers. One reader per format fills a dataset. */
+#ifndef GRADWIRE_DATA_READERS_H
+#define GRADWIRE_DATA_READERS_H
+
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+/* The data to read. */
+struct reading {
+    const struct job *job;
+    const char *key;      /* "data.train", "data.eval" or a name of the files, for messages */
+    const char *patterns; /* names the files */
+    uint32_t classes;     /* labels are less than it; 0: no check */
+    int eval;
+    const struct encoding_given *given; /* csv: the encoding of a checkpoint; NULL: none */
+    bool unfitted;                      /* csv: the model's shape is checked later */
+    struct table_schema *schema; /* csv: the training part's; NULL: this is the training part */
+    /* dataset_look: read only the beginnings of the files; else NULL */
+    struct dataset_look *look;
+    bool unlabeled; /* labels are not read, and can be absent */
+    /* csv: takes the rows, which then are not in the dataset; NULL: none */
+    const struct dataset_sink *sink;
+    struct errmsg *unread; /* csv: as dataset_streamed.unread; NULL: not wanted */
+    bool sampled;          /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
+    struct spill *spill;   /* of the training part, as schema */
+};
+
+/* Add a row; a label that is NaN is a bad row's. True if more rows add nothing. */
+void dataset_see(struct dataset_seen *s, float label, float weight);
+void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
+static inline bool dataset_saw_enough(const struct dataset_seen *s)
+{
+    return s->differs && s->weighs && s->zero;
+}
+
+/* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.
+ * On error the caller closes *d. */
+enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
+/* Whether the job's loss has classes, so that labels are whole numbers. */
+bool dataset_has_classes(const struct job *job);
+/* Log a warning about the data. A look remembers its first one, for its caller. */
+void dataset_warn(const struct reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Set the number and the shape of rows. `from`: the source of the shape, for messages. Errors: ERR_INPUT: the
+ * model's input has another shape. */
+enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,
+                           uint64_t rows, uint32_t rank, const uint32_t *shape,
+                           struct errmsg *e) MUST_CHECK;
+/* The same, and allocate rows and labels as bytes, except for a look. Errors: as dataset_set_shape; ERR_NOMEM. */
+enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
+                       uint32_t rank, const uint32_t *shape, struct errmsg *e) MUST_CHECK;
+/* The same, with rows, labels or both as floats. Errors: also ERR_INPUT: data.augment, which needs pixels of bytes. */
+enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char *from,
+                          uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
+                          bool float_labels, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,162 @@
+#include "data/same_files.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/mem.h"
+#include "common/process/paths.h"
+
+struct file {
+    dev_t device;
+    ino_t inode;
+    const char *member; /* of an archive; "": all of the file */
+    const char *path;
+    size_t place; /* in its list */
+};
+
+/* False: it is not there any more, or is no file. */
+static bool find(struct file *out, const char *path, size_t place)
+{
+    char name[PATHS_FILE_MAX];
+    struct stat s;
+    const char *member = paths_member(path, name, sizeof name);
+    if (stat(name, &s) != 0 || !S_ISREG(s.st_mode))
+        return false;
+    *out = (struct file){s.st_dev, s.st_ino, member ? member : "", path, place};
+    return true;
+}
+
+static int compare_identity(const struct file *a, const struct file *b)
+{
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    if (a->inode != b->inode)
+        return a->inode < b->inode ? -1 : 1;
+    return strcmp(a->member, b->member);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct file *x = a, *y = b;
+    int order = compare_identity(x, y);
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+/* The files that are there, sorted: their number in *n. NULL: no memory. */
+static struct file *list(const char *const *path, size_t count, size_t *n)
+{
+    struct file *files = mem_zalloc(count, sizeof *files);
+    *n = 0;
+    for (size_t i = 0; files && i < count; i++)
+        *n += find(&files[*n], path[i], i);
+    if (*n)
+        qsort(files, *n, sizeof *files, compare);
+    return files;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    struct file x, y;
+    return find(&x, a, 0) && find(&y, b, 0) && compare_identity(&x, &y) == 0;
+}
+
+/* " (and 3 more files)". Returns out. */
+static const char *more(char out[static 48], size_t files)
+{
+    *out = '\0';
+    if (files > 1)
+        (void)snprintf(out, 48, " (and %zu more file%s)", files - 1, files > 2 ? "s" : "");
+    return out;
+}
+
+static enum err warn_twice(const struct reading *r, const char *const *path,
+                           const char *const *with, size_t count, struct errmsg *e)
+{
+    const struct file *first = NULL, *again = NULL;
+    size_t n, found = 0;
+    struct file *files = list(path, count, &n);
+    char rest[48];
+    if (!files)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (const struct file *a = files, *b = files + 1; b < files + n; a++, b++) {
+        if (compare_identity(a, b) != 0 || (with && !is_same(with[a->place], with[b->place])))
+            continue;
+        found++;
+        if (!first || a->place < first->place) {
+            first = a;
+            again = b;
+        }
+    }
+    if (first && strcmp(first->path, again->path) == 0)
+        dataset_warn(r, "%s: %s is named twice%s, so its rows count twice; name it once", r->key,
+                     first->path, more(rest, found));
+    else if (first)
+        dataset_warn(r, "%s: %s and %s are one file%s, so its rows count twice; name it once",
+                     r->key, first->path, again->path, more(rest, found));
+    mem_free(files);
+    return ERR_OK;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+    return compare_identity(a, b);
+}
+
+/* The files as the job names them: an archive can be named without its members. */
+static enum err warn_learned(const struct reading *r, const struct paths *eval,
+                             const struct paths *train, struct errmsg *e)
+{
+    size_t n, found = 0;
+    struct file *learned = list((const char *const *)train->path, train->count, &n), one;
+    const struct file *first = NULL;
+    const char *also = "";
+    char rest[48];
+    if (!learned)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < eval->count; i++) {
+        const struct file *of = find(&one, eval->path[i], i)
+                                    ? bsearch(&one, learned, n, sizeof one, compare_files)
+                                    : NULL;
+        found += of != NULL;
+        if (of && !first) {
+            first = of;
+            also = eval->path[i];
+        }
+    }
+    bool renamed = first && strcmp(also, first->path) != 0;
+    if (first)
+        dataset_warn(
+            r, "%s: %s is %s of data.train%s: the model is evaluated on rows from which it learns",
+            r->key, also, renamed ? first->path : "a file", more(rest, found));
+    mem_free(learned);
+    return ERR_OK;
+}
+
+/* The training files can be gone by now. */
+static enum err warn_of_both_parts(const struct reading *r, struct errmsg *e)
+{
+    struct paths eval, train = {0};
+    enum err err = paths_expand(&eval, r->patterns, e);
+    if (err)
+        return err;
+    err = paths_expand(&train, r->job->data.train, e);
+    if (!err)
+        err = warn_learned(r, &eval, &train, e);
+    paths_close(&train);
+    paths_close(&eval);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
+enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
+                         size_t count, struct errmsg *e)
+{
+    if (r->unlabeled || r->sampled || r->job->data.format == DATA_SYNTHETIC)
+        return ERR_OK;
+    enum err err = warn_twice(r, path, with, count, e);
+    if (!err && r->eval && r->job->data.train && !r->job->data.eval_named)
+        err = warn_of_both_parts(r, e);
+    return err;
+}

@@ -1,0 +1,92 @@
+#include "data/text/csv_hint.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/job/keys.h"
+#include "data/text/csv_scan.h"
+
+bool csv_hint_is_name(const char *text, size_t bytes)
+{
+    static const char *const values[] = {"na", "n/a", "nan", "inf", "infinity", "null", "none"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (bytes == strlen(values[i]) && strncasecmp(text, values[i], bytes) == 0)
+            return false;
+    if (bytes > 1 && *text == '"')
+        text++;
+    unsigned char first = bytes ? (unsigned char)text[0] : 0;
+    return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' || first >= 0x80;
+}
+
+const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
+{
+    bool digit = false, separator = false;
+    for (size_t i = 0; i < bytes; i++) {
+        bool is_digit = text[i] >= '0' && text[i] <= '9';
+        bool separates = digit && memchr(",_'", text[i], 3);
+        if (!is_digit && !separates && text[i] != '.' && (i > 0 || !memchr("+-", text[i], 2)))
+            return usual;
+        digit |= is_digit;
+        separator |= separates;
+    }
+    return separator ? "; write numbers with a decimal point, and without other separators: 1234.5"
+                     : usual;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+bool csv_hint_trim(const char **text, size_t *bytes)
+{
+    size_t before = *bytes;
+    while (*bytes && is_blank((*text)[*bytes - 1]))
+        --*bytes;
+    while (*bytes && is_blank(**text)) {
+        ++*text;
+        --*bytes;
+    }
+    return *bytes < before;
+}
+
+static uint32_t fields_by(const char *line, size_t bytes, const struct job_csv *job)
+{
+    const struct csv_grammar g = {.delimiter = job_delimiter_char(job),
+                                  .quotes = job->quotes,
+                                  .trim = job->trim,
+                                  .escape = job_escape_char(job)};
+    return (uint32_t)csv_scan_findings(line, bytes, &g).marks + 1;
+}
+
+static const char *say(char out[static CSV_HINT_BYTES], const char *delimiter, uint32_t fields)
+{
+    (void)snprintf(out, CSV_HINT_BYTES, "with data.delimiter: %s it has %u", delimiter, fields);
+    return out;
+}
+
+const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job_csv *job,
+                               const char *line, size_t bytes, uint32_t wanted)
+{
+    bool lone = fields_by(line, bytes, job) == 1;
+    const struct job_word *best = NULL;
+    uint32_t most = 1;
+    for (const struct job_word *w = job_key_find("data.delimiter")->words; w->word; w++) {
+        const struct job_csv other = {.delimiter = (enum csv_delimiter)w->value,
+                                      .quotes = job->quotes,
+                                      .trim = job->trim,
+                                      .escape = job->escape};
+        if (other.delimiter == job->delimiter)
+            continue;
+        uint32_t n = fields_by(line, bytes, &other);
+        if (n > 1 && n == wanted)
+            return say(out, w->word, n);
+        /* spaces occur in any text */
+        if (lone && n > most && other.delimiter != DELIMITER_SPACE) {
+            best = w;
+            most = n;
+        }
+    }
+    return best ? say(out, best->word, most) : NULL;
+}

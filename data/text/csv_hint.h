@@ -1,0 +1,29 @@
+/* Hints at the key that a user has probably forgotten, when a line of csv does not fit the job. They use only the
+ * text. Pure. */
+#ifndef GRADWIRE_DATA_TEXT_CSV_HINT_H
+#define GRADWIRE_DATA_TEXT_CSV_HINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job/job.h"
+
+/* True if the field, or the line's first field, can be the name of a column: it begins with a letter or '_', in quotes or not, and
+ * is not a usual word for a missing number. */
+bool csv_hint_is_name(const char *text, size_t bytes);
+
+/* Remove blanks around the field. False: there are none. */
+bool csv_hint_trim(const char **text, size_t *bytes);
+
+/* The advice for a text that is no number: about decimal commas and separators of thousands if it has them ("1,5", "1_000"),
+ * otherwise `usual`. */
+const char *csv_hint_number(const char *text, size_t bytes, const char *usual);
+
+/* Look for another delimiter that makes `wanted` fields of the line or, if the line is one field now, several.
+ * Writes "with data.delimiter: semicolon it has 3", and returns out; NULL: none found. wanted 0: any number. */
+enum { CSV_HINT_BYTES = 80 };
+const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job_csv *job,
+                               const char *line, size_t bytes, uint32_t wanted);
+
+#endif

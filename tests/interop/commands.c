@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 #include "common/math/kernels.h"
-#include "model/command.h"
+#include "model_cli/command.h"
 #include "worker/model/blas.h"
 
 enum { LINE_BYTES = 2048, FAILED = 100 };

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "model/array_file.h"
+#include "model_cli/array_file.h"
 
 /* ---- the process's calls of fsync on files ---- */
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "common/base/texts.h"
-#include "model/npy_file.h"
-#include "model/score_text.h"
+#include "model_cli/npy_file.h"
+#include "model_cli/score_text.h"
 
 static const char *const names[] = {"id", "a,b"};
 static const struct csv_keep keep = {.name = names, .columns = 2};

@@ -1,0 +1,107 @@
+#include "model_cli/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/mem.h"
+#include "common/flags/flags.h"
+#include "common/process/cores.h"
+#include "common/process/paths.h"
+
+int command_failed(enum err err, const struct errmsg *e)
+{
+    (void)fprintf(stderr, "gradwire: %s\n", e->text);
+    switch (err) {
+    case ERR_INPUT:
+    case ERR_NOTFOUND:
+    case ERR_CORRUPT:
+    case ERR_NEWER:
+        return EXIT_INPUT;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+uint32_t command_threads(void)
+{
+    int64_t threads = flags_number("threads");
+    return threads > 0 ? (uint32_t)threads : cores_usable();
+}
+
+/* The names joined by line feeds, as in a job. */
+static enum err join(const char *const *words, char **paths, struct errmsg *e)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; words[i]; i++) {
+        if (!words[i][0] || strchr(words[i], '\n'))
+            return err_set(e, ERR_INPUT, "\"%.80s\" is not the name of a file", words[i]);
+        bytes += strlen(words[i]) + 1;
+    }
+    char *all = mem_zalloc(bytes, 1);
+    if (!all)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0, at = 0; words[i]; i++)
+        at += (size_t)snprintf(all + at, bytes - at, "%s%s", i ? "\n" : "", words[i]);
+    mem_free(*paths);
+    *paths = all;
+    return ERR_OK;
+}
+
+enum err command_name_data(struct job *job, struct errmsg *e)
+{
+    size_t n;
+    const char *const *words = flags_list(FLAGS_WORDS, &n);
+    bool generates = job->data.format == DATA_SYNTHETIC;
+    if (n < 2 && !job->data.eval && !generates)
+        return err_set(e, ERR_INPUT, "the job has no data.eval: name the data after %s", words[0]);
+    if (n < 2)
+        return ERR_OK;
+    if (generates && !job_reads_csv(job))
+        return err_set(e, ERR_INPUT,
+                       "%s: the job generates its rows, so the format of this file is not known: "
+                       "give, for example, --set data.format=npy --set data.train=%s",
+                       words[1], words[1]);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(words[i], "-") == 0 && !job_reads_csv(job))
+            return err_set(e, ERR_INPUT, "-: stdin can have csv or libsvm, and no other format");
+    if (generates)
+        job->data.format = DATA_CSV;
+    job->data.eval_named = true;
+    return join(words + 1, &job->data.eval, e);
+}
+
+/* A link to the file counts as the file. */
+static bool is_same_file(const struct stat *a, const char *path)
+{
+    struct stat b;
+    return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+enum err command_check_output(const struct job *job, const char *path, struct errmsg *e)
+{
+    struct paths paths = {0};
+    struct errmsg unread; /* the reader says it */
+    struct stat out;
+    enum err err = ERR_OK;
+    if (!path || !job->data.eval || stat(path, &out) != 0 ||
+        paths_expand(&paths, job->data.eval, &unread))
+        return ERR_OK;
+    for (size_t i = 0; i < paths.count && !err; i++) {
+        char file[PATHS_FILE_MAX];
+        (void)paths_member(paths.path[i], file, sizeof file);
+        if (strcmp(file, PATHS_STDIN) != 0 && is_same_file(&out, file))
+            err = err_set(e, ERR_INPUT,
+                          "%s: the rows are read from this file; give --output another name", path);
+    }
+    paths_close(&paths);
+    return err;
+}
+
+enum err command_flush(struct errmsg *e)
+{
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? ERR_OK
+               : err_set(e, ERR_IO, "the output cannot be written: %s", strerror(errno));
+}

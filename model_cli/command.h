@@ -1,0 +1,40 @@
+/* The commands of gradwire-model. Each is a file NAME.c with NAME_main, which reads its flags (common/flags/table.c),
+ * and returns the exit code. */
+#ifndef GRADWIRE_MODEL_CLI_COMMAND_H
+#define GRADWIRE_MODEL_CLI_COMMAND_H
+
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+
+/* Exit codes of a command that fails. */
+enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
+
+int compare_main(int argc, char **argv);
+int evaluate_main(int argc, char **argv);
+int import_main(int argc, char **argv);
+int encode_main(int argc, char **argv);
+int export_main(int argc, char **argv);
+int predict_main(int argc, char **argv);
+
+/* The command has failed: print one line on stderr. Returns the exit code: EXIT_INPUT if the input is wrong, otherwise
+ * EXIT_FAILED. */
+int command_failed(enum err err, const struct errmsg *e);
+
+/* The value of --threads; without it as many as cores. */
+uint32_t command_threads(void);
+
+/* Make the command's second and later arguments, DATA, the job's data.eval. A job that generates csv rows then reads csv.
+ * Errors: ERR_INPUT: an argument is no name of a file; stdin, but neither csv nor libsvm; the job generates rows of another
+ * kind; without DATA: the job has no data.eval; ERR_NOMEM. */
+enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
+
+/* `path`, the file that the command writes, is none of those that it reads: job->data.eval, stdin aside. Call after
+ * command_name_data. A file of the data that does not exist is no error here: reading it is. Errors: ERR_INPUT: it is one. */
+enum err command_check_output(const struct job *job, const char *path, struct errmsg *e) MUST_CHECK;
+
+/* All output is printed. Errors: ERR_IO: stdout could not take it. */
+enum err command_flush(struct errmsg *e) MUST_CHECK;
+
+#endif

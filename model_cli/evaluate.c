@@ -1,0 +1,158 @@
+/* `gradwire evaluate DIR [DATA]...`: loss and metrics of a trained model, as training's own evaluation computes them. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "common/flags/flags.h"
+#include "common/math/pool.h"
+#include "model_cli/command.h"
+#include "model_cli/trained.h"
+#include "data/dataset.h"
+#include "worker/evaluate/cut_rows.h"
+#include "worker/evaluate/evaluate.h"
+#include "worker/model/blas.h"
+#include "worker/model/metric.h"
+
+struct evaluate {
+    struct trained model;
+    struct dataset data;
+    struct sums result;
+    double seconds; /* of the evaluation, without reading the data */
+};
+
+/* ---- the data ---- */
+
+/* Rows are read with the words and scales of the model's columns. */
+static enum err load(struct evaluate *v, struct errmsg *e)
+{
+    const struct folder *f = &v->model.folder;
+    struct dataset train = {.table = {.schema = f->schema}};
+    enum err err = f->schema ? spill_new(&train.table.spill, &f->job, e) : ERR_OK;
+    if (!err)
+        err = dataset_load_eval(&v->data, &f->job, &train, model_classes(f->model), e);
+    spill_unref(train.table.spill);
+    return err;
+}
+
+/* ---- the evaluation ---- */
+
+static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
+{
+    struct trained *t = &v->model;
+    struct evaluator *evaluator;
+    struct cut_rows cut = {t->checkpoints, &t->cut, t->folder.job.training.seed};
+    const struct row_reader rows =
+        t->has_cut ? (struct row_reader){cut_rows_read, &cut, true} : folder_rows(&t->folder);
+    enum err err = evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->data, pool, e);
+    if (err)
+        return err;
+    double began_s = clock_now_s();
+    err = evaluator_run(evaluator, t->folder.w, &rows, &v->result, e);
+    v->seconds = clock_now_s() - began_s;
+    evaluator_free(evaluator);
+    return err;
+}
+
+static enum err evaluate(struct evaluate *v, struct errmsg *e)
+{
+    struct pool *pool = NULL;
+    struct job *job = &v->model.folder.job;
+    enum err err = command_name_data(job, e);
+    if (!err)
+        err = load(v, e);
+    if (!err)
+        err = blas_take(job->worker.threads, e);
+    if (!err)
+        err = pool_new(&pool, job->worker.threads, e);
+    if (!err)
+        err = run(v, pool, e);
+    pool_free(pool);
+    return err;
+}
+
+/* ---- the result ---- */
+
+/* The path from the current directory on, if it is below. */
+static const char *shown(const char *path)
+{
+    char here[PATH_MAX];
+    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+static void print_text(const struct evaluate *v)
+{
+    const struct trained *t = &v->model;
+    const struct job *job = &t->folder.job;
+    printf("%s: %s", PRINTABLE(job->name), PRINTABLE(shown(t->path)));
+    if (t->step != UINT64_MAX)
+        printf(", step %" PRIu64, t->step);
+    const double loss = isnan(v->result.loss) ? (double)NAN : v->result.loss; /* not "-nan" */
+    printf("\n  eval: loss %.4f", loss);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        if (isfinite(v->result.metric[i]))
+            printf(", %s %.4f", metric_name(job->model.metric[i]), v->result.metric[i]);
+    printf("\n  %" PRIu64 " rows, %.0f rows/s\n", v->data.rows - v->data.bad_rows,
+           (double)v->data.rows / v->seconds);
+    if (v->data.bad_rows)
+        printf("  %" PRIu64 " bad rows left out\n", v->data.bad_rows);
+}
+
+/* The key `eval` is that of summary.json. */
+static enum err print_json(const struct evaluate *v, struct errmsg *e)
+{
+    const struct trained *t = &v->model;
+    const struct job *job = &t->folder.job;
+    json_t *eval = json_object();
+    int bad = json_object_set_new(eval, "loss", json_number(v->result.loss));
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        bad |= json_object_set_new(eval, metric_name(job->model.metric[i]),
+                                   json_number(v->result.metric[i]));
+    json_t *all =
+        json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "job", job->name, "model", t->path, "step",
+                  t->step != UINT64_MAX ? json_integer((json_int_t)t->step) : json_null(), "rows",
+                  (json_int_t)(v->data.rows - v->data.bad_rows), "bad_rows",
+                  (json_int_t)v->data.bad_rows, "seconds", json_number(v->seconds), "eval", eval);
+    char *text = !bad && all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+    json_decref(all);
+    if (!text)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    printf("%s\n", text);
+    free(text);
+    return ERR_OK;
+}
+
+static enum err print(const struct evaluate *v, struct errmsg *e)
+{
+    enum err err = flags_on("json") ? print_json(v, e) : ERR_OK;
+    if (!flags_on("json"))
+        print_text(v);
+    if (!isfinite(v->result.loss))
+        (void)fprintf(stderr, "gradwire: warning: the loss is not finite: the rows or the model's "
+                              "weights have values that are too large, or not a number\n");
+    return err ? err : command_flush(e);
+}
+
+int evaluate_main(int argc, char **argv)
+{
+    struct errmsg e;
+    struct evaluate v = {.seconds = 0};
+    flags_parse("evaluate", argc, argv);
+    enum err err = trained_open(&v.model, flags_list(FLAGS_WORDS, NULL)[0], flags_list("set", NULL),
+                                command_threads(), &e);
+    if (!err)
+        err = evaluate(&v, &e);
+    if (!err)
+        err = print(&v, &e);
+    dataset_close(&v.data);
+    trained_close(&v.model);
+    return err ? command_failed(err, &e) : 0;
+}

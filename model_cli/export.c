@@ -1,0 +1,221 @@
+/* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
+ * common/formats/export.h; each has a row in `formats`. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/flags/flags.h"
+#include "common/base/printable.h"
+#include "common/formats/export.h"
+#include "common/process/files.h"
+#include "formats/graph/graph.h"
+#include "formats/keras/export.h"
+#include "formats/onnx/onnx.h"
+#include "formats/tensorflow/saved_model.h"
+#include "model_cli/command.h"
+#include "model_cli/export_folder.h"
+#include "model_cli/output.h"
+#include "model_cli/written.h"
+
+struct exporter {
+    enum export_format format;
+    struct folder folder;
+    char path[FILES_PATH_MAX];
+    struct graph *graph; /* NULL: the format does not use it */
+};
+
+/* ---- formats ---- */
+
+static void print_size(const char *path, uint64_t bytes)
+{
+    printf("%s: %" PRIu64 " KiB to write\n", PRINTABLE(path), (bytes + 1023) >> 10);
+    (void)fflush(stdout);
+}
+
+static enum err write_onnx(const struct exporter *x, struct errmsg *e)
+{
+    return onnx_write(x->path, x->graph, print_size, e);
+}
+
+static enum err write_savedmodel(const struct exporter *x, struct errmsg *e)
+{
+    return saved_model_write(x->path, x->graph, print_size, e);
+}
+
+static enum err write_keras(const struct exporter *x, struct errmsg *e)
+{
+    return keras_export(x->path, &x->folder, e);
+}
+
+static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
+{
+    return export_folder_write(x->path, &x->folder, e);
+}
+
+static const struct format {
+    bool graph;
+    uint64_t (*key_bytes)(uint64_t key, uint64_t number);          /* graph_options */
+    enum err (*write)(const struct exporter *x, struct errmsg *e); /* NULL: not there yet */
+} formats[EXPORT_FORMATS] = {
+    [EXPORT_ONNX] = {true, onnx_key_bytes, write_onnx},
+    [EXPORT_SAVEDMODEL] = {true, NULL, write_savedmodel},
+    [EXPORT_KERAS] = {false, NULL, write_keras},
+    [EXPORT_SAFETENSORS] = {false, NULL, write_safetensors},
+};
+
+static enum err choose_format(struct exporter *x, struct errmsg *e)
+{
+    const char *word = flags_text("format");
+    for (int i = 0; i < EXPORT_FORMATS; i++)
+        if (formats[i].write && !strcmp(export_format_word((enum export_format)i), word)) {
+            x->format = (enum export_format)i;
+            return ERR_OK;
+        }
+    return err_set(e, ERR_INPUT, "export needs --format: onnx, savedmodel, keras or safetensors");
+}
+
+/* ---- the path ---- */
+
+static enum err make_folder(const char *path, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX];
+    (void)snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return ERR_OK;
+    *slash = '\0';
+    return files_mkdirs(folder, e);
+}
+
+static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *e)
+{
+    const char *given = flags_text("output");
+    int n = *given ? snprintf(x->path, sizeof x->path, "%s", given)
+                   : snprintf(x->path, sizeof x->path, "%s/export/%s", dir,
+                              export_format_file(x->format));
+    while (n > 1 && (size_t)n < sizeof x->path && x->path[n - 1] == '/')
+        x->path[--n] = '\0';
+    if (n <= 0 || (size_t)n >= sizeof x->path)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    bool is_file = x->format == EXPORT_ONNX || x->format == EXPORT_KERAS;
+    enum err err = is_file ? output_check(x->path, e) : ERR_OK;
+    return err ? err : make_folder(x->path, e);
+}
+
+/* ---- what was written ---- */
+
+static void print_value(const struct graph_value *v, const char *note)
+{
+    static const char *const types[] = {"float32", "float64", "int64", "bool", "string"};
+    printf("  %s  %s (n", PRINTABLE(v->name), types[v->type]);
+    for (uint32_t i = 1; i < v->rank; i++)
+        printf(", %u", v->dim[i]);
+    printf(")%s%s\n", *note ? "  " : "", PRINTABLE(note));
+}
+
+static void print_input(const struct exporter *x, const struct graph_input *in)
+{
+    static const char *const notes[] = {[GRAPH_RAW] = "",
+                                        [GRAPH_NUMBER] = "NaN: missing",
+                                        [GRAPH_WORD] = "",
+                                        [GRAPH_KEY] = "a key",
+                                        [GRAPH_KEYS] = "keys",
+                                        [GRAPH_WEIGHTS] = "0: no key",
+                                        [GRAPH_VECTORS] = "the layer's output"};
+    print_value(&x->graph->value[in->value], notes[in->source]);
+    if (in->source == GRAPH_VECTORS)
+        printf("    its table is not inside: %s\n", PRINTABLE(in->why));
+}
+
+static void print_graph(const struct exporter *x)
+{
+    printf("inputs:\n");
+    for (uint32_t i = 0; i < x->graph->inputs; i++)
+        print_input(x, &x->graph->input[i]);
+    printf("output:\n");
+    print_value(&x->graph->value[x->graph->output], "");
+}
+
+static void print_keras_value(void *arg, const char *name, const char *shape)
+{
+    (void)arg;
+    printf("  %s  float32 %s\n", PRINTABLE(name), shape);
+}
+
+static enum err print_result(const struct exporter *x, struct errmsg *e)
+{
+    printf("%s: %s\n", export_format_word(x->format), PRINTABLE(x->path));
+    if (x->graph)
+        print_graph(x);
+    if (x->format == EXPORT_SAVEDMODEL && saved_model_check_names(x->graph, e))
+        (void)fprintf(
+            stderr,
+            "gradwire: warning: tf.saved_model.load cannot load it: %s; rename a column, or "
+            "use another program, such as TensorFlow Serving\n",
+            e->text);
+    if (x->format != EXPORT_KERAS)
+        return ERR_OK;
+    printf("inputs, and the output:\n");
+    return keras_values(&x->folder, print_keras_value, NULL, e);
+}
+
+/* ---- the command ---- */
+
+static volatile sig_atomic_t signal_number; /* 0: none came */
+
+static void on_signal(int number)
+{
+    signal_number = number;
+    files_interrupt();
+}
+
+/* Write the export. A signal ends the write, and then what is written is removed. */
+static enum err write_all(const struct exporter *x, struct errmsg *e)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, was;
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+    return formats[x->format].write(x, e);
+}
+
+static enum err export_model(struct exporter *x, struct errmsg *e)
+{
+    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
+    const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
+                                                                 << 20,
+                                          .key_bytes = formats[x->format].key_bytes};
+    enum err err = folder_open(&x->folder, dir, e);
+    if (!err)
+        err = written_check(&x->folder, e);
+    if (!err)
+        err = export_check(&x->folder.job, x->format, e);
+    if (!err)
+        err = choose_path(x, dir, e);
+    if (!err && formats[x->format].graph)
+        err = graph_new(&x->graph, &x->folder, &options, e);
+    if (!err)
+        err = write_all(x, e);
+    if (!err)
+        err = print_result(x, e);
+    return err ? err : command_flush(e);
+}
+
+int export_main(int argc, char **argv)
+{
+    struct errmsg e;
+    struct exporter x = {.graph = NULL};
+    flags_parse("export", argc, argv);
+    enum err err = choose_format(&x, &e);
+    if (!err)
+        err = export_model(&x, &e);
+    graph_free(x.graph);
+    if (x.folder.model)
+        folder_close(&x.folder);
+    if (err && signal_number)
+        return 128 + signal_number;
+    return err ? command_failed(err, &e) : 0;
+}

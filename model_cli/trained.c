@@ -1,0 +1,314 @@
+#include "model_cli/trained.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/process/files.h"
+#include "model_cli/written.h"
+#include "worker/chief/tables_end.h"
+#include "data/spill.h"
+#include "worker/export/export.h"
+
+enum { NAME_BYTES = 128 };
+
+static const char weights_name[] = "weights.safetensors", cut_prefix[] = "cut-",
+                  shape_key[] = "model.input.shape=";
+
+/* ---- what the path names ---- */
+
+static bool has(const char *folder, const char *name)
+{
+    char path[FILES_PATH_MAX + NAME_BYTES];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return files_may_be(path);
+}
+
+/* The number of "cut-N"; false: it is another name. */
+static bool cut_number(const char *name, uint64_t *cut)
+{
+    char *end;
+    size_t n = sizeof cut_prefix - 1;
+    if (strncmp(name, cut_prefix, n) != 0 || name[n] < '0' || name[n] > '9')
+        return false;
+    errno = 0;
+    *cut = strtoull(name + n, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+/* Split "CHECKPOINTS/cut-N", a whole path. */
+static bool split_cut(const char *path, char checkpoints[static FILES_PATH_MAX], uint64_t *cut)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || !cut_number(slash + 1, cut))
+        return false;
+    (void)snprintf(checkpoints, FILES_PATH_MAX, "%.*s", (int)(slash - path), path);
+    return true;
+}
+
+/* A path without a model, of which people expect one. */
+static enum err refuse(const char *path, const char *whole, struct errmsg *e)
+{
+    char checkpoints[FILES_PATH_MAX + NAME_BYTES];
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", whole);
+    if (checkpoint_list(checkpoints, &cuts, &n, NULL))
+        n = 0;
+    mem_free(cuts);
+    if (n)
+        return err_set(e, ERR_INPUT,
+                       "%s: the job has not written model/ yet, because it has not ended; use %s%s"
+                       "%s/checkpoints, its newest checkpoint",
+                       path, has(whole, "best/weights.safetensors") ? path : "",
+                       has(whole, "best/weights.safetensors") ? "/best, or " : "", path);
+    if (has(whole, "checkpoints") || has(whole, "lock"))
+        return err_set(e, ERR_INPUT, "%s: the job has written neither model/ nor a checkpoint yet",
+                       path);
+    return err_set(e, ERR_INPUT,
+                   "%s: it is not the directory of a trained model: neither it nor its directory "
+                   "model/ has weights.safetensors; name a job's output directory, its model/ or "
+                   "best/, or a checkpoint",
+                   path);
+}
+
+/* ---- a checkpoint ---- */
+
+/* Hold and load a cut. */
+static enum err take_cut(struct trained *t, uint64_t cut, struct errmsg *e)
+{
+    enum err err = checkpoint_hold(t->checkpoints, cut, &t->hold, e);
+    if (err)
+        return err;
+    err = checkpoint_load(t->checkpoints, cut, &t->cut, e);
+    t->has_cut = err == ERR_OK;
+    if (err)
+        checkpoint_release(t->hold);
+    return err;
+}
+
+/* The newest one; a job can remove one while this looks for it. */
+static enum err take_newest(struct trained *t, struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(t->checkpoints, &cuts, &n, e);
+    if (err)
+        return err;
+    err = err_set(e, ERR_INPUT, "%s: it has no complete checkpoint", t->checkpoints);
+    for (size_t i = 0; i < n && !t->has_cut && (i == 0 || err == ERR_NOTFOUND); i++)
+        err = take_cut(t, cuts[i], e);
+    mem_free(cuts);
+    return err;
+}
+
+/* Check that the cut's weights are those of the job's model. */
+static enum err check_cut(const struct trained *t, const struct folder_options *o, struct errmsg *e)
+{
+    const struct layout *l = model_layout(t->folder.model);
+    struct errmsg why;
+    bool reshaped = false; /* the user knows the shape better than the job */
+    for (size_t i = 0; i < o->n_sets; i++)
+        reshaped |= strncmp(o->sets[i], shape_key, strlen(shape_key)) == 0;
+    if (!reshaped &&
+        job_identity_compare_model(t->cut.identity_text, t->folder.job.identity_text, &why))
+        return err_set(e, ERR_INPUT, "%s: job.yaml is of another job: %.300s", t->path, why.text);
+    if (t->cut.total_elems != l->elems)
+        return err_set(e, ERR_INPUT,
+                       "%s: it has %" PRIu64 " parameters, but the model of job.yaml has %" PRIu64,
+                       t->path, t->cut.total_elems, l->elems);
+    return ERR_OK;
+}
+
+/* Open the cut that is held. */
+static enum err open_cut(struct trained *t, struct folder_options *o, struct errmsg *e)
+{
+    char *encoding = NULL, from[FILES_PATH_MAX + NAME_BYTES];
+    size_t bytes;
+    (void)snprintf(t->path, sizeof t->path, "%.4000s/%s%010" PRIu64, t->checkpoints, cut_prefix,
+                   t->cut.cut);
+    (void)snprintf(from, sizeof from, "%s/encoding.json", t->path);
+    enum err err = ERR_OK;
+    if (t->cut.encoding.bytes)
+        err = checkpoint_read_encoding(t->checkpoints, &t->cut, &encoding, &bytes, e);
+    o->job_alone = true;
+    o->encoding = encoding;
+    o->encoding_from = from;
+    if (!err)
+        err = folder_open_as(&t->folder, t->path, o, e);
+    mem_free(encoding);
+    if (!err)
+        err = check_cut(t, o, e);
+    if (!err)
+        err = checkpoint_read_learned(t->checkpoints, &t->cut, &t->folder.job.optimizer,
+                                      t->folder.w, e);
+    if (!err)
+        err = folder_pack(&t->folder, e);
+    t->step = t->cut.step;
+    return err;
+}
+
+/* ---- rows of a checkpoint ---- */
+
+/* Write the tables of the cut to folder/tables, and open them. */
+static enum err copy_tables(struct trained *t, const char *folder, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX + NAME_BYTES];
+    const struct layout *l = model_layout(t->folder.model);
+    const struct tables_end end = {.job = &t->folder.job,
+                                   .layout = l,
+                                   .output = folder,
+                                   .checkpoints = t->checkpoints,
+                                   .folder = "."};
+    enum err err = tables_end_rows(&end, &t->cut, e);
+    (void)snprintf(path, sizeof path, "%s/tables", folder);
+    for (uint32_t i = 0; i < l->rows->tables && !err; i++)
+        err = table_file_open(&t->folder.table[i], path, &l->rows->table[i],
+                              t->folder.job.training.seed, e);
+    struct errmsg ignored;
+    (void)!files_remove_folder(path, &ignored);
+    (void)rmdir(folder);
+    return err;
+}
+
+enum err trained_open_tables(struct trained *t, struct errmsg *e)
+{
+    struct spill *spill;
+    if (!t->has_cut || !model_layout(t->folder.model)->rows)
+        return ERR_OK;
+    enum err err = spill_new(&spill, &t->folder.job, e);
+    if (err)
+        return err;
+    char folder[FILES_PATH_MAX];
+    (void)snprintf(folder, sizeof folder, "%s/gradwire-tables-XXXXXX", spill_folder(spill));
+    spill_unref(spill);
+    if (!mkdtemp(folder))
+        return err_set(e, ERR_INPUT, "%s: %s", folder, strerror(errno));
+    return copy_tables(t, folder, e);
+}
+
+/* ---- a folder ---- */
+
+/* *number: in a note of the weights' file; UINT64_MAX: none. */
+static enum err noted(const char *folder, const char *key, uint64_t *number, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX + NAME_BYTES], text[NAME_BYTES], *end;
+    bool there;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, weights_name);
+    enum err err = export_note(path, key, text, sizeof text, &there, e);
+    *number = UINT64_MAX;
+    if (err || !there || text[0] < '0' || text[0] > '9')
+        return err;
+    uint64_t value = strtoull(text, &end, 10);
+    *number = *end == '\0' ? value : UINT64_MAX;
+    return ERR_OK;
+}
+
+/* DIR/best of a model with tables, before the job has ended: the rows are in a checkpoint alone, and the weights are those of
+ * this checkpoint. */
+static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
+                              struct folder_options *o, struct errmsg *e)
+{
+    const char *slash = strrchr(best, '/');
+    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.*s/checkpoints", (int)(slash - best),
+                   best);
+    enum err err = take_cut(t, cut, e);
+    if (!err)
+        err = open_cut(t, o, e);
+    (void)snprintf(t->path, sizeof t->path, "%s", best);
+    return err ? err_wrap(e, err, "%s: the rows of its tables: ", best) : ERR_OK;
+}
+
+static enum err open_folder(struct trained *t, const char *whole, struct folder_options *o,
+                            struct errmsg *e)
+{
+    uint64_t cut = UINT64_MAX;
+    enum err err = ERR_OK;
+    if (has(whole, weights_name) && !has(whole, "tables"))
+        err = noted(whole, "cut", &cut, e);
+    if (err)
+        return err;
+    if (cut != UINT64_MAX)
+        return open_best_cut(t, whole, cut, o, e);
+    err = folder_open_as(&t->folder, whole, o, e);
+    if (!err)
+        err = written_check(&t->folder, e);
+    if (err)
+        return err;
+    (void)snprintf(t->path, sizeof t->path, "%s", t->folder.path);
+    return noted(t->path, "step", &t->step, e);
+}
+
+/* ---- opening ---- */
+
+/* Only keys about data can be set: others would give another model. */
+static enum err check_sets(const char *const *sets, size_t *n, struct errmsg *e)
+{
+    static const char *const may[] = {"data.", shape_key};
+    for (*n = 0; sets && sets[*n]; (*n)++) {
+        bool allowed = false;
+        for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+            allowed |= strncmp(sets[*n], may[i], strlen(may[i])) == 0;
+        if (!allowed)
+            return err_set(e, ERR_INPUT,
+                           "--set %s: the model is trained already; only keys of data can be set, "
+                           "such as data.bad_rows=skip",
+                           sets[*n]);
+    }
+    return ERR_OK;
+}
+
+static enum err open_all(struct trained *t, const char *path, struct folder_options *o,
+                         struct errmsg *e)
+{
+    char whole[PATH_MAX], below[PATH_MAX + 8];
+    uint64_t cut;
+    if (!realpath(path, whole))
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    (void)snprintf(below, sizeof below, "%s/model", whole);
+    if (has(whole, weights_name) || has(below, weights_name))
+        return open_folder(t, whole, o, e);
+    enum err err;
+    if (split_cut(whole, t->checkpoints, &cut)) {
+        err = take_cut(t, cut, e);
+    } else {
+        const char *slash = strrchr(whole, '/');
+        if (!slash || strcmp(slash, "/checkpoints") != 0)
+            return refuse(path, whole, e);
+        (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s", whole);
+        err = take_newest(t, e);
+    }
+    return err ? err : open_cut(t, o, e);
+}
+
+enum err trained_open(struct trained *out, const char *path, const char *const *sets,
+                      uint32_t threads, struct errmsg *e)
+{
+    struct trained t = {.step = UINT64_MAX};
+    struct folder_options o = {.sets = sets};
+    enum err err = check_sets(sets, &o.n_sets, e);
+    if (!err)
+        err = open_all(&t, path, &o, e);
+    if (err) {
+        trained_close(&t);
+        return err;
+    }
+    t.folder.job.worker.threads = threads;
+    *out = t;
+    return ERR_OK;
+}
+
+void trained_close(struct trained *t)
+{
+    folder_close(&t->folder);
+    if (t->has_cut) {
+        manifest_close(&t->cut);
+        checkpoint_release(t->hold);
+    }
+    *t = (struct trained){.step = UINT64_MAX};
+}

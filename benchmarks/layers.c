@@ -22,8 +22,8 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/model/layers.h"
-#include "worker/model/model.h"
+#include "model/layers.h"
+#include "model/model.h"
 
 enum { ROUNDS_MAX = 101, ROWS = 32, LABELS = 2 };
 

@@ -7,7 +7,7 @@
 #include "benchmarks/mlp.h"
 #include "common/job/job.h"
 #include "common/base/mem.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct net {
     uint8_t *pixels;

@@ -16,7 +16,7 @@
 #include "model_cli/command.h"
 #include "model_cli/lane.h"
 #include "model_cli/trained.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 
 enum { LAYER_NAME_MAX = 128 /* in a .keras file, where it can have a number more */ };
 

@@ -18,8 +18,8 @@
 #include "data/dataset.h"
 #include "worker/evaluate/cut_rows.h"
 #include "worker/evaluate/evaluate.h"
-#include "worker/model/blas.h"
-#include "worker/model/metric.h"
+#include "model/blas.h"
+#include "model/metric.h"
 
 struct evaluate {
     struct trained model;

@@ -11,7 +11,7 @@
 #include "common/math/kernels.h"
 #include "common/process/ulimits.h"
 #include "model_cli/command.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 
 static const struct command {
     const char *name;

@@ -22,7 +22,7 @@
 #include "model_cli/score_text.h"
 #include "model_cli/trained.h"
 #include "data/dataset.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 
 enum { KEEP_MAX = 256, BLOCK_ROWS = 8 * LANE_ROWS };
 

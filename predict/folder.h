@@ -12,8 +12,8 @@
 #include "common/rows/row_values.h"
 #include "predict/table_file.h"
 #include "data/table.h"
-#include "worker/model/model.h"
-#include "worker/model/packed.h"
+#include "model/model.h"
+#include "model/packed.h"
 
 struct folder {
     char path[4096];             /* the directory with weights.safetensors */

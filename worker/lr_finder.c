@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 #include "worker/step/gradient.h"
 #include "worker/warm_start/first_weights.h"
 #include "common/math/pool.h"

@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "data/dataset.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { LR_FINDER_STEPS = 200 };
 

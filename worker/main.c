@@ -34,7 +34,7 @@
 #include "worker/control/chief_link.h"
 #include "worker/control/farewell.h"
 #include "worker/lr_finder.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 #include "worker/process.h"
 
 static int wrong(enum err err, const struct errmsg *e)

@@ -21,7 +21,7 @@
 #include "worker/driver/driver.h"
 #include "worker/evaluate/best.h"
 #include "worker/evaluate/chief_end.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 #include "worker/summarize.h"
 #include "worker/taught/taught.h"
 

@@ -18,7 +18,7 @@
 #include "worker/evaluate/eval_log.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
-#include "worker/model/growth.h"
+#include "model/growth.h"
 #include "worker/warm_start/first_weights.h"
 #include "worker/warm_start/warm_start.h"
 

@@ -15,7 +15,7 @@
 #include "common/process/files.h"
 #include "worker/control/progress.h"
 #include "worker/export/eval_json.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 /* ---- values computed from the facts ---- */
 

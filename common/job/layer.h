@@ -1,5 +1,5 @@
 /* The layers of a job: their kinds and their options. Their keys are in the table of the model's keys; the layers
- * themselves are in worker/model. */
+ * themselves are in model. */
 #ifndef GRADWIRE_COMMON_JOB_LAYER_H
 #define GRADWIRE_COMMON_JOB_LAYER_H
 
@@ -28,7 +28,7 @@ enum padding { PADDING_VALID, PADDING_SAME };
 enum bag_mode { BAG_SUM, BAG_MEAN, BAG_SQRTN };
 enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 
-/* X(suffix of the LAYER_ constant, prefix of worker/model's NAME_add function) */
+/* X(suffix of the LAYER_ constant, prefix of model's NAME_add function) */
 #define JOB_LAYERS(X)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(DENSE, dense)                                                                                \

@@ -5,7 +5,7 @@
 #include "common/parameters/limits.h"
 
 struct sums { /* summed in example order */
-    /* loss: of examples, weighted by class, plus penalties; metric: see worker/model/metric.h */
+    /* loss: of examples, weighted by class, plus penalties; metric: see model/metric.h */
     double examples, loss, metric[SUMS_MAX];
 };
 

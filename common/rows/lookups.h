@@ -1,4 +1,4 @@
-/* The table lookups of one microbatch. The loader makes them (data), the model reads them (worker/model),
+/* The table lookups of one microbatch. The loader makes them (data), the model reads them (model),
  * and the step requests their keys from the shards and pushes their gradients (worker/step, worker/driver). */
 #ifndef GRADWIRE_COMMON_ROWS_LOOKUPS_H
 #define GRADWIRE_COMMON_ROWS_LOOKUPS_H

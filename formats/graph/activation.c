@@ -1,4 +1,4 @@
-/* Activations from operators that every format has. The formulas and factors are those of worker/model/activation.c. */
+/* Activations from operators that every format has. The formulas and factors are those of model/activation.c. */
 #include "formats/graph/build.h"
 
 static const float SELU_ALPHA = 1.6732632423543772f, SELU_SCALE = 1.0507009873554805f;

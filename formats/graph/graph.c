@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "formats/graph/build.h"
-#include "worker/model/layers.h"
+#include "model/layers.h"
 
 /* ---- facts ---- */
 

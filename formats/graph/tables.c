@@ -1,5 +1,5 @@
 /* Layers that look up a table: from keys to rows, and to the layer's output. Sums and weights are those of
- * worker/model/lookup.c, first values of rows those of common/rows/row_layout.c. */
+ * model/lookup.c, first values of rows those of common/rows/row_layout.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/job/job.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 void imported_close(struct imported *m)
 {

@@ -3,7 +3,7 @@
 #define GRADWIRE_FORMATS_IMPORTS_IMPORTED_H
 
 #include "common/base/err.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct imported {
     char *yaml;          /* the job's part `model:` */

@@ -12,7 +12,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct named {
     struct model *model;

@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/math/kernels.h"
 #include "model_cli/command.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 
 enum { LINE_BYTES = 2048, FAILED = 100 };
 

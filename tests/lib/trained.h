@@ -5,7 +5,7 @@
 
 #include "tests/lib/folder.h"
 #include "data/dataset.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct trained {
     char dir[FOLDER_BYTES]; /* train.txt, eval.txt, model/ */

@@ -4,7 +4,7 @@
 
 #include "common/job/job.h"
 #include "tests/lib/leaf.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct trial {
     struct job job;

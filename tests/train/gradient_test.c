@@ -17,7 +17,7 @@
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
 #include "tests/lib/reference.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { ROWS = 6, ELEMS_MAX = 4096 };
 

@@ -20,7 +20,7 @@
 
 #include "common/job/job.h"
 #include "common/base/mem.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { TENSORS_MAX = 6, ROWS = 2 };
 

@@ -14,10 +14,10 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "tests/lib/models.h"
-#include "worker/model/auc.h"
-#include "worker/model/layers.h"
-#include "worker/model/metric.h"
-#include "worker/model/model.h"
+#include "model/auc.h"
+#include "model/layers.h"
+#include "model/metric.h"
+#include "model/model.h"
 
 static void assert_near(const float *got, const double *wanted, size_t n)
 {

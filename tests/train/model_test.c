@@ -16,7 +16,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { ROWS = 24 };
 

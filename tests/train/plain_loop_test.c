@@ -20,7 +20,7 @@
 #include "common/base/rng.h"
 #include "data/dataset.h"
 #include "worker/export/export.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { DIGEST_BYTES = 65 };
 

@@ -10,7 +10,7 @@
 
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 enum { ROWS = 6, NONE = -1 };
 

@@ -16,7 +16,7 @@
 #include "tests/lib/idx_files.h"
 #include "tests/lib/models.h"
 #include "worker/evaluate/evaluate.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 #include "worker/step/gradient.h"
 
 enum { ROWS = 6, COLS = 3, ELEMS_MAX = 64 };

@@ -18,7 +18,7 @@
 #include "worker/export/export.h"
 #include "worker/export/model_manifest.h"
 #include "worker/control/progress.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum {
     /* the control thread gets steps at most this often, and at each epoch's end */

@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "worker/evaluate/best.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 

@@ -11,7 +11,7 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "common/process/contents.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 
 enum { EPOCH_DATA_BYTES = 17 };
 

@@ -15,7 +15,7 @@
 #include "common/process/dirguard.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/resume.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 #include "worker/control/progress.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "worker/chief/host_state.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 const char *host_waits_for(void *role)
 {

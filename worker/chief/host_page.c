@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/control/meter.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { WARNINGS_SHOWN = 12 };
 

@@ -13,7 +13,7 @@
 #include "worker/chief/health.h"
 #include "worker/chief/letters.h"
 #include "worker/control/history.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 
 /* Data for the job's page that the chief's core does not have. */
 struct host_page {

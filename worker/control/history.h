@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/parameters/limits.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 
 /* Values of a point after a step: loss, examples/s, each metric, the time left. Values of an epoch's point: loss and each metric,
  * then loss and each metric of the evaluation. */

@@ -11,7 +11,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { PROGRESS_LINE_BYTES = 2048 }; /* < PIPE_BUF */
 

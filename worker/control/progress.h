@@ -9,8 +9,8 @@
 #include "common/job/job.h"
 #include "worker/control/eta.h"
 #include "worker/control/history.h"
-#include "worker/model/evaluation.h"
-#include "worker/model/model.h"
+#include "model/evaluation.h"
+#include "model/model.h"
 
 enum { PROGRESS_WORDS_BYTES = 48 * (METRICS_MAX + 1) };
 

@@ -8,7 +8,7 @@
 #include "worker/doctor/finding.h"
 #include "worker/doctor/table_room.h"
 #include "worker/doctor/visit.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 #include "worker/taught/taught.h"
 
 /* Numbers of processes that will start on this host, and of the whole job. No process here: only the model is

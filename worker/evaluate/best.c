@@ -16,7 +16,7 @@
 #include "worker/export/export.h"
 #include "worker/export/model_manifest.h"
 #include "worker/export/safetensors.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 #include "worker/warm_start/warm_start.h"
 
 enum { NOTES_MAX = 11 + METRICS_MAX };

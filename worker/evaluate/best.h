@@ -10,7 +10,7 @@
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/process/contents.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 
 struct best {
     const struct job *job;

@@ -9,7 +9,7 @@
 #include "common/process/files.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 

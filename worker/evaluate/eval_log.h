@@ -12,8 +12,8 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 #include "common/process/contents.h"
-#include "worker/model/evaluation.h"
-#include "worker/model/model.h"
+#include "model/evaluation.h"
+#include "model/model.h"
 
 struct eval_result {
     uint64_t cut, generation;

@@ -6,7 +6,7 @@
 #include "common/math/pool.h"
 #include "common/rows/row_values.h"
 #include "data/dataset.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct eval_rows;
 

@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "worker/evaluate/eval_rows.h"
 #include "worker/evaluate/ranking.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { ROWS = 250 };
 

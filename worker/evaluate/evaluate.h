@@ -5,7 +5,7 @@
 
 #include "common/rows/row_values.h"
 #include "data/dataset.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 #include "common/math/pool.h"
 
 struct evaluator;

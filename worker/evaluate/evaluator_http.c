@@ -5,7 +5,7 @@
 #include "common/base/version.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 static enum process_state state_of(const struct evaluator_http *h)
 {

@@ -23,8 +23,8 @@
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/evaluate/evaluator_http.h"
-#include "worker/model/blas.h"
-#include "worker/model/metric.h"
+#include "model/blas.h"
+#include "model/metric.h"
 #include "worker/control/progress.h"
 #include "worker/warm_start/warm_start.h"
 

@@ -14,8 +14,8 @@
 #include "common/job/job.h"
 #include "data/dataset.h"
 #include "worker/evaluate/chief_end.h"
-#include "worker/model/evaluation.h"
-#include "worker/model/model.h"
+#include "model/evaluation.h"
+#include "model/model.h"
 
 struct evaluator_role {
     const struct job *job;

@@ -12,7 +12,7 @@
 
 #include "common/base/err.h"
 #include "data/spill.h"
-#include "worker/model/auc.h"
+#include "model/auc.h"
 
 struct ranking;
 

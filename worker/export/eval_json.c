@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/base/json.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 json_t *eval_json(const struct job *job, const struct evaluation *found)
 {

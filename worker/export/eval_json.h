@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "common/job/job.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 
 /* Returns a new reference: {"loss": .., "accuracy": ..}. Values that are not finite are null; all are if `found` is NULL.
  * NULL: no memory. */

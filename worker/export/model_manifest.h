@@ -6,8 +6,8 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "data/dataset.h"
-#include "worker/model/evaluation.h"
-#include "worker/model/model.h"
+#include "model/evaluation.h"
+#include "model/model.h"
 
 #define MODEL_MANIFEST "manifest.json"
 

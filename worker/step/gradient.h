@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "data/dataset.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 #include "common/math/pool.h"
 #include "worker/core/session.h"
 #include "worker/driver/gradient_node.h"

@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/base/mem.h"
-#include "worker/model/blas.h"
+#include "model/blas.h"
 #include "worker/step/batch.h"
 
 enum { LOADER_DEPTH_MIN = 4 };

@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 #include "worker/driver/driver.h"
 #include "worker/step/gradient.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct train_config {
     const struct job *job;

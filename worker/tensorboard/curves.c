@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 static const double every_s = 1; /* interval of points within an epoch, in seconds */
 

@@ -5,9 +5,9 @@
 #define GRADWIRE_WORKER_TENSORBOARD_CURVES_H
 
 #include "common/parameters/layout.h"
-#include "worker/model/evaluation.h"
+#include "model/evaluation.h"
 #include "worker/tensorboard/events.h"
-#include "worker/model/model.h"
+#include "model/model.h"
 
 struct curves {
     const struct job *job;

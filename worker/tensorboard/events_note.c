@@ -8,7 +8,7 @@
 
 #include "common/job/keys.h"
 #include "common/base/mem.h"
-#include "worker/model/metric.h"
+#include "model/metric.h"
 
 enum { TAG_MAX = TENSOR_NAME_MAX + 64 };
 

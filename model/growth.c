@@ -1,0 +1,126 @@
+#include "model/growth.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "model/layers.h"
+
+/* Flags of each value's new elements; NULL: none is new. Owned here, except value 0. */
+struct walk {
+    const struct model *model;
+    struct model_growth *growth;
+    uint8_t *value[OPS_MAX + 1];
+};
+
+static bool any(const uint8_t *fresh, size_t n)
+{
+    return fresh && memchr(fresh, 1, n);
+}
+
+/* *out: a copy of the flags (n), or NULL if none is set. */
+static enum err keep(uint8_t **out, const uint8_t *fresh, size_t n, struct errmsg *e)
+{
+    if (!any(fresh, n))
+        return ERR_OK;
+    *out = mem_zalloc(n, 1);
+    if (!*out)
+        return err_set(e, ERR_NOMEM, "out of memory for the new words of the model");
+    memcpy(*out, fresh, n);
+    return ERR_OK;
+}
+
+/* True if 0 stays 0, so an absent feature does not affect the reader. */
+static bool keeps_zero(const struct op *op)
+{
+    if (op->layer->kind == LAYER_DROPOUT)
+        return true;
+    return op->type == &activation_op && op->activation != ACT_SIGMOID &&
+           op->activation != ACT_SOFTMAX && op->activation != ACT_SOFTPLUS;
+}
+
+static enum err select_flags(struct walk *w, uint32_t i, struct errmsg *e)
+{
+    const struct op *op = &w->model->op[i];
+    uint8_t *flags = mem_zalloc(op->out, 1);
+    if (!flags)
+        return err_set(e, ERR_NOMEM, "out of memory for the new words of the model");
+    size_t at = 0;
+    for (uint32_t r = 0; r < op->ranges; r++) {
+        const struct feature_range *of = &w->model->range[op->first_range + r];
+        memcpy(flags + at, w->value[0] + of->first, of->n);
+        at += of->n;
+    }
+    enum err err = keep(&w->value[i + 1], flags, op->out, e);
+    mem_free(flags);
+    return err;
+}
+
+static enum err join_flags(struct walk *w, uint32_t i, struct errmsg *e)
+{
+    const struct op *op = &w->model->op[i];
+    uint8_t *flags = mem_zalloc(op->out, 1);
+    if (!flags)
+        return err_set(e, ERR_NOMEM, "out of memory for the new words of the model");
+    size_t at = 0;
+    for (uint32_t k = 0; k < op->inputs; k++) {
+        if (w->value[op->input[k]])
+            memcpy(flags + at, w->value[op->input[k]], op->width[k]);
+        at += op->width[k];
+    }
+    enum err err = keep(&w->value[i + 1], flags, op->out, e);
+    mem_free(flags);
+    return err;
+}
+
+static enum err step(struct walk *w, uint32_t i, struct errmsg *e)
+{
+    const struct op *op = &w->model->op[i];
+    bool grows = false;
+    for (uint32_t k = 0; k < op->inputs; k++)
+        grows |= w->value[op->input[k]] != NULL;
+    if (!grows)
+        return ERR_OK;
+    const uint8_t *first = w->value[op->input[0]];
+    if (op->type == &select_op)
+        return select_flags(w, i, e);
+    if (op->outer == 1 && op->width[0]) /* a concatenation */
+        return join_flags(w, i, e);
+    if (op->outer == 1 && op->layer->kind == LAYER_DENSE && op->tensors)
+        return keep(&w->growth->fresh[op->tensor], first, op->in, e);
+    if (keeps_zero(op))
+        return keep(&w->value[i + 1], first, op_out_elems(op), e);
+    return err_set(e, ERR_INPUT,
+                   "layer %s reads the features of words, and new words would change its output "
+                   "for the others: use data.encoding: keep, which reads new words as unknown",
+                   op->layer->name);
+}
+
+enum err model_growth_init(struct model_growth *g, const struct model *m, const uint8_t *fresh,
+                           struct errmsg *e)
+{
+    struct walk *w = mem_zalloc(1, sizeof *w);
+    *g = (struct model_growth){.tensors = m->layout.tensors,
+                               .fresh = mem_zalloc(m->layout.tensors + 1, sizeof *g->fresh)};
+    enum err err = w && g->fresh
+                       ? ERR_OK
+                       : err_set(e, ERR_NOMEM, "out of memory for the new words of the model");
+    if (!err) {
+        w->model = m;
+        w->growth = g;
+        err = keep(&w->value[0], fresh, m->features, e);
+    }
+    for (uint32_t i = 0; i < m->ops && !err; i++)
+        err = step(w, i, e);
+    for (uint32_t i = 0; w && i <= m->ops; i++)
+        mem_free(w->value[i]);
+    mem_free(w);
+    return err;
+}
+
+void model_growth_close(struct model_growth *g)
+{
+    for (uint32_t i = 0; i < g->tensors && g->fresh; i++)
+        mem_free(g->fresh[i]);
+    mem_free(g->fresh);
+    *g = (struct model_growth){.tensors = 0};
+}

@@ -1,0 +1,289 @@
+/* The inside of model: the operations (ops) that a model consists of, and the functions that each layer's
+ * file, loss.c and metric.c provide to model.c. A flatten layer needs no op, a dense layer (with relu inside) one or
+ * two.
+ *
+ * The ops are in an order in which each reads only values that earlier ops made. Value 0 is the model's input, value
+ * i + 1 is the output of op i; the last one is the model's output. flow.c assigns memory to values and gradients,
+ * run.c runs forward and backward. */
+#ifndef GRADWIRE_MODEL_LAYERS_H
+#define GRADWIRE_MODEL_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
+#include "common/rows/lookups.h"
+#include "model/model.h"
+#include "model/window.h"
+
+struct shape { /* the shape of one row */
+    uint32_t rank, dim[TENSOR_RANK_MAX];
+};
+
+enum pooling { POOLING_MAX, POOLING_AVERAGE };
+
+enum { OPS_MAX = 2 * JOB_LAYERS_MAX, SLOTS_MAX = 2 * OPS_MAX + 2, SLOT_NONE = UINT32_MAX };
+
+/* The gradient by one input of an op is written into `slot`. If another op has already left a gradient by the same
+ * value in `sum`, `slot` is then added to that. */
+struct op_gradient {
+    uint32_t slot; /* SLOT_NONE: the gradient is not needed */
+    uint32_t sum;  /* SLOT_NONE: this gradient is the first */
+};
+
+struct op;
+
+/* Features [first, first + n) of the model's input. */
+struct feature_range {
+    uint32_t first, n;
+};
+
+/* An invalid value in the data. */
+struct op_fault {
+    enum err err;
+    struct errmsg why;
+};
+
+/* The arguments of an op for n examples. x: (rows, in) of each input, y: (rows, out), w and dw: the whole flat
+ * block. */
+struct op_pass {
+    size_t n, rows; /* n * op->outer */
+    size_t first;   /* tables: the first example's row in `keys` */
+    bool train;
+    uint64_t key; /* for the op's random numbers */
+    const float *w, *x[JOB_INPUTS_MAX];
+    /* the op's weights from its `pack`; NULL: in training, and if the op has none */
+    const float *packed;
+    float *y;
+    const struct leaf_keys *keys; /* tables: the keys that the examples look up; NULL: none */
+    const struct leaf_rows *table;
+    const struct feature_range *range; /* select: of the model */
+    void *state;                       /* data that forward leaves for backward */
+    float *work;                       /* scratch memory for one call */
+    struct op_fault *fault;
+    /* for backward */
+    uint32_t input;      /* the input whose gradient is dx */
+    float *dx, *dy, *dw; /* dw NULL: not needed, because the op is frozen */
+};
+
+/* The functions of one kind of op; they are in the file of the layer that makes it. If op->elementwise, forward's y
+ * may be x[0], and backward's dx is dy. */
+struct op_type {
+    void (*forward)(const struct op *op, const struct op_pass *p);
+    /* dx = the gradient by input p->input; NULL: not needed. dw = the gradient by the op's tensors; NULL: not
+     * needed. It may overwrite dy. Called once for each input, the last one first. */
+    void (*backward)(const struct op *op, const struct op_pass *p);
+    size_t (*state_bytes)(const struct op *op, size_t n); /* for n examples; NULL: none */
+    size_t (*work_elems)(const struct op *op);            /* NULL: none */
+    /* packed (packed_elems) = the op's weights in the order in which forward reads them, if they never change
+     * (packed.h). NULL: none; forward then reads w. */
+    void (*pack)(const struct op *op, float *packed, const float *w);
+    size_t (*packed_elems)(const struct op *op);
+};
+
+/* One op; it maps (outer, in) to (outer, out) for each row of the batch. */
+struct op {
+    const struct op_type *type;
+    const struct job_layer *layer; /* part of the model */
+    uint32_t outer, in, out;
+    uint32_t inputs, input[JOB_INPUTS_MAX]; /* indices of values */
+    bool reads_x, reads_y;                  /* backward reads the inputs, the output */
+    /* The output may overwrite the (first) input, and the gradient by the input may overwrite the gradient by the
+     * output: their elements correspond. */
+    bool elementwise;
+    uint32_t width[JOB_INPUTS_MAX]; /* concatenate: length of each input's last axis */
+    uint32_t ranges, first_range;   /* select: indices into the model's ranges */
+    /* tables: which of the job's lookups; such an op has no inputs */
+    uint32_t lookups, first_lookup;
+    uint32_t table; /* index in the row layout */
+    enum bag_mode bag;
+    bool drops;                 /* passes no gradient where its output is 0 */
+    enum activation activation; /* of an activation op; inside dense and conv2d: linear or relu */
+    float alpha;                /* the slope of elu and leaky_relu */
+    struct window window;       /* conv2d, pooling */
+    uint32_t channels;          /* of the output of conv2d and pooling */
+    /* computed by conv2d_direct.c; direct_dx: with a gradient by the input */
+    bool direct, direct_dx;
+    bool blas; /* computed by OpenBLAS in training */
+    /* conv2d also takes the maximum of these windows; `out` counts the elements after that */
+    bool pooled;
+    struct window pool;
+    enum pooling pooling;
+    uint32_t tensor, tensors;            /* its parameters, as indices in the layout */
+    uint64_t kernel_offset, bias_offset; /* in the flat block */
+    uint64_t gamma_offset, beta_offset, mean_offset, variance_offset; /* of normalizations */
+
+    /* flow.c */
+    bool in_place; /* its output is in the memory of its first input */
+    bool backward; /* the gradient by its output is needed */
+    uint32_t y;    /* the slot of its output */
+    uint32_t dy;   /* the slot of the gradient by its output */
+    struct op_gradient dx[JOB_INPUTS_MAX];
+};
+
+/* The output of a layer. */
+struct tap {
+    uint32_t value;
+    struct shape shape;
+};
+
+struct model {
+    char blas[MODEL_BLAS_BYTES]; /* "": it needs no OpenBLAS */
+    struct layout layout;        /* with the tables' rows */
+    struct {
+        float l1, l2;
+    } row_penalty[ROW_TABLES_MAX]; /* of each table: the factors of its regularizer */
+    uint32_t ops;
+    struct op op[OPS_MAX];
+    struct job_layer layer[JOB_LAYERS_MAX];
+    struct shape layer_shape[JOB_LAYERS_MAX]; /* of one row of each layer's output */
+    /* While layers are added: the input of the next one; afterwards the model's output. */
+    struct shape shape; /* shape of `value`; at most INT32_MAX elements */
+    uint32_t value;
+    struct tap from[JOB_INPUTS_MAX];
+    uint32_t ranges; /* of all selections of input columns */
+    struct feature_range *range;
+    uint32_t features;
+    enum loss_kind loss;
+    bool fused; /* the loss contains the last layer's softmax or sigmoid, so it works on logits */
+    uint32_t metrics;
+    enum metric_kind metric[METRICS_MAX];
+    bool weighted;       /* the examples have weights */
+    float *class_weight; /* (classes); NULL: all 1 */
+
+    /* flow.c: memory for values and gradients */
+    uint32_t slots;
+    size_t slot_elems[SLOTS_MAX]; /* elements for one row of data */
+};
+
+/* Elements of one row. */
+static inline size_t op_out_elems(const struct op *op)
+{
+    return (size_t)op->outer * op->out;
+}
+
+uint32_t shape_elems(const struct shape *s);
+/* "(28, 28)" */
+void shape_text(const struct shape *s, char *out, size_t bytes);
+
+/* ---- building ---- */
+
+/* True if it has parameters, and training does not change them. */
+static inline bool op_is_frozen(const struct op *op)
+{
+    return op->tensors > 0 && job_layer_is_frozen(op->layer);
+}
+
+/* True if it has parameters to train. */
+static inline bool op_learns(const struct op *op)
+{
+    return (op->tensors > 0 && !op_is_frozen(op)) || op->lookups > 0;
+}
+
+/* Index of the op of lookup layer i, below model_lookups. */
+uint32_t lookup_op_index(const struct model *m, uint32_t i);
+
+/* Append an op; without inputs or lookups of its own it reads m->value. Its output becomes m->value. */
+void op_append(struct model *m, const struct op *op);
+
+/* Each layer's NAME_add appends its ops. They read m->value of m->shape, and leave the layer's output there; *l is
+ * part of the model. A layer with several inputs reads l->inputs of m->from; the first one is m->value. Errors:
+ * ERR_INPUT, ERR_NOMEM. */
+typedef enum err layer_add(struct model *m, const struct job_layer *l, struct errmsg *e);
+#define LAYER_ADD(KIND, name) layer_add name##_add;
+JOB_LAYERS(LAYER_ADD)
+
+/* merge.c: a layer that takes one input but names several reads them side by side; layers that merge do it
+ * themselves. */
+enum err merge_inputs(struct model *m, const struct job_layer *l, struct errmsg *e) MUST_CHECK;
+
+/* Append the op of an activation over the last axis, with the slope from the layer's options; linear needs no op. */
+void activation_append(struct model *m, const struct job_layer *l, enum activation activation);
+const char *activation_name(enum activation a);
+
+/* Append the tensor LAYER/WHAT for the op that is being made. *t brings its shape; *offset receives its offset in
+ * the flat block. Errors: ERR_INPUT, ERR_NOMEM. */
+enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct tensor *t,
+                     const char *what, const struct job_weights *init, struct errmsg *e) MUST_CHECK;
+/* Append LAYER/kernel of this shape and, if use_bias, LAYER/bias as long as its last dimension. */
+enum err weights_add_kernel_and_bias(struct model *m, struct op *op, struct tensor *kernel,
+                                     struct errmsg *e) MUST_CHECK;
+
+/* Set how a tensor, or a table's rows, get their first values. *t must have its shape, which gives the fans. */
+void weights_init(struct tensor *t, const struct job_weights *init);
+
+/* ---- shared by layers ---- */
+
+/* The op of a layer that looks up rows of a table: lookup.c. */
+enum err lookup_append(struct model *m, const struct job_layer *l, enum bag_mode mode,
+                       struct errmsg *e) MUST_CHECK;
+/* Add the gradients by the looked-up rows, after the backward pass of all ops. slot: the run's slots, which have the
+ * gradients by the ops' outputs. The order of the sums is: by table, by example, by lookup. */
+void lookup_backward_rows(const struct model *m, float *const *slot, const struct op_pass *p);
+
+/* select.c: select columns of the model's input, model.selection[i] of the job: m->value and m->shape become theirs.
+ * Errors: ERR_INPUT, ERR_NOMEM. */
+enum err select_append(struct model *m, const struct job *job, const struct job_layer *l,
+                       uint32_t i, struct errmsg *e) MUST_CHECK;
+
+/* ---- flow.c: assigns memory to values and gradients, when all ops are appended ---- */
+void flow_plan(struct model *m);
+
+/* ---- conv2d_fuse.c: decides how convolutions are computed, before flow_plan ---- */
+void conv2d_fuse(struct model *m);
+/* True if conv2d_direct.c can compute it at every SIMD level. */
+bool conv2d_may_be_direct(const struct op *op, bool wants_dx);
+
+/* ---- running: the op types that other files need ---- */
+
+extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op, select_op;
+
+/* x (n, in.y, in.x, in channels), y (n, out.y, out.x, channels), kernel (size.y, size.x, in channels, channels).
+ * work: conv2d_direct_work_elems floats. If op->pooled: y is (n, pool.y.out, pool.x.out, channels), and the state is
+ * arg (shaped as y), for backward. Only for op->direct. */
+void conv2d_direct_forward(const struct op *op, const struct op_pass *p);
+/* Reads y if not op->pooled, arg if it is. */
+void conv2d_direct_backward(const struct op *op, const struct op_pass *p);
+size_t conv2d_direct_work_elems(const struct op *op);
+
+/* p (rows, cols) = softmax of each row of z; p may be z. max and sum (rows), if not NULL, receive the row's largest
+ * logit and the sum of exp(z - max). */
+void softmax_rows(float *p, float *max, float *sum, const float *z, size_t rows, size_t cols);
+
+/* ---- run.c, for benchmarks: run op i again on the values that the last model_train left ---- */
+struct model_run;
+void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n);
+void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw);
+
+/* ---- loss and metrics ---- */
+
+/* Check the pair of loss and last activation, fuse it (the last op is removed), check the outputs. Errors:
+ * ERR_INPUT, naming what would fit. */
+enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
+const char *loss_name(enum loss_kind kind);
+bool loss_is_crossentropy(enum loss_kind kind);
+
+/* Returns the sum over n examples of the example's loss; dz (n, cols) = its gradient by z (n, cols). z: the last
+ * op's output: logits for the cross-entropies, outputs otherwise. y: (n). scratch: (2, n). weight: (n), NULL: all 1. */
+double loss_rows(enum loss_kind kind, float *dz, float *scratch, const float *z, const float *y,
+                 const float *weight, size_t n, size_t cols);
+
+/* Set the job's metrics. Errors: ERR_INPUT: a metric does not fit the loss or the model's output. */
+enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
+/* Add metric i over n examples to its sums. scratch: (n); weight: (n), NULL: all 1. */
+void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
+                 const float *y, const float *weight, size_t n, size_t cols);
+/* Add the examples' weights to the sum that the means are divided by; does nothing in a job without weights. */
+void metric_weigh(const struct model *m, double *sum, const float *weight, size_t n);
+
+/* Add the regularizers' gradient, times n examples; model_penalty gives their part of the loss. */
+void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
+                          float n);
+/* Regularizers of the rows that a microbatch looks up, each once, times its examples: their part of the loss, and of
+ * their gradients. The loss of an evaluation does not contain it. */
+double regularizer_rows(const struct model *m, const struct op_pass *p);
+void regularizer_backward_rows(const struct model *m, const struct op_pass *p);
+
+#endif

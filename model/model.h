@@ -1,0 +1,95 @@
+/* The model: a graph of layers over one flat parameter block. Each layer has one file with its forward and backward.
+ * A model is immutable and shared by threads; a model_run holds one thread's activations. */
+#ifndef GRADWIRE_MODEL_MODEL_H
+#define GRADWIRE_MODEL_MODEL_H
+
+#include <stdint.h>
+
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/sums.h"
+#include "common/rows/lookups.h"
+
+enum { MODEL_BLAS_BYTES = 64 };
+struct model;
+struct model_run;
+struct packed;
+
+/* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
+ * activation is refused), and lay out the tensors. Errors: ERR_INPUT, naming the layer and what would fit. Owns: *m
+ * is the caller's, model_free. */
+enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
+void model_free(struct model *m);
+
+/* The examples of a microbatch. */
+struct examples {
+    uint32_t n;
+    const float *x, *y; /* (n, features), (n) */
+    /* (n): multiplies an example's loss, gradient and metrics; an example of weight 0 has gradient 0. NULL: all 1. */
+    const float *weight;
+    /* Tables: the rows that the examples look up, and the memory for the gradient by them. NULL: the model has none. */
+    const struct leaf_keys *keys;
+    const struct leaf_rows *rows;
+};
+
+/* The tensors in the flat block, and the tables' rows; valid as long as the model. */
+const struct layout *model_layout(const struct model *m);
+uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
+uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
+uint32_t model_outputs(const struct model *m);  /* of one row */
+
+/* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend
+ * on both. "": this model trains without OpenBLAS. Valid as long as the model. */
+const char *model_blas(const struct model *m);
+
+/* The layers that look up rows of tables, in their order. */
+struct model_lookup {
+    const char *layer; /* its name; valid as long as the model */
+    uint32_t width;    /* of its output for one row */
+};
+uint32_t model_lookups(const struct model *m);
+struct model_lookup model_lookup(const struct model *m, uint32_t i);
+/* Write the shape of one row of layer i's output (in the job's order) to `dim`, and return its rank. */
+uint32_t model_layer_shape(const struct model *m, uint32_t i, uint32_t dim[TENSOR_RANK_MAX]);
+
+/* Memory for passes over up to rows_max examples, one pass at a time. The model is borrowed. Errors: ERR_INPUT: too
+ * many rows for the model; ERR_NOMEM. */
+enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
+                       struct errmsg *e) MUST_CHECK;
+void model_run_free(struct model_run *r);
+
+/* ERR_INPUT with layer and value if any pass so far met invalid data (an embedding's row that is not in its table).
+ * That pass's results are meaningless. */
+enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK;
+
+/* The last pass's outputs (n, outputs of a row): logits if the loss works on them. Valid until the next pass. */
+const float *model_run_outputs(const struct model_run *r);
+
+/* The regularizers' part of the mean loss at w. */
+double model_penalty(const struct model *m, const float *w);
+
+/* Called during backward when the gradients of elements [first, first + n) are final; a dense layer's kernel and
+ * bias come together, last layer first. The ranges include the gaps, and cover the whole block once. */
+typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
+
+/* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps stay zero) receives the SUM
+ * over the n examples of the gradient of the example's loss; n = 0 zeroes it. The gradient by rows of tables is
+ * added to of->rows->dw when the whole block is ready. `key`: for dropout's random numbers, a function of (seed,
+ * epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
+void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+                 float *dw, struct sums *sums, model_ready *ready, void *ctx);
+
+/* Forward alone, without dropout: no loss is computed, and labels and weights of the examples are not read. out (n,
+ * outputs): the scores, after the softmax or sigmoid that the loss contains. Any number of examples, rows_max at a time.
+ * Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last bits, and those of a row do not
+ * depend on the other rows. Allocates nothing. Errors: as model_run_fault, of this pass alone. */
+enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+                       float *out, struct errmsg *e) MUST_CHECK;
+/* The output of lookup layer i alone. out: (n, width). Allocates nothing. */
+void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+                   float *out);
+
+/* Forward without dropout; loss (without penalty and class weights) and metrics are added to *sums. */
+void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);
+
+#endif

@@ -1,0 +1,326 @@
+/* One thread's pass through the model: forward, loss, backward. */
+#include "model/model.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "model/layers.h"
+#include "model/packed.h"
+
+struct model_run {
+    const struct model *m;
+    uint32_t rows_max;
+    float *slot[SLOTS_MAX]; /* values and gradients, as planned by flow.c */
+    void *state[OPS_MAX];   /* the state that an op's forward leaves to its backward */
+    float *work;            /* scratch memory of the running op; NULL: none needs any */
+    float *scratch;         /* (2, rows_max), for the loss */
+    float *weight;          /* (rows_max): weights of examples, including those of their classes */
+    const float *value[OPS_MAX + 1]; /* from the last forward */
+    struct op_fault fault;
+};
+
+/* ---- buffers ---- */
+
+static size_t widest(const struct model *m)
+{
+    size_t most = m->features;
+    for (uint32_t i = 0; i < m->slots; i++)
+        most = m->slot_elems[i] > most ? m->slot_elems[i] : most;
+    return most;
+}
+
+static bool alloc_work(struct model_run *r)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < r->m->ops; i++) {
+        const struct op *op = &r->m->op[i];
+        size_t elems = op->type->work_elems ? op->type->work_elems(op) : 0;
+        most = elems > most ? elems : most;
+    }
+    return most == 0 || (r->work = mem_floats(most));
+}
+
+static bool alloc_all(struct model_run *r)
+{
+    const struct model *m = r->m;
+    for (uint32_t s = 0; s < m->slots; s++)
+        if (!(r->slot[s] = mem_floats(r->rows_max * m->slot_elems[s])))
+            return false;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        const struct op_type *type = m->op[i].type;
+        size_t bytes = type->state_bytes ? type->state_bytes(&m->op[i], r->rows_max) : 0;
+        if (bytes && !(r->state[i] = mem_floats(bytes / sizeof(float) + 1)))
+            return false;
+    }
+    r->scratch = mem_floats(2 * (size_t)r->rows_max);
+    r->weight = mem_floats(r->rows_max);
+    return r->scratch && r->weight && alloc_work(r);
+}
+
+enum err model_run_new(struct model_run **out, const struct model *m, uint32_t rows_max,
+                       struct errmsg *e)
+{
+    if (rows_max * (uint64_t)widest(m) > INT32_MAX) /* BLAS counts in int, dropout in 32 bits */
+        return err_set(e, ERR_INPUT,
+                       "training.batch_size: %u rows of %zu elements at a time are too many",
+                       rows_max, widest(m));
+    struct model_run *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, ERR_NOMEM, "model: out of memory");
+    r->m = m;
+    r->rows_max = rows_max;
+    if (!alloc_all(r)) {
+        model_run_free(r);
+        return err_set(e, ERR_NOMEM, "model: no memory for the activations of %u rows", rows_max);
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+void model_run_free(struct model_run *r)
+{
+    if (!r)
+        return;
+    for (uint32_t s = 0; s < SLOTS_MAX; s++)
+        mem_free(r->slot[s]);
+    for (uint32_t i = 0; i < OPS_MAX; i++)
+        mem_free(r->state[i]);
+    mem_free(r->work);
+    mem_free(r->scratch);
+    mem_free(r->weight);
+    mem_free(r);
+}
+
+enum err model_run_fault(const struct model_run *r, struct errmsg *e)
+{
+    return r->fault.err ? err_set(e, r->fault.err, "%s", r->fault.why.text) : ERR_OK;
+}
+
+const float *model_run_outputs(const struct model_run *r)
+{
+    return r->value[r->m->ops];
+}
+
+/* ---- forward ---- */
+
+/* Make the pass of op i, without the gradient by an input; *p has the members that are the same for all ops. */
+static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct op_pass *p)
+{
+    const struct op *op = &r->m->op[i];
+    struct op_pass of = *p;
+    of.rows = p->n * op->outer;
+    of.range = r->m->range;
+    of.key = rng_u64(p->key, i);
+    of.y = r->slot[op->y];
+    of.state = r->state[i];
+    of.work = r->work;
+    of.fault = &r->fault;
+    for (uint32_t k = 0; k < op->inputs; k++)
+        of.x[k] = r->value[op->input[k]];
+    return of;
+}
+
+static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
+{
+    const struct op_pass of = pass_of(r, i, p);
+    r->value[i + 1] = of.y;
+    r->m->op[i].type->forward(&r->m->op[i], &of);
+}
+
+/* Returns the last op's output, (n, outputs). w: NULL: in training and evaluation. */
+static const float *forward(struct model_run *r, const float *x, const struct packed *w,
+                            const struct op_pass *p)
+{
+    r->value[0] = x;
+    for (uint32_t i = 0; i < r->m->ops; i++) {
+        struct op_pass of = *p;
+        of.packed = w ? packed_of(w, i) : NULL;
+        forward_op(r, i, &of);
+    }
+    return r->value[r->m->ops];
+}
+
+/* The weights of the examples' losses; NULL: all 1. */
+static const float *weights_of(struct model_run *r, const struct examples *of,
+                               const float *class_weight)
+{
+    bool two = r->m->loss == LOSS_BINARY_CROSSENTROPY;
+    if (!class_weight)
+        return of->weight;
+    for (uint32_t i = 0; i < of->n; i++) {
+        float of_class = class_weight[two ? of->y[i] > 0.5f : (size_t)of->y[i]];
+        r->weight[i] = of->weight ? of->weight[i] * of_class : of_class;
+    }
+    return r->weight;
+}
+
+/* Add loss and metrics; the gradient by z goes to the slot where the last op expects it. */
+static void score(struct model_run *r, const float *z, const struct examples *of,
+                  const float *class_weight, struct sums *sums)
+{
+    const struct model *m = r->m;
+    size_t outputs = m->shape.dim[0];
+    sums->examples += of->n;
+    sums->loss += loss_rows(m->loss, r->slot[m->op[m->ops - 1].dy], r->scratch, z, of->y,
+                            weights_of(r, of, class_weight), of->n, outputs);
+    for (uint32_t i = 0; i < m->metrics; i++)
+        metric_rows(m, i, sums->metric, r->scratch, z, of->y, of->weight, of->n, outputs);
+    metric_weigh(m, sums->metric, of->weight, of->n);
+}
+
+/* ---- backward ---- */
+
+/* dy becomes the gradient by input k, or that is computed from it. */
+static void backward_op(struct model_run *r, uint32_t i, uint32_t k, const struct op_pass *p)
+{
+    const struct op *op = &r->m->op[i];
+    struct op_pass of = pass_of(r, i, p);
+    of.input = k;
+    of.dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
+    of.dy = r->slot[op->dy];
+    of.dw = op_is_frozen(op) ? NULL : p->dw;
+    op->type->backward(op, &of);
+}
+
+/* The gradient by tensors [first, end) is 0. */
+static void zero_tensors(const struct model *m, uint32_t first, uint32_t end, float *dw)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const struct tensor *t = &m->layout.tensor[i];
+        memset(dw + t->offset_elems, 0, t->elems * sizeof *dw);
+    }
+}
+
+/* Report the elements of the block that belong to op i, gaps included. */
+static void tell_ready(const struct model *m, const struct op *op, model_ready *ready, void *ctx)
+{
+    uint64_t first = m->layout.tensor[op->tensor].offset_elems;
+    ready(ctx, first, layout_end(&m->layout, op->tensor + op->tensors - 1) - first);
+}
+
+/* Add input k's gradient to those of other readers of the same value. */
+static void join(struct model_run *r, const struct op *op, uint32_t k, size_t n)
+{
+    const struct op_gradient *dx = &op->dx[k];
+    if (dx->sum == SLOT_NONE)
+        return;
+    float *sum = r->slot[dx->sum];
+    kernels()->add(sum, sum, r->slot[dx->slot], n * op_out_elems(&r->m->op[op->input[k] - 1]));
+}
+
+static void backward(struct model_run *r, const struct op_pass *p, model_ready *ready, void *ctx)
+{
+    const struct model *m = r->m;
+    for (uint32_t i = m->ops; i-- > 0;) {
+        const struct op *op = &m->op[i];
+        if (op->backward && op->inputs == 0)
+            backward_op(r, i, 0, p);
+        for (uint32_t k = op->inputs; op->backward && k-- > 0;) {
+            backward_op(r, i, k, p);
+            join(r, op, k, p->n);
+        }
+        if (op_is_frozen(op))
+            zero_tensors(m, op->tensor, op->tensor + op->tensors, p->dw);
+        regularizer_backward(m, op, p->dw, p->w, (float)p->n);
+        if (op->tensors && ready)
+            tell_ready(m, op, ready, ctx);
+    }
+    lookup_backward_rows(m, r->slot, p);
+    regularizer_backward_rows(m, p);
+}
+
+/* ---- a single op ---- */
+
+void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n)
+{
+    const struct op_pass p = {.w = w, .n = n, .train = true};
+    forward_op(r, i, &p);
+}
+
+void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw)
+{
+    const struct op_pass p = {.w = w, .n = n, .train = true, .dw = dw};
+    backward_op(r, i, 0, &p);
+}
+
+/* ---- the whole model ---- */
+
+static void zero_gradient(const struct model *m, float *dw, model_ready *ready, void *ctx)
+{
+    zero_tensors(m, 0, m->layout.tensors, dw);
+    if (ready)
+        ready(ctx, 0, m->layout.elems);
+}
+
+void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+                 float *dw, struct sums *sums, model_ready *ready, void *ctx)
+{
+    uint32_t n = of->n;
+    assert(n <= r->rows_max);
+    if (n == 0) {
+        zero_gradient(r->m, dw, ready, ctx);
+        return;
+    }
+    const struct op_pass p = {
+        .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
+    const float *z = forward(r, of->x, NULL, &p);
+    /* no range is reported, because a gradient of invalid data must not be used */
+    if (r->fault.err)
+        return;
+    score(r, z, of, r->m->class_weight, sums);
+    sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);
+    backward(r, &p, ready, ctx);
+}
+
+void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums)
+{
+    assert(of->n <= r->rows_max);
+    if (of->n == 0)
+        return;
+    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    score(r, forward(r, of->x, NULL, &p), of, NULL, sums);
+}
+
+/* The scores of the logits, or of the values, z (n, outputs). */
+static void finish(const struct model *m, float *out, const float *z, size_t n)
+{
+    size_t outputs = m->shape.dim[0];
+    if (!m->fused)
+        memcpy(out, z, n * outputs * sizeof *out);
+    else if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        softmax_rows(out, NULL, NULL, z, n, outputs);
+    else
+        kernels()->sigmoid(out, z, n * outputs);
+}
+
+enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+                       float *out, struct errmsg *e)
+{
+    const size_t features = r->m->features, outputs = r->m->shape.dim[0];
+    r->fault.err = ERR_OK;
+    for (uint32_t first = 0; first < of->n; first += r->rows_max) {
+        const struct op_pass p = {.w = packed_block(w),
+                                  .n = of->n - first < r->rows_max ? of->n - first : r->rows_max,
+                                  .first = first,
+                                  .keys = of->keys,
+                                  .table = of->rows};
+        const float *x = of->x ? of->x + first * features : NULL;
+        finish(r->m, out + first * outputs, forward(r, x, w, &p), p.n);
+    }
+    return model_run_fault(r, e);
+}
+
+void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+                   float *out)
+{
+    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    uint32_t op = lookup_op_index(r->m, i);
+    if (of->n == 0)
+        return;
+    struct op_pass one = pass_of(r, op, &p);
+    one.y = out;
+    r->m->op[op].type->forward(&r->m->op[op], &one);
+}

@@ -16,7 +16,7 @@
 #include "formats/imports/named.h"
 #include "formats/keras/import.h"
 #include "model_cli/command.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 enum { PATH_BYTES = 4400 };
 

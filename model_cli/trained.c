@@ -13,7 +13,7 @@
 #include "model_cli/written.h"
 #include "worker/chief/tables_end.h"
 #include "data/spill.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 enum { NAME_BYTES = 128 };
 

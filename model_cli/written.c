@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
 
 enum { PATH_BYTES = 4400 };
 

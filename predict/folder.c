@@ -10,7 +10,7 @@
 #include "common/process/files.h"
 #include "data/dataset.h"
 #include "data/encoding_given.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };
 #define ENCODING_BYTES_MAX ((size_t)1 << 30)

@@ -14,8 +14,8 @@
 
 #include "common/base/mem.h"
 #include "common/rows/key.h"
-#include "worker/export/safetensors.h"
-#include "worker/export/table_export.h"
+#include "export/safetensors.h"
+#include "export/table_export.h"
 
 enum { GROUP = 32 /* lookups that wait for memory at the same time */, FOLDER_BYTES_MAX = 4400 };
 #define NO_ROW UINT64_MAX

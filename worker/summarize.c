@@ -14,7 +14,7 @@
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
 #include "worker/control/progress.h"
-#include "worker/export/eval_json.h"
+#include "export/eval_json.h"
 #include "model/metric.h"
 
 /* ---- values computed from the facts ---- */

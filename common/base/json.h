@@ -10,7 +10,7 @@
 json_t *json_number(double x);
 
 /* `text` of a file, a name or a peer as a string, made printable (printable.h); null for NULL. It is for people: text that a
- * program must find again byte by byte is written otherwise (worker/export/encoding.c). */
+ * program must find again byte by byte is written otherwise (export/encoding.c). */
 json_t *json_text(const char *text);
 
 #endif

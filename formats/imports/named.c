@@ -9,7 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "worker/export/safetensors.h"
+#include "export/safetensors.h"
 
 enum { NAME_BYTES = 512 };
 #define MIXED UINT32_MAX

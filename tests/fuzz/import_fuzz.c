@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "formats/imports/imports.h"
 #include "formats/imports/named.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

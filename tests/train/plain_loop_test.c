@@ -19,7 +19,7 @@
 #include "common/math/optimizer.h"
 #include "common/base/rng.h"
 #include "data/dataset.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 #include "model/model.h"
 
 enum { DIGEST_BYTES = 65 };

@@ -14,7 +14,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 #include "worker/warm_start/first_weights.h"
 
 enum { TENSORS = 3, FIRST_ELEMS = 5 };

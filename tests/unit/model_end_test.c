@@ -13,8 +13,8 @@
 #include "common/process/files.h"
 #include "tests/lib/trained.h"
 #include "worker/chief/model_end.h"
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
 
 static const char JOB[] =
     "name: t\noptimizer: sgd\ntraining: {batch_size: 2}\n"

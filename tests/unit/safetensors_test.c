@@ -14,7 +14,7 @@
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 static char folder[FOLDER_BYTES], path[128];
 

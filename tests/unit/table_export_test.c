@@ -20,8 +20,8 @@
 #include "tests/lib/folder.h"
 #include "tests/lib/spill_file.h"
 #include "worker/chief/tables_end.h"
-#include "worker/export/export.h"
-#include "worker/export/table_export.h"
+#include "export/export.h"
+#include "export/table_export.h"
 
 static char dir[FOLDER_BYTES];
 static struct job job;

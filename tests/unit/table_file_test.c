@@ -18,7 +18,7 @@
 #include "predict/table_file.h"
 #include "tests/lib/folder.h"
 #include "data/spill.h"
-#include "worker/export/table_export.h"
+#include "export/table_export.h"
 
 enum { DIM = 3, ROWS = 5000, SEED = 5, PATH_BYTES = 256 };
 

@@ -14,9 +14,9 @@
 #include "common/parameters/norm.h"
 #include "worker/chief/best_cut.h"
 #include "worker/evaluate/evaluate.h"
-#include "worker/export/encoding.h"
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
+#include "export/encoding.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
 #include "worker/control/progress.h"
 #include "model/metric.h"
 

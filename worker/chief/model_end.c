@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
 
 /* A note of FOLDER/weights.safetensors. */
 static enum err note(const char *folder, const char *key, char *out, size_t bytes, struct errmsg *e)

@@ -11,8 +11,8 @@
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/process/files.h"
 #include "common/rows/key.h"
-#include "worker/export/export.h"
-#include "worker/export/table_export.h"
+#include "export/export.h"
+#include "export/table_export.h"
 
 enum { SORT_BYTES = 256 << 20 };
 

@@ -13,9 +13,9 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "common/base/log.h"
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
-#include "worker/export/safetensors.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
+#include "export/safetensors.h"
 #include "model/metric.h"
 #include "worker/warm_start/warm_start.h"
 

@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "common/checkpoint/row_copy.h"
-#include "worker/export/export.h"
-#include "worker/export/model_manifest.h"
+#include "export/export.h"
+#include "export/model_manifest.h"
 #include "worker/warm_start/first_cut.h"
 
 enum { DIGEST_BYTES = 65 };

@@ -1,4 +1,4 @@
-#include "worker/export/table_export.h"
+#include "export/table_export.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
-#include "worker/export/safetensors.h"
+#include "export/safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 

@@ -3,8 +3,8 @@
  * pieces are kept in a spill, and merged as the file is written: once for each of the three tensors.
  *
  * Happy path: new -> add, add, ... -> write -> free. Failure modes: no memory, no room in the spill or in model/. */
-#ifndef GRADWIRE_WORKER_EXPORT_TABLE_EXPORT_H
-#define GRADWIRE_WORKER_EXPORT_TABLE_EXPORT_H
+#ifndef GRADWIRE_EXPORT_TABLE_EXPORT_H
+#define GRADWIRE_EXPORT_TABLE_EXPORT_H
 
 #include <stdbool.h>
 

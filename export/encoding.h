@@ -1,6 +1,6 @@
 /* encoding.json, next to a model that was trained on a csv; docs/reference/encoding.md defines its contents. */
-#ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
-#define GRADWIRE_WORKER_EXPORT_ENCODING_H
+#ifndef GRADWIRE_EXPORT_ENCODING_H
+#define GRADWIRE_EXPORT_ENCODING_H
 
 #include "common/base/err.h"
 #include "common/job/job.h"

@@ -1,6 +1,6 @@
 /* An evaluation in JSON. */
-#ifndef GRADWIRE_WORKER_EXPORT_EVAL_JSON_H
-#define GRADWIRE_WORKER_EXPORT_EVAL_JSON_H
+#ifndef GRADWIRE_EXPORT_EVAL_JSON_H
+#define GRADWIRE_EXPORT_EVAL_JSON_H
 
 #include <jansson.h>
 

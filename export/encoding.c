@@ -10,7 +10,7 @@
 #include "common/job/keys.h"
 #include "common/process/files.h"
 #include "data/encoding_given.h"
-#include "worker/export/encoding.h"
+#include "export/encoding.h"
 
 /* Digits that read a double back to the same bits. */
 enum { REAL_DIGITS = 17 };

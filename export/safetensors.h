@@ -1,6 +1,6 @@
 /* Shared by the writers and the readers of safetensors files. Format: https://github.com/huggingface/safetensors#format */
-#ifndef GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
-#define GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
+#ifndef GRADWIRE_EXPORT_SAFETENSORS_H
+#define GRADWIRE_EXPORT_SAFETENSORS_H
 
 #include <jansson.h>
 

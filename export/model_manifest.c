@@ -1,4 +1,4 @@
-#include "worker/export/model_manifest.h"
+#include "export/model_manifest.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "common/job/keys.h"
 #include "common/job/tree_json.h"
 #include "common/process/files.h"
-#include "worker/export/encoding.h"
-#include "worker/export/eval_json.h"
+#include "export/encoding.h"
+#include "export/eval_json.h"
 
 enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
 

@@ -1,7 +1,7 @@
 /* manifest.json of a model's directory: what made the model, and what it is, for programs that read no YAML.
  * docs/reference/files.md defines its contents. The same model gives the same bytes. */
-#ifndef GRADWIRE_WORKER_EXPORT_MODEL_MANIFEST_H
-#define GRADWIRE_WORKER_EXPORT_MODEL_MANIFEST_H
+#ifndef GRADWIRE_EXPORT_MODEL_MANIFEST_H
+#define GRADWIRE_EXPORT_MODEL_MANIFEST_H
 
 #include "common/base/err.h"
 #include "common/job/job.h"

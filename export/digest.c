@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/rows/row_layout.h"
-#include "worker/export/export.h"
+#include "export/export.h"
 
 _Static_assert(ROW_TABLES_MAX <= 64, "a bit for each table");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are hashed as they stand");

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "common/process/files.h"
-#include "worker/export/export.h"
-#include "worker/export/safetensors.h"
+#include "export/export.h"
+#include "export/safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 

@@ -1,6 +1,6 @@
 /* The files of a trained model in DIR/model. */
-#ifndef GRADWIRE_WORKER_EXPORT_EXPORT_H
-#define GRADWIRE_WORKER_EXPORT_EXPORT_H
+#ifndef GRADWIRE_EXPORT_EXPORT_H
+#define GRADWIRE_EXPORT_EXPORT_H
 
 #include "common/base/err.h"
 #include "common/base/sha256.h"

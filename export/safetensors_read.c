@@ -11,8 +11,8 @@
 #include <jansson.h>
 
 #include "common/base/mem.h"
-#include "worker/export/export.h"
-#include "worker/export/safetensors.h"
+#include "export/export.h"
+#include "export/safetensors.h"
 
 enum { HEADER_MAX_BYTES = 64 << 20 };
 

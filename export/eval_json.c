@@ -1,4 +1,4 @@
-#include "worker/export/eval_json.h"
+#include "export/eval_json.h"
 
 #include <math.h>
 

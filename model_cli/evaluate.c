@@ -16,8 +16,8 @@
 #include "model_cli/command.h"
 #include "model_cli/trained.h"
 #include "data/dataset.h"
-#include "worker/evaluate/cut_rows.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/cut_rows.h"
+#include "evaluate/evaluate.h"
 #include "model/blas.h"
 #include "model/metric.h"
 

@@ -50,7 +50,7 @@ void folder_close(struct folder *f);
 /* After folder_options.job_alone, when f->w has the weights: make f->packed. Errors: ERR_NOMEM. */
 enum err folder_pack(struct folder *f, struct errmsg *e) MUST_CHECK;
 
-/* The rows of the folder's tables, for an evaluation (worker/evaluate). The folder is borrowed. */
+/* The rows of the folder's tables, for an evaluation (worker/evaluator). The folder is borrowed. */
 struct row_reader folder_rows(struct folder *f);
 
 #endif

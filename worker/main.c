@@ -29,7 +29,7 @@
 #include "common/peers/token.h"
 #include "worker/alone.h"
 #include "worker/doctor/doctor.h"
-#include "worker/evaluate/evaluator_role.h"
+#include "worker/evaluator/evaluator_role.h"
 #include "worker/control/alive.h"
 #include "worker/control/chief_link.h"
 #include "worker/control/farewell.h"

@@ -22,7 +22,7 @@
 #include "worker/chief/journal_file.h"
 #include "worker/chief/model_end.h"
 #include "worker/chief/tables_end.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/failed_start.h"
 #include "worker/control/progress.h"

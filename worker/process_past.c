@@ -15,7 +15,7 @@
 #include "worker/chief/ended.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "model/growth.h"

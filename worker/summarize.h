@@ -8,7 +8,7 @@
 #include "worker/chief/exports_end.h"
 #include "worker/chief/host.h"
 #include "worker/control/progress.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 
 struct summarize {
     const struct job *job;

@@ -15,7 +15,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/models.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 #include "model/metric.h"
 #include "worker/step/gradient.h"
 

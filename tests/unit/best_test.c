@@ -14,7 +14,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 
 static char folder[FOLDER_BYTES];
 static struct tensor tensors[] = {

@@ -12,7 +12,7 @@
 
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/evaluate/chief_end.h"
+#include "worker/evaluator/chief_end.h"
 
 static const struct job job = {.name = "people"};
 static struct chief_end end;

@@ -12,7 +12,7 @@
 
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 
 static char *const folder = folder_dir;
 static const struct job job = {.name = "digits",

@@ -15,7 +15,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "data/leaf_room.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 
 enum { ROWS = 20000, BYTES_A_ROW = 40, MEMBERS = 700 };
 static const float BIAS = 0.25f;

@@ -16,8 +16,8 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
-#include "worker/evaluate/evaluate.h"
-#include "worker/evaluate/ranking.h"
+#include "evaluate/evaluate.h"
+#include "evaluate/ranking.h"
 
 /* A run of one thread is 1,024 rows, and two runs are merged at a time. */
 enum { ROOM_BYTES = 12 << 10, RUN_ROWS = 1024, MANY = 60000, MIB_ROWS = (1 << 20) / 24 };

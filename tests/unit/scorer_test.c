@@ -18,7 +18,7 @@
 #include "predict/scorer.h"
 #include "tests/lib/trained.h"
 #include "data/leaf_room.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 
 enum { ROWS = 200, OUTPUTS_MAX = 10, THREADS = 4 };
 

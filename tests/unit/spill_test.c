@@ -21,7 +21,7 @@
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
 #include "data/dataset.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 #include "worker/step/gradient.h"
 
 /* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB, and 1.375 MiB until four of the numbers are scaled:

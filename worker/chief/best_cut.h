@@ -9,7 +9,7 @@
 #define GRADWIRE_WORKER_CHIEF_BEST_CUT_H
 
 #include "worker/control/control.h"
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 
 /* All zero: nothing is requested. */
 struct best_cut {

@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "worker/chief/best_cut.h"
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 #include "export/encoding.h"
 #include "export/export.h"
 #include "export/model_manifest.h"

@@ -11,7 +11,7 @@
 #define GRADWIRE_WORKER_CHIEF_EPOCH_END_H
 
 #include "worker/chief/epoch_log.h"
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/step/train.h"
 

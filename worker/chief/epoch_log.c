@@ -12,7 +12,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 #include "model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/journal_file.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 
 enum { COMPLAINTS_MAX = 5, COMPLAINTS_BYTES = 320 };
 

@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_CHIEF_MODEL_END_H
 
 #include "worker/chief/epoch_end.h"
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 
 struct model_end {
     const struct epoch_end_config *config;

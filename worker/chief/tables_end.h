@@ -5,7 +5,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 
 struct tables_end {
     const struct job *job;

@@ -20,7 +20,7 @@
 
 /* ---- memory ---- */
 
-enum { SCORE_BYTES = 24 /* for each row of the eval part (worker/evaluate/ranking.h) */ };
+enum { SCORE_BYTES = 24 /* for each row of the eval part (evaluate/ranking.h) */ };
 
 static uint64_t physical_bytes(void)
 {

@@ -1,6 +1,6 @@
 /* Reads rows of tables from a checkpoint for an evaluation, in one pass over its files for all keys. */
-#ifndef GRADWIRE_WORKER_EVALUATE_CUT_ROWS_H
-#define GRADWIRE_WORKER_EVALUATE_CUT_ROWS_H
+#ifndef GRADWIRE_EVALUATE_CUT_ROWS_H
+#define GRADWIRE_EVALUATE_CUT_ROWS_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/rows/row_values.h"

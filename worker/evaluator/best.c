@@ -1,4 +1,4 @@
-#include "worker/evaluate/best.h"
+#include "worker/evaluator/best.h"
 
 #include <assert.h>
 #include <inttypes.h>

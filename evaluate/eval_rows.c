@@ -1,4 +1,4 @@
-#include "worker/evaluate/eval_rows.h"
+#include "evaluate/eval_rows.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "worker/evaluate/evaluator_role.h"
+#include "worker/evaluator/evaluator_role.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,10 +19,10 @@
 #include "common/net/reach.h"
 #include "common/net/tls.h"
 #include "worker/tensorboard/curves.h"
-#include "worker/evaluate/cut_rows.h"
-#include "worker/evaluate/eval_log.h"
-#include "worker/evaluate/evaluate.h"
-#include "worker/evaluate/evaluator_http.h"
+#include "evaluate/cut_rows.h"
+#include "worker/evaluator/eval_log.h"
+#include "evaluate/evaluate.h"
+#include "worker/evaluator/evaluator_http.h"
 #include "model/blas.h"
 #include "model/metric.h"
 #include "worker/control/progress.h"

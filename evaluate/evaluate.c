@@ -1,4 +1,4 @@
-#include "worker/evaluate/evaluate.h"
+#include "evaluate/evaluate.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "worker/evaluate/eval_rows.h"
-#include "worker/evaluate/ranking.h"
+#include "evaluate/eval_rows.h"
+#include "evaluate/ranking.h"
 #include "model/metric.h"
 
 enum { ROWS = 250 };

@@ -1,4 +1,4 @@
-#include "worker/evaluate/evaluator_http.h"
+#include "worker/evaluator/evaluator_http.h"
 
 #include "common/base/json.h"
 #include "common/process/process_state.h"

@@ -1,7 +1,7 @@
 /* The rows of tables that blocks of examples look up. All compute threads collect the keys; the rows are read for a
  * window of blocks at a time, and each thread copies those of its block. */
-#ifndef GRADWIRE_WORKER_EVALUATE_EVAL_ROWS_H
-#define GRADWIRE_WORKER_EVALUATE_EVAL_ROWS_H
+#ifndef GRADWIRE_EVALUATE_EVAL_ROWS_H
+#define GRADWIRE_EVALUATE_EVAL_ROWS_H
 
 #include "common/math/pool.h"
 #include "common/rows/row_values.h"

@@ -1,4 +1,4 @@
-#include "worker/evaluate/cut_rows.h"
+#include "evaluate/cut_rows.h"
 
 #include <inttypes.h>
 #include <string.h>

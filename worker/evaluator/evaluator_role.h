@@ -7,13 +7,13 @@
  * full disk (tried again), DIR removed or replaced, ps 0 away for timeouts.ps_rejoin_s (it gives up), ps 0 away after
  * the chief has failed (it ends with the chief's reason), SIGTERM (143; the next process evaluates the same cut from
  * the start). It does not affect training. */
-#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
-#define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
+#ifndef GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
+#define GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
 #include "data/dataset.h"
-#include "worker/evaluate/chief_end.h"
+#include "worker/evaluator/chief_end.h"
 #include "model/evaluation.h"
 #include "model/model.h"
 

@@ -5,8 +5,8 @@
  * merged, some at a time, until one merge can read them all.
  * Failure modes: the disk is full or fails (ranking_add and ranking_auc return that); a score is NaN, which has no
  * order (the auc is NaN). */
-#ifndef GRADWIRE_WORKER_EVALUATE_RANKING_H
-#define GRADWIRE_WORKER_EVALUATE_RANKING_H
+#ifndef GRADWIRE_EVALUATE_RANKING_H
+#define GRADWIRE_EVALUATE_RANKING_H
 
 #include <stdint.h>
 

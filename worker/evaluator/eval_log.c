@@ -1,4 +1,4 @@
-#include "worker/evaluate/eval_log.h"
+#include "worker/evaluator/eval_log.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The evaluator's HTTP (common/serve/http.h), on its own thread and loop, because main reads checkpoints and
  * computes. */
-#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_HTTP_H
-#define GRADWIRE_WORKER_EVALUATE_EVALUATOR_HTTP_H
+#ifndef GRADWIRE_WORKER_EVALUATOR_EVALUATOR_HTTP_H
+#define GRADWIRE_WORKER_EVALUATOR_EVALUATOR_HTTP_H
 
 #include <stdatomic.h>
 

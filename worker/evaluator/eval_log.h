@@ -6,8 +6,8 @@
  *    "step": 500, "final": false, "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]}
  *
  * A job that goes back to an older cut uses numbers again. So a result counts for the cut with the same manifest alone. */
-#ifndef GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
-#define GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
+#ifndef GRADWIRE_WORKER_EVALUATOR_EVAL_LOG_H
+#define GRADWIRE_WORKER_EVALUATOR_EVAL_LOG_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"

@@ -1,6 +1,6 @@
 /* How the chief's run ended, for an evaluator, which is connected to no process: DIR/summary.json tells it. */
-#ifndef GRADWIRE_WORKER_EVALUATE_CHIEF_END_H
-#define GRADWIRE_WORKER_EVALUATE_CHIEF_END_H
+#ifndef GRADWIRE_WORKER_EVALUATOR_CHIEF_END_H
+#define GRADWIRE_WORKER_EVALUATOR_CHIEF_END_H
 
 #include <sys/stat.h>
 

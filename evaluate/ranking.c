@@ -1,4 +1,4 @@
-#include "worker/evaluate/ranking.h"
+#include "evaluate/ranking.h"
 
 #include <assert.h>
 #include <math.h>

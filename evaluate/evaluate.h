@@ -1,7 +1,7 @@
 /* Computes loss and metrics over an eval set, on all compute threads. Blocks of rows are summed in their order, so
  * the number of threads affects only the speed. */
-#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATE_H
-#define GRADWIRE_WORKER_EVALUATE_EVALUATE_H
+#ifndef GRADWIRE_EVALUATE_EVALUATE_H
+#define GRADWIRE_EVALUATE_EVALUATE_H
 
 #include "common/rows/row_values.h"
 #include "data/dataset.h"

@@ -3,8 +3,8 @@
  * lines say which epochs were the best: so a file that is lost is missed.
  *
  * Rows of tables are not copied: the file names a cut, which is held for as long as its epoch is the best. */
-#ifndef GRADWIRE_WORKER_EVALUATE_BEST_H
-#define GRADWIRE_WORKER_EVALUATE_BEST_H
+#ifndef GRADWIRE_WORKER_EVALUATOR_BEST_H
+#define GRADWIRE_WORKER_EVALUATOR_BEST_H
 
 #include "common/base/uuid.h"
 #include "common/job/job.h"

@@ -1,4 +1,4 @@
-#include "worker/evaluate/chief_end.h"
+#include "worker/evaluator/chief_end.h"
 
 #include <stdio.h>
 #include <string.h>

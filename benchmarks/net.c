@@ -5,7 +5,7 @@
 
 #include "benchmarks/bench.h"
 #include "benchmarks/mlp.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/base/mem.h"
 #include "model/model.h"
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/net/conn.h"
 #include "common/parameters/layout.h"
 #include "common/wire/msg.h"

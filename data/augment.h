@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 struct image {
     uint32_t rows, cols, channels; /* channels last */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* A column's seed: XXH3_64bits of its space. */
 uint64_t csv_key_seed(const char *space);

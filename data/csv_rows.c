@@ -6,7 +6,7 @@
 
 #include "common/base/texts.h"
 #include "common/base/mem.h"
-#include "common/job/range.h"
+#include "job/range.h"
 #include "data/csv_cell.h"
 #include "data/text/csv_hint.h"
 #include "data/csv_row.h"

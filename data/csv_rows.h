@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/table.h"
 #include "data/text/csv_scan.h"
 

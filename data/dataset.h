@@ -9,7 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/process/contents.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/rows/lookups.h"
 #include "data/core/key_growth.h"
 #include "data/csv_rows.h"

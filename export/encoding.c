@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "common/base/texts.h"
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "common/process/files.h"
 #include "data/encoding_given.h"
 #include "export/encoding.h"

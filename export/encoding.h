@@ -3,7 +3,7 @@
 #define GRADWIRE_EXPORT_ENCODING_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/table.h"
 
 /* Make the file's text; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "model/evaluation.h"
 
 /* Returns a new reference: {"loss": .., "accuracy": ..}. Values that are not finite are null; all are if `found` is NULL.

@@ -4,7 +4,7 @@
 
 #include "common/base/err.h"
 #include "common/base/sha256.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 
 /* An entry of the header's "__metadata__". */

@@ -4,7 +4,7 @@
 #define GRADWIRE_EXPORT_MODEL_MANIFEST_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/dataset.h"
 #include "model/evaluation.h"
 #include "model/model.h"

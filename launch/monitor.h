@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "launch/policy.h"
 #include "launch/progress.h"
 #include "launch/supervisor.h"

@@ -14,7 +14,7 @@
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/flags/flags.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

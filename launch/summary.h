@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "launch/local/crew.h"
 #include "launch/base/options.h"
 #include "launch/supervisor.h"

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "launch/local/crew.h"
 
 enum { SUPERVISOR_LINGER_S = 3, SUPERVISOR_EXIT_INT = 130, SUPERVISOR_EXIT_TERM = 143 };

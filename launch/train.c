@@ -26,7 +26,7 @@
 #include "common/base/printable.h"
 #include "common/cluster/descriptors.h"
 #include "common/flags/flags.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/base/mem.h"
 #include "common/net/loop.h"
 #include "common/net/tls.h"

@@ -3,7 +3,7 @@
 #define GRADWIRE_MODEL_METRIC_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* The number of sums that the job's metrics need, at most SUMS_MAX: one for each, at its index, and after them one
  * more for each metric that is not a mean over examples (precision, recall, normalized_entropy, calibration). The

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/sums.h"
 #include "common/rows/lookups.h"

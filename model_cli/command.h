@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* Exit codes of a command that fails. */
 enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/texts.h"
-#include "common/job/range.h"
+#include "job/range.h"
 
 /* ---- what the model predicts ---- */
 

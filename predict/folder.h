@@ -8,7 +8,7 @@
 #define GRADWIRE_PREDICT_FOLDER_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/rows/row_values.h"
 #include "predict/table_file.h"
 #include "data/table.h"

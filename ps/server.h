@@ -16,7 +16,7 @@
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/ending.h"
 #include "common/process/fault.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 struct server_config {
     const struct job *job;

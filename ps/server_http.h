@@ -3,7 +3,7 @@
 #define GRADWIRE_PS_SERVER_HTTP_H
 
 #include "common/serve/http.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/peers/pending.h"
 #include "common/process/process_state.h"
 #include "ps/shard_thread.h"

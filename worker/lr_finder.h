@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/dataset.h"
 #include "model/model.h"
 

@@ -17,7 +17,7 @@
 
 #include "common/base/err.h"
 #include "common/checkpoint/beginnings.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
 #include "common/rows/row_layout.h"

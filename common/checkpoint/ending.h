@@ -4,7 +4,7 @@
 #define GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum ending {
     ENDING_NONE,  /* the job is not done, as far as the cut shows */

@@ -4,7 +4,7 @@ extern "C" {
 #include "common/flags/flags.h"
 #include "common/flags/manual.h"
 #include "common/flags/table.h"
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "common/process/termination.h"
 #include "common/process/ulimits.h"
 #include "common/base/version.h"

@@ -8,7 +8,7 @@
 #include "common/base/roff.h"
 #include "common/base/version.h"
 #include "common/flags/table.h"
-#include "common/job/keys.h"
+#include "job/keys.h"
 
 #define MANUAL_DATE "November 26, 2026" /* of the last change that readers should notice */
 

@@ -3,7 +3,7 @@
 #define GRADWIRE_COMMON_FORMATS_EXPORT_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* "onnx", as in --format. */
 const char *export_format_word(enum export_format f);

@@ -5,7 +5,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/process/contents.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/wire/msg.h"
 
 /* Fills the hello of a worker (the chief included) for a control connection to ps `ps` or to the chief. For another

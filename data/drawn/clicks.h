@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum {
     CLICKS_NUMBERS = 13,

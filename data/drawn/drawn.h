@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/drawn/census.h"
 #include "data/drawn/clicks.h"
 

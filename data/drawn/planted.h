@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_DATA_DRAWN_PLANTED_H
 #define GRADWIRE_DATA_DRAWN_PLANTED_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* Draw the rows again, about 2 us each, and score them by the probabilities that they were drawn with. auc: NAN if
  * all rows have one class; scores closer than 1 / 2048 of a logit count as ties, which changes it by less than 1e-6

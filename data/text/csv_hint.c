@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "data/text/csv_scan.h"
 
 bool csv_hint_is_name(const char *text, size_t bytes)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* True if the field, or the line's first field, can be the name of a column: it begins with a letter or '_', in quotes or not, and
  * is not a usual word for a missing number. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "model/metric.h"
 
 void imported_close(struct imported *m)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "model/model.h"
 
 struct named {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
-#include "common/job/keys.h"
+#include "job/job.h"
+#include "job/keys.h"
 #include "formats/imports/imports.h"
 
 struct sketch_part { /* the values of one tensor */

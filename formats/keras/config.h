@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum { CONFIG_BYTES_MAX = 64 << 20, CONFIG_GROUP_BYTES = 96 };
 

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "common/job/layer.h"
+#include "job/layer.h"
 
 enum { CONFIG_SHOWN_BYTES = 80 };
 

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum { NETWORK_NAME_MAX = 96, NETWORK_TENSORS_MAX = 4 };
 

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "common/job/layer.h"
+#include "job/layer.h"
 
 /* Keras' class of a layer that looks up no table: "Dense". */
 const char *network_class(const struct job_layer *l);

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "common/job/layer.h"
+#include "job/layer.h"
 
 /* "relu"; NULL: Keras has no such word (ACT_GELU_TANH). */
 const char *words_activation(enum activation a);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "launch/local/local.h"
 #include "launch/base/options.h"
 #include "launch/local/process.h"

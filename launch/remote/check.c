@@ -12,7 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "launch/local/crew.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/hosts.h"

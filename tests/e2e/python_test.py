@@ -206,13 +206,13 @@ class EncodingTest(unittest.TestCase):
 
 class LayersTest(unittest.TestCase):
     def test_each_layer_and_activation_of_a_job_is_known(self):
-        header = (ROOT / "common/job/layer.h").read_text()
+        header = (ROOT / "job/layer.h").read_text()
         kinds = re.findall(r"X\([A-Z0-9_]+, (\w+)\)", header)
         self.assertIn("conv2d", kinds)
         ours = {name for name in vars(reader.NumpyLayers) if not name.startswith("_")}
         elsewhere = {"add", "concatenate", "embedding_bag", "linear"}  # of several inputs, or a table
         self.assertEqual(set(kinds) - elsewhere, ours)
-        words = re.findall(r'\{"(\w+)", ACT_', (ROOT / "common/job/table_model.c").read_text())
+        words = re.findall(r'\{"(\w+)", ACT_', (ROOT / "job/table_model.c").read_text())
         self.assertEqual(set(words), set(reader.ACTIVATIONS))
 
 

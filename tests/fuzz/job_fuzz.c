@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum packing { PACK_PLAIN, PACK_GZIP, PACK_ZSTD, PACK_COUNT };
 

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_TESTS_LIB_LEAF_H
 #define GRADWIRE_TESTS_LIB_LEAF_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/rows/lookups.h"
 
 enum {

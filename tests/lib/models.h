@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_TESTS_LIB_MODELS_H
 #define GRADWIRE_TESTS_LIB_MODELS_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 /* An empty model over inputs of this shape (b = 0: one dimension); biases start at zero. */
 void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, bool from_logits);

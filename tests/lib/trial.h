@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_TESTS_LIB_TRIAL_H
 #define GRADWIRE_TESTS_LIB_TRIAL_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "tests/lib/leaf.h"
 #include "model/model.h"
 

@@ -47,7 +47,7 @@ def calls(text):
 def members(root):
     """{member of struct job: (path, own)} of each key that is not an identity key."""
     found = {}
-    for path in sorted((root / "common/job").glob("table_*.[ch]")):
+    for path in sorted((root / "job").glob("table_*.[ch]")):
         for row in calls(path.read_text()):
             head = re.match(r'\s*"([^"]+)"\s*,\s*([A-Z]\w*)\s*,\s*([\w.]+)\s*,', row)
             if not head or ".identity = true" in row or head[1] == "name":  # the hello compares it

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "common/base/rng.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/math/kernels.h"
 #include "tests/lib/folder.h"
 #include "data/drawn/drawn.h"

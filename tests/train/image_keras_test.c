@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/base/mem.h"
 #include "model/model.h"
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"

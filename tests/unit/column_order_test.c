@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "common/job/column_order.h"
-#include "common/job/job.h"
+#include "job/column_order.h"
+#include "job/job.h"
 
 static const char WAS[] = "data.scale = 1\n"
                           "data.columns[0] = number\n"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/job/job.h"
-#include "common/job/keys.h"
+#include "job/job.h"
+#include "job/keys.h"
 
 enum { SETS_OF_ONE = 3, SETS_MAX = 12, PATH_BYTES = 512, PREFIXES_MAX = 4 };
 
@@ -193,7 +193,7 @@ static void every_key_has_an_example_that_a_job_file_takes(void **state)
     (void)state;
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
         if ((key->type == KEY_LATER) != !key->example)
-            fail_msg("%s: give it an EXAMPLE in common/job/table_*.c", key->path);
+            fail_msg("%s: give it an EXAMPLE in job/table_*.c", key->path);
         if (key->example)
             the_example_is_accepted(key);
     }
@@ -283,7 +283,7 @@ static void the_page_has_every_key_and_no_other(void **state)
     }
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
         if (!found[job_key_index(key)])
-            fail_msg("the page lacks %s: add it to a section of common/job/reference.c", key->path);
+            fail_msg("the page lacks %s: add it to a section of job/reference.c", key->path);
     assert_true(rows > 200);
     free(text);
 }

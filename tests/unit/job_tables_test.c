@@ -1,5 +1,5 @@
 /* Key columns, ranges of names, columns as inputs of layers, and tables. */
-#include "common/job/job.h"
+#include "job/job.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "common/job/range.h"
+#include "job/range.h"
 
 /* Wide & deep over 3 numbers and 4 key columns, one of them with several values. */
 static const char wide_deep[] =

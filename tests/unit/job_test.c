@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/base/texts.h"
-#include "common/job/job.h"
-#include "common/job/keys.h"
-#include "common/job/tree.h"
+#include "job/job.h"
+#include "job/keys.h"
+#include "job/tree.h"
 #include "common/base/mem.h"
 #include "common/base/words.h"
 

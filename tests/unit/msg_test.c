@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 

@@ -10,7 +10,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "worker/driver/push_codec.h"
 #include "worker/driver/residual.h"
 

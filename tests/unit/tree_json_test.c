@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/job/tree_json.h"
+#include "job/tree_json.h"
 
 static void assert_json(const char *yaml, const char *want)
 {

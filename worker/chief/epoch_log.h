@@ -9,7 +9,7 @@
 #define GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
 
 #include "common/base/err.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/process/contents.h"
 #include "model/evaluation.h"
 

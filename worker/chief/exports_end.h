@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_EXPORTS_END_H
 #define GRADWIRE_WORKER_CHIEF_EXPORTS_END_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 struct exports_end {
     uint32_t n;       /* formats that were tried; 0: the job asks for none, or has not ended */

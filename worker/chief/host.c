@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "common/peers/msg_send.h"
 #include "common/process/dirguard.h"
 #include "worker/chief/host_state.h"

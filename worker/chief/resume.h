@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_CHIEF_RESUME_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum { RESUME_WORDS_BYTES = 400 };
 

@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_CHIEF_TABLES_END_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 #include "worker/evaluator/best.h"
 

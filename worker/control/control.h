@@ -6,7 +6,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/serve/http.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 

@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_CONTROL_FAILED_START_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/wire/msg.h"
 
 enum { FAILED_START_MS = 2000 };

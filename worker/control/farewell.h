@@ -8,7 +8,7 @@
 #define GRADWIRE_WORKER_CONTROL_FAREWELL_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 enum { FAREWELL_MS = 2000 };
 

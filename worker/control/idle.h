@@ -8,7 +8,7 @@
 #define GRADWIRE_WORKER_CONTROL_IDLE_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/process/process_state.h"
 
 enum { IDLE_ASK_MS = 3000 };

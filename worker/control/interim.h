@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_CONTROL_INTERIM_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/process/process_state.h"
 #include "worker/control/http_thread.h"
 

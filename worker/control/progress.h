@@ -6,7 +6,7 @@
 
 #include "common/base/err.h"
 #include "common/process/loading.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "worker/control/eta.h"
 #include "worker/control/history.h"
 #include "model/evaluation.h"

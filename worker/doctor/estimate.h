@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_DOCTOR_ESTIMATE_H
 #define GRADWIRE_WORKER_DOCTOR_ESTIMATE_H
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 #define ESTIMATE_BASE_BYTES (UINT64_C(48) << 20) /* a process without parameters and data */
 

@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_DOCTOR_TABLE_ROOM_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/core/key_growth.h"
 
 /* All tables together, over all ps. */

@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_DOCTOR_VISIT_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/wire/msg.h"
 #include "common/net/reach.h"
 

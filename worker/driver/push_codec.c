@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/codec/codec_choice.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/net/conn.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"

@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_EVALUATOR_BEST_H
 
 #include "common/base/uuid.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 #include "common/process/contents.h"
 #include "model/evaluation.h"

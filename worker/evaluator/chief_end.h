@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 
 struct chief_end {
     struct stat before; /* st_ino 0: there was no summary */

@@ -10,7 +10,7 @@
 #define GRADWIRE_WORKER_EVALUATOR_EVAL_LOG_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/process/contents.h"
 #include "model/evaluation.h"
 #include "model/model.h"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "worker/control/http_thread.h"
 
 /* The evaluator's last result. The main thread writes it, the HTTP thread reads it. */

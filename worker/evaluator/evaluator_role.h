@@ -11,7 +11,7 @@
 #define GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
 
 #include "common/cluster/cluster.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "data/dataset.h"
 #include "worker/evaluator/chief_end.h"
 #include "model/evaluation.h"

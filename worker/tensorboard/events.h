@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 #include "common/math/pool.h"
 

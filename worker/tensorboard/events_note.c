@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/job/keys.h"
+#include "job/keys.h"
 #include "common/base/mem.h"
 #include "model/metric.h"
 

@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_WARM_START_FIRST_CUT_H
 
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 
 enum { FIRST_CUT_FILES_MAX = 1 << 10 };

@@ -8,7 +8,7 @@
 #define GRADWIRE_WORKER_WARM_START_FIRST_WEIGHTS_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 
 enum { FIRST_WEIGHTS_WORDS_BYTES = 512 };

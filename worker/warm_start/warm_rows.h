@@ -5,7 +5,7 @@
 #define GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
 
 #include "common/checkpoint/row_copy.h"
-#include "common/job/job.h"
+#include "job/job.h"
 
 struct warm_rows {
     const char *checkpoints;

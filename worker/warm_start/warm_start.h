@@ -9,7 +9,7 @@
 #define GRADWIRE_WORKER_WARM_START_WARM_START_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/parameters/layout.h"
 
 struct warm_start {

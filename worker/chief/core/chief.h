@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/limits.h"
 #include "common/parameters/ids.h"

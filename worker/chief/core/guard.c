@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "worker/chief/core/chief_state.h"
 
 static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const char *what)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/job/job.h"
+#include "job/job.h"
 #include "worker/chief/core/chief_state.h"
 
 enum { LACK_BYTES = 80 };

@@ -1,0 +1,488 @@
+/* The csv part of a job file: the list of columns and the texts in it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/texts.h"
+#include "job/range.h"
+#include "job/read.h"
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+
+/* ---- texts ---- */
+
+/* A scalar of UTF-8, which a text of --set need not be; a quoted one can be empty. */
+static bool is_text(const struct job_node *node, size_t most)
+{
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && strlen(node->text) <= most &&
+           printable_is_utf8(node->text);
+}
+
+/* A scalar of one line without control characters other than tabs. */
+static bool is_line(const struct job_node *node, size_t most)
+{
+    if (!is_text(node, most))
+        return false;
+    for (const char *p = node->text; *p; p++)
+        if (((unsigned char)*p < 0x20 && *p != '\t') || *p == 0x7f)
+            return false;
+    return true;
+}
+
+enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node)
+{
+    if (!is_line(node, JOB_NAME_MAX - 1))
+        return job_refuse_value(r, key, node);
+    (void)snprintf(job_read_at(r, key), JOB_NAME_MAX, "%s", node->text);
+    return ERR_OK;
+}
+
+enum err job_keep_text(struct job_reader *r, const char *text, const char **kept)
+{
+    size_t bytes = strlen(text) + 1;
+    struct job_text *made = mem_zalloc(sizeof *made + bytes, 1);
+    if (!made)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    memcpy(made->text, text, bytes);
+    made->before = r->job->texts;
+    r->job->texts = made;
+    *kept = made->text;
+    return ERR_OK;
+}
+
+enum err job_read_column_text(struct job_reader *r, const struct job_key *key,
+                              const struct job_node *node)
+{
+    if (!is_text(node, JOB_TEXT_MAX))
+        return job_refuse_value(r, key, node);
+    return job_keep_text(r, node->text, job_read_at(r, key));
+}
+
+/* Appends a text to the list *texts, which has *bytes bytes including joints. */
+static enum err append(struct job_reader *r, char **texts, size_t *bytes, const char *text)
+{
+    size_t n = strlen(text);
+    char *grown = mem_resize(*texts, *bytes + n + 1, 1);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    if (*bytes)
+        grown[*bytes - 1] = *TEXTS_JOINT;
+    memcpy(grown + *bytes, text, n + 1);
+    *texts = grown;
+    *bytes += n + 1;
+    return ERR_OK;
+}
+
+enum err job_read_texts(struct job_reader *r, const struct job_key *key,
+                        const struct job_node *node)
+{
+    const struct job_node *c = node->kind == NODE_LIST ? node->child : node;
+    char *texts = NULL, **out = job_read_at(r, key);
+    size_t bytes = 0;
+    enum err err =
+        c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; fill it, or remove it");
+    for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
+        err = is_text(c, JOB_TEXT_MAX) ? append(r, &texts, &bytes, c->text)
+                                       : job_refuse_value(r, key, c);
+    if (err) {
+        mem_free(texts);
+        return err;
+    }
+    mem_free(*out);
+    *out = texts;
+    return ERR_OK;
+}
+
+/* ---- duplicate words ---- */
+
+struct slice {
+    const char *text;
+    size_t bytes;
+};
+
+static int slice_order(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->bytes < y->bytes ? x->bytes : y->bytes);
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Splits `texts`, and for a label its texts into names of classes. Returns the number of words; `out` can be NULL. */
+static size_t slices_of(const char *texts, bool label, struct slice *out)
+{
+    size_t n = 0;
+    for (const char *at = texts;; n++) {
+        size_t bytes;
+        (void)texts_next(at, &bytes);
+        bytes = label ? job_class_name_bytes(at, bytes) : bytes;
+        if (out)
+            out[n] = (struct slice){at, bytes};
+        if (!at[bytes])
+            return n + 1;
+        at += bytes + 1;
+    }
+}
+
+/* The second of two equal words would be a class, or a feature, that no row has. */
+static enum err refuse_twin_word(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    const bool label = c->kind == COLUMN_LABEL;
+    char shown[PRINTABLE_NAME_BYTES];
+    if (!c->words)
+        return ERR_OK;
+    size_t n = slices_of(c->words, label, NULL);
+    struct slice *word = mem_zalloc(n, sizeof *word);
+    if (!word)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    (void)slices_of(c->words, label, word);
+    qsort(word, n, sizeof *word, slice_order);
+    enum err err = ERR_OK;
+    for (size_t i = 1; i < n && !err; i++)
+        if (slice_order(&word[i - 1], &word[i]) == 0)
+            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%s' occurs twice in its %s",
+                             printable_name(shown, word[i].text, word[i].bytes),
+                             c->kind == COLUMN_LABEL   ? "classes"
+                             : c->kind == COLUMN_CROSS ? "of"
+                                                       : "vocabulary");
+    mem_free(word);
+    return err;
+}
+
+/* ---- the list ---- */
+
+void job_columns_free(struct job_csv *csv)
+{
+    for (uint32_t i = 0; i < csv->columns; i++)
+        mem_free(csv->column[i].words);
+    mem_free(csv->column);
+    csv->column = NULL;
+    csv->columns = 0;
+}
+
+static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *column = r->job->data.csv.column, *last = &column[r->column];
+    for (uint32_t i = 0; i < r->column; i++) {
+        if (last->name[0] && strcmp(column[i].name, last->name) == 0)
+            return job_refuse(
+                r, node, JOB_COLUMN_PREFIX,
+                "its name, %s, is also the name of data.columns[%u]; rename one of them",
+                SHOWN(last->name), column[i].item);
+        if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "data.columns[%u] is already the label; only one column can be",
+                              column[i].item);
+        if (last->kind == COLUMN_WEIGHT && column[i].kind == COLUMN_WEIGHT)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "data.columns[%u] is already the weight; only one column can be",
+                              column[i].item);
+    }
+    return ERR_OK;
+}
+
+/* Report the key that the user probably meant: "hash: false" alone leaves a missing value without a key. */
+static enum err check_key(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    const struct job_key_column *k = &c->key;
+    if (c->kind != COLUMN_KEY && c->kind != COLUMN_KEYS)
+        return ERR_OK;
+    if (!k->hash && k->missing == KEY_MISSING_EMPTY)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "with hash: false a missing value has no key; write missing: none, or "
+                          "missing: {key: 0}");
+    if (k->hash && k->missing == KEY_MISSING_KEY)
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "missing: {key: ...} needs hash: false; allowed with hash: true: empty, none");
+    if (!k->hash && k->space[0])
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its space is part of the hash, and hash is false; remove space");
+    if (c->kind == COLUMN_KEYS && !k->separator[0])
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "its separator is empty");
+    if (k->weights && strcmp(k->separator, ":") == 0)
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "its separator is :, which marks a value's weight; choose another, or remove weights");
+    return ERR_OK;
+}
+
+/* Checks that the borders ascend. */
+static enum err check_borders(struct job_reader *r, const struct job_node *node,
+                              const struct job_column *c)
+{
+    double before = -INFINITY;
+    for (const char *p = c->words, *next; p; p = next) {
+        size_t n;
+        char *end, shown[PRINTABLE_NAME_BYTES];
+        next = texts_next(p, &n);
+        (void)printable_name(shown, p, n);
+        double border = strtod(p, &end);
+        bool decimal = n > 0 && !memchr(p, 'x', n) && !memchr(p, 'X', n);
+        if (!decimal || end != p + n || !isfinite((float)border))
+            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%s' is not a number", shown);
+        if (border <= before)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "its border %s is not above the border before it", shown);
+        before = border;
+    }
+    return ERR_OK;
+}
+
+static enum err check_number(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    if (c->kind != COLUMN_NUMBER)
+        return ERR_OK;
+    if (c->buckets == BUCKETS_NONE && c->encode != ENCODE_ONE_HOT)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its encode is for buckets, and it has none; add buckets, such as "
+                          "{quantiles: 10}, or remove encode");
+    if (c->buckets != BUCKETS_NONE && c->scale != SCALE_NONE)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "a number with buckets has no scale; remove scale or buckets");
+    if (c->buckets == BUCKETS_BORDERS && !c->words)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its borders are missing; write buckets: {borders: [0, 10]}");
+    return check_borders(r, node, c);
+}
+
+static enum err add_column(struct job_reader *r)
+{
+    struct job_csv *csv = &r->job->data.csv;
+    struct job_column *grown = mem_resize(csv->column, (size_t)csv->columns + 1, sizeof *grown);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    csv->column = grown;
+    grown[csv->columns++] = (struct job_column){.item = r->item, .name = "", .key.space = ""};
+    return ERR_OK;
+}
+
+/* Names the column that was read last: the range's name with `number`. */
+static enum err name_column(struct job_reader *r, const struct job_node *node,
+                            const struct job_range *range, uint32_t number)
+{
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    char name[JOB_TEXT_MAX + 1];
+    if (job_range_name(range, number, name, sizeof name))
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range has more than %d bytes",
+                          JOB_TEXT_MAX);
+    enum err err = strcmp(name, c->name) != 0 ? job_keep_text(r, name, &c->name) : ERR_OK;
+    if (err)
+        return err;
+    if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
+        c->key.space = c->name;
+    return refuse_twin(r, node);
+}
+
+/* Adds a copy of `like`, for another name of its range. */
+static enum err copy_column(struct job_reader *r, const struct job_column *like)
+{
+    enum err err = add_column(r);
+    if (err)
+        return err;
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    *c = *like;
+    c->words = like->words ? mem_strdup(like->words) : NULL;
+    return like->words && !c->words ? err_set(r->e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+/* Replaces the column just read with one column for each name of its range. */
+static enum err expand(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    struct job_column like = csv->column[r->column];
+    struct job_range range;
+    uint32_t first = r->column;
+    if (job_range_parse(&range, like.name))
+        return job_refuse(
+            r, node, JOB_COLUMN_PREFIX,
+            "its name, %s, is not a valid range; write a range like C{1..26}, or \\{ for a { "
+            "of the name",
+            SHOWN(like.name));
+    if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
+    enum err err = ERR_OK;
+    for (uint32_t i = range.first; i <= range.last && !err; i++, r->column++) {
+        like.words = csv->column[first].words;
+        if (i > range.first)
+            err = copy_column(r, &like);
+        if (!err)
+            err = name_column(r, node, &range, i);
+    }
+    return err;
+}
+
+static enum err read_column(struct job_reader *r, const struct job_node *node)
+{
+    enum err err = add_column(r);
+    if (err)
+        return err;
+    job_read_forget(r, JOB_COLUMN_PREFIX);
+    err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), node);
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    if (c->kind == COLUMN_CROSS) { /* a missing value in one of its columns is part of the cross */
+        c->key.hash = true;
+        c->key.missing = KEY_MISSING_NONE;
+    }
+    if (!err)
+        err = check_number(r, node);
+    if (!err)
+        err = refuse_twin_word(r, node);
+    if (!err)
+        err = check_key(r, node);
+    job_note_otherwise(r);
+    return err ? err : expand(r, node);
+}
+
+enum err job_read_columns(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
+{
+    struct job_csv *csv = &r->job->data.csv;
+    if (node->kind != NODE_LIST)
+        return job_refuse(r, node, key->path, "it must be a list of columns, like - number: age");
+    job_columns_free(csv);
+    r->column = r->item = 0;
+    r->otherwise.path = NULL;
+    enum err err = ERR_OK;
+    for (const struct job_node *c = node->child; c && !err; c = c->next, r->item++)
+        err = read_column(r, c);
+    if (!err && csv->columns < 2)
+        return job_refuse(r, node, key->path, "%u columns are not allowed; allowed: 2 to %d",
+                          csv->columns, JOB_COLUMNS_MAX);
+    return err;
+}
+
+/* ---- checks across keys ---- */
+
+const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
+{
+    const struct job_node *c = job_given(r, "data.columns")->child;
+    r->item = r->job->data.csv.column[column].item;
+    for (uint32_t i = 0; i < r->item; i++)
+        c = c->next;
+    return c;
+}
+
+/* The memory of a column's value, in units of four bytes; a key takes two. */
+static uint64_t cells_of(const struct job_column *c)
+{
+    uint64_t value = 2 + c->key.weights;
+    return c->kind == COLUMN_KEYS ? 1 + c->key.max_values * value : job_column_has_keys(c) ? 3 : 1;
+}
+
+static enum err check_room(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        cells += cells_of(&csv->column[i]);
+    if (cells <= JOB_ROW_CELLS_MAX)
+        return ERR_OK;
+    return job_refuse(
+        r, NULL, "data.columns",
+        "a row has room for %llu values of 4 bytes; allowed: up to %d; reduce max_values",
+        (unsigned long long)cells, JOB_ROW_CELLS_MAX);
+}
+
+/* Without quotes and escapes, a field cannot contain the delimiter. */
+static enum err check_separators(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    if (csv->quotes || csv->escape != ESCAPE_NONE)
+        return ERR_OK;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_KEYS &&
+            strchr(csv->column[i].key.separator, job_delimiter_char(csv)))
+            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
+                              "its separator contains data.delimiter, which no field can contain "
+                              "with data.quotes: false; choose another");
+    return ERR_OK;
+}
+
+static enum err check_columns(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    bool label = false, features = false;
+    for (uint32_t i = 0; i < csv->columns; i++) {
+        enum column_kind kind = csv->column[i].kind;
+        label |= kind == COLUMN_LABEL;
+        features |= kind != COLUMN_LABEL && kind != COLUMN_WEIGHT && kind != COLUMN_IGNORE;
+        if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
+            return job_refuse(
+                r, NULL, "data.columns",
+                "column %u has no name; data.header: names needs a name for every column", i);
+    }
+    if (!label)
+        return job_refuse(r, NULL, "data.columns",
+                          "no column is the label; add one, like - label: income");
+    if (!features)
+        return job_refuse(
+            r, NULL, "data.columns",
+            "no column is a number, a category or a key, so there is nothing to learn from");
+    return ERR_OK;
+}
+
+char job_delimiter_char(const struct job_csv *csv)
+{
+    static const char delimiters[] = {',', '\t', ';', '|', ' '};
+    return delimiters[csv->delimiter];
+}
+
+char job_escape_char(const struct job_csv *csv)
+{
+    return csv->escape == ESCAPE_BACKSLASH ? '\\' : '\0';
+}
+
+bool job_reads_csv(const struct job *job)
+{
+    return job->data.format == DATA_CSV ||
+           (job->data.format == DATA_SYNTHETIC && job->data.synthetic != SYNTHETIC_DIGITS);
+}
+
+bool job_reads_columns(const struct job *job)
+{
+    return job_reads_csv(job) || job->data.format == DATA_LIBSVM;
+}
+
+bool job_draws_clicks(const struct job *job)
+{
+    return job->data.format == DATA_SYNTHETIC && job->data.synthetic == SYNTHETIC_CLICKS;
+}
+
+bool job_has_weights(const struct job *job)
+{
+    const struct job_csv *csv = &job->data.csv;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_WEIGHT)
+            return true;
+    return false;
+}
+
+enum err job_check_csv(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    bool libsvm = job->data.format == DATA_LIBSVM;
+    if (!job_reads_columns(job))
+        return ERR_OK;
+    if (!job->data.csv.columns)
+        return job_refuse(r, job_given(r, "data.format"), "data.columns", "it is missing; %s",
+                          libsvm ? "libsvm needs [label, keys: {name: features, max_values: 64}]"
+                                 : "csv needs the list of columns");
+    if (job->model.rank > 1)
+        return job_refuse(r, NULL, "model.input.shape",
+                          "rows of %s data have one dimension: [features], or auto",
+                          libsvm ? "libsvm" : "csv");
+    if (job->data.scale != 1)
+        return job_refuse(
+            r, NULL, "data.scale", "%s",
+            libsvm ? "libsvm's values are not scaled; remove it"
+                   : "csv columns have a scale of their own; write - number: {scale: standard}");
+    enum err err = libsvm ? job_check_libsvm(r) : check_columns(r);
+    if (!err && !libsvm)
+        err = check_separators(r);
+    if (!err)
+        err = job_check_crosses(r);
+    return err ? err : check_room(r);
+}

@@ -1,0 +1,416 @@
+#include "job/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "job/read.h"
+#include "common/base/mem.h"
+#include "common/process/files.h"
+
+/* ---- checks across keys ---- */
+
+static struct job_updates updates_of(struct job *job)
+{
+    return (struct job_updates){&job->optimizer, "optimizer", "training"};
+}
+
+/* The optimizer's learning_rate is another name of training.learning_rate. */
+static enum err settle_rate(struct job_reader *r)
+{
+    const struct job_updates of = updates_of(r->job);
+    char path[JOB_PATH_MAX];
+    bool given;
+    enum err err = job_settle_rate(r, &of, &given);
+    if (!err && !given)
+        err = job_read_default(r, job_key_find(job_option_path(&of, "learning_rate", path)));
+    return err ? err : job_check_schedule(r, &of);
+}
+
+/* Trust ratios need norms over all shards, which are known only in a step of sync. */
+static enum err check_trusted(struct job_reader *r)
+{
+    if (!optimizer_is_trusted(&r->job->optimizer) || r->job->training.update == UPDATE_SYNC)
+        return ERR_OK;
+    return job_refuse(r, NULL, "optimizer", "%s needs training.update: sync",
+                      job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
+}
+
+/* If each worker clips its own batch, no process knows the norm of accumulated gradients. */
+static enum err check_accumulation(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    if (job->optimizer.accumulation_steps <= 1 || job->training.update == UPDATE_SYNC ||
+        job->training.clip_norm <= 0)
+        return ERR_OK;
+    return job_refuse(r, NULL, "training.gradient_accumulation_steps",
+                      "training.clip_norm needs the norm of the mean of accumulated gradients, "
+                      "which only training.update: sync knows; remove one of the two");
+}
+
+static enum err check_trainable(struct job_reader *r)
+{
+    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
+        const struct job_layer *l = &r->job->model.layer[r->layer];
+        if (l->kind != LAYER_EMBEDDING || !job_layer_looks_up(l) || l->trainable)
+            continue;
+        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                          "%s has trainable: false, but the rows of a table are always trained; "
+                          "remove it",
+                          l->name);
+    }
+    return ERR_OK;
+}
+
+static enum err check_decay(struct job_reader *r)
+{
+    const struct job_updates of = updates_of(r->job);
+    char path[JOB_PATH_MAX];
+    if (!r->job->decay_exclude[0] || r->job->optimizer.weight_decay > 0)
+        return ERR_OK;
+    return job_refuse(r, NULL, job_option_path(&of, "exclude_from_weight_decay", path),
+                      "weight_decay is 0, so no tensor is decayed; set weight_decay, or remove it");
+}
+
+/* In geo the optimizer runs at workers, which come and go. */
+static enum err check_ema(struct job_reader *r)
+{
+    const struct job_updates of = updates_of(r->job);
+    char path[JOB_PATH_MAX];
+    if (!r->job->optimizer.use_ema || r->job->training.update != UPDATE_GEO)
+        return ERR_OK;
+    return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
+                      "with training.update: geo, each worker has its own optimizer, and no common "
+                      "average exists; allowed: false, or another training.update");
+}
+
+static uint32_t power_of_two_within(uint32_t n, uint32_t most)
+{
+    uint32_t p = 1;
+    while (p * 2 <= n && p * 2 <= most)
+        p *= 2;
+    return p;
+}
+
+static enum err settle_microbatches(struct job_reader *r)
+{
+    uint32_t *m = &r->job->training.microbatches, batch = r->job->training.batch_size;
+    const struct job_node *given = job_given(r, "training.microbatches");
+    if (!given)
+        *m = power_of_two_within(batch / 32, 8);
+    else if (*m > batch || (*m & (*m - 1)) != 0)
+        return job_refuse(r, given, "training.microbatches",
+                          "%u is not allowed; allowed: a power of two from 1 to %u, like %u", *m,
+                          power_of_two_within(batch, JOB_MICROBATCHES_MAX),
+                          power_of_two_within(*m < batch ? *m : batch, JOB_MICROBATCHES_MAX));
+    return ERR_OK;
+}
+
+/* Returns the key of data.augment that is on, or NULL. */
+static const char *augment_on(const struct job_augment *a)
+{
+    return a->flip    ? "data.augment.flip"
+           : a->crop  ? "data.augment.crop"
+           : a->shift ? "data.augment.shift"
+                      : NULL;
+}
+
+/* Only images can be augmented: rows of rank 2 (height, width) or 3 (plus channels). */
+static enum err check_augment(struct job_reader *r)
+{
+    const char *key = augment_on(&r->job->data.augment);
+    uint32_t rank = r->job->model.rank;
+    if (!key)
+        return ERR_OK;
+    if (rank != 2 && rank != 3)
+        return job_refuse(r, NULL, key,
+                          "it is for images; model.input.shape must be [height, width] or [height, "
+                          "width, channels]");
+    if (r->job->model.shape[0] > JOB_AUGMENT_SIDE_MAX ||
+        r->job->model.shape[1] > JOB_AUGMENT_SIDE_MAX)
+        return job_refuse(r, NULL, key, "it is for images of at most %d pixels a side",
+                          JOB_AUGMENT_SIDE_MAX);
+    return ERR_OK;
+}
+
+/* Refuse data.train together with the synthetic format: the user would train on generated data without noticing. */
+static enum err check_files(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
+    if (job->data.format == DATA_SYNTHETIC && key)
+        return job_refuse(r, NULL, key,
+                          "data.format: synthetic reads no files; set data.format to the files' "
+                          "format, or remove it");
+    if (job->data.format != DATA_SYNTHETIC && !job->data.train)
+        return job_refuse(r, job_given(r, "data.format"), "data.train",
+                          "it is missing; data.format: %s needs a path, a glob, or a list of them",
+                          job_word_of(job_key_find("data.format")->words, (int)job->data.format));
+    return ERR_OK;
+}
+
+static enum err check_clicks(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    if (job->data.synthetic_keys >= job->data.synthetic_fields)
+        return ERR_OK;
+    return job_refuse(
+        r, NULL, "data.synthetic_keys",
+        "%u key columns (data.synthetic_fields) need one key each; allowed: at least %u",
+        job->data.synthetic_fields, job->data.synthetic_fields);
+}
+
+static bool has_metric(const struct job *job, uint32_t kind)
+{
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        if ((uint32_t)job->model.metric[i] == kind)
+            return true;
+    return false;
+}
+
+static enum err check_monitor(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    uint32_t monitor = job->training.monitor;
+    if (monitor == MONITOR_NONE) {
+        const char *key = job->early_stopping.patience           ? "early_stopping.patience"
+                          : job->early_stopping.min_delta > 0    ? "early_stopping.min_delta"
+                          : job->early_stopping.start_from_epoch ? "early_stopping.start_from_epoch"
+                          : job->early_stopping.restore_best_weights
+                              ? "early_stopping.restore_best_weights"
+                              : NULL;
+        return key ? job_refuse(
+                         r, NULL, key,
+                         "training.monitor is missing; set it to loss or to one of model.metrics")
+                   : ERR_OK;
+    }
+    if (monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC))
+        return job_refuse(r, NULL, "training.monitor", "it must be loss or one of model.metrics");
+    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+        return job_refuse(
+            r, NULL, "training.monitor",
+            "data.eval is missing, so there is nothing to evaluate on; set data.eval");
+    return ERR_OK;
+}
+
+enum err job_check_evaluator(const struct job *job, struct errmsg *e)
+{
+    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+        return err_set(e, ERR_INPUT,
+                       "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
+                       "set it, or remove the evaluator",
+                       job->file);
+    if (job->training.monitor == MONITOR_NONE)
+        return ERR_OK;
+    return job_blame(
+        job, PLACE_MONITOR,
+        err_set(e, ERR_INPUT,
+                "training.monitor: it needs the chief's evaluation of each epoch, and with an "
+                "evaluator the chief does not evaluate; remove one of the two"),
+        e);
+}
+
+/* ---- where a key was given ---- */
+
+static uint32_t line_of(const struct job_node *at)
+{
+    return !at ? 0 : at->set ? JOB_LINE_SET : at->line;
+}
+
+static void note_places(struct job_reader *r)
+{
+    static const char *const path[JOB_PLACES] = {
+        [PLACE_INPUT_SHAPE] = "model.input.shape",
+        [PLACE_LAYERS] = "model.layers",
+        [PLACE_LOSS] = "model.loss",
+        [PLACE_METRICS] = "model.metrics",
+        [PLACE_CLASS_WEIGHT] = "training.class_weight",
+        [PLACE_MONITOR] = "training.monitor",
+        [PLACE_REPLICAS] = "sync.replicas_to_aggregate",
+        [PLACE_DROPPED] = "sync.dropped",
+        [PLACE_EXPORT] = "export",
+    };
+    (void)snprintf(r->job->file, sizeof r->job->file, "%s", r->name);
+    for (int i = 0; i < JOB_PLACES; i++)
+        r->job->line[i] = line_of(job_given(r, path[i]));
+}
+
+static enum err blame(const struct job *job, uint32_t line, enum err err, struct errmsg *e)
+{
+    if (err == ERR_OK || err == ERR_NOMEM || !job->file[0])
+        return err;
+    if (line == 0)
+        return err_wrap(e, err, "%s: ", job->file);
+    return line == JOB_LINE_SET ? err_wrap(e, err, "--set ")
+                                : err_wrap(e, err, "%s:%u: ", job->file, line);
+}
+
+enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e)
+{
+    return blame(job, job->line[place], err, e);
+}
+
+enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e)
+{
+    return blame(job, job->layer_line[layer], err, e);
+}
+
+/* The job file's base name, without characters that a name cannot have. */
+static void default_name(struct job *job, const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base), at = 0;
+    for (size_t i = 0; i < n && at < JOB_NAME_MAX - 1; i++) {
+        char c = base[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (letter || at > 0)
+            job->name[at++] = letter || strchr("._-", c) ? c : '-';
+    }
+    if (at == 0)
+        (void)snprintf(job->name, sizeof job->name, "job");
+}
+
+/* ---- reading a job ---- */
+
+/* learning_rate in `rates` and in the optimizer are the same key. So a --set of one replaces the other if the file
+ * gives it, but not if another --set gives it. */
+static void set_replaces_rate(struct job_node *rates, struct job_node *optimizer, const char *set)
+{
+    struct job_node *kind = optimizer && optimizer->kind == NODE_MAP ? optimizer->child : NULL;
+    struct job_node *rate = rates ? job_tree_child(rates, "learning_rate") : NULL;
+    struct job_node *own = kind ? job_tree_child(kind, "learning_rate") : NULL;
+    if (rate && own && rate->set == set && !own->set)
+        job_tree_remove(kind, own);
+    else if (rate && own && own->set == set && !rate->set)
+        job_tree_remove(rates, rate);
+}
+
+static void set_replaces_rates(struct job_node *root, const char *set)
+{
+    const struct job_node *tables = job_tree_child(root, "tables");
+    set_replaces_rate(job_tree_child(root, "training"), job_tree_child(root, "optimizer"), set);
+    for (struct job_node *t = tables ? tables->child : NULL; t; t = t->next)
+        set_replaces_rate(t, job_tree_child(t, "optimizer"), set);
+}
+
+static enum err apply_sets(struct job_node *root, const char *const *sets, size_t n,
+                           struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < n && !err; i++) {
+        err = job_tree_set(root, sets[i], e);
+        if (!err)
+            set_replaces_rates(root, sets[i]);
+    }
+    return err;
+}
+
+static enum err read_tree(struct job_reader *r, const struct job_node *root)
+{
+    static enum err (*const checks[])(struct job_reader *) = {
+        job_settle_inputs,   check_trainable,    settle_rate,           job_settle_tables,
+        check_trusted,       check_accumulation, check_decay,           check_ema,
+        settle_microbatches, job_check_update,   check_files,           check_clicks,
+        check_augment,       job_check_csv,      job_check_compression, check_monitor,
+        job_check_unused,    job_check_tables,   job_check_embeddings,
+    };
+    enum err err = job_read(r, root);
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
+        err = checks[i](r);
+    if (!err && !r->job->name[0])
+        default_name(r->job, r->name);
+    note_places(r);
+    return err ? err : job_identify(r->job, r->e);
+}
+
+static enum err job_from_tree(struct job *job, const struct job_node *root, const char *name,
+                              const char *dir, struct errmsg *e)
+{
+    struct job *made = mem_zalloc(1, sizeof *made);
+    struct job_reader *r = mem_zalloc(1, sizeof *r);
+    enum err err = made && r ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err) {
+        *r = (struct job_reader){.job = made, .name = name, .dir = dir, .e = e};
+        err = read_tree(r, root);
+        if (err)
+            job_close(made);
+        else
+            *job = *made;
+    }
+    mem_free(r);
+    mem_free(made);
+    return err;
+}
+
+enum err job_parse(struct job *job, const char *text, size_t bytes, const char *name,
+                   const char *dir, const char *const *sets, size_t n_sets, struct errmsg *e)
+{
+    struct job_node *root = NULL;
+    enum err err = job_tree_parse(&root, text, bytes, name, NULL, e);
+    if (err)
+        return err;
+    if (root->kind != NODE_MAP)
+        err = err_set(e, ERR_INPUT, "%s:%u: a job file must be a map of keys, like name: mnist",
+                      name, root->line);
+    if (!err)
+        err = apply_sets(root, sets, n_sets, e);
+    if (!err)
+        err = job_from_tree(job, root, name, dir, e);
+    job_tree_free(root);
+    return err;
+}
+
+enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
+                    struct errmsg *e)
+{
+    bool named = given && *given;
+    const char *name = named ? given : job->name;
+    if (strlen(name) + sizeof "runs/" > bytes)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    (void)snprintf(out, bytes, "%s%s", named ? "" : "runs/", name);
+    return ERR_OK;
+}
+
+enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
+                  struct errmsg *e)
+{
+    uint8_t *text;
+    size_t bytes;
+    enum err err = files_read(path, JOB_TREE_BYTES_MAX, &text, &bytes, e);
+    if (err == ERR_NOMEM)
+        return err_set(e, err, "out of memory");
+    if (err == ERR_TOOBIG)
+        return err_set(e, ERR_INPUT, "%s:1: longer than 8 MiB", path);
+    if (err)
+        return err_wrap(e, err == ERR_FILES ? err : ERR_INPUT, "job file ");
+    char *dir = mem_strdup(path);
+    if (dir) {
+        char *slash = strrchr(dir, '/');
+        dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
+        err = job_parse(job, (const char *)text, bytes, path, dir, sets, n_sets, e);
+    } else {
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    }
+    mem_free(dir);
+    mem_free(text);
+    return err;
+}
+
+void job_close(struct job *job)
+{
+    job_columns_free(&job->data.csv);
+    for (struct job_text *t = job->texts, *before; t; t = before) {
+        before = t->before;
+        mem_free(t);
+    }
+    mem_free(job->model.selected);
+    mem_free(job->model.lookup);
+    mem_free(job->model.weights);
+    mem_free(job->data.csv.missing);
+    mem_free(job->data.train);
+    mem_free(job->data.eval);
+    mem_free(job->data.spill);
+    mem_free(job->canonical);
+    mem_free(job->identity_text);
+    *job = (struct job){0};
+}

@@ -1,0 +1,275 @@
+/* The list of layers: their kinds, options, names (as Keras makes them: dense, dense_1, ...) and inputs. A layer's
+ * inputs come before it, so there is no cycle. */
+#include <string.h>
+
+#include "common/base/printable.h"
+#include "job/read.h"
+#include "common/base/words.h"
+
+/* `- relu` is short for `- activation: relu`. */
+static void activation_of_word(struct job_layer *layer, const struct job_word *word)
+{
+    if (layer->kind != LAYER_ACTIVATION || strcmp(word->word, "activation") == 0)
+        return;
+    const struct job_key *key = job_key_find(JOB_LAYER_PREFIX ".activation.activation");
+    layer->activation.activation = (enum activation)job_word_find(key->words, word->word)->value;
+}
+
+/* Keras's class names in snake case: ReLU is re_lu. There are no layers Sigmoid, Tanh, and so on. */
+static const char *keras_name(const struct job_word *word)
+{
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, JOB_LAYER_PREFIX ".%s.name", word->word);
+    return job_key_find(path)->keras;
+}
+
+/* The first unnamed layer of a kind gets the plain name, later ones get the name with _1, _2, and so on. */
+static void name_layer(struct job_layer *layer, const char *base, uint32_t number)
+{
+    if (number == 0)
+        (void)snprintf(layer->name, sizeof layer->name, "%s", base);
+    else
+        (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
+}
+
+/* minval can equal maxval: then all values are equal. */
+static enum err check_initializers(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    const struct job_weights *const of[] = {&l->kernel, &l->bias};
+    for (int i = 0; i < 2; i++)
+        if (of[i]->initializer == INIT_RANDOM_UNIFORM && of[i]->init_other > of[i]->init_value)
+            return job_refuse(r, node, JOB_LAYER_PREFIX,
+                              "its %s is from %g to %g; minval must not be above maxval",
+                              i ? "bias_initializer" : "kernel_initializer",
+                              (double)of[i]->init_other, (double)of[i]->init_value);
+    return ERR_OK;
+}
+
+/* Refuses bias options of a layer without a bias. */
+static enum err check_bias(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    if (l->use_bias)
+        return ERR_OK;
+    const char *of = l->bias.initializer != INIT_ZEROS         ? "bias_initializer"
+                     : l->bias.regularizer != REGULARIZER_NONE ? "bias_regularizer"
+                                                               : NULL;
+    return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
+                           "its %s is for a bias, and use_bias is false; remove one of the two", of)
+              : ERR_OK;
+}
+
+/* Sets keys that were not given and default to another key's value: a pooling layer's strides are its pool_size. */
+static void take_others(struct job_reader *r)
+{
+    char *layer = (char *)&r->job->model.layer[r->layer];
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->like && !r->given[job_key_index(key)] && job_key_active(key, r->job, layer))
+            memcpy(layer + key->offset, layer + key->like, sizeof(uint32_t[2]));
+}
+
+static enum err read_layer(struct job_reader *r, const struct job_node *node)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    memset(layer, 0, sizeof *layer);
+    job_read_forget(r, JOB_LAYER_PREFIX);
+    r->inputs = NULL;
+    enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node);
+    const struct job_word *word = r->word;
+    if (!err)
+        err = check_initializers(r, node);
+    if (!err)
+        err = check_bias(r, node);
+    if (err)
+        return err;
+    activation_of_word(layer, word);
+    take_others(r);
+    const char *base = layer->name[0] ? NULL : keras_name(word);
+    r->at[r->layer].layer = node;
+    r->at[r->layer].inputs = r->inputs;
+    r->at[r->layer].base = base;
+    r->job->layer_line[r->layer] = node->set ? JOB_LINE_SET : node->line;
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < r->layer && base; i++)
+        number += r->at[i].base && strcmp(r->at[i].base, base) == 0;
+    if (base)
+        name_layer(layer, base, number);
+    return ERR_OK;
+}
+
+static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    if (strcmp(layer[r->layer].name, JOB_INPUT_NAME) == 0)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "its name, " JOB_INPUT_NAME ", means the model's input; give it another");
+    for (uint32_t i = 0; i < r->layer; i++)
+        if (strcmp(layer[i].name, layer[r->layer].name) == 0)
+            return job_refuse(r, node, JOB_LAYER_PREFIX,
+                              "its name, %s, is also the name of model.layers[%u]; give it another",
+                              layer[i].name, i);
+    return ERR_OK;
+}
+
+/* ---- inputs of layers ---- */
+
+static enum err refuse_input(struct job_reader *r, const struct job_node *node, uint32_t found)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    if (found == r->layer)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "%s cannot be its own input",
+                          layer[found].name);
+    if (found < r->job->model.layers)
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "its input %s is a later layer, model.layers[%u]; a layer can only read earlier layers",
+            layer[found].name, found);
+    struct words near;
+    words_init_name(&near, node->text);
+    words_try(&near, JOB_INPUT_NAME);
+    for (uint32_t i = 0; i < r->layer; i++)
+        words_try(&near, layer[i].name);
+    for (uint32_t i = 0; i < r->job->data.csv.columns; i++)
+        words_try(&near, r->job->data.csv.column[i].name);
+    return job_refuse(
+        r, node, JOB_LAYER_PREFIX,
+        "no layer%s is called %s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
+        r->job->data.csv.columns ? " and no column" : "", SHOWN(node->text),
+        near.best ? ", did you mean " : "", near.best ? SHOWN(near.best) : "",
+        near.best ? "?" : "");
+}
+
+static enum err add_layer(struct job_reader *r, const struct job_node *node, uint32_t input)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    if (job_layer_looks_up(layer))
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "it looks up keys of columns, and %s is not a column; name key columns in its inputs",
+            SHOWN(node->text));
+    if (layer->inputs == JOB_INPUTS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
+                          JOB_INPUTS_MAX);
+    layer->input[layer->inputs++] = input;
+    return ERR_OK;
+}
+
+static enum err resolve_one(struct job_reader *r, const struct job_node *node)
+{
+    if (node->kind != NODE_SCALAR || job_tree_is_null(node))
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "its inputs must be a list of names of layers");
+    uint32_t found = 0;
+    while (found < r->job->model.layers && strcmp(r->job->model.layer[found].name, node->text) != 0)
+        found++;
+    if (strcmp(node->text, JOB_INPUT_NAME) == 0)
+        return add_layer(r, node, 0);
+    if (found < r->layer)
+        return add_layer(r, node, found + 1);
+    bool is_column;
+    enum err err = job_input_columns(r, node, &is_column);
+    return err || is_column ? err : refuse_input(r, node, found);
+}
+
+static enum err check_count(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    const struct job_word *words = job_key_find(JOB_LAYER_PREFIX)->words;
+    const char *lone = job_word_find(words, job_word_of(words, (int)layer->kind))->lone;
+    bool merges = lone && strcmp(lone, "inputs") == 0;
+    if (job_layer_looks_up(layer) || (layer->kind == LAYER_DENSE && layer->inputs > 0))
+        return ERR_OK; /* a dense layer concatenates several inputs */
+    if (merges && layer->inputs < 2)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "%s needs at least two layers; name them in its inputs", layer->name);
+    if (!merges && layer->inputs != 1)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "%s can have one input, and its inputs name %u", layer->name,
+                          layer->inputs);
+    return ERR_OK;
+}
+
+/* The layer names no inputs. */
+static enum err resolve_none(struct job_reader *r)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    if (job_layer_looks_up(layer))
+        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                          "%s looks up keys; name key columns in its inputs, like C1 or C{1..26}",
+                          layer->name);
+    layer->inputs = 1;
+    layer->input[0] = r->layer;
+    return ERR_OK;
+}
+
+static enum err resolve(struct job_reader *r)
+{
+    const struct job_node *list = r->at[r->layer].inputs;
+    if (!list) {
+        enum err err = resolve_none(r);
+        return err ? err : check_count(r, r->at[r->layer].layer);
+    }
+    if (list->kind == NODE_LIST && !list->child)
+        return job_refuse(r, list, JOB_LAYER_PREFIX,
+                          "its inputs must be a list of names of layers");
+    enum err err = ERR_OK;
+    if (list->kind != NODE_LIST)
+        err = resolve_one(r, list);
+    for (const struct job_node *c = list->kind == NODE_LIST ? list->child : NULL; c && !err;
+         c = c->next)
+        err = resolve_one(r, c);
+    return err ? err : check_count(r, list);
+}
+
+/* Every layer but the last must be read by a later one. */
+static enum err refuse_unused(struct job_reader *r)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    for (uint32_t i = 0; i + 1 < r->job->model.layers; i++) {
+        bool used = false;
+        for (uint32_t j = i + 1; j < r->job->model.layers; j++)
+            for (uint32_t k = 0; k < layer[j].inputs; k++)
+                used = used || layer[j].input[k] == i + 1;
+        r->layer = i;
+        if (!used)
+            return job_refuse(r, r->at[i].layer, JOB_LAYER_PREFIX,
+                              "no layer reads %s, and it is not the last; remove it, or name it in "
+                              "the inputs of another layer",
+                              layer[i].name);
+    }
+    return ERR_OK;
+}
+
+/* ---- the list ---- */
+
+enum err job_settle_inputs(struct job_reader *r)
+{
+    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
+        enum err err = resolve(r);
+        if (err)
+            return err;
+    }
+    return refuse_unused(r);
+}
+
+enum err job_read_layers(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node)
+{
+    if (node->kind != NODE_LIST || !node->child)
+        return job_refuse(r, node, key->path, "it must be a list of layers, like - dense: 10");
+    r->layer = 0;
+    r->job->model.layers = 0;
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (r->layer == JOB_LAYERS_MAX)
+            return job_refuse(r, c, "model.layers", "at most %d layers are allowed",
+                              JOB_LAYERS_MAX);
+        enum err err = read_layer(r, c);
+        if (!err)
+            err = refuse_twin(r, c);
+        if (err)
+            return err;
+        r->job->model.layers = ++r->layer;
+    }
+    return ERR_OK;
+}

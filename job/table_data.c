@@ -1,0 +1,365 @@
+/* The job file's keys: data. */
+#include <float.h>
+
+#include "job/table.h"
+
+static const struct job_word format_words[] = {
+    {"idx", DATA_IDX, NULL, "MNIST's files, with any of the format's number types."},
+    {"synthetic", DATA_SYNTHETIC, NULL, "Rows that gradwire generates; see `data.synthetic`."},
+    {"cifar10", DATA_CIFAR10, NULL, "The binary batches of CIFAR-10, of shape `[32, 32, 3]`."},
+    {"csv", DATA_CSV, NULL, "Text with one row per line; `data.columns` describes its columns."},
+    {"libsvm", DATA_LIBSVM, NULL,
+     "Text with one row per line: `label index:value index:value ...`."},
+    {"npy", DATA_NPY, NULL, "NumPy arrays, in `.npy` or `.npz` files."},
+    {"npz", DATA_NPY, NULL, "Another name of `npy`."},
+    LATER("tfrecord"),
+    LAST_WORD,
+};
+
+static const struct job_word column_words[] = {
+    {"number", COLUMN_NUMBER, "name", "A number: one feature, or several with `buckets`."},
+    {"category", COLUMN_CATEGORY, "name",
+     "A word of a vocabulary: one feature for each word of the vocabulary, or one feature with the "
+     "word's number."},
+    {"label", COLUMN_LABEL, "name", "The value to predict. Exactly one column is a label."},
+    {"ignore", COLUMN_IGNORE, "name", "A column that is not read."},
+    {"key", COLUMN_KEY, "name", "A word that looks up one row of a [table](#tables)."},
+    {"keys", COLUMN_KEYS, "name", "Several words that look up rows of a table."},
+    {"cross", COLUMN_CROSS, NULL,
+     "A key that is made from the keys of other columns. It is not a column of the file."},
+    {"weight", COLUMN_WEIGHT, "name",
+     "A number, 0 or more, that multiplies the loss, gradient and metrics of the row."},
+    LAST_WORD,
+};
+
+static const struct job_word scale_words[] = {
+    {"none", SCALE_NONE, NULL, NULL},       {"standard", SCALE_STANDARD, NULL, NULL},
+    {"min_max", SCALE_MIN_MAX, NULL, NULL}, {"log1p", SCALE_LOG1P, NULL, NULL},
+    {"log2", SCALE_LOG2, NULL, NULL},       LAST_WORD,
+};
+
+static const struct job_word missing_words[] = {
+    {"mean", MISSING_MEAN, NULL, NULL},
+    {"value", MISSING_VALUE, "value", NULL},
+    {"refuse", MISSING_REFUSE, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word buckets_words[] = {
+    {"none", BUCKETS_NONE, NULL, NULL},
+    {"log_squared", BUCKETS_LOG_SQUARED, NULL, NULL},
+    {"quantiles", BUCKETS_QUANTILES, "count", NULL},
+    {"borders", BUCKETS_BORDERS, "at", NULL},
+    LAST_WORD,
+};
+
+static const struct job_word encode_words[] = {
+    {"one_hot", ENCODE_ONE_HOT, NULL, NULL},
+    {"id", ENCODE_ID, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word key_missing_words[] = {
+    {"empty", KEY_MISSING_EMPTY, NULL, NULL},
+    {"none", KEY_MISSING_NONE, NULL, NULL},
+    {"key", KEY_MISSING_KEY, "key", NULL},
+    LAST_WORD,
+};
+
+static const struct job_word header_words[] = {
+    {"none", HEADER_NONE, NULL, NULL},
+    {"skip", HEADER_SKIP, NULL, NULL},
+    {"names", HEADER_NAMES, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word delimiter_words[] = {
+    {"comma", DELIMITER_COMMA, NULL, NULL},         {"tab", DELIMITER_TAB, NULL, NULL},
+    {"semicolon", DELIMITER_SEMICOLON, NULL, NULL}, {"pipe", DELIMITER_PIPE, NULL, NULL},
+    {"space", DELIMITER_SPACE, NULL, NULL},         LAST_WORD,
+};
+
+/* The characters themselves. "\t" in double quotes is a tab; without double quotes it is the two characters \t,
+ * and means a tab, too. */
+static const struct job_word delimiter_spellings[] = {
+    {",", DELIMITER_COMMA, NULL, NULL},
+    {"\t", DELIMITER_TAB, NULL, NULL},
+    {"\\t", DELIMITER_TAB, NULL, NULL},
+    {";", DELIMITER_SEMICOLON, NULL, NULL},
+    {"|", DELIMITER_PIPE, NULL, NULL},
+    {" ", DELIMITER_SPACE, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word escape_words[] = {
+    {"none", ESCAPE_NONE, NULL, NULL},
+    {"backslash", ESCAPE_BACKSLASH, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word escape_spellings[] = {
+    {"\\", ESCAPE_BACKSLASH, NULL, NULL},
+    {"\\\\", ESCAPE_BACKSLASH, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word bad_rows_words[] = {
+    {"stop", BAD_ROWS_STOP, NULL, NULL},
+    {"skip", BAD_ROWS_SKIP, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word encoding_words[] = {
+    {"extend", ENCODING_EXTEND, NULL, NULL},
+    {"keep", ENCODING_KEEP, NULL, NULL},
+    {"learn", ENCODING_LEARN, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word synthetic_words[] = {
+    {"digits", SYNTHETIC_DIGITS, NULL, NULL},
+    {"census", SYNTHETIC_CENSUS, NULL, NULL},
+    {"clicks", SYNTHETIC_CLICKS, NULL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word flip_words[] = {
+    {"none", FLIP_NONE, NULL, NULL},
+    {"horizontal", FLIP_HORIZONTAL, NULL, NULL},
+    LAST_WORD,
+};
+
+#define COLUMN_KEY(name, type, member, text, ...)                                                  \
+    ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
+#define COLUMN_NAME(word, example_)                                                                \
+    COLUMN_KEY("." word ".name", COLUMN_TEXT, name,                                                \
+               "The column's name, for messages, for `inputs` of layers, and with `data.header: "  \
+               "names` for the names in the header. `x{1..9}` makes nine columns, x1 to x9.",      \
+               EXAMPLE(example_), .fallback_doc = "none")
+#define KEY_NAME(text, name)                                                                       \
+    text " Layers name it in their `inputs`.", EXAMPLE(name), .required = true
+#define KEY_BUCKETS                                                                                \
+    "Take the key modulo this number (the hashing trick). 0: use the whole key.",                  \
+        EXAMPLE("1000000"), RANGE(0, UINT64_MAX), .fallback = "0"
+
+/* The options of key and keys. */
+#define KEY_OPTIONS(word, if_missing)                                                              \
+    COLUMN_KEY("." word ".name", COLUMN_TEXT, name,                                                \
+               KEY_NAME("The column's name. `C{1..26}` makes 26 columns.", "user")),               \
+        COLUMN_KEY("." word ".hash", BOOL, key.hash,                                               \
+                   "Make the key by hashing the word. `false`: the word itself is the key, an "    \
+                   "integer from 0 to 2^64 - 1.",                                                  \
+                   EXAMPLE("false"), .fallback = "true"),                                          \
+        COLUMN_KEY("." word ".space", COLUMN_TEXT, key.space,                                      \
+                   "A name that is hashed together with the word. In columns with the same "       \
+                   "space, the same word has the same key.",                                       \
+                   EXAMPLE("people"), .fallback_doc = "the column's name"),                        \
+        COLUMN_KEY("." word ".buckets", U64, key.buckets, KEY_BUCKETS),                            \
+        COLUMN_KEY(                                                                                \
+            "." word ".missing", CHOICE, key.missing,                                              \
+            "The key of a missing value. `empty`: the key of the empty word. `none`: no key, so "  \
+            "nothing is looked up. `{key: 0}`: the key 0; only with `hash: false`.",               \
+            EXAMPLE("none"), .words = key_missing_words, .fallback = if_missing),                  \
+        COLUMN_KEY("." word ".missing.key.key", U64, key.missing_key,                              \
+                   "The key of a missing value.", EXAMPLE("0"), RANGE(0, UINT64_MAX),              \
+                   .fallback = "0")
+
+/* These keys can stay when data.format changes. */
+static bool is_of_clicks(const struct job *job)
+{
+    return job->data.synthetic == SYNTHETIC_CLICKS;
+}
+
+#define OF_CLICKS HEEDED(is_of_clicks, "it has no effect without data.synthetic: clicks; remove it")
+#define OF_CSV                                                                                     \
+    HEEDED(job_reads_csv, "it is for csv data: data.format: csv, or synthetic with "               \
+                          "data.synthetic: census or clicks; remove it")
+#define OF_COLUMNS                                                                                 \
+    HEEDED(job_reads_columns, "it is for data.format: csv or libsvm, or synthetic with "           \
+                              "data.synthetic: census or clicks; remove it")
+
+static const struct job_key keys[] = {
+    JOB_KEY("data.format", WORD, data.format,
+            "The format of the files. Each file is plain, gzip or zstd.", PER_PROCESS,
+            EXAMPLE("csv"), .required = true, .words = format_words),
+    JOB_KEY("data.train", PATHS, data.train,
+            "The files to train on. A relative path is relative to the job file's directory or, "
+            "with `--set`, to the current directory. One pattern can match images and labels "
+            "together. `set.npz:x` is the array x of an archive.",
+            PER_PROCESS, EXAMPLE("train-*.csv.gz"),
+            .fallback_doc = "required, except with `format: synthetic`"),
+    JOB_KEY("data.eval", PATHS, data.eval, "The files to evaluate on.", PER_PROCESS,
+            EXAMPLE("eval.csv.gz"), .fallback_doc = "no evaluation"),
+    JOB_KEY("data.scale", REAL, data.scale,
+            "Divide all inputs by this number: each is rounded to float32, and multiplied by the "
+            "float32 1 / scale. Not for `libsvm`, and not for `csv`, whose columns have a `scale`.",
+            EXAMPLE("255"), POSITIVE, .identity = true, .fallback = "1"),
+    JOB_KEY("data.synthetic", WORD, data.synthetic,
+            "The rows to generate. `digits`: images of shape [28, 28]. `census`: csv text like "
+            "UCI's Adult. `clicks`: csv text like Criteo's logs, with a label, 13 numbers and key "
+            "columns.",
+            EXAMPLE("clicks"), .identity = true, .words = synthetic_words, .fallback = "digits"),
+    JOB_KEY("data.synthetic_train_rows", U32, data.synthetic_train_rows,
+            "The number of generated rows to train on.", EXAMPLE("100000"), RANGE(1, 10000000),
+            .identity = true, .fallback = "60000"),
+    JOB_KEY("data.synthetic_eval_rows", U32, data.synthetic_eval_rows,
+            "The number of generated rows to evaluate on.", EXAMPLE("5000"), RANGE(1, 10000000),
+            .identity = true, .fallback = "10000"),
+    JOB_KEY("data.synthetic_fields", U32, data.synthetic_fields,
+            "`clicks`: the number of key columns.", EXAMPLE("8"), RANGE(1, JOB_CLICK_FIELDS_MAX),
+            .identity = true, .fallback = "26", OF_CLICKS),
+    JOB_KEY("data.synthetic_keys", U32, data.synthetic_keys,
+            "`clicks`: the number of different keys of all key columns together, at least one for "
+            "each column.",
+            EXAMPLE("100000"), RANGE(1, 1000000000), .identity = true, .fallback = "1000000",
+            OF_CLICKS),
+    JOB_KEY("data.synthetic_interaction", U32, data.synthetic_interaction,
+            "`clicks`: the rank of the interaction of keys in the model that generates the labels. "
+            "0: no interaction, so a logistic regression can learn everything.",
+            EXAMPLE("2"), RANGE(0, 4), .identity = true, .fallback = "0", OF_CLICKS),
+    JOB_KEY(
+        "data.columns", COLUMNS, data.csv.columns,
+        "The columns in the order of the file. Write each as `KIND`, `KIND: NAME` or `KIND: "
+        "{option: value}`. Each column gives features: the numbers of the model's input, in this "
+        "order. `libsvm` has two columns: `[label, keys: {name: features, max_values: 64}]`.",
+        EXAMPLE("[{number: age}, {label: income}]"), .identity = true,
+        .fallback_doc = "required by `csv` and `libsvm`", OF_COLUMNS),
+    COLUMN_KEY("", CHOICE, kind, "One column.", EXAMPLE("{number: age}"), .words = column_words),
+    COLUMN_NAME("number", "age"),
+    COLUMN_KEY(".number.scale", WORD, scale,
+               "How the number x is scaled. `standard`: (x - mean) / standard deviation. "
+               "`min_max`: from 0 to 1. Both use the numbers of the training files. `log1p`: ln(1 "
+               "+ x), or 0 if x < 0. `log2`: log2(x), or 0 if x < 1.",
+               EXAMPLE("standard"), .words = scale_words, .fallback = "none"),
+    COLUMN_KEY(".number.missing", CHOICE, missing,
+               "The value of a missing number. `mean`: the mean of the training files. `{value: "
+               "0}`: the number 0. `refuse`: the row is bad.",
+               EXAMPLE("{value: 0}"), .words = missing_words, .fallback = "mean"),
+    COLUMN_KEY(".number.missing.value.value", DOUBLE, missing_value,
+               "The number to use. `scale` applies to it as to a number in the file.",
+               EXAMPLE("-1"), ANY_REAL, .fallback = "0"),
+    COLUMN_KEY(
+        ".number.buckets", CHOICE, buckets,
+        "Turn the number x into a category. `{quantiles: 10}`: ten buckets, each with the same "
+        "number of training rows. `{borders: [0, 10]}`: three buckets: below 0, from 0, from 10. "
+        "`log_squared`: if x > 2, a bucket for each value of floor(ln(x)^2), otherwise one for "
+        "each integer. A missing number has no bucket, unless `missing` is a value.",
+        EXAMPLE("{quantiles: 10}"), .words = buckets_words, .fallback = "none"),
+    COLUMN_KEY(".number.buckets.quantiles.count", U32, quantiles,
+               "The number of buckets. Equal borders count once, so there can be fewer.",
+               EXAMPLE("10"), RANGE(2, JOB_QUANTILES_MAX), .fallback = "10"),
+    COLUMN_KEY(".number.buckets.borders.at", TEXTS, words,
+               "The numbers at which buckets begin, in rising order.", EXAMPLE("[18, 30, 65]"),
+               .fallback_doc = "required"),
+    COLUMN_KEY(".number.encode", WORD, encode,
+               "The features of a bucket. `one_hot`: one feature for each bucket, 1 or 0. `id`: "
+               "one feature, the bucket's number from 1.",
+               EXAMPLE("id"), .words = encode_words, .fallback = "one_hot"),
+    COLUMN_NAME("category", "town"),
+    COLUMN_KEY(
+        ".category.encode", WORD, encode,
+        "The features of a word. `one_hot`: one feature for each word, 1 or 0. `id`: one feature, "
+        "the word's number from 1. If the word is not in the vocabulary, all features are 0.",
+        EXAMPLE("id"), .words = encode_words, .fallback = "one_hot"),
+    COLUMN_KEY(
+        ".category.vocabulary", TEXTS, words,
+        "The words in order. gradwire adds one more word at the end, for missing values. (In "
+        "a learned vocabulary, a missing value is a word like any other.)",
+        EXAMPLE("[S, M, L]"),
+        .fallback_doc = "the words of the training files, in the order of their first occurrence"),
+    COLUMN_NAME("label", "income"),
+    COLUMN_KEY(".label.classes", TEXTS, words,
+               "The names of classes 0, 1, and so on. `a|b`: both names are the same class. `*`: "
+               "all other names.",
+               EXAMPLE("[\"<=50K\", \">50K\"]"), .fallback_doc = "labels are numbers"),
+    COLUMN_NAME("weight", "importance"),
+    COLUMN_NAME("ignore", "note"),
+    KEY_OPTIONS("key", "empty"),
+    KEY_OPTIONS("keys", "none"),
+    COLUMN_KEY(".cross.name", COLUMN_TEXT, name, KEY_NAME("The cross's name.", "user_site")),
+    COLUMN_KEY(".cross.of", TEXTS, words,
+               "The names of the key columns to combine. [data.md](data.md#keys) describes how.",
+               EXAMPLE("[user, site]"), .required = true),
+    COLUMN_KEY(".cross.space", COLUMN_TEXT, key.space,
+               "A name that is hashed together with the keys.", EXAMPLE("pairs"),
+               .fallback_doc = "the column's name"),
+    COLUMN_KEY(".cross.buckets", U64, key.buckets, KEY_BUCKETS),
+    COLUMN_KEY(".keys.separator", TEXT, key.separator, "The text between the values of a field.",
+               EXAMPLE("\" \""), .fallback = ","),
+    COLUMN_KEY(
+        ".keys.max_values", U32, key.max_values,
+        "The largest number of values in a field. A row with more values is bad. A row takes "
+        "memory for the values that it has.",
+        EXAMPLE("20"), RANGE(1, 4096), .required = true),
+    COLUMN_KEY(
+        ".keys.weights", BOOL, key.weights,
+        "A value can end with `:` and a weight, as in `a:0.5`. The weight of other values is 1.",
+        EXAMPLE("true"), .fallback = "false"),
+    JOB_KEY("data.header", WORD, data.csv.header,
+            "`csv`: the meaning of each file's first line. `none`: it is a row. `skip`: ignore it. "
+            "`names`: it names the file's columns. gradwire then finds the columns of "
+            "`data.columns` by name, in any order, and ignores others.",
+            EXAMPLE("names"), .identity = true, .words = header_words, .fallback = "none", OF_CSV),
+    JOB_KEY("data.delimiter", WORD, data.csv.delimiter,
+            "`csv`: the character between fields. You can also write the character, in quotes: "
+            "`\"\\t\"`.",
+            EXAMPLE("tab"), .identity = true, .words = delimiter_words,
+            .spellings = delimiter_spellings, .fallback = "comma", OF_CSV),
+    JOB_KEY("data.quotes", BOOL, data.csv.quotes,
+            "`csv`: fields can be in double quotes, as in RFC 4180. A quote counts only at the "
+            "start of a field.",
+            EXAMPLE("false"), .identity = true, .fallback = "true", OF_CSV),
+    JOB_KEY("data.escape", WORD, data.csv.escape,
+            "`csv`: the character after a backslash stands for itself, as in files of MySQL and "
+            "Spark. You can also write the character: `\\`.",
+            EXAMPLE("backslash"), .identity = true, .words = escape_words,
+            .spellings = escape_spellings, .fallback = "none", OF_CSV),
+    JOB_KEY("data.trim", BOOL, data.csv.trim, "`csv`: remove spaces and tabs around each field.",
+            EXAMPLE("true"), .identity = true, .fallback = "false", OF_CSV),
+    JOB_KEY("data.comment", TEXT, data.csv.comment,
+            "`csv`: ignore the lines that begin with this text. Empty lines are always ignored.",
+            EXAMPLE("\"#\""), .identity = true, .fallback_doc = "none", OF_CSV),
+    JOB_KEY("data.missing", TEXTS, data.csv.missing,
+            "`csv`: the texts that mark a missing value: one text or a list.",
+            EXAMPLE("[\"\", \"?\"]"), .identity = true, .fallback = "", OF_CSV),
+    JOB_KEY("data.bad_rows", WORD, data.csv.bad_rows,
+            "`csv`, `libsvm`: the effect of a row that cannot be read. `stop`: it ends the job. "
+            "`skip`: the row keeps its index but has weight 0.",
+            PER_PROCESS, EXAMPLE("skip"), .words = bad_rows_words, .fallback = "stop", OF_COLUMNS),
+    JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
+            "`csv`, `libsvm`, with `bad_rows: skip`: the job ends if the training files or the "
+            "evaluation files have more bad rows than this.",
+            PER_PROCESS, EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
+    JOB_KEY(
+        "data.encoding", WORD, data.csv.encoding,
+        "`csv`, `libsvm`: the words, scales and buckets to use when [checkpoint.run](#checkpoint) "
+        "begins a new run. "
+        "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
+        "last checkpoint; new words are unknown. `learn`: only those of the new data. "
+        "[next-run-data.md](next-run-data.md) says when each is right.",
+        PER_PROCESS, EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
+    JOB_KEY(
+        "data.memory_mb", U32, data.memory_mb,
+        "`csv`, `libsvm`: how many MiB of training and evaluation rows a process keeps in memory. "
+        "The other rows are in a file in `data.spill`. 0: a quarter of the memory of the host or "
+        "the cgroup. All processes that the launcher starts on one host share this quarter.",
+        PER_PROCESS, EXAMPLE("4096"), RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
+    JOB_KEY("data.spill", FOLDER, data.spill,
+            "`csv`, `libsvm`: the directory of the file for rows beyond `data.memory_mb`. The file "
+            "has no name and disappears with its process. A relative path is relative to the job "
+            "file's directory or, with `--set`, to the current directory.",
+            PER_PROCESS, EXAMPLE("/var/tmp"), .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),
+    JOB_KEY("data.augment.flip", WORD, data.augment.flip,
+            "Mirror half of the training images, left to right.", EXAMPLE("horizontal"),
+            .identity = true, .words = flip_words, .fallback = "none"),
+    JOB_KEY("data.augment.crop", U32, data.augment.crop,
+            "Add this many pixels of zeros on each side of a training image, then cut out a window "
+            "of the original size at a random position.",
+            EXAMPLE("4"), RANGE(0, 1024), .identity = true, .fallback = "0"),
+    JOB_KEY(
+        "data.augment.shift", U32, data.augment.shift,
+        "Move a training image by up to this many pixels in each direction, and repeat its border.",
+        EXAMPLE("2"), RANGE(0, 1024), .identity = true, .fallback = "0"),
+};
+const struct job_key_table job_table_data = {keys, sizeof keys / sizeof keys[0]};
+_Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "model_cli/written.h"
-#include "worker/chief/tables_end.h"
+#include "export/cut_tables.h"
 #include "data/spill.h"
 #include "export/export.h"
 
@@ -160,12 +160,12 @@ static enum err copy_tables(struct trained *t, const char *folder, struct errmsg
 {
     char path[FILES_PATH_MAX + NAME_BYTES];
     const struct layout *l = model_layout(t->folder.model);
-    const struct tables_end end = {.job = &t->folder.job,
+    const struct cut_tables end = {.job = &t->folder.job,
                                    .layout = l,
                                    .output = folder,
                                    .checkpoints = t->checkpoints,
                                    .folder = "."};
-    enum err err = tables_end_rows(&end, &t->cut, e);
+    enum err err = cut_tables_rows(&end, &t->cut, e);
     (void)snprintf(path, sizeof path, "%s/tables", folder);
     for (uint32_t i = 0; i < l->rows->tables && !err; i++)
         err = table_file_open(&t->folder.table[i], path, &l->rows->table[i],

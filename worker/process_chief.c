@@ -31,11 +31,11 @@
 /* Export the tables to model/, from the final cut (which is loaded) or the best one's, and to best/. */
 static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
 {
-    const struct tables_end end = {.job = &p->job,
+    const struct cut_tables end = {.job = &p->job,
                                    .layout = model_layout(p->model),
                                    .output = p->output,
                                    .checkpoints = p->checkpoints};
-    return end.layout->rows ? tables_end_export_all(&end, final, &p->best, p->learned.digest, e)
+    return end.layout->rows ? tables_end_export(&end, final, &p->best, p->learned.digest, e)
                             : ERR_OK;
 }
 

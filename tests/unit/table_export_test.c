@@ -19,7 +19,7 @@
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/spill_file.h"
-#include "worker/chief/tables_end.h"
+#include "export/cut_tables.h"
 #include "export/export.h"
 #include "export/table_export.h"
 
@@ -345,13 +345,13 @@ static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state
         struct checkpoint_tables t;
         uint64_t before = 0;
         write_cut(shards, &m);
-        const struct tables_end end = {.job = &job,
+        const struct cut_tables end = {.job = &job,
                                        .layout = &l,
                                        .output = dir,
                                        .checkpoints = dir,
                                        .folder = "model",
                                        .memory_bytes = 1000};
-        if (tables_end_export(&end, &m, digest[shards - 1], &e))
+        if (cut_tables_export(&end, &m, digest[shards - 1], &e))
             fail_msg("%s", e.text);
         assert_int_equal(checkpoint_read_tables(dir, &m, &t, &e), ERR_OK);
         assert_true(t.rows[0] > ROWS / 2 && t.rows[1] > ROWS / 10);
@@ -393,13 +393,13 @@ static void what_an_earlier_end_wrote_of_a_larger_table_is_removed(void **state)
         (void)snprintf(path, sizeof path, "%s/model/tables/%s", dir, i < 2 ? stale[i] : "notes");
         assert_int_equal(files_write(path, "x", 1, &e), ERR_OK);
     }
-    const struct tables_end end = {.job = &job,
+    const struct cut_tables end = {.job = &job,
                                    .layout = &l,
                                    .output = dir,
                                    .checkpoints = dir,
                                    .folder = "model",
                                    .memory_bytes = 1000};
-    if (tables_end_export(&end, &m, digest, &e))
+    if (cut_tables_export(&end, &m, digest, &e))
         fail_msg("%s", e.text);
     assert_false(is_there(stale[0]) || is_there(stale[1]));
     assert_true(is_there("a.safetensors") && is_there("z%2Fdeep.safetensors"));
@@ -417,9 +417,9 @@ static void a_cut_of_other_tables_is_not_exported(void **state)
     char digest[65] = "";
     write_cut(1, &m);
     l.rows->table[1].dim++;
-    const struct tables_end end = {
+    const struct cut_tables end = {
         .job = &job, .layout = &l, .output = dir, .checkpoints = dir, .folder = "model"};
-    assert_int_equal(tables_end_export(&end, &m, digest, &e), ERR_STATE);
+    assert_int_equal(cut_tables_export(&end, &m, digest, &e), ERR_STATE);
     assert_non_null(strstr(e.text, "checkpoint 1 has other tables than the job"));
     manifest_close(&m);
     layout_close(&l);

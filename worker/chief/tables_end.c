@@ -1,167 +1,17 @@
 #include "worker/chief/tables_end.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "common/base/mem.h"
-#include "common/checkpoint/checkpoint_rows.h"
-#include "common/process/files.h"
-#include "common/rows/key.h"
-#include "export/export.h"
-#include "export/table_export.h"
-
-enum { SORT_BYTES = 256 << 20 };
-
-struct exports {
-    struct checkpoint_tables tables;
-    struct table_export *of[ROW_TABLES_MAX];
-};
-
-static enum err same_tables(const struct checkpoint_tables *t, const struct row_layout *l,
-                            uint64_t cut, struct errmsg *e)
+enum err tables_end_export(const struct cut_tables *t, const struct manifest *final,
+                           const struct best *best, char digest[65], struct errmsg *e)
 {
-    bool same = t->tables == l->tables;
-    for (uint32_t i = 0; same && i < l->tables; i++)
-        same =
-            strcmp(t->table[i].name, l->table[i].name) == 0 && t->table[i].dim == l->table[i].dim;
-    return same
-               ? ERR_OK
-               : err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has other tables than the job", cut);
-}
-
-static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
-{
-    struct exports *x = ctx;
-    const struct checkpoint_table *t = &x->tables.table[g->table];
-    const float *w = g->values;
-    enum err err = ERR_OK;
-    for (uint32_t i = 0; i < g->rows && !err; i++, w += t->dim + t->slots)
-        err = table_export_add(x->of[g->table], key_unmix(g->mixed[i]), g->count[i], w, e);
-    return err;
-}
-
-static bool wrote(const struct exports *x, const char *file)
-{
-    bool found = false;
-    for (uint32_t i = 0; i < x->tables.tables && !found; i++)
-        found = table_export_wrote(x->of[i], x->tables.table[i].name, file);
-    return found;
-}
-
-/* Remove the files of an earlier end of the job, when a table had another number of files: a reader would take them
- * for parts of this one. */
-static enum err remove_others(const struct exports *x, const char *folder, struct errmsg *e)
-{
-    static const char end[] = ".safetensors";
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return files_read_error(folder, e);
-    int failed = 0;
-    for (struct dirent *d; (d = readdir(dir)) && !failed;) {
-        size_t n = strlen(d->d_name);
-        bool ours = n > sizeof end - 1 && strcmp(d->d_name + n - (sizeof end - 1), end) == 0;
-        if (ours && !wrote(x, d->d_name))
-            failed = unlinkat(dirfd(dir), d->d_name, 0);
-    }
-    enum err err = failed ? err_set(e, ERR_IO, "%s: %s", folder, strerror(errno)) : ERR_OK;
-    (void)closedir(dir);
-    return err;
-}
-
-static enum err write_all(struct exports *x, const char *folder, struct errmsg *e)
-{
-    enum err err = files_mkdirs(folder, e);
-    for (uint32_t i = 0; i < x->tables.tables && !err; i++)
-        err = table_export_write(x->of[i], folder, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
-                                 e);
-    return err ? err : remove_others(x, folder, e);
-}
-
-static enum err export_rows(const struct tables_end *t, const struct manifest *m, struct exports *x,
-                            struct spill *spill, struct errmsg *e)
-{
-    char folder[FILES_PATH_MAX];
-    size_t memory = (t->memory_bytes ? t->memory_bytes : SORT_BYTES) / x->tables.tables;
-    enum err err = ERR_OK;
-    for (uint32_t i = 0; i < x->tables.tables && !err; i++)
-        err = table_export_new(&x->of[i], x->tables.table[i].dim, x->tables.rows[i], memory, spill,
-                               e);
-    if (!err)
-        err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
-                                   &(struct row_sink){.take = take, .ctx = x}, e);
-    (void)snprintf(folder, sizeof folder, "%s/%s/tables", t->output, t->folder);
-    if (!err)
-        err = write_all(x, folder, e);
-    for (uint32_t i = 0; i < x->tables.tables; i++)
-        table_export_free(x->of[i]);
-    return err;
-}
-
-/* The digest of the dense part, as model/ has it, and of the tables. It is also written into the dense part's file. */
-static enum err make_digest(const struct tables_end *t, const struct checkpoint_tables *tables,
-                            char digest[65], struct errmsg *e)
-{
-    char path[FILES_PATH_MAX];
-    struct export_note note = {.key = "digest"};
-    float *w = mem_floats(t->layout->elems);
-    if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    (void)snprintf(path, sizeof path, "%s/%s/weights.safetensors", t->output, t->folder);
-    enum err err = export_read_safetensors(path, t->layout, w, e);
-    if (!err)
-        export_digest(t->layout, w, (const uint8_t(*)[SHA256_BYTES])tables->digest, digest);
-    (void)snprintf(note.value, sizeof note.value, "%s", err ? "" : digest);
-    if (!err)
-        err = export_add_note(path, t->layout, w, &note, e);
-    mem_free(w);
-    return err;
-}
-
-/* digest NULL: not wanted. */
-static enum err export_all(const struct tables_end *t, const struct manifest *cut, char *digest,
-                           struct errmsg *e)
-{
-    struct exports x = {.of = {NULL}};
-    struct spill *spill;
-    enum err err = checkpoint_read_tables(t->checkpoints, cut, &x.tables, e);
-    if (!err)
-        err = same_tables(&x.tables, t->layout->rows, cut->cut, e);
-    if (!err && digest)
-        err = make_digest(t, &x.tables, digest, e);
-    if (!err)
-        err = spill_new(&spill, t->job, e);
-    if (err)
-        return err;
-    err = export_rows(t, cut, &x, spill, e);
-    spill_unref(spill);
-    return err;
-}
-
-enum err tables_end_export(const struct tables_end *t, const struct manifest *cut, char digest[65],
-                           struct errmsg *e)
-{
-    return export_all(t, cut, digest, e);
-}
-
-enum err tables_end_rows(const struct tables_end *t, const struct manifest *cut, struct errmsg *e)
-{
-    return export_all(t, cut, NULL, e);
-}
-
-enum err tables_end_export_all(const struct tables_end *t, const struct manifest *final,
-                               const struct best *best, char digest[65], struct errmsg *e)
-{
-    struct tables_end to = *t;
+    struct cut_tables to = *t;
     struct manifest m;
     char of_best[65];
     bool restores = t->job->early_stopping.restore_best_weights;
     to.folder = "model";
     if (!best->has || best->gone)
-        return tables_end_export(&to, final, digest, e);
+        return cut_tables_export(&to, final, digest, e);
     enum err err = checkpoint_load(t->checkpoints, best->cut, &m, e);
     if (err)
         return err_wrap(e, err, "the best epoch's rows: ");
@@ -171,10 +21,10 @@ enum err tables_end_export_all(const struct tables_end *t, const struct manifest
                        "the best epoch's rows: checkpoint %" PRIu64 " in %s is another one by now",
                        best->cut, t->checkpoints);
     }
-    err = tables_end_export(&to, restores ? &m : final, digest, e);
+    err = cut_tables_export(&to, restores ? &m : final, digest, e);
     to.folder = "best";
     if (!err)
-        err = tables_end_export(&to, &m, of_best, e);
+        err = cut_tables_export(&to, &m, of_best, e);
     manifest_close(&m);
     return err;
 }

@@ -53,6 +53,7 @@ lint_paths() {
 # The rules of the house, and a test that each rule still finds violations.
 lint_house() {
     python3 "$ROOT/tests/lint/house_test.py" && python3 "$ROOT/tests/lint/house.py" &&
+        python3 "$ROOT/tests/lint/counts_test.py" && python3 "$ROOT/tests/lint/counts.py" &&
         python3 "$ROOT/tests/lint/keys.py" && python3 "$ROOT/tests/lint/adding.py" && python3 "$ROOT/tests/lint/same_objects_test.py"
 }
 

@@ -158,7 +158,7 @@ def pairs(text):
 def messages(root=ROOT):
     """Each two adjacent words in the string literals of the programs."""
     found = set()
-    for top in "common", "ps", "worker", "launch", "k8s":
+    for top in "common", "job", "data", "model", "export", "evaluate", "ps", "worker", "launch", "k8s":
         for path in sorted((pathlib.Path(root) / top).rglob("*.c")):
             for literal in LITERAL.findall(JOINT.sub("", path.read_text(errors="replace"))):
                 found.update(pairs(CONVERSION.sub(" ", literal.replace("\\n", " "))))

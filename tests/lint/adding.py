@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("common", "launch", "proto", "ps", "worker", "k8s/entrypoint")
+FOLDERS = ("common", "job", "data", "model", "export", "evaluate", "launch", "proto", "ps", "worker", "k8s/entrypoint")
 COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|//[^\n]*', re.S)
 EXAMPLE = re.compile(r'\bEXAMPLE\((?:\s*"(?:\\.|[^"\\])*")+\)')
 # Names of other programs, where nothing that is added needs a line; and the order of the reference of keys, which is documentation.

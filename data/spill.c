@@ -14,9 +14,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/process/cgroup.h"
 #include "common/base/fail_point.h"
 #include "common/base/mem.h"
+#include "common/process/cgroup.h"
+#include "common/process/files.h"
 
 /* by default, this part of the memory that the process can use */
 enum { MIB = 1 << 20, MEMORY_PART = 4 };
@@ -152,20 +153,8 @@ const char *spill_folder(const struct spill *s)
 
 enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t bytes, struct errmsg *e)
 {
-    const char *p = data;
-    while (bytes > 0) {
-        ssize_t n = fail_point_hit(&fail) ? -1 : pwrite(s->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = ENOSPC;
-        if (n <= 0)
-            return cannot_write(s, e);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return ERR_OK;
+    bool fails = bytes && fail_point_hit(&fail);
+    return fails || files_put_at(s->fd, data, bytes, at) < bytes ? cannot_write(s, e) : ERR_OK;
 }
 
 static enum err cannot_read(const struct spill *s, const char *why, struct errmsg *e)
@@ -182,18 +171,10 @@ enum err spill_changed(const struct spill *s, struct errmsg *e)
 
 enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes, struct errmsg *e)
 {
-    char *p = data;
-    while (bytes > 0) {
-        ssize_t n = fail_point_hit(&fail) ? -1 : pread(s->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return cannot_read(s, n < 0 ? strerror(errno) : "the file ends before them", e);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return ERR_OK;
+    ssize_t n = bytes && fail_point_hit(&fail) ? -1 : files_get_at(s->fd, data, bytes, at);
+    if (n < 0)
+        return cannot_read(s, strerror(errno), e);
+    return (size_t)n == bytes ? ERR_OK : cannot_read(s, "the file ends before them", e);
 }
 
 /* False for a file system that cannot answer: prefetching would cost more than it could save. */

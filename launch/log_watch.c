@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "launch/base/say.h"
 #include "launch/local/log_line.h"
 
@@ -63,7 +64,7 @@ static void log_watch_read(struct log_watch *l, uint32_t i)
         return;
     if (s.st_size - log->at > LOG_WATCH_BEHIND_BYTES)
         log->at = s.st_size - LOG_WATCH_READ_BYTES;
-    ssize_t n = pread(fd, bytes, sizeof bytes, log->at);
+    ssize_t n = files_get_at(fd, bytes, sizeof bytes, (uint64_t)log->at);
     if (n > 0)
         log->at += (off_t)log_watch_lines(l, i, bytes, (size_t)n);
     (void)close(fd);

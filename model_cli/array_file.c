@@ -33,22 +33,6 @@ static int hidden_file(const char *path)
     return fd;
 }
 
-static enum err write_all(int fd, const void *data, size_t bytes, const char *name,
-                          struct errmsg *e)
-{
-    const char *from = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, from, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return failed(name, e);
-        from += n;
-        bytes -= (size_t)n;
-    }
-    return ERR_OK;
-}
-
 static enum err put_header(const struct array_file *a, int fd, uint64_t rows, struct errmsg *e)
 {
     char words[16];
@@ -62,8 +46,7 @@ static enum err put_header(const struct array_file *a, int fd, uint64_t rows, st
                     rows, a->rank, a->dim);
     if (t.failed)
         return err_set(e, ERR_NOMEM, "out of memory");
-    ssize_t n = pwrite(fd, t.at, t.bytes, 0);
-    enum err err = n == (ssize_t)t.bytes ? ERR_OK : failed(a->path, e);
+    enum err err = files_put_at(fd, t.at, t.bytes, 0) < t.bytes ? failed(a->path, e) : ERR_OK;
     text_close(&t);
     return err;
 }
@@ -128,7 +111,9 @@ enum err array_file_put(struct array_file *a, const struct text *t, struct errms
     if (t->failed)
         return err_set(e, ERR_NOMEM, "out of memory for the output");
     enum err err = a->kind == ARRAY_WORDS ? look_at_words(a, t, e) : ERR_OK;
-    return err ? err : write_all(a->fd, t->at, t->bytes, a->path, e);
+    if (!err && files_put(a->fd, t->at, t->bytes) < t->bytes)
+        err = failed(a->path, e);
+    return err;
 }
 
 /* A word as UTF-32, with zeros up to the longest. */
@@ -212,8 +197,8 @@ enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path, s
         return err;
     if (!text_room(&t, COPY_BYTES))
         err = err_set(e, ERR_NOMEM, "out of memory");
-    for (off_t at = 0; !err && n > 0; at += n) {
-        n = pread(a->fd, t.at, COPY_BYTES, at);
+    for (uint64_t at = 0; !err && n > 0; at += (uint64_t)n) {
+        n = files_get_at(a->fd, t.at, COPY_BYTES, at);
         t.bytes = n > 0 ? (size_t)n : 0;
         err = n < 0 ? failed(a->path, e) : output_put(&o, &t, e);
     }

@@ -36,11 +36,8 @@ static enum err append_all(struct files_writer *w, int fd, const char *from, str
     ssize_t n = 1;
     enum err err = piece ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from);
     while (!err && n != 0) {
-        n = read(fd, piece, PIECE_BYTES);
-        if (n > 0)
-            err = files_append(w, piece, (size_t)n, e);
-        else if (n < 0 && errno != EINTR)
-            err = io_error(from, e);
+        n = files_get(fd, piece, PIECE_BYTES);
+        err = n < 0 ? io_error(from, e) : files_append(w, piece, (size_t)n, e);
     }
     mem_free(piece);
     return err;

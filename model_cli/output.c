@@ -95,10 +95,9 @@ enum err output_put(struct output *o, const struct text *t, struct errmsg *e)
 
 enum err output_put_first(struct output *o, const void *data, size_t bytes, struct errmsg *e)
 {
-    ssize_t put = pwrite(o->file.fd, data, bytes, 0);
-    return put == (ssize_t)bytes
-               ? ERR_OK
-               : err_set(e, ERR_IO, "%s: %s", o->file.path, strerror(put < 0 ? errno : ENOSPC));
+    if (files_put_at(o->file.fd, data, bytes, 0) < bytes)
+        return err_set(e, ERR_IO, "%s: %s", o->file.path, strerror(errno));
+    return ERR_OK;
 }
 
 enum err output_end(struct output *o, struct errmsg *e)

@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/base/sha256.h"
+#include "common/process/files.h"
 
 static struct {
     size_t bytes; /* 0: no token */
@@ -35,14 +36,10 @@ static bool is_blank(uint8_t c)
 /* Reads fd to its end, but at most TOKEN_BYTES_MAX + 1 bytes: then the token is too long. */
 static enum err token_read(int fd, const char *name, struct errmsg *e)
 {
-    size_t n = 0;
-    ssize_t got = 1;
-    while (got != 0 && n < sizeof own.text) {
-        got = read(fd, own.text + n, sizeof own.text - n);
-        if (got < 0 && errno != EINTR)
-            return err_set(e, ERR_INPUT, "%s: %s", name, strerror(errno));
-        n += got > 0 ? (size_t)got : 0;
-    }
+    ssize_t got = files_get(fd, own.text, sizeof own.text);
+    size_t n = got > 0 ? (size_t)got : 0;
+    if (got < 0)
+        return err_set(e, ERR_INPUT, "%s: %s", name, strerror(errno));
     if (n > TOKEN_BYTES_MAX)
         return err_set(e, ERR_INPUT, "%s: a token has at most %d bytes", name, TOKEN_BYTES_MAX);
     while (n > 0 && is_blank(own.text[n - 1]))

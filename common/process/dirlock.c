@@ -19,7 +19,7 @@ enum { DIRLOCK_TRY_MS = 50 };
 static pid_t dirlock_read_pid(int fd)
 {
     char text[32] = "";
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    ssize_t n = files_get_at(fd, text, sizeof text - 1, 0);
     return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
@@ -27,7 +27,7 @@ static enum err dirlock_write_pid(int fd, const char *path, struct errmsg *e)
 {
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+    if (ftruncate(fd, 0) != 0 || files_put_at(fd, text, (size_t)n, 0) < (size_t)n)
         return files_write_error(path, e);
     /* hosts that share DIR over NFS read the pid, and compare the file's time with other files' times */
     (void)fsync(fd);

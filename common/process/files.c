@@ -54,6 +54,62 @@ int files_fail_read_fired(void)
     return fail_point_fired(&fail_read);
 }
 
+/* ---- complete reads and writes ---- */
+
+/* A place of AT_POSITION: the file's position. */
+#define AT_POSITION UINT64_MAX
+
+static ssize_t read_fully(int fd, char *out, size_t bytes, uint64_t at)
+{
+    size_t have = 0;
+    ssize_t n = 1;
+    while (have < bytes && n != 0) {
+        n = at == AT_POSITION ? read(fd, out + have, bytes - have)
+                              : pread(fd, out + have, bytes - have, (off_t)(at + have));
+        if (n < 0 && errno != EINTR)
+            return -1;
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return (ssize_t)have;
+}
+
+static size_t write_fully(int fd, const char *data, size_t bytes, uint64_t at)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = at == AT_POSITION ? write(fd, data + done, bytes - done)
+                                      : pwrite(fd, data + done, bytes - done, (off_t)(at + done));
+        if (n == 0)
+            errno = ENOSPC;
+        if (n == 0 || (n < 0 && errno != EINTR))
+            break;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return done;
+}
+
+ssize_t files_get(int fd, void *out, size_t bytes)
+{
+    return read_fully(fd, out, bytes, AT_POSITION);
+}
+
+ssize_t files_get_at(int fd, void *out, size_t bytes, uint64_t at)
+{
+    return read_fully(fd, out, bytes, at);
+}
+
+size_t files_put(int fd, const void *data, size_t bytes)
+{
+    return write_fully(fd, data, bytes, AT_POSITION);
+}
+
+size_t files_put_at(int fd, const void *data, size_t bytes, uint64_t at)
+{
+    return write_fully(fd, data, bytes, at);
+}
+
+/* ---- errors ---- */
+
 enum err files_read_error(const char *path, struct errmsg *e)
 {
     int error = errno;
@@ -149,21 +205,13 @@ enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
 
 enum err files_append(struct files_writer *w, const void *data, size_t bytes, struct errmsg *e)
 {
-    const char *p = data;
-    while (bytes > 0) {
-        if (interrupted)
-            return err_set(e, ERR_IO, "%s: interrupted", w->path);
-        ssize_t n = fail_point_hit(&fail) ? -1 : write(w->fd, p, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return files_write_error(w->path, e);
-        if (n == 0)
-            return err_set(e, ERR_IO, "%s: no more bytes could be written", w->path);
-        p += n;
-        bytes -= (size_t)n;
-        w->bytes += (uint64_t)n;
-    }
+    if (bytes == 0)
+        return ERR_OK;
+    if (interrupted)
+        return err_set(e, ERR_IO, "%s: interrupted", w->path);
+    if (fail_point_hit(&fail) || files_put(w->fd, data, bytes) < bytes)
+        return files_write_error(w->path, e);
+    w->bytes += bytes;
     return ERR_OK;
 }
 
@@ -252,24 +300,20 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
 {
     size_t have = 0;
     for (;;) {
-        if (have == room) {
-            size_t more = room < max / 2 ? room * 2 : max + 1;
-            uint8_t *p = mem_resize(*data, more + 1, 1);
-            if (!p)
-                return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-            *data = p;
-            room = more;
-        }
-        ssize_t n = fail_point_hit(&fail_read) ? -1 : read(fd, *data + have, room - have);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = fail_point_hit(&fail_read) ? -1 : files_get(fd, *data + have, room - have);
         if (n < 0)
             return files_read_error(path, e);
-        if (n == 0)
-            break;
         have += (size_t)n;
         if (have > max)
             return err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
+        if (have < room)
+            break;
+        size_t more = room < max / 2 ? room * 2 : max + 1;
+        uint8_t *p = mem_resize(*data, more + 1, 1);
+        if (!p)
+            return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        *data = p;
+        room = more;
     }
     (*data)[have] = 0;
     *bytes = have;
@@ -279,20 +323,10 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
 enum err files_read_at(int fd, const char *path, uint64_t at, void *out, size_t bytes, size_t *got,
                        struct errmsg *e)
 {
-    size_t have = 0;
-    while (have < bytes) {
-        ssize_t n = fail_point_hit(&fail_read)
-                        ? -1
-                        : pread(fd, (char *)out + have, bytes - have, (off_t)(at + have));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return files_read_error(path, e);
-        if (n == 0)
-            break;
-        have += (size_t)n;
-    }
-    *got = have;
+    ssize_t n = bytes && fail_point_hit(&fail_read) ? -1 : files_get_at(fd, out, bytes, at);
+    if (n < 0)
+        return files_read_error(path, e);
+    *got = (size_t)n;
     return ERR_OK;
 }
 
@@ -327,7 +361,7 @@ static enum err read_whole(int fd, const char *path, size_t max, uint8_t **data,
         return files_read_error(path, e);
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
         return err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
-    size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : 4096;
+    size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : max < 4096 ? max + 1 : 4096;
     uint8_t *buffer = mem_resize(NULL, room + 1, 1);
     if (!buffer)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);

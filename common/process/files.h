@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <jansson.h>
 
@@ -46,6 +47,15 @@ void files_abort(struct files_writer *w);
 /* From now on files_append and files_commit fail with ERR_IO ("PATH: interrupted"), so that their callers remove what they
  * have begun. Can be called by a signal handler. */
 void files_interrupt(void);
+
+/* Every read and write of a file that must be complete. They block, and repeat what a signal interrupts or what a call
+ * leaves out. The readers return the bytes that came, fewer only at the end of the file, or -1: see errno. The writers return
+ * the bytes that were written; if there are fewer, errno tells why. `at`: the place in the file, instead of its position, which
+ * stays. Thread: any. */
+ssize_t files_get(int fd, void *out, size_t bytes) MUST_CHECK;
+ssize_t files_get_at(int fd, void *out, size_t bytes, uint64_t at) MUST_CHECK;
+size_t files_put(int fd, const void *data, size_t bytes) MUST_CHECK;
+size_t files_put_at(int fd, const void *data, size_t bytes, uint64_t at) MUST_CHECK;
 
 /* Opens a regular file for reading; the caller closes *fd. Refuses a FIFO or device immediately, because opening
  * or reading one can block forever. Errors: ERR_NOTFOUND, ERR_IO. */

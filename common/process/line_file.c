@@ -13,29 +13,19 @@ static enum err io_error(struct errmsg *e, const char *path)
     return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
 }
 
-static enum err write_all(int fd, const char *text, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t written = write(fd, text + done, bytes - done);
-        if (written < 0 && errno != EINTR)
-            return ERR_IO;
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return ERR_OK;
-}
-
 static bool is_torn(int fd)
 {
     char last = '\n';
     off_t bytes = lseek(fd, 0, SEEK_END);
-    return bytes != 0 && (bytes < 0 || pread(fd, &last, 1, bytes - 1) != 1 || last != '\n');
+    return bytes != 0 &&
+           (bytes < 0 || files_get_at(fd, &last, 1, (uint64_t)bytes - 1) != 1 || last != '\n');
 }
 
 /* Returns the bytes of the complete lines among these; -1: see errno. */
 static off_t complete(int fd, off_t bytes)
 {
     for (char last; bytes > 0; bytes--) {
-        if (pread(fd, &last, 1, bytes - 1) != 1)
+        if (files_get_at(fd, &last, 1, (uint64_t)bytes - 1) != 1)
             return -1;
         if (last == '\n')
             break;
@@ -66,10 +56,7 @@ enum err line_file_append(const char *path, const char *lines, size_t bytes, str
     int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return io_error(e, path);
-    err = is_torn(fd) ? write_all(fd, "\n", 1) : ERR_OK;
-    if (!err)
-        err = write_all(fd, lines, bytes);
-    if (err)
+    if ((is_torn(fd) && files_put(fd, "\n", 1) < 1) || files_put(fd, lines, bytes) < bytes)
         err = io_error(e, path);
     if (close(fd) && !err)
         err = io_error(e, path);

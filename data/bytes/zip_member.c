@@ -11,6 +11,7 @@
 
 #include "common/base/printable.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 
 struct zip_member {
     zip_t *zip;
@@ -25,7 +26,7 @@ bool zip_is_archive(const char *path)
 {
     uint8_t head[4] = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool is = fd >= 0 && pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
+    bool is = fd >= 0 && files_get_at(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
               head[0] == 'P' && head[1] == 'K' &&
               ((head[2] == 3 && head[3] == 4) || (head[2] == 5 && head[3] == 6));
     if (fd >= 0)
@@ -48,7 +49,7 @@ static uint64_t little(const uint8_t *at, size_t bytes)
 
 static bool has_record(int fd, uint8_t *record, size_t bytes, uint64_t at, const char *magic)
 {
-    return at <= INT64_MAX && pread(fd, record, bytes, (off_t)at) == (ssize_t)bytes &&
+    return at <= INT64_MAX && files_get_at(fd, record, bytes, at) == (ssize_t)bytes &&
            memcmp(record, magic, 4) == 0;
 }
 

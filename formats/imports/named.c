@@ -276,14 +276,10 @@ static enum err read_bytes(const struct reader *r, const char *name, const json_
     uint8_t *data = mem_zalloc(bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: no memory for tensor %.80s", r->file.path, name);
-    uint64_t at = r->file.data_at + (uint64_t)begin, done = 0;
-    while (done < bytes) {
-        ssize_t n = pread(r->file.fd, data + done, bytes - done, (off_t)(at + done));
-        if (n <= 0) {
-            mem_free(data);
-            return err_set(e, ERR_IO, "%s: it cannot be read", r->file.path);
-        }
-        done += (uint64_t)n;
+    if (files_get_at(r->file.fd, data, bytes, r->file.data_at + (uint64_t)begin) !=
+        (ssize_t)bytes) {
+        mem_free(data);
+        return err_set(e, ERR_IO, "%s: it cannot be read", r->file.path);
     }
     *out = data;
     return ERR_OK;
@@ -340,7 +336,7 @@ bool named_is_safetensors(const char *path)
     struct errmsg e;
     if (files_open(path, &fd, &e))
         return false;
-    ssize_t n = pread(fd, begin, sizeof begin, 0);
+    ssize_t n = files_get_at(fd, begin, sizeof begin, 0);
     (void)close(fd);
     memcpy(&bytes, begin, sizeof bytes);
     return n == (ssize_t)sizeof begin && begin[8] == '{' && bytes < (uint64_t)1 << 32;

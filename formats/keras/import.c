@@ -21,7 +21,7 @@ enum { HEAD_BYTES = 64 };
 static void read_head(const char *path, char head[HEAD_BYTES])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? 0 : pread(fd, head, HEAD_BYTES - 1, 0);
+    ssize_t n = fd < 0 ? 0 : files_get_at(fd, head, HEAD_BYTES - 1, 0);
     if (fd >= 0)
         (void)close(fd);
     head[n > 0 ? n : 0] = '\0';

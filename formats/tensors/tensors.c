@@ -10,6 +10,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/process/files.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 
@@ -102,30 +103,17 @@ void tensors_close(struct tensors *t)
 enum err tensors_pread(int fd, const char *path, void *out, uint64_t bytes, uint64_t at,
                        struct errmsg *e)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t n = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-        if (n == 0)
-            return err_set(e, ERR_CORRUPT, "%s: it ends too early", path);
-        done += (uint64_t)n;
-    }
-    return ERR_OK;
+    ssize_t n = files_get_at(fd, out, bytes, at);
+    if (n < 0)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return (uint64_t)n == bytes ? ERR_OK : err_set(e, ERR_CORRUPT, "%s: it ends too early", path);
 }
 
 enum err tensors_pwrite(int fd, const char *path, const void *data, uint64_t bytes, uint64_t at,
                         struct errmsg *e)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(fd, (const uint8_t *)data + done, bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-        done += (uint64_t)n;
-    }
+    if (files_put_at(fd, data, bytes, at) < bytes)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     return ERR_OK;
 }
 

@@ -36,7 +36,7 @@ enum err rundir_put(const char *dir, const char *name, const void *data, size_t 
     int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return err_set(e, ERR_IO, "%s: %s", partial, strerror(errno));
-    bool wrote = write(fd, data, bytes) == (ssize_t)bytes;
+    bool wrote = files_put(fd, data, bytes) == bytes;
     wrote = close(fd) == 0 && wrote;
     if (!wrote || rename(partial, path) != 0)
         return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));

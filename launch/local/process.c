@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/process/files.h"
 #include "launch/local/log_line.h"
 
 enum { PROCESS_TAIL_BYTES = 64 * 1024 };
@@ -48,7 +49,7 @@ static char *process_log_tail(const struct process *p)
     char *text = calloc(1, PROCESS_TAIL_BYTES + 1);
     off_t end = lseek(fd, 0, SEEK_END);
     off_t from = end - PROCESS_TAIL_BYTES > p->log_from ? end - PROCESS_TAIL_BYTES : p->log_from;
-    if (text && pread(fd, text, PROCESS_TAIL_BYTES, from) < 0)
+    if (text && files_get_at(fd, text, PROCESS_TAIL_BYTES, (uint64_t)from) < 0)
         text[0] = 0;
     (void)close(fd);
     return text;

@@ -6,11 +6,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "common/process/files.h"
@@ -260,6 +266,92 @@ static void a_path_that_is_too_long_is_refused(void **state)
     free(path);
 }
 
+/* ---- complete reads and writes ---- */
+
+/* Two pieces, the second one later. */
+static void *write_pieces(void *fd)
+{
+    const int to = *(const int *)fd;
+    assert_int_equal(files_put(to, "abc", 3), 3);
+    for (int bytes = 1; bytes > 0;) /* until the reader has them */
+        assert_int_equal(ioctl(to, FIONREAD, &bytes), 0);
+    assert_int_equal(files_put(to, "de", 2), 2);
+    (void)close(to);
+    return NULL;
+}
+
+static void a_read_goes_on_until_all_bytes_came_or_the_file_ends(void **state)
+{
+    (void)state;
+    int fd[2];
+    pthread_t writer;
+    char got[8] = "";
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_pieces, &fd[1]), 0);
+    assert_int_equal(files_get(fd[0], got, 4), 4);
+    assert_string_equal(got, "abcd");
+    assert_int_equal(files_get(fd[0], got, 4), 1);
+    assert_int_equal(files_get(fd[0], got, 4), 0);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    (void)close(fd[0]);
+    assert_int_equal(files_get(fd[0], got, 4), -1);
+    assert_int_equal(errno, EBADF);
+}
+
+static int alarms, answer;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    if (++alarms == 3)
+        (void)!write(answer, "ab", 2);
+}
+
+static void a_signal_does_not_end_a_read(void **state)
+{
+    (void)state;
+    int fd[2];
+    char got[8] = "";
+    const struct itimerval every_ms = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_alarm}, was; /* without SA_RESTART */
+    assert_int_equal(pipe(fd), 0);
+    answer = fd[1];
+    assert_int_equal(sigaction(SIGALRM, &action, &was), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &every_ms, NULL), 0);
+    ssize_t n = files_get(fd[0], got, 2);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &was, NULL), 0);
+    assert_int_equal(n, 2);
+    assert_string_equal(got, "ab");
+    (void)close(fd[0]);
+    (void)close(fd[1]);
+}
+
+static void a_write_that_leaves_bytes_out_says_why(void **state)
+{
+    (void)state;
+    char got[8] = "";
+    int full = open("/dev/full", O_WRONLY), fd = open(in_folder("a"), O_RDWR | O_CREAT, 0600);
+    assert_int_equal(files_put(full, "ab", 2), 0);
+    assert_int_equal(errno, ENOSPC);
+    assert_int_equal(files_put_at(fd, "cd", 2, 2), 2);
+    assert_int_equal(files_put(fd, "ab", 2), 2);
+    assert_int_equal(files_get_at(fd, got, sizeof got, 1), 3);
+    assert_string_equal(got, "bcd");
+    struct rlimit was, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    limit = (struct rlimit){6, was.rlim_max};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    size_t put = files_put_at(fd, "efgh", 4, 4);
+    int error = errno;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(put, 2);
+    assert_int_equal(error, EFBIG);
+    (void)close(fd);
+    (void)close(full);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 
 int main(void)
@@ -278,6 +370,9 @@ int main(void)
         TEST(files_mkdirs_names_the_file_that_is_in_the_way),
         TEST(a_folder_that_is_not_writable_is_named_with_the_process_and_the_way_out),
         TEST(a_path_that_is_too_long_is_refused),
+        TEST(a_read_goes_on_until_all_bytes_came_or_the_file_ends),
+        TEST(a_signal_does_not_end_a_read),
+        TEST(a_write_that_leaves_bytes_out_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"
+#include "common/process/files.h"
 #include "common/base/mem.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
@@ -177,9 +178,8 @@ static bool probe(struct check *p, struct finding *f, const char *folder)
     }
     char *bytes = mem_zalloc(PROBE_BYTES, 1);
     double began_s = clock_now_s();
-    ssize_t n = bytes ? write(fd, bytes, PROBE_BYTES) : 0;
-    bool written = n == PROBE_BYTES && fsync(fd) == 0;
-    int error = !bytes ? ENOMEM : n >= 0 && n < PROBE_BYTES ? ENOSPC : errno;
+    bool written = bytes && files_put(fd, bytes, PROBE_BYTES) == PROBE_BYTES && fsync(fd) == 0;
+    int error = bytes ? errno : ENOMEM;
     double took_s = clock_now_s() - began_s;
     (void)close(fd);
     (void)unlink(path);

@@ -31,22 +31,16 @@ static void put_le(uint8_t *to, uint64_t value, int bytes)
 static enum err write_all(struct events_file *f, const uint8_t *data, size_t bytes,
                           struct errmsg *e)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t n = write(f->fd, data + done, bytes - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            enum err err = err_set(e, ERR_IO, "%s: %s", f->path, strerror(n < 0 ? errno : ENOSPC));
-            if (done > 0 && (ftruncate(f->fd, (off_t)f->bytes) != 0 ||
-                             lseek(f->fd, (off_t)f->bytes, SEEK_SET) < 0))
-                events_file_close(f); /* records after a torn one could not be read */
-            return err;
-        }
-        done += (size_t)n;
+    size_t done = files_put(f->fd, data, bytes);
+    if (done == bytes) {
+        f->bytes += bytes;
+        return ERR_OK;
     }
-    f->bytes += bytes;
-    return ERR_OK;
+    enum err err = err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
+    if (done > 0 &&
+        (ftruncate(f->fd, (off_t)f->bytes) != 0 || lseek(f->fd, (off_t)f->bytes, SEEK_SET) < 0))
+        events_file_close(f); /* records after a torn one could not be read */
+    return err;
 }
 
 enum err events_file_append(struct events_file *f, const Tensorboard__Event *event,
@@ -118,7 +112,7 @@ static bool has_tag(const char *path, const char *tag)
     int fd;
     if (files_open(path, &fd, &e))
         return false;
-    ssize_t bytes = read(fd, begin, sizeof begin);
+    ssize_t bytes = files_get(fd, begin, sizeof begin);
     (void)close(fd);
     return bytes > 0 && memmem(begin, (size_t)bytes, tag, strlen(tag));
 }

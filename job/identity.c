@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/texts.h"
 #include "job/keys.h"
 #include "job/range.h"
@@ -25,11 +26,9 @@ static void integers_write(FILE *out, const uint32_t *number, uint32_t count)
 
 static void reals_write(FILE *out, const struct schedule_reals *reals)
 {
-    char one[32];
-    for (uint32_t i = 0; i < reals->n; i++) {
-        job_real_text(reals->value[i], one, sizeof one);
-        (void)fprintf(out, "%s%s", i ? ", " : "[", one);
-    }
+    char one[DIGITS_REAL_BYTES];
+    for (uint32_t i = 0; i < reals->n; i++)
+        (void)fprintf(out, "%s%s", i ? ", " : "[", digits_float((double)reals->value[i], one));
     (void)fputs(reals->n ? "]" : "[]", out);
 }
 
@@ -105,11 +104,10 @@ static void codecs_write(FILE *out, const struct job_key *key, uint32_t bits)
 
 static void class_weights_write(FILE *out, const struct job *job)
 {
-    char number[32];
-    for (uint32_t i = 0; i < job->training.class_weights; i++) {
-        job_real_text(job->training.class_weight[i].weight, number, sizeof number);
-        (void)fprintf(out, "%s%u: %s", i ? ", " : "{", job->training.class_weight[i].label, number);
-    }
+    char number[DIGITS_REAL_BYTES];
+    for (uint32_t i = 0; i < job->training.class_weights; i++)
+        (void)fprintf(out, "%s%u: %s", i ? ", " : "{", job->training.class_weight[i].label,
+                      digits_float((double)job->training.class_weight[i].weight, number));
     (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
@@ -161,12 +159,10 @@ static void value_write(FILE *out, const struct job_key *key, const struct job *
         (void)fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
         break;
     case KEY_REAL:
-        job_real_text(*(const float *)at, real, sizeof real);
-        (void)fputs(real, out);
+        (void)fputs(digits_float((double)*(const float *)at, real), out);
         break;
     case KEY_DOUBLE:
-        job_double_text(*(const double *)at, real, sizeof real);
-        (void)fputs(real, out);
+        (void)fputs(digits_double(*(const double *)at, real), out);
         break;
     case KEY_BOOL:
         (void)fputs(*(const bool *)at ? "true" : "false", out);
@@ -570,13 +566,12 @@ static bool line_takes_any(const struct line *l)
 static bool line_was_float(const struct line *was, const struct line *is)
 {
     const struct job_key *key = key_of_line(is);
-    char number[2][32], nearest[32];
+    char number[2][32], nearest[DIGITS_REAL_BYTES];
     if (!key || key->type != KEY_DOUBLE || was->value_bytes >= 32 || is->value_bytes >= 32)
         return false;
     (void)snprintf(number[0], sizeof number[0], "%.*s", was->value_bytes, was->value);
     (void)snprintf(number[1], sizeof number[1], "%.*s", is->value_bytes, is->value);
-    job_real_text(strtof(number[1], NULL), nearest, sizeof nearest);
-    return strcmp(nearest, number[0]) == 0;
+    return strcmp(digits_float((double)strtof(number[1], NULL), nearest), number[0]) == 0;
 }
 
 /* Limits a long value, so that the rest of the message is readable, too. */

@@ -777,21 +777,3 @@ const struct job_node *job_given(const struct job_reader *r, const char *path)
     const struct job_key *key = job_key_find(path);
     return key ? r->given[job_key_index(key)] : NULL;
 }
-
-void job_real_text(float value, char *out, size_t bytes)
-{
-    for (int digits = 1; digits <= 9; digits++) {
-        (void)snprintf(out, bytes, "%.*g", digits, (double)value);
-        if (strtof(out, NULL) == value)
-            return;
-    }
-}
-
-void job_double_text(double value, char *out, size_t bytes)
-{
-    for (int digits = 1; digits <= 17; digits++) {
-        (void)snprintf(out, bytes, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            return;
-    }
-}

@@ -146,9 +146,4 @@ enum err job_check_unused(struct job_reader *r) MUST_CHECK;
  * job_close frees what was made. */
 enum err job_identify(struct job *job, struct errmsg *e) MUST_CHECK;
 
-/* Writes a number in the shortest form that reads back as the same float. */
-void job_real_text(float value, char *out, size_t bytes);
-/* The same for a double. */
-void job_double_text(double value, char *out, size_t bytes);
-
 #endif

@@ -1,5 +1,6 @@
 #include "common/base/digits.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,4 +29,25 @@ bool digits_ports(const char *text, uint16_t *low, uint16_t *high)
     *low = (uint16_t)from;
     *high = (uint16_t)to;
     return true;
+}
+
+const char *digits_float(double x, char out[DIGITS_REAL_BYTES])
+{
+    for (int n = 1; n <= DIGITS_FLOAT; n++) {
+        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, x);
+        if (strtof(out, NULL) == (float)x)
+            break;
+    }
+    return out;
+}
+
+const char *digits_double(double x, char out[DIGITS_REAL_BYTES])
+{
+    enum { DIGITS_DOUBLE = 17 };
+    for (int n = 1; n <= DIGITS_DOUBLE; n++) {
+        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, x);
+        if (strtod(out, NULL) == x)
+            break;
+    }
+    return out;
 }

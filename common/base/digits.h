@@ -1,4 +1,4 @@
-/* Parsers for whole numbers: decimal digits only, no sign and no blanks. */
+/* Decimal numbers: whole ones from text, with digits only, no sign and no blanks; and the shortest text of a real one. */
 #ifndef GRADWIRE_COMMON_BASE_DIGITS_H
 #define GRADWIRE_COMMON_BASE_DIGITS_H
 
@@ -10,5 +10,10 @@
 bool digits_read(const char *text, uint32_t least, uint32_t most, uint32_t *out);
 /* Parses "LOW-HIGH", two ports with LOW <= HIGH. Returns false, with the outputs unchanged, for any other text. */
 bool digits_ports(const char *text, uint16_t *low, uint16_t *high);
+
+/* Writes the shortest decimal number that reads back as the float nearest to x, or as the double x. Returns `out`. */
+enum { DIGITS_REAL_BYTES = 32, DIGITS_FLOAT = 9 /* the most that a float needs */ };
+const char *digits_float(double x, char out[DIGITS_REAL_BYTES]);
+const char *digits_double(double x, char out[DIGITS_REAL_BYTES]);
 
 #endif

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/digits.h"
+
 static void plain_activation(const struct step *s, const char *word)
 {
     step_put(s, s->x, word, STEP_LAYER(s, word, "", "%s", ""));
@@ -55,17 +57,18 @@ void take_selu(const struct step *s)
 
 void take_elu(const struct step *s)
 {
-    char alpha[24];
-    step_put(s, s->x, "elu",
-             STEP_LAYER(s, "elu", "", "alpha: %s", step_real(alpha, onnx_float(s->n, "alpha", 1))));
+    char alpha[DIGITS_REAL_BYTES];
+    step_put(
+        s, s->x, "elu",
+        STEP_LAYER(s, "elu", "", "alpha: %s", digits_float(onnx_float(s->n, "alpha", 1), alpha)));
 }
 
 void take_leaky_relu(const struct step *s)
 {
-    char slope[24];
+    char slope[DIGITS_REAL_BYTES];
     step_put(s, s->x, "leaky_relu",
              STEP_LAYER(s, "leaky_relu", "", "negative_slope: %s",
-                        step_real(slope, onnx_float(s->n, "alpha", 0.01))));
+                        digits_float(onnx_float(s->n, "alpha", 0.01), slope)));
 }
 
 void take_gelu(const struct step *s)
@@ -120,14 +123,15 @@ void take_dropout(const struct step *s)
     uint64_t elems;
     const Onnx__Tensor *t = step_constant(s, 1, &elems);
     double rate = t && elems == 1 ? onnx_tensor_at(t, 0) : onnx_float(s->n, "ratio", 0.5);
-    char text[24];
+    char text[DIGITS_REAL_BYTES];
     if (drops_always(s))
         step_refuse(s, "its training_mode must be false: export the model for evaluation");
     else if (!(rate >= 0 && rate < 1))
-        step_refuse(s, "its ratio is %s; a job has 0 to below 1", step_real(text, rate));
+        step_refuse(s, "its ratio is %s; a job has 0 to below 1",
+                    digits_float((double)(float)rate, text));
     else if (rate > 0)
         step_put(s, s->x, "dropout",
-                 STEP_LAYER(s, "dropout", "", "rate: %s", step_real(text, rate)));
+                 STEP_LAYER(s, "dropout", "", "rate: %s", digits_float((double)(float)rate, text)));
     else
         step_pass(s);
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/digits.h"
+
 /* ---- normalizations ---- */
 
 /* The values of a vector of the input's width, in the job's order. */
@@ -33,11 +35,11 @@ void take_batch_normalization(const struct step *s)
         step_refuse(s, "its scale, shift, mean and variance must be constants for the channels");
         return;
     }
-    char wanted[STEP_NAME_BYTES], epsilon[24], momentum[24];
+    char wanted[STEP_NAME_BYTES], epsilon[DIGITS_REAL_BYTES], momentum[DIGITS_REAL_BYTES];
     step_layer_name(wanted, t[0]);
     const char *layer = STEP_LAYER(s, "batch_normalization", wanted, "epsilon: %s, momentum: %s",
-                                   step_real(epsilon, onnx_float(s->n, "epsilon", 1e-5)),
-                                   step_real(momentum, onnx_float(s->n, "momentum", 0.9)));
+                                   digits_float(onnx_float(s->n, "epsilon", 1e-5), epsilon),
+                                   digits_float(onnx_float(s->n, "momentum", 0.9), momentum));
     for (size_t i = 0; layer && i < 4 && fits; i++)
         fits = fill_width(s, layer, what[i], t[i]);
     step_put(s, s->x, "batch_normalization", layer);
@@ -55,10 +57,10 @@ void take_layer_normalization(const struct step *s)
         step_refuse(s, "only over the last axis, with constants");
         return;
     }
-    char wanted[STEP_NAME_BYTES], epsilon[24];
+    char wanted[STEP_NAME_BYTES], epsilon[DIGITS_REAL_BYTES];
     step_layer_name(wanted, scale);
     const char *layer = STEP_LAYER(s, "layer_normalization", wanted, "epsilon: %s%s",
-                                   step_real(epsilon, onnx_float(s->n, "epsilon", 1e-5)),
+                                   digits_float(onnx_float(s->n, "epsilon", 1e-5), epsilon),
                                    shift ? "" : ", center: false");
     bool filled = layer && fill_width(s, layer, "gamma", scale);
     if (filled && shift)

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 void step_refuse(const struct step *s, const char *format, ...)
@@ -89,16 +88,6 @@ bool step_is_image(const struct step *s)
         return true;
     step_refuse(s, "its input must be an image (n, channels, height, width)");
     return false;
-}
-
-const char *step_real(char out[24], double x)
-{
-    for (int digits = 1; digits <= 9; digits++) {
-        (void)snprintf(out, 24, "%.*g", digits, (double)(float)x);
-        if (strtof(out, NULL) == (float)x)
-            break;
-    }
-    return out;
 }
 
 const Onnx__Tensor *step_bias_after(const struct step *s, uint64_t units)

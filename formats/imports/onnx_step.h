@@ -4,7 +4,7 @@
 
 #include "formats/imports/onnx_walk.h"
 
-enum { STEP_NAME_BYTES = 64, STEP_REAL_BYTES = 24 };
+enum { STEP_NAME_BYTES = 64 };
 
 struct step {
     struct walk *w;
@@ -86,8 +86,5 @@ bool step_are_sides(const struct step *s, const int64_t axis[2]);
 const Onnx__Tensor *step_bias_after(const struct step *s, uint64_t units);
 /* Fill n values; a tensor of one element gives all of them. */
 void step_fill(float *to, const Onnx__Tensor *t, uint64_t n);
-
-/* The shortest decimal number that reads back as the float. */
-const char *step_real(char out[STEP_REAL_BYTES], double x);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/printable.h"
 #include "formats/keras/config_lines.h"
 #include "formats/keras/words.h"
@@ -182,13 +183,8 @@ const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES])
 
 void config_write_real(FILE *to, double x)
 {
-    char text[64];
-    for (int digits = 1; digits <= 9; digits++) {
-        (void)snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtof(text, NULL) == (float)x)
-            break;
-    }
-    (void)fputs(text, to);
+    char text[DIGITS_REAL_BYTES];
+    (void)fputs(digits_float(x, text), to);
 }
 
 const char *config_name(const json_t *v)

@@ -3,11 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/digits.h"
 #include "formats/keras/network.h"
 #include "formats/keras/words.h"
-
-/* As many digits as a float needs. A double has more, and versions of jansson differ in how they write it. */
-enum { REAL_DIGITS = 9 };
 
 json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim)
 {
@@ -23,13 +21,8 @@ json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim)
 
 json_t *network_real(float x)
 {
-    char text[64];
-    for (int digits = 1; digits <= REAL_DIGITS; digits++) {
-        (void)snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
-            break;
-    }
-    return json_real(strtod(text, NULL));
+    char text[DIGITS_REAL_BYTES];
+    return json_real(strtod(digits_float((double)x, text), NULL));
 }
 
 /* ---- the options of our layers ---- */
@@ -237,7 +230,8 @@ enum err network_config(const struct network *n, const struct job *job, char **t
                                "name", job->name, "trainable", 1, "layers", layers_json(n),
                                "input_layers", inputs_json(n), "output_layers",
                                n->layer[n->output].name, 0, 0, "registered_name", "Functional");
-    *text = config ? json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
+    /* a double has more digits, and versions of jansson differ in how they write it */
+    *text = config ? json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS_FLOAT)) : NULL;
     json_decref(config);
     return *text ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }

@@ -4,8 +4,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "common/base/digits.h"
 #include "common/base/real.h"
 
 /* libm's, which is within an ulp, in some thousand places. */
@@ -53,6 +56,24 @@ static void what_is_beyond_the_range_is_told(void **state)
     assert_true(real_log(0) == -INFINITY && real_log(INFINITY) == INFINITY);
 }
 
+static void a_number_is_written_in_the_fewest_digits_that_read_back_the_same(void **state)
+{
+    (void)state;
+    char text[DIGITS_REAL_BYTES];
+    assert_string_equal(digits_float((double)0.001f, text), "0.001");
+    assert_string_equal(digits_double(0.001, text), "0.001");
+    assert_string_equal(digits_double((double)0.001f, text), "0.0010000000474974513");
+    assert_string_equal(digits_float(1 / 3.0, text), "0.33333333"); /* of x, not of its float */
+    assert_string_equal(digits_float(-0.0, text), "-0");
+    assert_string_equal(digits_double(-DBL_MAX, text), "-1.7976931348623157e+308");
+    assert_string_equal(digits_float((double)INFINITY, text), "inf");
+    for (int i = 1; i < 4000; i++) {
+        float x = (float)exp(i * 0.04 - 80);
+        assert_true(strtof(digits_float((double)x, text), NULL) == x);
+        assert_true(strtod(digits_double(exp(i * 0.3 - 600), text), NULL) == exp(i * 0.3 - 600));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -60,6 +81,7 @@ int main(void)
         cmocka_unit_test(cos_is_that_of_libm_and_exact_where_it_is_known),
         cmocka_unit_test(pow_is_that_of_libm),
         cmocka_unit_test(what_is_beyond_the_range_is_told),
+        cmocka_unit_test(a_number_is_written_in_the_fewest_digits_that_read_back_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "job/keys.h"
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "model/metric.h"
 
@@ -225,13 +226,8 @@ static void hparam_text(struct hparams *h, const char *key, const char *value)
 /* The shortest decimal that reads back to the same float: 0.001, not 0.0010000000474974513. */
 static double shortest(float x)
 {
-    char text[32];
-    for (int digits = 1; digits <= 9; digits++) {
-        (void)snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
-            break;
-    }
-    return strtod(text, NULL);
+    char text[DIGITS_REAL_BYTES];
+    return strtod(digits_float((double)x, text), NULL);
 }
 
 static void hparams_of(struct hparams *h, const struct job *job)

@@ -25,7 +25,7 @@ static void check(const struct vocabulary *v)
 {
     const struct vocabulary_word *last = v->count ? &v->word[v->count - 1] : NULL;
     assert(v->text_bytes == (last ? last->at + last->bytes : 0));
-    assert(v->count <= v->room && 2 * (uint64_t)v->count <= v->slots);
+    assert(2 * (uint64_t)v->count <= v->slots);
     assert(v->count == 0 || v->text_bytes < v->text_room);
     (void)last;
 }
@@ -73,26 +73,19 @@ static enum err grow_slots(struct vocabulary *v)
 
 static enum err grow_words(struct vocabulary *v)
 {
-    uint32_t room = v->room ? 2 * v->room : SLOTS_FIRST / 2;
-    struct vocabulary_word *word = mem_resize(v->word, room, sizeof *word);
-    if (!word)
-        return ERR_NOMEM;
-    v->word = word;
-    v->room = room;
-    return ERR_OK;
+    struct vocabulary_word *word = mem_extend(v->word, v->count, 1, sizeof *word);
+    if (word)
+        v->word = word;
+    return word ? ERR_OK : ERR_NOMEM;
 }
 
 static enum err grow_text(struct vocabulary *v, size_t bytes)
 {
-    size_t room = v->text_room ? 2 * v->text_room : TEXT_FIRST;
-    while (room - v->text_bytes < bytes)
-        room *= 2;
-    char *text = mem_resize(v->text, room, 1);
-    if (!text)
-        return ERR_NOMEM;
-    v->text = text;
-    v->text_room = room;
-    return ERR_OK;
+    size_t need = v->text_bytes + bytes;
+    char *text = mem_grow(v->text, &v->text_room, need > TEXT_FIRST ? need : TEXT_FIRST, 1);
+    if (text)
+        v->text = text;
+    return text ? ERR_OK : ERR_NOMEM;
 }
 
 enum err vocabulary_add(struct vocabulary *v, const char *word, size_t bytes, uint32_t *number)
@@ -105,7 +98,7 @@ enum err vocabulary_add(struct vocabulary *v, const char *word, size_t bytes, ui
     if (v->count == VOCABULARY_MAX || bytes > UINT32_MAX)
         return ERR_TOOBIG;
     enum err err = 2 * (v->count + 1) > v->slots ? grow_slots(v) : ERR_OK;
-    if (!err && v->count == v->room)
+    if (!err)
         err = grow_words(v);
     if (!err && v->text_room - v->text_bytes <= bytes)
         err = grow_text(v, bytes + 1);

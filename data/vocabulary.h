@@ -17,7 +17,7 @@ struct vocabulary_word {
 
 /* All zero: empty, and nothing to free. */
 struct vocabulary {
-    uint32_t count, room, slots; /* slots: a power of two */
+    uint32_t count, slots; /* slots: a power of two */
     struct vocabulary_word *word;
     uint32_t *slot; /* a word's number + 1; 0: free */
     char *text;

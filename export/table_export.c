@@ -50,7 +50,7 @@ struct table_export {
     size_t n;
     uint8_t *records;    /* (room) */
     struct order *order; /* (room) */
-    uint32_t pieces, pieces_room;
+    uint32_t pieces;
     struct piece *piece; /* (pieces) */
     /* in the merge: */
     size_t block_rows;
@@ -164,14 +164,10 @@ static enum err end_piece(struct table_export *x, struct errmsg *e)
 {
     if (x->n == 0)
         return ERR_OK;
-    if (x->pieces == x->pieces_room) {
-        uint32_t room = x->pieces_room ? 2 * x->pieces_room : 16;
-        struct piece *p = mem_resize(x->piece, room, sizeof *p);
-        if (!p)
-            return out_of_memory(e);
-        x->piece = p;
-        x->pieces_room = room;
-    }
+    struct piece *grown = mem_extend(x->piece, x->pieces, 1, sizeof *grown);
+    if (!grown)
+        return out_of_memory(e);
+    x->piece = grown;
     struct piece piece = {.rows = x->n};
     qsort(x->order, x->n, sizeof *x->order, by_key);
     enum err err = spill_reserve(x->spill, x->n * x->record_bytes, &piece.at, e);

@@ -48,7 +48,7 @@ struct worker {
 struct encode {
     struct trained model;
     char (*layer)[LAYER_NAME_MAX]; /* the names of the layers that look up tables */
-    uint32_t arrays, room, widest;
+    uint32_t arrays, widest;
     struct encoded *encoded;  /* (arrays) */
     struct array_file *array; /* (arrays) */
     struct csv_keep keep;     /* the words */
@@ -65,19 +65,15 @@ static enum err add_array(struct encode *x, const struct encoded *of, enum array
                           const char *name, const char *end, bool flat, struct errmsg *e)
 {
     size_t bytes = strlen(name) + strlen(end) + 1;
-    if (x->arrays == x->room) {
-        uint32_t room = x->room ? 2 * x->room : 16;
-        struct encoded *encoded = mem_resize(x->encoded, room, sizeof *encoded);
-        x->encoded = encoded ? encoded : x->encoded;
-        struct array_file *array = encoded ? mem_resize(x->array, room, sizeof *array) : NULL;
-        if (!array)
-            return err_set(e, ERR_NOMEM, "out of memory");
-        x->array = array;
-        x->room = room;
-    }
+    struct encoded *encoded = mem_extend(x->encoded, x->arrays, 1, sizeof *encoded);
+    struct array_file *array = mem_extend(x->array, x->arrays, 1, sizeof *array);
     char *full = mem_zalloc(bytes, 1);
-    if (!full)
+    x->encoded = encoded ? encoded : x->encoded;
+    x->array = array ? array : x->array;
+    if (!encoded || !array || !full) {
+        mem_free(full);
         return err_set(e, ERR_NOMEM, "out of memory");
+    }
     (void)snprintf(full, bytes, "%s%s", name, end);
     x->array[x->arrays] = (struct array_file){
         .name = full, .kind = kind, .rank = !flat, .dim = {of->width}, .fd = -1};

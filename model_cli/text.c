@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 
-enum { NUMBER_BYTES = 32 };
+enum { NUMBER_BYTES = 32, TEXT_FIRST = 4096 };
 
 void text_clear(struct text *t)
 {
@@ -22,18 +22,14 @@ void text_close(struct text *t)
 
 bool text_room(struct text *t, size_t more)
 {
-    if (t->room - t->bytes >= more)
+    if (t->capacity - t->bytes >= more)
         return true;
-    size_t room = t->room ? t->room : 4096;
-    while (room - t->bytes < more)
-        room *= 2;
-    char *grown = mem_resize(t->at, room, 1);
+    size_t need = t->bytes + more;
+    char *grown = mem_grow(t->at, &t->capacity, need > TEXT_FIRST ? need : TEXT_FIRST, 1);
     t->failed = t->failed || !grown;
-    if (!grown)
-        return false;
-    t->at = grown;
-    t->room = room;
-    return true;
+    if (grown)
+        t->at = grown;
+    return grown != NULL;
 }
 
 void text_add(struct text *t, const void *data, size_t bytes)

@@ -8,7 +8,7 @@
 /* All zeros are an empty one. `failed`: memory ran out, and the text is incomplete. */
 struct text {
     char *at;
-    size_t bytes, room;
+    size_t bytes, capacity;
     bool failed;
 };
 

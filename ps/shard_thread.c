@@ -83,7 +83,7 @@ struct peer {
     uint64_t elems, body_bytes;
     struct buffer *body;
     struct buffer **sent; /* bodies of ROWS that are being sent */
-    size_t sents, sent_room;
+    size_t sents, sent_capacity;
 };
 
 void shard_report_free(void *report)
@@ -132,16 +132,13 @@ static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows 
 {
     struct peer *p = (struct peer *)to;
     (void)ctx;
-    if (p->sents == p->sent_room) {
-        size_t room = p->sent_room ? 2 * p->sent_room : 4;
-        struct buffer **sent = mem_resize(p->sent, room, sizeof(struct buffer *));
-        if (!sent) {
-            fail(p->t, ERR_NOMEM, "no memory to send rows");
-            return;
-        }
-        p->sent = sent;
-        p->sent_room = room;
+    struct buffer **sent =
+        mem_grow(p->sent, &p->sent_capacity, p->sents + 1, sizeof(struct buffer *));
+    if (!sent) {
+        fail(p->t, ERR_NOMEM, "no memory to send rows");
+        return;
     }
+    p->sent = sent;
     if (conn_idle(p->conn))
         drop_sent(p);
     msg_send(p->conn, FRAME_ROWS, &m->base, body ? body->data : NULL, bytes);

@@ -51,6 +51,33 @@ void *mem_resize(void *p, size_t count, size_t size)
     return realloc(p, bytes ? bytes : 1);
 }
 
+/* Of an array that has grown to n > 0 elements: 16, 32, 64... */
+static size_t doubled(size_t n)
+{
+    size_t capacity = 16;
+    while (capacity < n)
+        capacity = capacity > SIZE_MAX / 2 ? SIZE_MAX : 2 * capacity;
+    return capacity;
+}
+
+void *mem_grow(void *p, size_t *capacity, size_t need, size_t size)
+{
+    if (need <= *capacity)
+        return p;
+    void *grown = mem_resize(p, doubled(need), size);
+    if (grown)
+        *capacity = doubled(need);
+    return grown;
+}
+
+void *mem_extend(void *p, size_t n, size_t more, size_t size)
+{
+    size_t capacity = n ? doubled(n) : 0;
+    if (more > SIZE_MAX - n)
+        return NULL;
+    return mem_grow(p, &capacity, n + more, size);
+}
+
 char *mem_strdup(const char *s)
 {
     size_t n = strlen(s) + 1;

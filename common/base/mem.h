@@ -19,6 +19,13 @@ float *mem_floats(size_t elems);
  * unchanged. */
 void *mem_resize(void *p, size_t count, size_t size);
 
+/* Arrays that grow by doubling, from 16 elements on. Both return `p`, or where it is moved to; on NULL, as mem_resize.
+ * mem_grow: an array with room for *capacity elements, and now for `need` > 0, too.
+ * mem_extend: an array of `n` elements and, from now on, `more` > 0. Its capacity follows from n, so only mem_extend may have
+ * allocated it. */
+void *mem_grow(void *p, size_t *capacity, size_t need, size_t size);
+void *mem_extend(void *p, size_t n, size_t more, size_t size);
+
 /* Returns a copy of the string, or NULL. Free with mem_free. */
 char *mem_strdup(const char *s);
 

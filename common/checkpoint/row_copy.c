@@ -55,14 +55,10 @@ void row_copy_close(struct row_copy *c)
 /* Adds a piece of at least `least` bytes. The first pieces are small. */
 static enum err add_piece(struct row_copy *c, size_t least)
 {
-    if (c->pieces == c->room) {
-        uint32_t room = c->room ? 2 * c->room : 16;
-        struct row_piece *p = mem_resize(c->piece, room, sizeof *p);
-        if (!p)
-            return ERR_NOMEM;
-        c->piece = p;
-        c->room = room;
-    }
+    struct row_piece *p = mem_extend(c->piece, c->pieces, 1, sizeof *p);
+    if (!p)
+        return ERR_NOMEM;
+    c->piece = p;
     size_t room = (size_t)PIECE_BYTES_MIN << (c->pieces < 8 ? c->pieces : 8);
     assert(room <= PIECE_BYTES_MAX);
     room = room < least ? least : room;

@@ -10,8 +10,8 @@ struct row_copy {
     struct checkpoint_rows head; /* its `next` returns the rows; its `ctx` is this copy */
     struct checkpoint_table table[ROW_TABLES_MAX];
     uint64_t rows;
-    uint32_t pieces, room;
-    struct row_piece *piece; /* (room) */
+    uint32_t pieces;
+    struct row_piece *piece; /* (pieces) */
     uint32_t next_piece;
     size_t next_at;
 };

@@ -62,10 +62,10 @@ uint64_t rows_writer_rows(const struct rows_writer *w)
     return rows;
 }
 
-/* Reallocates *array for `n` elements; returns false, with *array unchanged, if memory runs out. */
+/* Makes one of the arrays longer by one; returns false, with *array unchanged, if memory runs out. */
 static bool grow(void **array, size_t n, size_t size)
 {
-    void *p = mem_resize(*array, n, size);
+    void *p = mem_extend(*array, n, 1, size);
     if (p)
         *array = p;
     return p != NULL;
@@ -74,16 +74,11 @@ static bool grow(void **array, size_t n, size_t size)
 static enum err room_for_a_frame(struct rows_writer *w, struct errmsg *e)
 {
     Checkpoint__Rows *h = &w->head;
-    if (h->n_frame_bytes < w->frames_room)
-        return ERR_OK;
-    size_t room = w->frames_room ? 2 * w->frames_room : 64;
-    if (!grow((void **)&h->frame_bytes, room, sizeof *h->frame_bytes) ||
-        !grow((void **)&h->frame_crc, room, sizeof *h->frame_crc) ||
-        !grow((void **)&h->frame_plain, room, sizeof *h->frame_plain) ||
-        !grow((void **)&h->frame_bucket, room, sizeof *h->frame_bucket))
-        return out_of_memory(w, e);
-    w->frames_room = room;
-    return ERR_OK;
+    bool grown = grow((void **)&h->frame_bytes, h->n_frame_bytes, sizeof *h->frame_bytes) &&
+                 grow((void **)&h->frame_crc, h->n_frame_bytes, sizeof *h->frame_crc) &&
+                 grow((void **)&h->frame_plain, h->n_frame_bytes, sizeof *h->frame_plain) &&
+                 grow((void **)&h->frame_bucket, h->n_frame_bytes, sizeof *h->frame_bucket);
+    return grown ? ERR_OK : out_of_memory(w, e);
 }
 
 /* Writes the frame if it is not empty. */

@@ -14,7 +14,6 @@ struct rows_writer {
     struct row_place at;
     struct sha256 *hash; /* of the bucket and table of `at` */
     Checkpoint__Rows head;
-    size_t frames_room; /* capacity of its arrays about frames */
     Checkpoint__RowTable table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
 };
 

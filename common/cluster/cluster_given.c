@@ -70,14 +70,10 @@ static enum err addresses_add(struct addresses *a, const char *address, const ch
         return err_set(e, ERR_INPUT, "%s: '%.*s': %s", where, SHOWN_BYTES, address, problem);
     if (a->n == CLUSTER_ADDRESSES_MAX)
         return err_set(e, ERR_INPUT, "%s: more than %d addresses", where, CLUSTER_ADDRESSES_MAX);
-    if ((a->n & (a->n - 1)) == 0) { /* the capacity is always a power of two */
-        char **grown = mem_resize(a->at, a->n ? 2 * (size_t)a->n : 1, sizeof *grown);
-        if (!grown)
-            return no_memory(e);
+    char **grown = mem_extend(a->at, a->n, 1, sizeof *grown), *copy = NULL;
+    if (grown)
         a->at = grown;
-    }
-    char *copy = mem_strdup(address);
-    if (!copy)
+    if (!grown || !(copy = mem_strdup(address)))
         return no_memory(e);
     a->at[a->n++] = copy;
     return ERR_OK;

@@ -50,22 +50,12 @@ static void end_file(struct contents *c)
         c->file[c->files - 1].digest = XXH3_64bits_digest(c->open->file);
 }
 
-static bool grow(struct contents *c)
-{
-    size_t room = c->room ? 2 * c->room : 8;
-    struct contents_file *file =
-        c->files < c->room ? c->file : mem_resize(c->file, room, sizeof *file);
-    if (!file)
-        return false;
-    c->room = c->files < c->room ? c->room : room;
-    c->file = file;
-    return true;
-}
-
 void contents_file(struct contents *c, const char *name)
 {
     end_file(c);
-    char *copy = grow(c) ? mem_strdup(name) : NULL;
+    struct contents_file *file = mem_extend(c->file, c->files, 1, sizeof *file);
+    c->file = file ? file : c->file;
+    char *copy = file ? mem_strdup(name) : NULL;
     bool reset = XXH3_64bits_reset(c->open->file) == XXH_OK; /* also without a copy: bytes follow */
     c->open->failed |= !copy || !reset;
     if (copy)

@@ -31,7 +31,7 @@ struct contents {
     /* SHA-256 of all contents, in order; it and `print` are set by contents_finish */
     uint8_t fingerprint[32];
     struct contents_print print;
-    size_t files, room;
+    size_t files;
     struct contents_file *file;
     struct contents_digests *open; /* until contents_finish */
 };

@@ -20,17 +20,12 @@ static void fail_memory(struct build *b)
     build_fail(b, ERR_NOMEM, "no memory for the graph of the model");
 }
 
-/* Make room for `more` elements after `count`. Arrays grow by doubling. */
+/* Make room for `more` elements after `count`. */
 static void *room(struct build *b, void *array, uint32_t count, uint32_t more, size_t size)
 {
-    uint32_t has = 0, needs = count + more;
-    while (has < count)
-        has = has ? 2 * has : 8;
-    if (b->err || needs <= has)
+    if (b->err || more == 0)
         return array;
-    while (has < needs)
-        has = has ? 2 * has : 8;
-    void *grown = mem_resize(array, has, size);
+    void *grown = mem_extend(array, count, more, size);
     if (!grown)
         fail_memory(b);
     return grown ? grown : array;

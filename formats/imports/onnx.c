@@ -23,15 +23,11 @@ void walk_put(struct walk *w, const char *name, struct walk_value v)
 {
     if (w->s.failed)
         return;
-    if (w->values == w->room) {
-        uint32_t room = w->room ? 2 * w->room : 64;
-        struct walk_value *grown = mem_resize(w->value, room, sizeof *grown);
-        w->s.failed = !grown;
-        if (!grown)
-            return;
-        w->value = grown;
-        w->room = room;
-    }
+    struct walk_value *grown = mem_extend(w->value, w->values, 1, sizeof *grown);
+    w->s.failed = !grown;
+    if (!grown)
+        return;
+    w->value = grown;
     v.name = name;
     w->value[w->values++] = v;
 }

@@ -37,7 +37,7 @@ struct walk {
     struct sketch s;
     const Onnx__Graph *g;
     int64_t opset; /* the version of ONNX's operators; a file that has none is of version 1 */
-    uint32_t values, room;
+    uint32_t values;
     struct walk_value *value;
     /* (nodes) the name of the value that the node's output is the same as, because an earlier node has taken it along;
      * NULL: none */

@@ -134,15 +134,11 @@ float *sketch_part(struct sketch *s, const char *layer, const char *what, uint64
 {
     if (s->failed)
         return NULL;
-    if (s->parts == s->parts_room) {
-        uint32_t room = s->parts_room ? 2 * s->parts_room : 16;
-        struct sketch_part *grown = mem_resize(s->part, room, sizeof *grown);
-        s->failed = !grown;
-        if (!grown)
-            return NULL;
-        s->part = grown;
-        s->parts_room = room;
-    }
+    struct sketch_part *grown = mem_extend(s->part, s->parts, 1, sizeof *grown);
+    s->failed = !grown;
+    if (!grown)
+        return NULL;
+    s->part = grown;
     struct sketch_part *p = &s->part[s->parts];
     (void)snprintf(p->name, sizeof p->name, "%s/%s", layer, what);
     p->elems = elems;

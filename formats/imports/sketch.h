@@ -25,7 +25,7 @@ struct sketch {
     size_t layer_bytes, refused_bytes, note_bytes;
     uint32_t layers, refusals;
     char name[JOB_LAYERS_MAX][JOB_NAME_MAX]; /* of the layers */
-    uint32_t parts, parts_room;
+    uint32_t parts;
     struct sketch_part *part;
 };
 

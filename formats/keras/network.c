@@ -70,28 +70,18 @@ static void own_name(const struct making *m, char *out, const struct job_layer *
         free_name(m, out, l->name);
 }
 
-static bool room_for_layer(struct network *n)
-{
-    uint32_t room = n->room ? 2 * n->room : 64;
-    if (n->layers < n->room)
-        return true;
-    struct network_layer *grown = mem_resize(n->layer, room, sizeof *grown);
-    if (!grown)
-        return false;
-    n->layer = grown;
-    n->room = room;
-    return true;
-}
-
 /* Append a layer with a name that is free. Takes config. Returns its index. */
 static uint32_t append(struct making *m, const char *name, const char *class, json_t *take_config)
 {
     struct network *n = m->n;
-    if (m->failed || !take_config || !room_for_layer(n)) {
+    struct network_layer *grown =
+        m->failed || !take_config ? NULL : mem_extend(n->layer, n->layers, 1, sizeof *grown);
+    if (!grown) {
         m->failed = true;
         json_decref(take_config);
         return 0;
     }
+    n->layer = grown;
     struct network_layer *l = &n->layer[n->layers];
     *l = (struct network_layer){.class = class, .config = take_config, .first_input = n->inputs};
     (void)snprintf(l->name, sizeof l->name, "%s", name);
@@ -102,15 +92,10 @@ static uint32_t append(struct making *m, const char *name, const char *class, js
 static void read_from(struct making *m, uint32_t from)
 {
     struct network *n = m->n;
-    if (n->inputs == n->input_room) {
-        uint32_t room = n->input_room ? 2 * n->input_room : 64;
-        uint32_t *grown = mem_resize(n->input, room, sizeof *grown);
-        m->failed |= !grown;
-        if (!grown)
-            return;
+    uint32_t *grown = mem_extend(n->input, n->inputs, 1, sizeof *grown);
+    if (grown)
         n->input = grown;
-        n->input_room = room;
-    }
+    m->failed |= !grown;
     if (m->failed)
         return;
     n->input[n->inputs++] = from;

@@ -26,7 +26,7 @@ struct network_layer {
 };
 
 struct network {
-    uint32_t layers, inputs, room, input_room;
+    uint32_t layers, inputs;
     struct network_layer *layer; /* in an order in which each reads layers before it */
     uint32_t *input;
     uint32_t output; /* index of the last layer */

@@ -8,14 +8,11 @@
 
 /* ---- memory ---- */
 
-/* An array that grows by doubling: room for one more element. */
+/* Room for one more element. */
 static void *one_more(struct onnx *o, void *array, size_t count, size_t size)
 {
-    bool full = (count & (count - 1)) == 0; /* a power of two, or none */
-    if (o->failed || !full)
-        return array;
-    void *grown = mem_resize(array, count ? 2 * count : 1, size);
-    o->failed = o->failed || !grown;
+    void *grown = o->failed ? NULL : mem_extend(array, count, 1, size);
+    o->failed = !grown;
     return grown ? grown : array;
 }
 

@@ -11,7 +11,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 
 /* ---- memory ---- */
 
-enum { BLOCK_BYTES = 1 << 16, NODES_FIRST = 64, TEXT_BYTES = 256 };
+enum { BLOCK_BYTES = 1 << 16, TEXT_BYTES = 256 };
 
 struct nodes_block {
     struct nodes_block *next;
@@ -77,16 +77,11 @@ char *nodes_text(struct nodes *n, const char *fmt, ...)
 /* An entry of the list of nodes for `node`. */
 static bool enlist(struct nodes *n, Tensorflow__Node *node)
 {
-    if (n->count == n->room) {
-        size_t room = n->room ? 2 * n->room : NODES_FIRST;
-        void *p = mem_resize(n->node, room, sizeof *n->node);
-        if (!p) {
-            n->failed = true;
-            return false;
-        }
-        n->node = p;
-        n->room = room;
-    }
+    Tensorflow__Node **grown = mem_extend(n->node, n->count, 1, sizeof(Tensorflow__Node *));
+    n->failed = !grown;
+    if (!grown)
+        return false;
+    n->node = grown;
     n->node[n->count++] = node;
     return true;
 }

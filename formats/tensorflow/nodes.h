@@ -18,7 +18,7 @@ struct nodes_block;
 /* Initialize it with zeros. */
 struct nodes {
     Tensorflow__Node **node;
-    size_t count, room;
+    size_t count;
     struct nodes_block *blocks;
     bool failed;
 };

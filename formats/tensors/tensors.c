@@ -19,19 +19,6 @@ enum { HEADER_ALIGN_BYTES = 8 /* required by the format; spaces fill the gap */ 
 
 /* ---- the list ---- */
 
-static enum err room_for_one(struct tensors *t, struct errmsg *e)
-{
-    if (t->n < t->room)
-        return ERR_OK;
-    size_t room = t->room ? 2 * t->room : 16;
-    struct tensor_entry *grown = mem_resize(t->entry, room, sizeof *grown);
-    if (!grown)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    t->entry = grown;
-    t->room = room;
-    return ERR_OK;
-}
-
 /* Errors: ERR_TOOBIG. */
 static enum err size_of(const struct tensors *t, const char *name, uint32_t rank,
                         const uint64_t *shape, uint64_t *bytes, struct errmsg *e)
@@ -69,12 +56,12 @@ enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const u
     enum err err = check_utf8(name, e);
     if (!err)
         err = size_of(t, name, rank, shape, &new.bytes, e);
-    if (!err)
-        err = room_for_one(t, e);
     if (err)
         return err;
-    new.name = mem_strdup(name);
-    if (!new.name)
+    struct tensor_entry *grown = mem_extend(t->entry, t->n, 1, sizeof *grown);
+    if (grown)
+        t->entry = grown;
+    if (!grown || !(new.name = mem_strdup(name)))
         return err_set(e, ERR_NOMEM, "out of memory");
     memcpy(new.shape, shape, rank * sizeof *shape);
     t->entry[t->n++] = new;

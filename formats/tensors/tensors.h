@@ -19,7 +19,7 @@ struct tensor_entry {
 };
 
 struct tensors { /* zeros: an empty list */
-    size_t n, room;
+    size_t n;
     uint64_t bytes; /* of all */
     struct tensor_entry *entry;
 };

@@ -11,7 +11,7 @@ void once_init(struct once *o, uint32_t chunks)
 
 static void partial_remove(struct once *o, size_t i)
 {
-    assert(i < o->partials && o->partials <= o->room);
+    assert(i < o->partials && o->partials <= o->capacity);
     mem_free(o->partial[i].bits);
     o->partial[i] = o->partial[--o->partials];
 }
@@ -41,14 +41,10 @@ static struct once_partial *partial_find(struct once *o, uint64_t id)
 
 static struct once_partial *partial_new(struct once *o, uint64_t id)
 {
-    if (o->partials == o->room) {
-        size_t room = o->room ? o->room * 2 : 16;
-        struct once_partial *grown = mem_resize(o->partial, room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        o->partial = grown;
-        o->room = room;
-    }
+    struct once_partial *grown = mem_grow(o->partial, &o->capacity, o->partials + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    o->partial = grown;
     uint8_t *bits = mem_zalloc(((size_t)o->chunks + 7) / 8, 1);
     if (!bits)
         return NULL;

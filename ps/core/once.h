@@ -19,7 +19,7 @@ struct once_partial {
 struct once {
     struct ids resolved;
     uint32_t chunks;
-    size_t partials, room;
+    size_t partials, capacity;
     struct once_partial *partial;
 };
 

@@ -8,7 +8,6 @@
 
 enum {
     SLOTS_MIN = 64,
-    BLOCKS_MIN = 16,
     BLOCK_ENTRIES = 64,
     AHEAD = 16 /* keys to prefetch before the first is read */
 };
@@ -156,17 +155,12 @@ static uint32_t entry_of(const struct row_block *b, uint64_t mixed)
 
 static enum err make_room(struct row_crowd *c)
 {
-    uint32_t room = c->room ? 2 * c->room : BLOCKS_MIN;
-    if (c->blocks < c->room)
-        return ERR_OK;
-    struct row_block **block = mem_resize(c->block, room, sizeof(struct row_block *));
+    size_t need = (size_t)c->blocks + 1, capacity = c->capacity;
+    struct row_block **block = mem_grow(c->block, &capacity, need, sizeof(struct row_block *));
     c->block = block ? block : c->block;
-    uint64_t *least = block ? mem_resize(c->least, room, sizeof *least) : NULL;
-    if (!least)
-        return ERR_NOMEM;
-    c->least = least;
-    c->room = room;
-    return ERR_OK;
+    uint64_t *least = block ? mem_grow(c->least, &c->capacity, need, sizeof *least) : NULL;
+    c->least = least ? least : c->least;
+    return least ? ERR_OK : ERR_NOMEM;
 }
 
 static enum err new_block(struct row_crowd *c, uint32_t at)
@@ -323,5 +317,5 @@ struct row_crowd_at row_crowd_next(const struct row_crowd *c, struct row_crowd_a
 uint64_t row_crowd_bytes(const struct row_crowd *c)
 {
     return c->slots * sizeof *c->slot + c->blocks * sizeof(struct row_block) +
-           c->room * (sizeof *c->block + sizeof *c->least);
+           c->capacity * (sizeof *c->block + sizeof *c->least);
 }

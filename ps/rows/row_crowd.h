@@ -28,8 +28,9 @@ struct row_crowd {
     uint64_t slots, secret[2];
     struct row_block **block; /* (blocks) in ascending order of their keys */
     uint64_t *least;          /* (blocks) the first key of each */
-    uint32_t blocks, room;
-    uint64_t next; /* row_index.c: the next key that may find room in the array */
+    uint32_t blocks;
+    size_t capacity; /* blocks */
+    uint64_t next;   /* row_index.c: the next key that may find room in the array */
 };
 
 /* {0} is a crowd without entries. Free with row_crowd_close. */

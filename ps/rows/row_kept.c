@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 
 /* Chunks are mapped (mmap): the heap would return many of them to the system in a single call, at an arbitrary time. */
-enum { CHUNK_BYTES = 1 << 20, CHUNKS_MIN = 16, KEYS_MIN = 64 };
+enum { CHUNK_BYTES = 1 << 20 };
 
 enum err row_kept_init(struct row_kept *k, struct row_table *const *table, uint32_t tables,
                        struct bucket_range buckets)
@@ -67,14 +67,10 @@ static struct row_kept_head *at(const struct row_kept_pool *p, uint32_t row)
 
 static enum err add_chunk(struct row_kept_pool *p)
 {
-    if (p->chunks == p->room) {
-        uint32_t room = p->room ? 2 * p->room : CHUNKS_MIN;
-        uint8_t **chunk = mem_resize(p->chunk, room, sizeof *chunk);
-        if (!chunk)
-            return ERR_NOMEM;
-        p->chunk = chunk;
-        p->room = room;
-    }
+    uint8_t **grown = mem_grow(p->chunk, &p->capacity, (size_t)p->chunks + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    p->chunk = grown;
     uint8_t *chunk = mem_map(chunk_bytes(p));
     if (!chunk)
         return ERR_NOMEM;
@@ -129,21 +125,6 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum err room_for_keys(struct row_kept *k, size_t more)
-{
-    size_t wanted = k->keys + more, room = k->key_room ? k->key_room : KEYS_MIN;
-    while (room < wanted)
-        room *= 2;
-    if (room == k->key_room)
-        return ERR_OK;
-    struct row_kept_key *key = mem_resize(k->key, room, sizeof *key);
-    if (!key)
-        return ERR_NOMEM;
-    k->key = key;
-    k->key_room = room;
-    return ERR_OK;
-}
-
 enum err row_kept_turn(struct row_kept *k, uint32_t bucket, uint32_t table)
 {
     const struct row_kept_pool *p = &k->pool[table];
@@ -155,9 +136,10 @@ enum err row_kept_turn(struct row_kept *k, uint32_t bucket, uint32_t table)
         return ERR_OK;
     for (uint32_t row = *list; row; row = at(p, row - 1)->next)
         more++;
-    enum err err = room_for_keys(k, more);
-    if (err)
-        return err;
+    struct row_kept_key *key = mem_grow(k->key, &k->key_capacity, k->keys + more, sizeof *key);
+    if (!key)
+        return ERR_NOMEM;
+    k->key = key;
     for (uint32_t row = *list; row; row = at(p, row - 1)->next)
         k->key[k->keys++] = (struct row_kept_key){at(p, row - 1)->mixed, row - 1};
     *list = 0;
@@ -182,11 +164,11 @@ void row_kept_drop_first(struct row_kept *k, uint32_t table)
 
 uint64_t row_kept_memory(const struct row_kept *k)
 {
-    uint64_t bytes = k->key_room * sizeof *k->key;
+    uint64_t bytes = k->key_capacity * sizeof *k->key;
     bytes += (uint64_t)(k->buckets.end - k->buckets.first) * k->tables * sizeof *k->list;
     for (uint32_t i = 0; i < k->tables; i++) {
         const struct row_kept_pool *p = &k->pool[i];
-        bytes += p->room * sizeof *p->chunk + p->chunks * chunk_bytes(p);
+        bytes += p->capacity * sizeof *p->chunk + p->chunks * chunk_bytes(p);
     }
     return bytes;
 }

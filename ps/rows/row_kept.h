@@ -25,8 +25,9 @@ struct row_kept_pool {
     uint32_t width; /* floats of a row */
     uint32_t bytes; /* of a row and its head */
     uint32_t shift; /* a chunk has 2^shift rows */
-    uint32_t chunks, room, rows;
-    uint32_t free; /* the first free row: its number + 1; 0: none */
+    uint32_t chunks, rows;
+    size_t capacity; /* chunks */
+    uint32_t free;   /* the first free row: its number + 1; 0: none */
     uint8_t **chunk;
 };
 
@@ -43,7 +44,7 @@ struct row_kept {
     uint64_t bytes; /* taken by kept rows now */
     /* The current list, sorted by key; rows before `at` are dropped. */
     struct row_kept_key *key;
-    size_t at, keys, key_room;
+    size_t at, keys, key_capacity;
 };
 
 /* Errors: ERR_NOMEM: *k is zeros. Free with row_kept_close, which takes zeros. */

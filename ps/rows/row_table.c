@@ -9,11 +9,10 @@ enum {
     SLAB_MIN_BYTES = 32 << 20, /* bodies and heads of a slab */
     SLAB_SHIFT_MAX = 20,
     SMALL_PAGES_BYTES = 4 << 20, /* a table's first rows use small pages */
-    SLABS_MIN = 16,
-    PACKED_MIN_BYTES = 1 << 20, /* of rows: a table with less is not packed */
-    LISTED_A_TIME = 1024,       /* rows visited for each added or moved row */
-    PACKED_A_TIME = 256,        /* rows visited at a time */
-    PACKED_TIMES = 8,           /* so many times, unless more bytes are moved: */
+    PACKED_MIN_BYTES = 1 << 20,  /* of rows: a table with less is not packed */
+    LISTED_A_TIME = 1024,        /* rows visited for each added or moved row */
+    PACKED_A_TIME = 256,         /* rows visited at a time */
+    PACKED_TIMES = 8,            /* so many times, unless more bytes are moved: */
     PACKED_MOST_BYTES = 1 << 20,
     BATCH = 8 /* rows prefetched while the BATCH before is copied */
 };
@@ -42,14 +41,10 @@ static void lay_out(struct row_table *t)
 
 static enum err add_slab(struct row_table *t)
 {
-    if (t->slabs == t->slabs_room) {
-        uint32_t room = t->slabs_room ? 2 * t->slabs_room : SLABS_MIN;
-        char **slab = mem_resize(t->slab, room, sizeof *slab);
-        if (!slab)
-            return ERR_NOMEM;
-        t->slab = slab;
-        t->slabs_room = room;
-    }
+    char **grown = mem_grow(t->slab, &t->slabs_capacity, (size_t)t->slabs + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    t->slab = grown;
     char *slab = mem_map(t->slab_bytes);
     if (!slab)
         return ERR_NOMEM;
@@ -376,6 +371,6 @@ uint64_t row_table_row_bytes(const struct row_table *t)
 uint64_t row_table_bytes(const struct row_table *t)
 {
     uint64_t row_bytes = row_bytes_of(t);
-    return sizeof *t + t->slabs_room * sizeof *t->slab + t->used * row_bytes +
+    return sizeof *t + t->slabs_capacity * sizeof *t->slab + t->used * row_bytes +
            row_index_bytes(&t->index);
 }

@@ -29,7 +29,8 @@ struct row_table {
     size_t heads_at;      /* offset of the heads in a slab, in bytes */
     size_t slab_bytes;
     uint32_t small_rows; /* with more rows the table uses huge pages */
-    uint32_t slabs, slabs_room;
+    uint32_t slabs;
+    size_t slabs_capacity;
     char **slab; /* (slabs) */
     uint32_t used,
         free;        /* rows in use or free; the head of the list of free rows, ROW_NONE: none */

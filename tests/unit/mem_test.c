@@ -74,9 +74,55 @@ static void a_part_of_a_mapping_is_zero_and_its_neighbours_stay(void **state)
     }
 }
 
+static void an_array_grows_by_doubling_and_stays_as_it_was_without_memory(void **state)
+{
+    (void)state;
+    size_t capacity = 0;
+    uint64_t *p = mem_grow(NULL, &capacity, 1, sizeof *p);
+    assert_non_null(p);
+    assert_int_equal(capacity, 16);
+    p[0] = 7;
+    mem_fail_at(0); /* an array that is long enough allocates nothing */
+    assert_ptr_equal(mem_grow(p, &capacity, 16, sizeof *p), p);
+    assert_null(mem_grow(p, &capacity, 17, sizeof *p));
+    assert_true(mem_fail_fired());
+    assert_int_equal(capacity, 16);
+    p = mem_grow(p, &capacity, 33, sizeof *p);
+    assert_non_null(p);
+    assert_true(p[0] == 7 && capacity == 64);
+    assert_null(mem_grow(p, &capacity, SIZE_MAX / 4, sizeof *p));
+    assert_null(mem_grow(p, &capacity, SIZE_MAX, 2));
+    assert_int_equal(capacity, 64);
+    mem_free(p);
+}
+
+static void
+an_array_whose_capacity_follows_from_its_length_grows_at_each_doubling_only(void **state)
+{
+    (void)state;
+    uint32_t *p = NULL;
+    for (uint32_t n = 0; n < 100; n++) {
+        bool grows = n == 0 || n == 16 || n == 32 || n == 64;
+        mem_fail_at(0);
+        uint32_t *without = mem_extend(p, n, 1, sizeof *p);
+        assert_int_equal(mem_fail_fired(), grows);
+        assert_ptr_equal(without, grows ? NULL : p);
+        mem_fail_at(-1);
+        p = mem_extend(p, n, 1, sizeof *p);
+        p[n] = n;
+    }
+    for (uint32_t n = 0; n < 100; n++)
+        assert_int_equal(p[n], n);
+    assert_null(mem_extend(p, 100, SIZE_MAX - 99, sizeof *p));
+    mem_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_array_grows_by_doubling_and_stays_as_it_was_without_memory),
+        cmocka_unit_test(
+            an_array_whose_capacity_follows_from_its_length_grows_at_each_doubling_only),
         cmocka_unit_test(a_freed_queue_is_not_asked_of_the_system_again),
         cmocka_unit_test(a_part_of_a_mapping_is_zero_and_its_neighbours_stay),
     };

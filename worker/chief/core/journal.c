@@ -14,14 +14,10 @@ void journal_close(struct journal *j)
 
 enum err journal_add(struct journal *j, const struct journal_entry *entry)
 {
-    if (j->n == j->room) {
-        size_t room = j->room ? 2 * j->room : 16;
-        struct journal_entry *grown = mem_resize(j->entry, room, sizeof *grown);
-        if (!grown)
-            return ERR_NOMEM;
-        j->entry = grown;
-        j->room = room;
-    }
+    struct journal_entry *grown = mem_extend(j->entry, j->n, 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    j->entry = grown;
     j->entry[j->n++] = *entry;
     return ERR_OK;
 }

@@ -32,7 +32,7 @@ struct journal_entry {
 };
 
 struct journal {
-    size_t n, room;
+    size_t n;
     struct journal_entry *entry;
 };
 

@@ -2,6 +2,8 @@
 #ifndef GRADWIRE_EXPORT_EXPORT_H
 #define GRADWIRE_EXPORT_EXPORT_H
 
+#include <jansson.h>
+
 #include "common/base/err.h"
 #include "common/base/sha256.h"
 #include "job/job.h"
@@ -26,7 +28,7 @@ enum err export_safetensors(const char *path, const struct layout *l, const floa
 enum err export_add_note(const char *path, const struct layout *l, const float *w,
                          const struct export_note *note, struct errmsg *e) MUST_CHECK;
 
-/* safetensors_read.c: check that such a file, from any program and in any order, has all of the layout's tensors:
+/* Check that such a file, from any program and in any order, has all of the layout's tensors:
  * F32, with their shapes and bytes. It may have other tensors too. Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM;
  * ERR_CORRUPT, naming the file and the tensor. */
 enum err export_check_safetensors(const char *path, const struct layout *l,
@@ -45,6 +47,8 @@ struct export_found {
  * value that is not finite; or the file has no tensor of the layout. */
 enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
                                  struct export_found *found, struct errmsg *e) MUST_CHECK;
+/* All of the file's notes, a new reference; an empty object if it has none. Errors: as export_check_safetensors. */
+enum err export_notes(const char *path, json_t **notes, struct errmsg *e) MUST_CHECK;
 /* Read the note `key` of the file; *there is false if it has none that fits. Errors: as above; ERR_NOTFOUND: no file. */
 enum err export_note(const char *path, const char *key, char *out, size_t bytes, bool *there,
                      struct errmsg *e) MUST_CHECK;

@@ -11,7 +11,8 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
-#include "export/safetensors.h"
+#include "common/formats/safetensors.h"
+#include "common/process/files.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 
@@ -305,16 +306,6 @@ struct section {
     size_t from, bytes; /* of a record */
 };
 
-static json_t *describe(const struct section *s, uint64_t rows, uint32_t dim, uint64_t *at)
-{
-    uint64_t begin = *at;
-    *at += rows * s->bytes;
-    json_t *shape = dim ? json_pack("[I, I]", (json_int_t)rows, (json_int_t)dim)
-                        : json_pack("[I]", (json_int_t)rows);
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", s->type, "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)*at);
-}
-
 /* The meaning of the numbers in `counts`. */
 static const char counts_are[] =
     "updates since the row was made: each step (in async and ssp: each batch) that changed the row "
@@ -324,18 +315,19 @@ static const char counts_are[] =
 static enum err write_header(struct files_writer *w, const struct section s[3], const char *table,
                              uint64_t rows, uint32_t dim, struct errmsg *e)
 {
+    const uint64_t shape[2] = {rows, dim};
     uint64_t at = 0;
+    size_t bytes = 0;
     json_t *header =
         json_pack("{s:{s:s, s:s}}", "__metadata__", "table", table, "counts", counts_are);
-    bool made = header != NULL;
-    for (int i = 0; i < 3; i++) {
-        json_t *one = describe(&s[i], rows, i == 1 ? dim : 0, &at);
-        made = json_object_set_new(header, s[i].name, one) == 0 && made;
-    }
-    char *text = made ? json_dumps(header, JSON_COMPACT) : NULL;
+    enum err err = ERR_OK;
+    for (int i = 0; i < 3 && !err; i++)
+        err = safetensors_add(header, s[i].name, s[i].type, i == 1 ? 2 : 1, shape,
+                              rows * s[i].bytes, &at);
+    char *begin = err ? NULL : safetensors_begin(header, &bytes);
     json_decref(header);
-    enum err err = text ? safetensors_write_header(w, text, e) : out_of_memory(e);
-    free(text);
+    err = begin ? files_append(w, begin, bytes, e) : out_of_memory(e);
+    mem_free(begin);
     return err;
 }
 

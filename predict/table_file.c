@@ -14,7 +14,7 @@
 
 #include "common/base/mem.h"
 #include "common/rows/key.h"
-#include "export/safetensors.h"
+#include "common/formats/safetensors.h"
 #include "export/table_export.h"
 
 enum { GROUP = 32 /* lookups that wait for memory at the same time */, FOLDER_BYTES_MAX = 4400 };

@@ -330,6 +330,12 @@ enum err files_read_at(int fd, const char *path, uint64_t at, void *out, size_t 
     return ERR_OK;
 }
 
+enum err files_write_at(int fd, const char *path, uint64_t at, const void *data, size_t bytes,
+                        struct errmsg *e)
+{
+    return files_put_at(fd, data, bytes, at) < bytes ? files_write_error(path, e) : ERR_OK;
+}
+
 enum err files_open(const char *path, int *out, struct errmsg *e)
 {
     struct stat st;

@@ -79,6 +79,9 @@ enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes,
  * messages. Blocks on the disk. Errors: ERR_IO; ERR_NOMEM. Thread: any. */
 enum err files_read_at(int fd, const char *path, uint64_t at, void *out, size_t bytes, size_t *got,
                        struct errmsg *e) MUST_CHECK;
+/* Writes all of `bytes` at offset `at` of an open file. Errors: as files_write_error. */
+enum err files_write_at(int fd, const char *path, uint64_t at, const void *data, size_t bytes,
+                        struct errmsg *e) MUST_CHECK;
 /* The error of a reader, from errno. Errors: ERR_NOTFOUND; ERR_IO; ERR_NOMEM as for files_write_error. */
 enum err files_read_error(const char *path, struct errmsg *e) MUST_CHECK;
 /* The error of a writer, from errno: a missing directory is ERR_IO, too. For EACCES it also says which user and group

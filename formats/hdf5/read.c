@@ -223,7 +223,7 @@ static enum err copy_array(struct walk *w, hid_t file, const struct tensor_entry
     if (array >= 0)
         (void)H5Dclose(array);
     if (!err)
-        err = tensors_pwrite(to, w->from, values, t->bytes, at + t->at, e);
+        err = files_write_at(to, w->from, at + t->at, values, t->bytes, e);
     mem_free(values);
     return err;
 }

@@ -8,6 +8,7 @@
 #include <hdf5.h>
 
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "formats/tensors/tensors.h"
 
 /* How objects are made: with the groups above them, and without times. */
@@ -64,7 +65,7 @@ static enum err copy_array(hid_t file, const struct making *m, const struct tens
     float *values = mem_zalloc(t->bytes + 1, 1);
     if (!values)
         return err_set(e, ERR_NOMEM, "%s: no memory for %.200s", to, t->name);
-    enum err err = tensors_pread(from, t->name, values, t->bytes, at + t->at, e);
+    enum err err = tensors_read_values(from, t->name, values, t->bytes, at + t->at, e);
     if (!err)
         err = make_array(file, m, t, values, to, e);
     mem_free(values);
@@ -83,7 +84,7 @@ static enum err write_image(hid_t file, const char *to, struct errmsg *e)
     else if (fd < 0)
         err = err_set(e, ERR_IO, "%s: %s", to, strerror(errno));
     else
-        err = tensors_pwrite(fd, to, image, (uint64_t)bytes, 0, e);
+        err = files_write_at(fd, to, 0, image, (size_t)bytes, e);
     if (fd >= 0 && close(fd) != 0 && !err)
         err = err_set(e, ERR_IO, "%s: %s", to, strerror(errno));
     mem_free(image);

@@ -8,8 +8,8 @@
 #include <jansson.h>
 
 #include "common/base/mem.h"
+#include "common/formats/safetensors.h"
 #include "common/process/files.h"
-#include "export/safetensors.h"
 
 enum { NAME_BYTES = 512 };
 #define MIXED UINT32_MAX
@@ -222,15 +222,15 @@ static uint64_t place_of(const struct order *order, const struct tensor *t, bool
 }
 
 /* True if the file's shape is that of our tensor, in the file's order. */
-static bool fits(const struct order *order, const struct tensor *t, bool kernel,
-                 const json_t *shape)
+static bool fits(const struct order *order, const struct tensor *t, bool kernel, const json_t *said)
 {
     static const uint32_t matrix[] = {1, 0}, image[] = {3, 2, 0, 1};
-    if (json_array_size(shape) != t->rank)
+    struct safetensors_entry entry;
+    if (!safetensors_entry(said, &entry) || entry.rank != t->rank)
         return false;
     for (uint32_t i = 0; i < t->rank; i++) {
         uint32_t from = !order->torch || !kernel ? i : t->rank == 2 ? matrix[i] : image[i];
-        if (json_integer_value(json_array_get(shape, i)) != (json_int_t)t->shape[from])
+        if (entry.shape[i] != t->shape[from])
             return false;
     }
     return true;
@@ -238,46 +238,31 @@ static bool fits(const struct order *order, const struct tensor *t, bool kernel,
 
 /* ---- one tensor ---- */
 
-static void dims_text(char *out, size_t room, const json_t *shape)
-{
-    size_t n = json_array_size(shape), at = (size_t)snprintf(out, room, "(");
-    for (size_t i = 0; i < n && at < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s%lld", i ? ", " : "",
-                               (long long)json_integer_value(json_array_get(shape, i)));
-    if (at < room)
-        (void)snprintf(out + at, room - at, ")");
-}
-
 static enum err refuse(const struct reader *r, const char *name, const struct tensor *t,
                        const json_t *said, struct errmsg *e)
 {
-    char shape[100], wants[100];
+    char shape[SAFETENSORS_SHAPE_BYTES], wants[100];
     size_t at = 0;
     const char *type = json_string_value(json_object_get(said, "dtype"));
-    dims_text(shape, sizeof shape, json_object_get(said, "shape"));
     for (uint32_t i = 0; i < t->rank && at < sizeof wants; i++)
         at += (size_t)snprintf(wants + at, sizeof wants - at, "%s%u", i ? ", " : "", t->shape[i]);
-    return err_set(e, ERR_INPUT,
-                   "%s: tensor %.80s is %.8s %s; the job's %s is (%s), of F64, F32, F16 or BF16",
-                   r->file.path, name, type ? type : "?", shape, t->name, wants);
+    return err_set(
+        e, ERR_INPUT, "%s: tensor %.80s is %.8s %s; the job's %s is (%s), of F64, F32, F16 or BF16",
+        r->file.path, name, type ? type : "?", safetensors_shape_text(said, shape), t->name, wants);
 }
 
 /* Its bytes, which the caller frees. */
 static enum err read_bytes(const struct reader *r, const char *name, const json_t *said,
                            uint64_t bytes, uint8_t **out, struct errmsg *e)
 {
-    const json_t *offsets = json_object_get(said, "data_offsets");
-    json_int_t begin = json_integer_value(json_array_get(offsets, 0));
-    json_int_t end = json_integer_value(json_array_get(offsets, 1));
-    if (begin < 0 || end < begin || (uint64_t)end > r->file.data_bytes ||
-        (uint64_t)(end - begin) != bytes)
-        return err_set(e, ERR_CORRUPT, "%s: the data_offsets of tensor %.80s do not fit the file",
-                       r->file.path, name);
+    uint64_t at = 0;
+    enum err err = safetensors_place(&r->file, name, said, bytes, &at, e);
+    if (err)
+        return err;
     uint8_t *data = mem_zalloc(bytes, 1);
     if (!data)
         return err_set(e, ERR_NOMEM, "%s: no memory for tensor %.80s", r->file.path, name);
-    if (files_get_at(r->file.fd, data, bytes, r->file.data_at + (uint64_t)begin) !=
-        (ssize_t)bytes) {
+    if (files_get_at(r->file.fd, data, bytes, at) != (ssize_t)bytes) {
         mem_free(data);
         return err_set(e, ERR_IO, "%s: it cannot be read", r->file.path);
     }
@@ -297,7 +282,7 @@ static enum err take(const struct reader *r, const char *name, const json_t *sai
     enum err err = order_of(r, t->name, torch, &order, e);
     if (err)
         return err;
-    if (!bytes || !fits(&order, t, kernel, json_object_get(said, "shape")))
+    if (!bytes || !fits(&order, t, kernel, said))
         return refuse(r, name, t, said, e);
     err = read_bytes(r, name, said, t->elems * bytes, &data, e);
     for (uint64_t k = 0; k < t->elems && !err; k++) {

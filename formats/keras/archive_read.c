@@ -6,10 +6,10 @@
 
 #include "common/base/printable.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "formats/keras/archive.h"
 #include "formats/keras/config.h"
 #include "formats/keras/hdf5.h"
-#include "formats/tensors/tensors.h"
 #include "data/bytes/zip_member.h"
 
 static const char config_name[] = "config.json", weights_name[] = "model.weights.h5",
@@ -111,7 +111,7 @@ static enum err copy_member(const char *path, struct zip_member *m, uint64_t mos
                           "%s: %s has more bytes than an archive of this size can be trusted with",
                           path, weights_name);
         else
-            err = tensors_pwrite(to, "a temporary file", part, got, at, e);
+            err = files_write_at(to, "a temporary file", at, part, got, e);
         at += got;
     }
     mem_free(part);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/process/files.h"
 #include "formats/keras/archive.h"
 #include "formats/keras/hdf5.h"
 #include "formats/keras/network.h"
@@ -60,7 +61,7 @@ static enum err write_weight(void *arg, const char *name, const struct tensor *t
     struct weight_writer *w = arg;
     uint64_t bytes = t->elems * sizeof(float), at = w->at;
     w->at += bytes;
-    return tensors_pwrite(w->fd, name, w->folder->w + t->offset_elems, bytes, at, e);
+    return files_write_at(w->fd, name, at, w->folder->w + t->offset_elems, bytes, e);
 }
 
 /* Write the safetensors file for gradwire-hdf5. */

@@ -68,8 +68,8 @@ static enum err take_tensor(const struct weights *from, const char *name, const 
     if (!same_shape(entry, t))
         return err_set(e, ERR_INPUT, "%s: the weights %s have another shape than %s", from->path,
                        name, t->name);
-    return tensors_pread(from->fd, from->path, w + t->offset_elems, entry->bytes,
-                         from->at + entry->at, e);
+    return tensors_read_values(from->fd, from->path, w + t->offset_elems, entry->bytes,
+                               from->at + entry->at, e);
 }
 
 static enum err take_layer(const struct weights *from, const struct config_weights *of,

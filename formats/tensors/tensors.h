@@ -1,5 +1,4 @@
-/* A list of named float32 tensors in a safetensors file: how gradwire-hdf5 and its callers exchange weights. Nothing in a
- * file is trusted. Format: https://github.com/huggingface/safetensors#format */
+/* A list of named float32 tensors in a safetensors file without gaps: how gradwire-hdf5 and its callers exchange weights. */
 #ifndef GRADWIRE_FORMATS_TENSORS_TENSORS_H
 #define GRADWIRE_FORMATS_TENSORS_TENSORS_H
 
@@ -7,8 +6,9 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/formats/safetensors.h"
 
-enum { TENSORS_RANK_MAX = 8, TENSORS_MAX = 1 << 16, TENSORS_NAME_MAX = 1024 };
+enum { TENSORS_RANK_MAX = SAFETENSORS_RANK_MAX, TENSORS_MAX = 1 << 16, TENSORS_NAME_MAX = 1024 };
 #define TENSORS_BYTES_MAX (UINT64_C(1) << 40) /* of all tensors */
 
 struct tensor_entry {
@@ -33,7 +33,7 @@ enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const u
 const struct tensor_entry *tensors_find(const struct tensors *t, const char *name);
 void tensors_close(struct tensors *t);
 
-/* Read and write the file `fd` from its beginning; `path` is its name in messages. *data_at is the offset of the floats,
+/* Read and write the header of the file `fd`; `path` is its name in messages. *data_at is the offset of the floats,
  * after the header. Errors: ERR_IO, ERR_NOMEM; ERR_CORRUPT: no safetensors file, or one with other types than F32 or with
  * gaps. *t is the caller's (tensors_close), unchanged on error. */
 enum err tensors_read_header(struct tensors *t, int fd, const char *path, uint64_t *data_at,
@@ -41,10 +41,8 @@ enum err tensors_read_header(struct tensors *t, int fd, const char *path, uint64
 enum err tensors_write_header(const struct tensors *t, int fd, const char *path, uint64_t *data_at,
                               struct errmsg *e) MUST_CHECK;
 
-/* Read and write all of `bytes` at an offset of the file. Errors: ERR_IO; ERR_CORRUPT: the file ends before. */
-enum err tensors_pread(int fd, const char *path, void *out, uint64_t bytes, uint64_t at,
-                       struct errmsg *e) MUST_CHECK;
-enum err tensors_pwrite(int fd, const char *path, const void *data, uint64_t bytes, uint64_t at,
-                        struct errmsg *e) MUST_CHECK;
+/* Read all of `bytes` at an offset of the file. Errors: ERR_IO; ERR_CORRUPT: the file ends before. */
+enum err tensors_read_values(int fd, const char *path, void *out, uint64_t bytes, uint64_t at,
+                             struct errmsg *e) MUST_CHECK;
 
 #endif

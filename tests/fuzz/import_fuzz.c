@@ -1,6 +1,7 @@
 /* libFuzzer: files of other programs that gradwire import and model.weights read: ONNX and safetensors. They are taken over,
  * or refused with a message.
- * Input: a byte, then the file: 0 modulo 3: ONNX; 1: safetensors with names of PyTorch; 2: first weights of a job. */
+ * Input: a byte, then the file: 0 modulo 4: ONNX; 1: safetensors with names of PyTorch; 2: first weights of a job; 3: the list
+ * that gradwire-hdf5 exchanges, and the arrays of a table. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
@@ -11,8 +12,10 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/formats/safetensors.h"
 #include "formats/imports/imports.h"
 #include "formats/imports/named.h"
+#include "formats/tensors/tensors.h"
 #include "export/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -113,19 +116,83 @@ static void find_first_weights(void)
     model_free(m);
 }
 
+/* A list that is read is written again, and read the same. */
+static void write_again(const struct tensors *list)
+{
+    struct tensors again = {0};
+    struct errmsg e = {""};
+    uint64_t at = 0, read_at = 0;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fd >= 0, "no file");
+    must(tensors_write_header(list, fd, path, &at, &e) == ERR_OK, e.text);
+    must(ftruncate(fd, (off_t)(at + list->bytes)) == 0, "no data");
+    must(tensors_read_header(&again, fd, path, &read_at, &e) == ERR_OK, e.text);
+    must(read_at == at && again.n == list->n && again.bytes == list->bytes, "another list");
+    for (size_t i = 0; i < again.n; i++)
+        must(strcmp(again.entry[i].name, list->entry[i].name) == 0, "another name");
+    tensors_close(&again);
+    (void)close(fd);
+}
+
+static void read_list(void)
+{
+    struct tensors list = {0};
+    struct errmsg e = {""};
+    uint64_t at;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    must(fd >= 0, "no file");
+    enum err err = tensors_read_header(&list, fd, path, &at, &e);
+    (void)close(fd);
+    if (err)
+        must_refuse(err, &e);
+    else
+        write_again(&list);
+    tensors_close(&list);
+}
+
+static void read_arrays(void)
+{
+    static const struct {
+        const char *name, *type;
+        uint32_t rank, bytes;
+    } of[] = {{"keys", "U64", 1, 8}, {"rows", "F32", 2, 4}};
+    struct safetensors s;
+    struct errmsg e = {""};
+    enum err err = safetensors_open(&s, path, &e);
+    if (err) {
+        must_refuse(err, &e);
+        return;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct safetensors_array a;
+        err = safetensors_array(&s, of[i].name, of[i].type, of[i].rank, of[i].bytes, &a, &e);
+        if (err)
+            must_refuse(err, &e);
+        else
+            must(a.at >= s.data_at && a.at - s.data_at <= s.data_bytes &&
+                     a.rows * a.cols * of[i].bytes <= s.data_at + s.data_bytes - a.at,
+                 "an array beyond the file");
+    }
+    safetensors_close(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
     (void)job();
-    if (data[0] % 3 == 0) {
+    if (data[0] % 4 == 0) {
         import_onnx(data + 1, size - 1);
         return 0;
     }
     write_file(data + 1, size - 1);
-    if (data[0] % 3 == 1)
+    if (data[0] % 4 == 1) {
         import_named();
-    else
+    } else if (data[0] % 4 == 2) {
         find_first_weights();
+    } else {
+        read_arrays();
+        read_list();
+    }
     return 0;
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/process/files.h"
 #include "formats/keras/hdf5.h"
 #include "formats/tensors/tensors.h"
 
@@ -48,7 +49,7 @@ static int some_hdf5(float w[ROWS * COLUMNS])
     assert_int_equal(tensors_write_header(&list, from, "t", &at, &e), ERR_OK);
     for (uint64_t i = 0; i < list.n; i++)
         assert_int_equal(
-            tensors_pwrite(from, "t", w, sizeof(float) * ROWS * COLUMNS, at + list.entry[i].at, &e),
+            files_write_at(from, "t", at + list.entry[i].at, w, sizeof(float) * ROWS * COLUMNS, &e),
             ERR_OK);
     tensors_close(&list);
     if (run("write", from, to))
@@ -72,7 +73,7 @@ static void tensors_come_back_from_hdf5(void **state)
     assert_int_equal(t->rank, 2);
     assert_int_equal(t->shape[0], ROWS);
     assert_int_equal(t->shape[1], COLUMNS);
-    assert_int_equal(tensors_pread(to, "t", got, sizeof got, at + t->at, &e), ERR_OK);
+    assert_int_equal(tensors_read_values(to, "t", got, sizeof got, at + t->at, &e), ERR_OK);
     assert_memory_equal(got, w, sizeof w);
     tensors_close(&list);
     (void)close(file);

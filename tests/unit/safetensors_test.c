@@ -191,7 +191,8 @@ static void a_failed_export_leaves_the_older_file(void **state)
         enum err err = export_safetensors(path, &layout, w, NULL, 0, &e);
         if (!files_fail_fired()) {
             assert_int_equal(err, ERR_OK);
-            assert_true(n >= 10);
+            assert_true(n >=
+                        8); /* open, header, three tensors, fsync, rename, fsync of the folder */
             break;
         }
         assert_int_equal(err, ERR_IO);

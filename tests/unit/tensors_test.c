@@ -1,4 +1,5 @@
-/* formats/tensors: headers of safetensors files that nobody honest writes. */
+/* Headers of safetensors files that nobody honest writes, read by each reader: as exchanged with gradwire-hdf5, as weights of a
+ * model, and as arrays of a table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/process/files.h"
+#include "export/export.h"
 #include "formats/tensors/tensors.h"
 
 static struct errmsg e;
@@ -21,8 +24,8 @@ static int file_of(const char *header, uint64_t claimed, size_t data)
     size_t n = strlen(header);
     int fd = memfd_create("tensors_test", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(tensors_pwrite(fd, "t", &claimed, sizeof claimed, 0, &e), ERR_OK);
-    assert_int_equal(tensors_pwrite(fd, "t", header, n, sizeof claimed, &e), ERR_OK);
+    assert_int_equal(files_write_at(fd, "t", 0, &claimed, sizeof claimed, &e), ERR_OK);
+    assert_int_equal(files_write_at(fd, "t", sizeof claimed, header, n, &e), ERR_OK);
     assert_int_equal(ftruncate(fd, (off_t)(sizeof claimed + n + data)), 0);
     return fd;
 }
@@ -73,6 +76,68 @@ static void sizes_that_no_file_has_are_refused(void **state)
     }
 }
 
+/* The same as the weights of a model, with gaps and in any order. */
+static void weights_that_are_not_where_their_header_says_are_refused(void **state)
+{
+    (void)state;
+    static const char sizes[] = "the data_offsets of tensor w do not fit the file",
+                      shape[] = "tensor w is not float32 of the model's shape";
+    static const struct {
+        const char *shape, *offsets, *why;
+    } cases[] = {
+        {"[4]", "[-16,0]", sizes},         {"[4]", "[16,0]", sizes},
+        {"[4]", "[4,20]", sizes},          {"[4]", "[0,4294967312]", sizes},
+        {"[4]", "[0,12]", sizes},          {"[4]", "[]", sizes},
+        {"[4]", "[\"0\",16]", sizes},      {"[-4]", "[0,16]", shape},
+        {"[4.0]", "[0,16]", shape},        {"[2,2]", "[0,16]", shape},
+        {"[4294967300]", "[0,16]", shape}, {"[1,1,1,1,1,1,1,1,4]", "[0,16]", shape},
+        {"\"4\"", "[0,16]", shape},
+    };
+    struct tensor w = {.name = "w", .rank = 1, .shape = {4}, .elems = 4};
+    const struct layout l = {.tensors = 1, .tensor = &w, .elems = 4};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char header[256], path[64];
+        float values[4];
+        int n = snprintf(header, sizeof header,
+                         "{\"w\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":%s}}",
+                         cases[i].shape, cases[i].offsets);
+        int fd = file_of(header, (uint64_t)n, 16);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (export_read_safetensors(path, &l, values, &e) != ERR_CORRUPT ||
+            !strstr(e.text, cases[i].why))
+            fail_msg("%s: %s", header, e.text);
+        (void)close(fd);
+    }
+}
+
+static void a_table_whose_product_of_sizes_wraps_is_refused(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"rows\":{\"dtype\":\"F32\",\"shape\":[4294967296,1073741824],"
+                                 "\"data_offsets\":[0,0]}}";
+    struct safetensors s;
+    struct safetensors_array a;
+    int fd = file_of(header, sizeof header - 1, 0);
+    assert_int_equal(safetensors_open_fd(&s, fd, "t", &e), ERR_OK);
+    assert_int_equal(safetensors_array(&s, "rows", "F32", 2, 4, &a, &e), ERR_CORRUPT);
+    assert_string_equal(e.text, "t: it has no tensor rows of type F32 and rank 2");
+    assert_int_equal(safetensors_array(&s, "keys", "U64", 1, 8, &a, &e), ERR_CORRUPT);
+    safetensors_close(&s);
+    (void)close(fd);
+}
+
+static void two_tensors_of_one_name_are_refused(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                                 "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}";
+    struct safetensors s;
+    refused(header, sizeof header - 1, "t: not a safetensors file");
+    int fd = file_of(header, sizeof header - 1, 16);
+    assert_int_equal(safetensors_open_fd(&s, fd, "t", &e), ERR_CORRUPT);
+    (void)close(fd);
+}
+
 static void a_header_longer_than_its_file_is_refused_without_memory_for_it(void **state)
 {
     (void)state;
@@ -89,6 +154,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_that_no_file_has_are_refused),
+        cmocka_unit_test(weights_that_are_not_where_their_header_says_are_refused),
+        cmocka_unit_test(a_table_whose_product_of_sizes_wraps_is_refused),
+        cmocka_unit_test(two_tensors_of_one_name_are_refused),
         cmocka_unit_test(a_header_longer_than_its_file_is_refused_without_memory_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "export/export.h"
 #include "export/model_manifest.h"
-#include "export/safetensors.h"
 #include "model/metric.h"
 #include "worker/warm_start/warm_start.h"
 
@@ -210,7 +209,7 @@ static enum err read_checked(const struct best *b, float *w, struct errmsg *e)
     json_t *notes = NULL;
     enum err err = export_read_safetensors(b->path, b->layout, w, e);
     if (!err)
-        err = safetensors_metadata(b->path, &notes, e);
+        err = export_notes(b->path, &notes, e);
     if (!err)
         err = check_content(b, notes, w, e);
     json_decref(notes);
@@ -232,7 +231,7 @@ static enum err take_up(struct best *b, struct errmsg *e)
     json_t *notes = NULL;
     enum err err = check_file(b, e);
     if (!err)
-        err = safetensors_metadata(b->path, &notes, e);
+        err = export_notes(b->path, &notes, e);
     if (!err)
         err = take_up_notes(b, notes, e);
     if (!err && has_tables(b))

@@ -83,5 +83,5 @@ enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
         return err;
     absent_values(c, v);
     return checkpoint_read_rows(c->dir, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
-                                &(struct row_sink){.take = take, .ctx = &p}, e);
+                                &(struct row_sink){.rows = take, .ctx = &p}, e);
 }

@@ -92,7 +92,7 @@ static enum err export_rows(const struct cut_tables *t, const struct manifest *m
                                e);
     if (!err)
         err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
-                                   &(struct row_sink){.take = take, .ctx = x}, e);
+                                   &(struct row_sink){.rows = take, .ctx = x}, e);
     (void)snprintf(folder, sizeof folder, "%s/%s/tables", t->output, t->folder);
     if (!err)
         err = write_all(x, folder, e);

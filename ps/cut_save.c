@@ -56,7 +56,7 @@ static enum err next_rows(void *ctx, struct row_group *g, struct errmsg *e)
     if (err)
         return err;
     const struct checkpoint_table *t = &s->pipe.table[g->table];
-    broken_look_at_rows(&s->broken, g, t);
+    broken_find_in_rows(&s->broken, g, t);
     s->unslept += row_group_bytes(g->rows, t->dim + t->slots);
     if (s->unslept >= ROW_PIPE_PIECE_BYTES || row_group_ends(g)) {
         sleep_as_the_disk(s, s->unslept);
@@ -80,7 +80,7 @@ static void write_image(struct cut_save *s, struct shard_image *image, struct cu
     const struct cut_save_config *c = &s->config;
     const struct checkpoint_shard *b = &image->blocks;
     sleep_as_the_disk(s, b->elems * sizeof(float) * (1 + b->slots));
-    broken_look(&s->broken, b);
+    broken_find(&s->broken, b);
     out->err = checkpoint_write_shard(c->dir, s->cut, b, &out->file, &out->e);
     if (!c->store)
         return;

@@ -16,7 +16,7 @@
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
 #include "common/parameters/plan.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/peers/pending.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals_note.h"

@@ -10,7 +10,7 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 
 /* On the stack of the waiting thread. Only the server's thread accesses it until `done`. */
 struct store_request {

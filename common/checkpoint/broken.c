@@ -1,3 +1,5 @@
+/* Finds values that are not finite: one sum of squares checks many values; only where it is not finite is each value
+ * checked alone. */
 #include "common/checkpoint/broken.h"
 
 #include <math.h>
@@ -5,7 +7,7 @@
 #include "common/math/kernels.h"
 
 /* Elements checked at a time: they fit the first-level cache. */
-enum { LOOK_ELEMS = 4096 };
+enum { CHECKED_ELEMS = 4096 };
 
 static bool is_finite(const float *w, uint64_t n)
 {
@@ -13,10 +15,10 @@ static bool is_finite(const float *w, uint64_t n)
     return isfinite(kernels()->sum_squares(w, (size_t)n));
 }
 
-void broken_look(struct broken *to, const struct checkpoint_shard *blocks)
+void broken_find(struct broken *to, const struct checkpoint_shard *blocks)
 {
-    for (uint64_t at = 0; at < blocks->elems; at += LOOK_ELEMS) {
-        uint64_t n = blocks->elems - at < LOOK_ELEMS ? blocks->elems - at : LOOK_ELEMS;
+    for (uint64_t at = 0; at < blocks->elems; at += CHECKED_ELEMS) {
+        uint64_t n = blocks->elems - at < CHECKED_ELEMS ? blocks->elems - at : CHECKED_ELEMS;
         if (is_finite(blocks->w + at, n))
             continue;
         while (isfinite(blocks->w[at]))
@@ -26,7 +28,7 @@ void broken_look(struct broken *to, const struct checkpoint_shard *blocks)
     }
 }
 
-void broken_look_at_rows(struct broken *to, const struct row_group *g,
+void broken_find_in_rows(struct broken *to, const struct row_group *g,
                          const struct checkpoint_table *of)
 {
     const float *w = g->values;

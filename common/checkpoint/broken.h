@@ -18,9 +18,9 @@ struct broken {
 };
 
 /* Check the weights of a block or of rows, but not optimizer state. Start with *to zeroed: finite weights leave it
- * unchanged. Call broken_look first; broken_look_at_rows keeps an earlier finding. */
-void broken_look(struct broken *to, const struct checkpoint_shard *blocks);
-void broken_look_at_rows(struct broken *to, const struct row_group *g,
+ * unchanged. Call broken_find first; broken_find_in_rows keeps an earlier finding. */
+void broken_find(struct broken *to, const struct checkpoint_shard *blocks);
+void broken_find_in_rows(struct broken *to, const struct row_group *g,
                          const struct checkpoint_table *of);
 
 #endif

@@ -11,10 +11,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
-#include "common/checkpoint/checkpoint_file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e)
 {
@@ -32,6 +33,61 @@ enum err checkpoint_publish(const char *dir, const struct manifest *m, struct er
         err = files_write(path, data, bytes, e);
     mem_free(data);
     return err;
+}
+
+/* ---- encoding.json: the manifest has its size and checksum, so that weights are never used with another encoding ---- */
+
+enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
+                                   struct manifest_encoding *f, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, dir, cut, NULL, e);
+    if (!err)
+        err = files_mkdirs(path, e);
+    if (!err)
+        err = checkpoint_path(path, dir, cut, CHECKPOINT_ENCODING, e);
+    if (!err)
+        err = files_write(path, text, bytes, e);
+    if (!err)
+        *f = (struct manifest_encoding){bytes, (uint32_t)crc32_z(0, (const uint8_t *)text, bytes)};
+    return err;
+}
+
+enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void *data,
+                                   size_t bytes, const char *path, struct errmsg *e)
+{
+    if (bytes != f->bytes)
+        return checkpoint_corrupt(
+            e, path, "it does not have the %" PRIu64 " bytes that the manifest lists", f->bytes);
+    if ((uint32_t)crc32_z(0, data, bytes) != f->crc)
+        return checkpoint_corrupt(e, path, "its checksum differs from the manifest's");
+    return ERR_OK;
+}
+
+enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
+                                  size_t *bytes, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t n;
+    enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_ENCODING, e);
+    if (!err)
+        err = files_read_regular(path, m->encoding.bytes, &data, &n, e);
+    if (err == ERR_NOTFOUND)
+        return checkpoint_corrupt(e, path, "it is missing");
+    if (err == ERR_TOOBIG)
+        return checkpoint_check_encoding(&m->encoding, NULL, (size_t)m->encoding.bytes + 1, path,
+                                         e);
+    if (err)
+        return err;
+    err = checkpoint_check_encoding(&m->encoding, data, n, path, e);
+    if (err) {
+        mem_free(data);
+        return err;
+    }
+    *text = (char *)data;
+    *bytes = n;
+    return ERR_OK;
 }
 
 /* ---- reading ---- */
@@ -65,7 +121,8 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     return ERR_OK;
 }
 
-enum err checkpoint_look(const char *dir, const struct manifest *m, uint32_t *bad, struct errmsg *e)
+enum err checkpoint_check_files(const char *dir, const struct manifest *m, uint32_t *bad,
+                                struct errmsg *e)
 {
     for (uint32_t i = 0; i < m->files; i++) {
         struct shard_file f;
@@ -86,7 +143,7 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
     if (err)
         return err;
     uint32_t bad;
-    err = checkpoint_look(dir, &made, &bad, e);
+    err = checkpoint_check_files(dir, &made, &bad, e);
     if (err)
         manifest_close(&made);
     else
@@ -377,7 +434,7 @@ static bool written_ms(const char *dir, uint64_t cut, int64_t *ms)
 /* Marks the cuts that stay among `n` cuts, newest first. Frequent cuts are all young: a problem that began a
  * minute ago is in each of the newest. So the newest of the old ones stays, and the oldest of the young ones,
  * which will be old next. */
-static void choose(struct published *cut, size_t n, uint32_t keep)
+static void mark_staying(struct published *cut, size_t n, uint32_t keep)
 {
     size_t stay = n > 0, old = 1;
     if (n > 0)
@@ -411,7 +468,7 @@ void checkpoint_prune(const char *dir, uint32_t keep)
             all[count++] = p;
     }
     if (all)
-        choose(all, count, keep);
+        mark_staying(all, count, keep);
     /* A directory newer than the newest published cut may be just being written. */
     for (size_t i = 0; count > 0 && i < n; i++) {
         bool is = k < count && all[k].cut == cuts[i];

@@ -16,11 +16,10 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/checkpoint/beginnings.h"
-#include "job/job.h"
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
 #include "common/rows/row_layout.h"
+#include "job/job.h"
 
 struct checkpoint_rows;
 struct checkpoint_rows_wanted;
@@ -72,6 +71,31 @@ struct manifest_encoding {
     uint64_t bytes;
     uint32_t crc;
 };
+
+/* The start of each run of a job (checkpoint.run) that continued from an earlier run: the date and the table
+ * clock. A row that was not touched since then has a stamp of at most that clock. The first run is not listed: it
+ * began without rows. Pure. */
+enum { BEGINNINGS_MAX = 4096 };
+
+struct beginnings {
+    uint32_t runs;
+    /* (runs) seconds since 1970; not always ascending, because the clock of the chief's host can be set back */
+    uint64_t *date;
+    uint64_t *clock; /* (runs) table clock, ascending; several runs can begin at the same clock */
+};
+
+void beginnings_close(struct beginnings *b);
+/* Makes *to a copy of `runs` entries. The caller owns *to: beginnings_close. *to is unchanged on error. Errors:
+ * ERR_NOMEM. */
+enum err beginnings_copy(struct beginnings *to, uint32_t runs, const uint64_t *date,
+                         const uint64_t *clock) MUST_CHECK;
+/* Makes *to the entries of `from` and one more. If `from` has BEGINNINGS_MAX entries, every second one is dropped: a
+ * row can then stay longer, but is never evicted too early. Ownership and errors as beginnings_copy. */
+enum err beginnings_after(struct beginnings *to, const struct beginnings *from, uint64_t date,
+                          uint64_t clock) MUST_CHECK;
+/* Returns the index of the newest run that began at least `days` days before `now` (seconds since 1970); b->runs
+ * if there is none. */
+uint32_t beginnings_find(const struct beginnings *b, uint64_t now, uint32_t days);
 
 /* The formats that this release reads: proto/README.md, "Checkpoints of other releases". A checkpoint with tables
  * is written in CHECKPOINT_FORMAT, any other in the first format, with the same bytes as in the first release. */
@@ -173,8 +197,8 @@ enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m
 
 /* Checks that each file of the manifest exists with the right size and head, also before the manifest is published.
  * *bad: the index of the first file that does not. Errors: as checkpoint_load. */
-enum err checkpoint_look(const char *dir, const struct manifest *m, uint32_t *bad,
-                         struct errmsg *e) MUST_CHECK;
+enum err checkpoint_check_files(const char *dir, const struct manifest *m, uint32_t *bad,
+                                struct errmsg *e) MUST_CHECK;
 
 /* Reads and checks only the manifest, not the files that it lists. Errors: as checkpoint_load. */
 enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
@@ -216,5 +240,17 @@ enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg
 void checkpoint_release(int hold);
 /* Removes an unfinished cut; does nothing if the cut has a manifest. */
 void checkpoint_discard(const char *dir, uint64_t cut);
+
+/* File names of cuts, as exchanged between a ps and a chief that share no storage (proto: StorePut, StoreGet,
+ * StoreAnswer). */
+enum { STORE_PIECE_BYTES = 1 << 20, STORE_NAME_MAX = 32 };
+
+/* Return whether `file` is the name of a shard's file ("shard-12.gw"), of the manifest, or of encoding.json. The chief
+ * must open no other file for a peer. */
+bool cut_file_is_shard(const char *file);
+/* The same for a shard's file, with the shard's number. */
+bool cut_file_shard(const char *file, uint32_t *shard);
+bool cut_file_is_manifest(const char *file);
+bool cut_file_is_encoding(const char *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shared by shard files and manifests: paths, magic, tail. */
+/* Shared by shard files and manifests: paths and names, magic, tail. */
 #include "common/checkpoint/checkpoint_file.h"
 
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
+#include "common/checkpoint/checkpoint.h"
 
 enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
                          struct errmsg *e)
@@ -79,12 +80,12 @@ uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char 
     return crc;
 }
 
-enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t room,
+enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t most,
                                 uint32_t *head_bytes, uint32_t *head_crc, const char *path,
                                 struct errmsg *e)
 {
     uint32_t bytes = get_u32(tail);
-    if (bytes > room || bytes > CHECKPOINT_HEAD_MAX)
+    if (bytes > most || bytes > CHECKPOINT_HEAD_MAX)
         return checkpoint_corrupt(e, path, "its head of %" PRIu32 " bytes does not fit the file",
                                   bytes);
     *head_bytes = bytes;
@@ -109,4 +110,35 @@ static void release(void *ctx, void *p)
 ProtobufCAllocator checkpoint_allocator(bool *failed)
 {
     return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = failed};
+}
+
+/* ---- names ---- */
+
+bool cut_file_shard(const char *file, uint32_t *shard)
+{
+    char again[STORE_NAME_MAX];
+    unsigned number;
+    if (sscanf(file, "shard-%u.gw", &number) != 1)
+        return false;
+    (void)snprintf(again, sizeof again, "shard-%u.gw", number);
+    if (strcmp(file, again) != 0)
+        return false;
+    *shard = number;
+    return true;
+}
+
+bool cut_file_is_shard(const char *file)
+{
+    uint32_t shard;
+    return cut_file_shard(file, &shard);
+}
+
+bool cut_file_is_manifest(const char *file)
+{
+    return strcmp(file, CHECKPOINT_MANIFEST) == 0;
+}
+
+bool cut_file_is_encoding(const char *file)
+{
+    return strcmp(file, CHECKPOINT_ENCODING) == 0;
 }

@@ -51,8 +51,8 @@ enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
 /* Writes the tail that follows a head. Returns the head's CRC-32. */
 uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
                                 uint32_t format, const void *head, size_t head_bytes);
-/* Reads the tail. Errors: ERR_CORRUPT the head is longer than `room`. */
-enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t room,
+/* Reads the tail. Errors: ERR_CORRUPT the head is longer than `most`. */
+enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t most,
                                 uint32_t *head_bytes, uint32_t *head_crc, const char *path,
                                 struct errmsg *e) MUST_CHECK;
 
@@ -81,9 +81,6 @@ enum err shard_file_adopt(struct shard_file *f, int take_fd, const char *path,
                           struct errmsg *e) MUST_CHECK;
 void shard_file_close(struct shard_file *f);
 
-/* Checks that it is the file that the manifest lists. Errors: ERR_CORRUPT, naming the difference. */
-enum err shard_file_check(const struct shard_file *f, const struct manifest *m,
-                          const struct checkpoint_file *want, struct errmsg *e) MUST_CHECK;
 /* Opens a file of this checkpoint and checks it. Errors: as shard_file_open, but ERR_CORRUPT instead of
  * ERR_NOTFOUND. */
 enum err shard_file_open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
@@ -96,19 +93,6 @@ enum err shard_file_read(struct shard_file *f, uint32_t block, uint64_t first, u
  * advances. Errors: as shard_file_read; the sink's. */
 enum err shard_file_read_rows(struct shard_file *f, struct bucket_range of, struct row_place *at,
                               const struct row_sink *sink, struct errmsg *e) MUST_CHECK;
-/* Checks that the head's numbers about rows are possible. *bytes: the size of their frames in the file. Errors:
- * ERR_CORRUPT. */
-enum err shard_file_check_rows(const struct shard_file *f, uint64_t *bytes,
-                               struct errmsg *e) MUST_CHECK;
-uint64_t shard_file_rows(const struct shard_file *f); /* over all tables */
-/* Allocates the buffers on first use. Errors: ERR_NOMEM. */
-enum err shard_file_make_room(struct shard_file *f, struct errmsg *e) MUST_CHECK;
-/* Reads frame `i`, at offset `at` of the file, into f->stored and checks its CRC. Errors: ERR_CORRUPT, ERR_IO. */
-enum err shard_file_fetch(struct shard_file *f, size_t i, uint64_t at, size_t bytes, uint32_t crc,
-                          struct errmsg *e) MUST_CHECK;
-/* Decompresses the frame in f->stored, which must give exactly `bytes` bytes. Errors: ERR_CORRUPT, ERR_NOMEM. */
-enum err shard_file_unpack(struct shard_file *f, size_t i, size_t stored, void *out, size_t bytes,
-                           struct errmsg *e) MUST_CHECK;
 /* Checks the CRC of every frame. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
 enum err shard_file_verify(struct shard_file *f, struct errmsg *e) MUST_CHECK;
 

@@ -65,8 +65,8 @@ static void begin_tables(struct checkpoint_tables *t, const Checkpoint__Rows *h)
 }
 
 /* Checks that the file has the same tables as the files before it. */
-static enum err same_tables(const struct checkpoint_tables *t, const struct shard_file *f,
-                            struct errmsg *e)
+static enum err tables_check(const struct checkpoint_tables *t, const struct shard_file *f,
+                             struct errmsg *e)
 {
     const Checkpoint__Rows *h = f->head->rows;
     bool same = h->n_table == t->tables;
@@ -86,14 +86,14 @@ static enum err open_rows(struct shard_file *f, const char *dir, const struct ma
         return err;
     if (t->tables == 0)
         begin_tables(t, f->head->rows);
-    err = same_tables(t, f, e);
+    err = tables_check(t, f, e);
     if (err)
         shard_file_close(f);
     return err;
 }
 
-static enum err add_file(const char *dir, const struct manifest *m, uint32_t i,
-                         struct checkpoint_tables *t, struct digests *d, struct errmsg *e)
+static enum err tables_add_file(const char *dir, const struct manifest *m, uint32_t i,
+                                struct checkpoint_tables *t, struct digests *d, struct errmsg *e)
 {
     struct shard_file f;
     enum err err = open_rows(&f, dir, m, i, t, e);
@@ -116,7 +116,7 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
     struct digests d = {.of = {NULL}};
     enum err err = ERR_OK;
     for (uint32_t i = 0; m->tables && i < m->files && !err; i++)
-        err = add_file(dir, m, i, &made, &d, e);
+        err = tables_add_file(dir, m, i, &made, &d, e);
     if (!err && digests_end(&d, &made))
         err = err_set(e, ERR_NOMEM, "%s: out of memory", dir);
     digests_close(&d);
@@ -127,17 +127,17 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
 
 /* ---- rows ---- */
 
-enum err row_sink_take(const struct row_sink *s, const struct row_group *g, struct errmsg *e)
+enum err row_sink_pass(const struct row_sink *s, const struct row_group *g, struct errmsg *e)
 {
     if (g->sketch)
-        return s->take_sketch ? s->take_sketch(s->ctx, g, e) : ERR_OK;
-    return s->take(s->ctx, g, e);
+        return s->sketch ? s->sketch(s->ctx, g, e) : ERR_OK;
+    return s->rows(s->ctx, g, e);
 }
 
 /* t: the tables that the files must have; if empty, those of the first file. */
-static enum err read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
-                          const struct row_sink *sink, struct checkpoint_tables *t,
-                          struct errmsg *e)
+static enum err read_rows_of_files(const char *dir, const struct manifest *m,
+                                   struct bucket_range of, const struct row_sink *sink,
+                                   struct checkpoint_tables *t, struct errmsg *e)
 {
     struct row_place at = {0};
     enum err err = ERR_OK;
@@ -158,7 +158,7 @@ enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct 
                               const struct row_sink *sink, struct errmsg *e)
 {
     struct checkpoint_tables t = {0};
-    return read_rows(dir, m, of, sink, &t, e);
+    return read_rows_of_files(dir, m, of, sink, &t, e);
 }
 
 enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
@@ -168,5 +168,5 @@ enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
     memcpy(t.table, w->table, w->tables * sizeof *w->table);
     if (!m->tables)
         return err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has no tables", m->cut);
-    return read_rows(dir, m, w->buckets, &w->sink, &t, e);
+    return read_rows_of_files(dir, m, w->buckets, &w->sink, &t, e);
 }

@@ -52,15 +52,15 @@ struct checkpoint_rows {
 };
 
 struct row_sink {
-    /* Takes a group of rows, valid during the call. An error stops the reading. */
-    enum err (*take)(void *ctx, const struct row_group *g, struct errmsg *e);
+    /* Gets a group of rows, valid during the call. An error stops the reading. */
+    enum err (*rows)(void *ctx, const struct row_group *g, struct errmsg *e);
     void *ctx;
-    /* Takes a sketch; NULL: sketches are skipped. */
-    enum err (*take_sketch)(void *ctx, const struct row_group *g, struct errmsg *e);
+    /* Gets a sketch; NULL: sketches are skipped. */
+    enum err (*sketch)(void *ctx, const struct row_group *g, struct errmsg *e);
 };
 
 /* Passes the group to the right function of the sink. Errors: the sink's. */
-enum err row_sink_take(const struct row_sink *s, const struct row_group *g,
+enum err row_sink_pass(const struct row_sink *s, const struct row_group *g,
                        struct errmsg *e) MUST_CHECK;
 
 /* The rows that a shard reads. */

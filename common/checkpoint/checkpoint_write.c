@@ -3,15 +3,307 @@
  * Failures: if memory or space runs out, or fsync or rename fails, the temporary file is removed, and the error
  * names the path; other files and older checkpoints are unchanged. If the process is killed, a temporary file is
  * left for checkpoint_prune. */
-#include "common/checkpoint/checkpoint_file.h"
-
 #include <assert.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include "common/base/mem.h"
-#include "common/checkpoint/rows_write.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/row_frame.h"
+#include "common/process/files.h"
 #include "proto/checkpoint.pb-c.h"
+
+/* ---- a file while it is written: bytes, and zstd frames with content checksums ---- */
+
+struct frame_file {
+    struct files_writer file;
+    void *zstd;
+    uint8_t *packed; /* (packed_bytes): one compressed frame */
+    size_t packed_bytes;
+};
+
+static enum err write_no_memory(const char *path, struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+}
+
+static enum err zstd_error(const char *path, size_t r, struct errmsg *e)
+{
+    if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
+        return write_no_memory(path, e);
+    return err_set(e, ERR_IO, "%s: zstd: %s", path, ZSTD_getErrorName(r));
+}
+
+/* Starts a file; `largest` is the largest frame before compression, in bytes. The caller must call
+ * frame_file_close, also after an error. Errors: ERR_IO, ERR_NOMEM. */
+static enum err frame_file_open(struct frame_file *f, const char *path, size_t largest,
+                                struct errmsg *e)
+{
+    *f = (struct frame_file){.file.fd = -1};
+    f->packed_bytes = ZSTD_compressBound(largest);
+    f->zstd = ZSTD_createCCtx();
+    f->packed = mem_resize(NULL, f->packed_bytes, 1);
+    if (!f->zstd || !f->packed)
+        return write_no_memory(path, e);
+    size_t r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_compressionLevel, 1);
+    if (!ZSTD_isError(r))
+        r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_checksumFlag, 1);
+    if (ZSTD_isError(r))
+        return zstd_error(path, r, e);
+    return files_begin(&f->file, path, e);
+}
+
+/* Removes the file if it was not committed. */
+static void frame_file_close(struct frame_file *f)
+{
+    files_abort(&f->file);
+    ZSTD_freeCCtx(f->zstd);
+    mem_free(f->packed);
+}
+
+/* Appends a frame. *stored and *crc are its bytes in the file and their CRC-32. Errors: as frame_file_open. */
+static enum err frame_file_append(struct frame_file *f, const void *plain, size_t bytes,
+                                  uint64_t *stored, uint32_t *crc, struct errmsg *e)
+{
+    size_t r = ZSTD_compress2(f->zstd, f->packed, f->packed_bytes, plain, bytes);
+    if (ZSTD_isError(r))
+        return zstd_error(f->file.path, r, e);
+    *stored = r;
+    *crc = (uint32_t)crc32_z(0, f->packed, r);
+    return files_append(&f->file, f->packed, r, e);
+}
+
+/* ---- rows of tables: they fill a frame, which is compressed and appended when it is full. Meanwhile the digest of each
+ * bucket is computed. Memory: one frame, plain and compressed, and 36 bytes for each bucket and table. ---- */
+
+struct rows_writer {
+    const struct checkpoint_rows *rows;
+    struct frame_file *out;
+    uint8_t *plain; /* (ROW_FRAME_BYTES) the frame being filled */
+    size_t used;
+    struct row_place at;
+    struct sha256 *hash; /* of the bucket and table of `at` */
+    Checkpoint__Rows head;
+    Checkpoint__RowTable table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
+};
+
+static enum err rows_writer_init(struct rows_writer *w, const struct checkpoint_rows *rows,
+                                 struct frame_file *out, struct errmsg *e)
+{
+    assert(rows->tables > 0 && rows->tables <= ROW_TABLES_MAX);
+    *w = (struct rows_writer){.rows = rows, .out = out};
+    checkpoint__rows__init(&w->head);
+    w->head.first_bucket = rows->buckets.first;
+    w->head.end_bucket = rows->buckets.end;
+    w->head.clock = rows->clock;
+    w->head.n_table = rows->tables;
+    w->head.table = w->tables;
+    uint32_t buckets = rows->buckets.end - rows->buckets.first;
+    bool there = (w->plain = mem_zalloc(ROW_FRAME_BYTES, 1)) != NULL;
+    for (uint32_t i = 0; i < rows->tables; i++) {
+        Checkpoint__RowTable *t = w->tables[i] = &w->table[i];
+        checkpoint__row_table__init(t);
+        t->name = (char *)rows->table[i].name;
+        t->dim = rows->table[i].dim;
+        t->slots = rows->table[i].slots;
+        t->sketch_bytes = rows->table[i].sketch_bytes;
+        t->bucket = mem_zalloc(buckets, sizeof *t->bucket);
+        t->digest.data = mem_zalloc(buckets, SHA256_BYTES);
+        there = there && t->bucket && t->digest.data;
+    }
+    return there ? ERR_OK : write_no_memory(w->out->file.path, e);
+}
+
+static void rows_writer_close(struct rows_writer *w)
+{
+    mem_free(w->plain);
+    sha256_free(w->hash);
+    mem_free(w->head.frame_bytes);
+    mem_free(w->head.frame_crc);
+    mem_free(w->head.frame_plain);
+    mem_free(w->head.frame_bucket);
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++) {
+        mem_free(w->table[i].bucket);
+        mem_free(w->table[i].digest.data);
+    }
+    *w = (struct rows_writer){0};
+}
+
+/* over all tables */
+static uint64_t rows_writer_rows(const struct rows_writer *w)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < w->rows->tables; i++)
+        rows += w->table[i].rows;
+    return rows;
+}
+
+/* Makes one of the arrays longer by one; returns false, with *array unchanged, if memory runs out. */
+static bool grow_frames(void **array, size_t n, size_t size)
+{
+    void *p = mem_extend(*array, n, 1, size);
+    if (p)
+        *array = p;
+    return p != NULL;
+}
+
+static enum err reserve_frame(struct rows_writer *w, struct errmsg *e)
+{
+    Checkpoint__Rows *h = &w->head;
+    bool grown = grow_frames((void **)&h->frame_bytes, h->n_frame_bytes, sizeof *h->frame_bytes) &&
+                 grow_frames((void **)&h->frame_crc, h->n_frame_bytes, sizeof *h->frame_crc) &&
+                 grow_frames((void **)&h->frame_plain, h->n_frame_bytes, sizeof *h->frame_plain) &&
+                 grow_frames((void **)&h->frame_bucket, h->n_frame_bytes, sizeof *h->frame_bucket);
+    return grown ? ERR_OK : write_no_memory(w->out->file.path, e);
+}
+
+/* Writes the frame if it is not empty. */
+static enum err end_frame(struct rows_writer *w, struct errmsg *e)
+{
+    if (w->used == 0)
+        return ERR_OK;
+    Checkpoint__Rows *h = &w->head;
+    size_t i = h->n_frame_bytes;
+    enum err err =
+        frame_file_append(w->out, w->plain, w->used, &h->frame_bytes[i], &h->frame_crc[i], e);
+    if (err)
+        return err;
+    h->frame_plain[i] = (uint32_t)w->used;
+    h->n_frame_bytes = h->n_frame_crc = h->n_frame_plain = h->n_frame_bucket = i + 1;
+    w->used = 0;
+    return ERR_OK;
+}
+
+/* Starts an empty frame with this bucket. */
+static enum err begin_frame(struct rows_writer *w, uint32_t bucket, struct errmsg *e)
+{
+    enum err err = reserve_frame(w, e);
+    if (!err)
+        w->head.frame_bucket[w->head.n_frame_bytes] = bucket;
+    return err;
+}
+
+/* Makes the frame fit at least one row of `width` floats of this bucket. *fits: how many rows fit. */
+static enum err reserve_rows(struct rows_writer *w, uint32_t bucket, uint32_t width, uint32_t *fits,
+                             struct errmsg *e)
+{
+    *fits = row_group_fits(ROW_FRAME_BYTES - w->used, width);
+    enum err err = *fits ? ERR_OK : end_frame(w, e);
+    if (!err && w->used == 0) {
+        err = begin_frame(w, bucket, e);
+        *fits = row_group_fits(ROW_FRAME_BYTES, width);
+    }
+    return err;
+}
+
+static enum err rows_writer_put_rows(struct rows_writer *w, const struct row_group *g,
+                                     struct errmsg *e)
+{
+    const struct checkpoint_table *t = &w->rows->table[g->table];
+    uint32_t width = t->dim + t->slots;
+    for (uint32_t first = 0; first < g->rows;) {
+        uint32_t fits, left = g->rows - first;
+        enum err err = reserve_rows(w, g->bucket, width, &fits, e);
+        if (err)
+            return err;
+        uint32_t n = left < fits ? left : fits;
+        row_group_encode(w->plain + w->used, g, first, n, width);
+        w->used += row_group_bytes(n, width);
+        first += n;
+    }
+    w->table[g->table].rows += g->rows;
+    return ERR_OK;
+}
+
+static enum err rows_writer_put_sketch(struct rows_writer *w, const struct row_group *g,
+                                       struct errmsg *e)
+{
+    size_t bytes = row_sketch_group_bytes(g->sketch_bytes);
+    assert(g->sketch_bytes == w->rows->table[g->table].sketch_bytes && bytes <= ROW_FRAME_BYTES);
+    enum err err = bytes > ROW_FRAME_BYTES - w->used ? end_frame(w, e) : ERR_OK;
+    if (!err && w->used == 0)
+        err = begin_frame(w, g->bucket, e);
+    if (err)
+        return err;
+    row_sketch_encode(w->plain + w->used, g);
+    w->used += bytes;
+    return ERR_OK;
+}
+
+/* Finishes the digest of the bucket that has ended. */
+static enum err end_bucket(struct rows_writer *w, struct errmsg *e)
+{
+    if (!w->hash)
+        return ERR_OK;
+    Checkpoint__RowTable *t = &w->table[w->at.table];
+    int failed = sha256_final(w->hash, t->digest.data + t->digest.len);
+    sha256_free(w->hash);
+    w->hash = NULL;
+    if (failed)
+        return write_no_memory(w->out->file.path, e);
+    t->bucket[t->n_bucket++] = w->at.bucket;
+    t->digest.len += SHA256_BYTES;
+    return ERR_OK;
+}
+
+static enum err hash_rows(struct rows_writer *w, const struct row_group *g, struct errmsg *e)
+{
+    const struct checkpoint_table *t = &w->rows->table[g->table];
+    if (!w->hash)
+        w->hash = sha256_new();
+    if (!w->hash)
+        return write_no_memory(w->out->file.path, e);
+    for (uint32_t i = 0; i < g->rows; i++) {
+        uint64_t key = key_unmix(g->mixed[i]);
+        sha256_add(w->hash, &key, sizeof key);
+        sha256_add(w->hash, g->values + (size_t)i * (t->dim + t->slots), t->dim * sizeof(float));
+    }
+    return ERR_OK;
+}
+
+static enum err rows_writer_put(struct rows_writer *w, const struct row_group *g, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    if (w->at.there && (g->bucket != w->at.bucket || g->table != w->at.table))
+        err = end_bucket(w, e);
+    if (err)
+        return err;
+    if (g->table >= w->rows->tables || g->bucket < w->rows->buckets.first ||
+        g->bucket >= w->rows->buckets.end || !row_place_advance(&w->at, g))
+        return err_set(e, ERR_STATE,
+                       "%s: rows of table %" PRIu32 ", bucket %" PRIu32 " are out of order",
+                       w->out->file.path, g->table, g->bucket);
+    if (g->sketch)
+        return rows_writer_put_sketch(w, g, e);
+    err = hash_rows(w, g, e);
+    return err ? err : rows_writer_put_rows(w, g, e);
+}
+
+/* Appends all rows to `out`. w->head then describes them for the file's head, valid until rows_writer_close, which
+ * the caller must call also after an error. Errors: ERR_IO, ERR_NOMEM; ERR_STATE rows are out of order; errors of
+ * rows->next. */
+static enum err rows_writer_run(struct rows_writer *w, const struct checkpoint_rows *rows,
+                                struct frame_file *out, struct errmsg *e)
+{
+    enum err err = rows_writer_init(w, rows, out, e);
+    while (!err) {
+        struct row_group g = {0};
+        err = rows->next(rows->ctx, &g, e);
+        if (err || row_group_ends(&g))
+            break;
+        err = rows_writer_put(w, &g, e);
+    }
+    if (!err)
+        err = end_bucket(w, e);
+    return err ? err : end_frame(w, e);
+}
+
+/* ---- a shard's file ---- */
 
 struct shard_writer {
     struct frame_file out;
@@ -21,12 +313,7 @@ struct shard_writer {
     struct rows_writer rows; /* zeros if the job has no tables */
 };
 
-static enum err out_of_memory(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-}
-
-static void writer_close(struct shard_writer *w)
+static void shard_writer_close(struct shard_writer *w)
 {
     frame_file_close(&w->out);
     rows_writer_close(&w->rows);
@@ -34,9 +321,9 @@ static void writer_close(struct shard_writer *w)
     mem_free(w->frame_crc);
 }
 
-/* The caller must call writer_close, also after an error. */
-static enum err writer_init(struct shard_writer *w, const char *path,
-                            const struct checkpoint_shard *s, struct errmsg *e)
+/* The caller must call shard_writer_close, also after an error. */
+static enum err shard_writer_init(struct shard_writer *w, const char *path,
+                                  const struct checkpoint_shard *s, struct errmsg *e)
 {
     *w = (struct shard_writer){.out.file.fd = -1};
     uint64_t elems = s->elems < CHECKPOINT_FRAME_ELEMS ? s->elems : CHECKPOINT_FRAME_ELEMS;
@@ -45,7 +332,7 @@ static enum err writer_init(struct shard_writer *w, const char *path,
     w->frame_bytes = mem_zalloc(w->frames, sizeof *w->frame_bytes);
     w->frame_crc = mem_zalloc(w->frames, sizeof *w->frame_crc);
     if (!w->frame_bytes || !w->frame_crc)
-        return out_of_memory(path, e);
+        return write_no_memory(path, e);
     return frame_file_open(&w->out, path, s->rows ? ROW_FRAME_BYTES : elems * sizeof(float), e);
 }
 
@@ -96,7 +383,7 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
                        w->out.file.path, bytes);
     uint8_t *packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!packed)
-        return out_of_memory(w->out.file.path, e);
+        return write_no_memory(w->out.file.path, e);
     checkpoint__shard_head__pack(&head, packed);
     *head_crc =
         checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s), packed, bytes);
@@ -105,8 +392,9 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
     return err;
 }
 
-static enum err write_all(struct shard_writer *w, uint64_t cut, const struct checkpoint_shard *s,
-                          uint32_t *head_crc, struct errmsg *e)
+static enum err shard_writer_run(struct shard_writer *w, uint64_t cut,
+                                 const struct checkpoint_shard *s, uint32_t *head_crc,
+                                 struct errmsg *e)
 {
     uint8_t magic[CHECKPOINT_MAGIC_BYTES];
     checkpoint_magic_encode(magic, CHECKPOINT_SHARD_KIND, format_of(s));
@@ -123,7 +411,7 @@ static enum err write_all(struct shard_writer *w, uint64_t cut, const struct che
 }
 
 /* Creates DIR/cut-N; it survives a power cut. */
-static enum err make_folder(const char *dir, uint64_t cut, struct errmsg *e)
+static enum err make_cut_folder(const char *dir, uint64_t cut, struct errmsg *e)
 {
     char folder[FILES_PATH_MAX];
     enum err err = checkpoint_path(folder, dir, cut, NULL, e);
@@ -142,22 +430,22 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
     }
     (void)snprintf(made.name, sizeof made.name, "shard-%" PRIu32 ".gw", s->shard);
     char path[FILES_PATH_MAX];
-    enum err err = make_folder(dir, cut, e);
+    enum err err = make_cut_folder(dir, cut, e);
     if (!err)
         err = checkpoint_path(path, dir, cut, made.name, e);
     if (err)
         return err;
 
     struct shard_writer w;
-    err = writer_init(&w, path, s, e);
+    err = shard_writer_init(&w, path, s, e);
     if (!err)
-        err = write_all(&w, cut, s, &made.head_crc, e);
+        err = shard_writer_run(&w, cut, s, &made.head_crc, e);
     if (!err) {
         made.bytes = w.out.file.bytes;
         made.rows = s->rows ? rows_writer_rows(&w.rows) : 0;
         err = files_commit(&w.out.file, e);
     }
-    writer_close(&w);
+    shard_writer_close(&w);
     if (!err)
         *f = made;
     return err;

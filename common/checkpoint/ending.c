@@ -1,3 +1,5 @@
+/* Judges from the newest cut whether the job is done. Without a cut, with a damaged one or one of
+ * another job it is not done, as far as this process knows: it trains, and the chief decides. */
 #include "common/checkpoint/ending.h"
 
 #include <inttypes.h>

@@ -1,14 +1,13 @@
 /* The manifest: conversion between struct, protobuf message and file. Its contents are checked in both directions,
  * because in a cluster the entries of its files come from other processes. */
-#include "common/checkpoint/checkpoint_file.h"
-#include "common/checkpoint/store.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "common/base/mem.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/rows/key.h"
 #include "proto/checkpoint.pb-c.h"
 
@@ -74,7 +73,7 @@ static bool files_cover(const struct manifest *m, char why[128])
     for (uint32_t i = 0; i < m->files; i++) {
         const struct checkpoint_file *f = &m->file[i];
         bool empty = f->elems == 0 && f->first_elem <= m->total_elems;
-        if (!store_is_shard(f->name)) { /* names become part of a path */
+        if (!cut_file_is_shard(f->name)) { /* names become part of a path */
             (void)snprintf(why, 128, "\"%.31s\" is not the name of a shard's file", f->name);
             return false;
         }
@@ -221,7 +220,7 @@ static void pack_counts(struct packed *p, const struct manifest *m)
 }
 
 /* m: a shallow copy; its arrays are borrowed. */
-static enum err pack(struct packed *p, struct manifest *m)
+static enum err manifest_pack(struct packed *p, struct manifest *m)
 {
     *p = (struct packed){0};
     Checkpoint__Manifest *h = &p->head;
@@ -249,8 +248,8 @@ static enum err pack(struct packed *p, struct manifest *m)
     return pack_files(p, m);
 }
 
-static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *bytes,
-                       struct errmsg *e)
+static enum err manifest_file(const Checkpoint__Manifest *h, uint8_t **data, size_t *bytes,
+                              struct errmsg *e)
 {
     size_t head_bytes = checkpoint__manifest__get_packed_size(h);
     if (head_bytes > CHECKPOINT_HEAD_MAX)
@@ -271,7 +270,7 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
 }
 
 /* Returns what does not fit struct manifest, or NULL if everything fits. */
-static const char *misfit(const Checkpoint__Manifest *h)
+static const char *manifest_misfit(const Checkpoint__Manifest *h)
 {
     if (strlen(h->uuid) > UUID_CHARACTERS)
         return "the job's id is too long";
@@ -300,7 +299,7 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)
-        if (!store_is_shard(h->file[i]->name))
+        if (!cut_file_is_shard(h->file[i]->name))
             return "a file's name is not that of a shard's file";
     return NULL;
 }
@@ -312,14 +311,14 @@ enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes
         return err_set(e, ERR_STATE, "manifest of checkpoint %" PRIu64 ": %s", m->cut, why);
     struct manifest copy = *m;
     struct packed p;
-    enum err err = pack(&p, &copy);
-    const char *not_read = err ? NULL : misfit(&p.head);
+    enum err err = manifest_pack(&p, &copy);
+    const char *not_read = err ? NULL : manifest_misfit(&p.head);
     if (err)
         err_set(e, err, "manifest: out of memory");
     else if (not_read)
         err = err_set(e, ERR_STATE, "manifest of checkpoint %" PRIu64 ": %s", m->cut, not_read);
     else
-        err = encode(&p.head, data, bytes, e);
+        err = manifest_file(&p.head, data, bytes, e);
     mem_free(p.file);
     mem_free(p.files);
     return err;
@@ -401,10 +400,10 @@ static void unpack_counts(const Checkpoint__Manifest *h, struct manifest *m)
     }
 }
 
-static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct manifest *m,
-                       struct errmsg *e)
+static enum err manifest_unpack(const Checkpoint__Manifest *h, const char *path, struct manifest *m,
+                                struct errmsg *e)
 {
-    const char *why = misfit(h);
+    const char *why = manifest_misfit(h);
     if (why)
         return checkpoint_corrupt(e, path, "%s", why);
 #define X(name) .name = h->name,
@@ -435,17 +434,17 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
 {
     if (bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
         return checkpoint_corrupt(e, path, "it ends early (%zu bytes)", bytes);
-    size_t room = bytes - CHECKPOINT_MAGIC_BYTES - CHECKPOINT_TAIL_BYTES;
+    size_t most = bytes - CHECKPOINT_MAGIC_BYTES - CHECKPOINT_TAIL_BYTES;
     const uint8_t *head = data + CHECKPOINT_MAGIC_BYTES;
     uint32_t format, head_bytes, head_crc;
     enum err err =
-        checkpoint_magic_decode(data, head + room, CHECKPOINT_MANIFEST_KIND, path, &format, e);
+        checkpoint_magic_decode(data, head + most, CHECKPOINT_MANIFEST_KIND, path, &format, e);
     if (!err)
-        err = checkpoint_tail_decode(head + room, room, &head_bytes, &head_crc, path, e);
+        err = checkpoint_tail_decode(head + most, most, &head_bytes, &head_crc, path, e);
     if (err)
         return err;
-    if (head_bytes != room)
-        return checkpoint_corrupt(e, path, "it has %zu bytes for a head of %" PRIu32, room,
+    if (head_bytes != most)
+        return checkpoint_corrupt(e, path, "it has %zu bytes for a head of %" PRIu32, most,
                                   head_bytes);
     if ((uint32_t)crc32_z(0, head, head_bytes) != head_crc)
         return checkpoint_corrupt(e, path, "the head's checksum differs");
@@ -459,11 +458,74 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     if (h->tables != (format == CHECKPOINT_FORMAT_TABLES))
         err = checkpoint_corrupt(e, path, "its tables do not match format %" PRIu32, format);
     else
-        err = unpack(h, path, m, e);
+        err = manifest_unpack(h, path, m, e);
     if (!err) {
         m->format = format;
         m->crc = head_crc;
     }
     checkpoint__manifest__free_unpacked(h, &allocator);
     return err;
+}
+
+/* ---- when the job's runs began ---- */
+
+enum { DAY_S = 24 * 60 * 60 };
+
+void beginnings_close(struct beginnings *b)
+{
+    mem_free(b->date);
+    mem_free(b->clock);
+    *b = (struct beginnings){.runs = 0};
+}
+
+static enum err beginnings_make(struct beginnings *b, uint32_t runs_max)
+{
+    *b = (struct beginnings){.date = mem_zalloc(runs_max + 1, sizeof *b->date),
+                             .clock = mem_zalloc(runs_max + 1, sizeof *b->clock)};
+    if (b->date && b->clock)
+        return ERR_OK;
+    beginnings_close(b);
+    return ERR_NOMEM;
+}
+
+static void beginnings_put(struct beginnings *b, uint64_t date, uint64_t clock)
+{
+    b->date[b->runs] = date;
+    b->clock[b->runs++] = clock;
+}
+
+enum err beginnings_copy(struct beginnings *to, uint32_t runs, const uint64_t *date,
+                         const uint64_t *clock)
+{
+    struct beginnings b;
+    enum err err = beginnings_make(&b, runs);
+    for (uint32_t i = 0; i < runs && !err; i++)
+        beginnings_put(&b, date[i], clock[i]);
+    if (!err)
+        *to = b;
+    return err;
+}
+
+enum err beginnings_after(struct beginnings *to, const struct beginnings *from, uint64_t date,
+                          uint64_t clock)
+{
+    struct beginnings b;
+    uint32_t step = from->runs < BEGINNINGS_MAX ? 1 : 2;
+    enum err err = beginnings_make(&b, from->runs / step + 2);
+    for (uint32_t i = 0; i < from->runs && !err; i += step)
+        beginnings_put(&b, from->date[i], from->clock[i]);
+    if (err)
+        return err;
+    beginnings_put(&b, date, clock);
+    *to = b;
+    return ERR_OK;
+}
+
+uint32_t beginnings_find(const struct beginnings *b, uint64_t now, uint32_t days)
+{
+    uint64_t span = (uint64_t)days * DAY_S;
+    for (uint32_t i = b->runs; i-- > 0;)
+        if (now >= span && b->date[i] <= now - span)
+            return i;
+    return b->runs;
 }

@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/checkpoint/broken.h"
-#include "common/checkpoint/row_copy.h"
+#include "common/checkpoint/row_frame.h"
 #include "tests/lib/sim.h"
 
 static void file_free(struct sim_file *f)
@@ -70,7 +70,7 @@ static void on_saved(struct sim *sim, struct sim_event *e)
     struct sim_thread *t = s->thread;
     struct broken broken = {.kind = BROKEN_NONE};
     (void)sim;
-    broken_look(&broken, &s->image->blocks);
+    broken_find(&broken, &s->image->blocks);
     shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name, &broken,
                    s->error[0] ? s->error : NULL);
     save_free(s);
@@ -250,7 +250,7 @@ static enum err read_rows(struct row_copy *c, const struct checkpoint_rows_wante
         enum err err = c->head.next(c, &g, e);
         bool ends = !err && row_group_ends(&g);
         if (!err && !ends && g.bucket >= w->buckets.first && g.bucket < w->buckets.end)
-            err = row_sink_take(&w->sink, &g, e);
+            err = row_sink_pass(&w->sink, &g, e);
         if (err || ends)
             return err;
     } while (true);

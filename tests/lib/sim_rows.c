@@ -598,7 +598,7 @@ void sim_check_cut_rows(struct sim *sim, const struct manifest *m, const struct 
     struct checkpoint_rows_wanted w = {.buckets = {0, ROW_BUCKETS},
                                        .tables = SIM_TABLES,
                                        .table = table,
-                                       .sink = {.take = take_group, .ctx = &c}};
+                                       .sink = {.rows = take_group, .ctx = &c}};
     struct errmsg e = {""};
     for (uint32_t t = 0; t < SIM_TABLES; t++) {
         const struct row_table_spec *spec = &sim_row_layout.table[t];

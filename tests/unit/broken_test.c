@@ -15,7 +15,7 @@ static struct broken look(float *w)
 {
     const struct checkpoint_shard blocks = {.first_elem = FIRST, .elems = ELEMS, .w = w};
     struct broken b = {.kind = BROKEN_NONE};
-    broken_look(&b, &blocks);
+    broken_find(&b, &blocks);
     return b;
 }
 
@@ -44,16 +44,16 @@ static void a_row_is_found_by_its_weights_not_by_its_slots(void **state)
     const struct row_group g = {.table = 4, .rows = 3, .mixed = mixed, .values = values};
     struct broken b = {.kind = BROKEN_NONE};
     values[7] = 6;
-    broken_look_at_rows(&b, &g, &of);
+    broken_find_in_rows(&b, &g, &of);
     assert_int_equal(b.kind, BROKEN_NONE);
     values[7] = INFINITY;
-    broken_look_at_rows(&b, &g, &of);
+    broken_find_in_rows(&b, &g, &of);
     assert_true(b.kind == BROKEN_ROW && b.table == 4 && b.mixed == 9);
     values[3] = NAN; /* it is the first that is named */
-    broken_look_at_rows(&b, &g, &of);
+    broken_find_in_rows(&b, &g, &of);
     assert_int_equal(b.mixed, 9);
     struct broken elem = {.kind = BROKEN_ELEM, .elem = 1};
-    broken_look_at_rows(&elem, &g, &of);
+    broken_find_in_rows(&elem, &g, &of);
     assert_int_equal(elem.kind, BROKEN_ELEM);
 }
 

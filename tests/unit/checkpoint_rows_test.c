@@ -16,7 +16,7 @@
 #include "common/base/rng.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_copy.h"
+#include "common/checkpoint/row_frame.h"
 #include "proto/checkpoint.pb-c.h"
 #include "tests/lib/folder.h"
 
@@ -199,7 +199,7 @@ static enum err read_range(const struct rows *want, const struct manifest *m,
                            struct bucket_range of, struct errmsg *e)
 {
     struct reader r = {want, of, row_at(want, of.first), SIZE_MAX};
-    enum err err = checkpoint_read_rows(dir, m, of, &(struct row_sink){.take = take, .ctx = &r}, e);
+    enum err err = checkpoint_read_rows(dir, m, of, &(struct row_sink){.rows = take, .ctx = &r}, e);
     if (!err)
         assert_int_equal(r.at, row_at(want, of.end));
     return err;
@@ -593,7 +593,7 @@ static void an_error_of_the_source_ends_the_file_and_of_the_sink_the_reading(voi
     assert_ok(checkpoint_load(dir, 1, &m, &e));
     struct reader reader = {&r, all, 0, 20};
     assert_int_equal(
-        checkpoint_read_rows(dir, &m, all, &(struct row_sink){.take = take, .ctx = &reader}, &text),
+        checkpoint_read_rows(dir, &m, all, &(struct row_sink){.rows = take, .ctx = &reader}, &text),
         ERR_STATE);
     assert_string_equal(text.text, "enough");
     assert_true(reader.at >= 20 && reader.at < r.n);

@@ -304,15 +304,15 @@ static void a_look_finds_what_a_cut_lacks_before_it_is_published(void **state)
     assert_ok(write_shards(&b, 9, 7, 2, file, &e));
     struct manifest m = manifest_of(&b, 9, 2, file);
     uint32_t bad = 0;
-    assert_ok(checkpoint_look(dir, &m, &bad, &e));
+    assert_ok(checkpoint_check_files(dir, &m, &bad, &e));
     file[1].bytes++;
-    assert_int_equal(checkpoint_look(dir, &m, &bad, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_check_files(dir, &m, &bad, &text), ERR_CORRUPT);
     assert_int_equal(bad, 1);
     assert_non_null(strstr(text.text, "its size is"));
     file[1].bytes--;
     assert_ok(checkpoint_path(path, dir, 9, file[1].name, &e));
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(checkpoint_look(dir, &m, &bad, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_check_files(dir, &m, &bad, &text), ERR_CORRUPT);
     assert_non_null(strstr(text.text, "shard-1.gw: corrupt: it is missing"));
     blocks_free(&b);
 }

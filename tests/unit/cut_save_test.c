@@ -257,7 +257,7 @@ static void a_file_has_the_rows_that_came_through_the_pipe(void **state)
                             .file = &s->last.file},
                     m;
     uint64_t rows = 0;
-    const struct row_sink sink = {.take = take_rows, .ctx = &rows};
+    const struct row_sink sink = {.rows = take_rows, .ctx = &rows};
     assert_int_equal(checkpoint_publish(dir, &made, &e), ERR_OK);
     assert_int_equal(checkpoint_load(dir, CUT, &m, &e), ERR_OK);
     assert_int_equal(

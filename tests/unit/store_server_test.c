@@ -11,7 +11,7 @@
 
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "tests/lib/folder.h"
 #include "worker/chief/letters.h"
 #include "worker/chief/store_server.h"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 
 static void only_files_of_a_cut_have_names(void **state)
 {
@@ -28,12 +28,12 @@ static void only_files_of_a_cut_have_names(void **state)
                                          "manifest",
                                          "./manifest.gw"};
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
-        assert_true(store_is_shard(shards[i]) && !store_is_manifest(shards[i]));
+        assert_true(cut_file_is_shard(shards[i]) && !cut_file_is_manifest(shards[i]));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_true(!store_is_shard(others[i]) && !store_is_manifest(others[i]) &&
-                    !store_is_encoding(others[i]));
-    assert_true(store_is_manifest("manifest.gw") && !store_is_shard("manifest.gw"));
-    assert_true(store_is_encoding("encoding.json") && !store_is_manifest("encoding.json"));
+        assert_true(!cut_file_is_shard(others[i]) && !cut_file_is_manifest(others[i]) &&
+                    !cut_file_is_encoding(others[i]));
+    assert_true(cut_file_is_manifest("manifest.gw") && !cut_file_is_shard("manifest.gw"));
+    assert_true(cut_file_is_encoding("encoding.json") && !cut_file_is_manifest("encoding.json"));
 }
 
 int main(void)

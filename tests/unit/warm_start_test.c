@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/checkpoint/row_copy.h"
+#include "common/checkpoint/row_frame.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
@@ -353,7 +353,7 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
         assert_memory_equal(after.digest, before.digest, sizeof after.digest);
         assert_int_equal(after.clock, CLOCK);
         if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
-                                 &(struct row_sink){.take = take_row, .ctx = &rows}, &e))
+                                 &(struct row_sink){.rows = take_row, .ctx = &rows}, &e))
             fail_msg("%s", e.text);
         assert_int_equal(rows, 2 * KEYS);
         manifest_close(&m);
@@ -400,7 +400,7 @@ static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **stat
         struct manifest m = loaded(8);
         assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
         if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
-                                 &(struct row_sink){.take = take_row, .ctx = &rows}, &e))
+                                 &(struct row_sink){.rows = take_row, .ctx = &rows}, &e))
             fail_msg("%s", e.text);
         assert_int_equal(rows, 2 * KEYS - wide - deep);
         assert_int_equal(m.counted, 2);

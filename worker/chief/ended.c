@@ -19,7 +19,7 @@ static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     struct look *look = ctx;
     (void)e;
-    broken_look_at_rows(&look->broken, g, &look->tables.table[g->table]);
+    broken_find_in_rows(&look->broken, g, &look->tables.table[g->table]);
     return ERR_OK;
 }
 
@@ -32,7 +32,7 @@ static enum err look_at_blocks(struct look *look, const char *checkpoints, const
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     enum err err = checkpoint_read(checkpoints, m, 0, all.elems, all.w, no_slots, e);
     if (!err)
-        broken_look(&look->broken, &all);
+        broken_find(&look->broken, &all);
     mem_free(all.w);
     return err;
 }
@@ -40,7 +40,7 @@ static enum err look_at_blocks(struct look *look, const char *checkpoints, const
 static enum err look_at_rows(struct look *look, const char *checkpoints, const struct manifest *m,
                              struct errmsg *e)
 {
-    const struct row_sink sink = {.take = take, .ctx = look};
+    const struct row_sink sink = {.rows = take, .ctx = look};
     enum err err = checkpoint_read_tables(checkpoints, m, &look->tables, e);
     if (!err)
         err = checkpoint_read_rows(checkpoints, m, (struct bucket_range){0, ROW_BUCKETS}, &sink, e);

@@ -225,7 +225,7 @@ static enum err look_at_files(const struct publication *p, struct errmsg *e)
 {
     struct errmsg why = {""};
     uint32_t bad;
-    enum err err = checkpoint_look(p->host->checkpoints, &p->m, &bad, &why);
+    enum err err = checkpoint_check_files(p->host->checkpoints, &p->m, &bad, &why);
     return err ? err_set(e, err, "ps %" PRIu32 ": %s", p->from[bad], why.text) : ERR_OK;
 }
 

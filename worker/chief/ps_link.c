@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host_state.h"
 
 /* Of each shard: one that it saves, also for a cut that was given up, and one that it restores. */

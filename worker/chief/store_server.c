@@ -12,7 +12,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "worker/chief/letters.h"
 
 enum task_kind { TASK_PUT, TASK_REFUSE, TASK_GET, TASK_GONE };
@@ -309,7 +309,7 @@ enum err store_server_put(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes,
                           bool expected)
 {
-    enum err err = admit(peer, store_is_shard(m->file) && bytes > 0, m->file);
+    enum err err = admit(peer, cut_file_is_shard(m->file) && bytes > 0, m->file);
     if (err) {
         mem_free(take_body);
         return err;
@@ -328,8 +328,8 @@ enum err store_server_put(struct store_server *k, struct store_peer *peer,
 enum err store_server_get(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StoreGet *m)
 {
-    bool known =
-        store_is_shard(m->file) || store_is_manifest(m->file) || store_is_encoding(m->file);
+    bool known = cut_file_is_shard(m->file) || cut_file_is_manifest(m->file) ||
+                 cut_file_is_encoding(m->file);
     enum err err = admit(peer, known, m->file);
     if (err)
         return err;

@@ -6,7 +6,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 
@@ -68,7 +68,7 @@ static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
 
 static enum err worker_link_get(struct worker_link *g, const Gradwire__StoreGet *m)
 {
-    if (!store_is_manifest(m->file) && !store_is_encoding(m->file))
+    if (!cut_file_is_manifest(m->file) && !cut_file_is_encoding(m->file))
         return ERR_PROTO;
     return store_server_get(&g->host->store_server, &g->store, m);
 }

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/ending.h"
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
 #include "common/peers/msg_send.h"

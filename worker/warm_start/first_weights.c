@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "common/checkpoint/row_copy.h"
+#include "common/checkpoint/row_frame.h"
 #include "export/export.h"
 #include "export/model_manifest.h"
 #include "worker/warm_start/first_cut.h"

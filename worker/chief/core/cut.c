@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/checkpoint/store.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/rows/key.h"
 #include "worker/chief/core/chief_state.h"
 
@@ -313,7 +313,7 @@ void cut_progress(struct chief *c)
 bool chief_expects_file(const struct chief *c, uint32_t ps, uint64_t cut, const char *file)
 {
     uint32_t shard;
-    return c->cut.stage == STAGE_SAVE && cut == c->cut.number && store_shard(file, &shard) &&
+    return c->cut.stage == STAGE_SAVE && cut == c->cut.number && cut_file_shard(file, &shard) &&
            shards_are_of(c, shard, ps);
 }
 
@@ -324,7 +324,7 @@ static bool is_its_part(const struct chief *c, const Gradwire__CutSaved *m)
     const struct bucket_range of =
         c->plan.tables ? bucket_shard(m->shard, c->plan.shards) : (struct bucket_range){0, 0};
     uint32_t shard;
-    return store_shard(m->file, &shard) && shard == m->shard && m->elems == p->elems &&
+    return cut_file_shard(m->file, &shard) && shard == m->shard && m->elems == p->elems &&
            (!m->elems || m->first_elem == p->first_elem) && m->first_bucket == of.first &&
            m->end_bucket == of.end && (!m->rows || c->plan.tables);
 }

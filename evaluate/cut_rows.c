@@ -1,4 +1,6 @@
-#include "evaluate/cut_rows.h"
+/* Rows of tables from a checkpoint: one pass over its files copies those whose keys are wanted. Keys that the checkpoint lacks
+ * have their first values. */
+#include "evaluate/evaluate.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,8 +26,8 @@ static void absent_values(const struct cut_rows *c, struct row_values *v)
     }
 }
 
-static enum err find_table(const struct cut_rows *c, struct pass *p, uint32_t table,
-                           struct errmsg *e)
+static enum err pass_find_table(const struct cut_rows *c, struct pass *p, uint32_t table,
+                                struct errmsg *e)
 {
     const struct row_table_spec *spec = &p->v->layout->table[table];
     uint32_t i = 0;
@@ -44,18 +46,18 @@ static enum err find_table(const struct cut_rows *c, struct pass *p, uint32_t ta
     return ERR_OK;
 }
 
-static enum err find_tables(const struct cut_rows *c, struct pass *p, struct errmsg *e)
+static enum err pass_find_tables(const struct cut_rows *c, struct pass *p, struct errmsg *e)
 {
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         p->table_of[i] = ROW_TABLES_MAX;
     enum err err = checkpoint_read_tables(c->dir, c->manifest, &p->tables, e);
     for (uint32_t t = 0; t < p->v->layout->tables && !err; t++)
-        err = find_table(c, p, t, e);
+        err = pass_find_table(c, p, t, e);
     return err;
 }
 
-/* Take a group. The rows of a table come in ascending order of their keys, like the wanted keys. */
-static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+/* The rows of a table come in ascending order of their keys, like the wanted keys. */
+static enum err pass_group(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     struct pass *p = ctx;
     uint32_t t = p->table_of[g->table];
@@ -78,10 +80,10 @@ enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
 {
     const struct cut_rows *c = cut_rows;
     struct pass p = {.v = v};
-    enum err err = find_tables(c, &p, e);
+    enum err err = pass_find_tables(c, &p, e);
     if (err)
         return err;
     absent_values(c, v);
     return checkpoint_read_rows(c->dir, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
-                                &(struct row_sink){.rows = take, .ctx = &p}, e);
+                                &(struct row_sink){.rows = pass_group, .ctx = &p}, e);
 }

@@ -1,3 +1,5 @@
+/* An evaluation: threads take blocks of rows in turn, look up their tables' rows, and run the model forward; the sums of the
+ * blocks are added in their order. The first error stops all threads. */
 #include "evaluate/evaluate.h"
 
 #include <assert.h>
@@ -7,11 +9,201 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "evaluate/eval_rows.h"
+#include "common/math/pool.h"
+#include "common/rows/row_values.h"
+#include "data/dataset.h"
+#include "data/leaf_room.h"
 #include "evaluate/ranking.h"
 #include "model/metric.h"
+#include "model/model.h"
 
 enum { ROWS = 250 };
+
+/* ---- the rows of tables that blocks look up ---- */
+
+/* All compute threads collect the keys; the rows are read for a window of blocks, and each thread copies those of its block. */
+
+enum { WINDOW_BLOCKS = 32, BLOCK_ROWS_MAX = 256 };
+
+/* The rows of one thread's block. */
+struct row_lane {
+    struct row_values own;
+    struct leaf_rows rows;
+};
+
+struct eval_rows {
+    const struct row_layout *layout;
+    const struct dataset *data;
+    struct pool *pool;
+    uint32_t block_rows;
+    struct row_lane *lane; /* (threads) */
+    struct leaf_room *gathered[WINDOW_BLOCKS];
+    const struct leaf_keys
+        *keys[WINDOW_BLOCKS]; /* for blocks [first, end), at most WINDOW_BLOCKS of them */
+    uint64_t first, end;
+    bool kept; /* `keys` has those of the whole window */
+    struct row_values rows, joined;
+    atomic_ullong next;
+    atomic_bool failed; /* the setter also sets err and e */
+    enum err err;
+    struct errmsg e;
+};
+
+static enum err eval_rows_make(struct eval_rows *r, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    r->lane = mem_zalloc(pool_threads(r->pool), sizeof *r->lane);
+    if (!r->lane)
+        return err_set(e, ERR_NOMEM, "no memory for evaluation");
+    for (uint32_t i = 0; i < pool_threads(r->pool); i++)
+        row_values_init(&r->lane[i].own, r->layout);
+    for (uint32_t i = 0; i < WINDOW_BLOCKS && !err; i++)
+        err = leaf_room_new(&r->gathered[i], r->data->table.schema, r->block_rows, e);
+    return err;
+}
+
+static void eval_rows_free(struct eval_rows *r)
+{
+    if (!r)
+        return;
+    for (uint32_t i = 0; r->lane && i < pool_threads(r->pool); i++)
+        row_values_close(&r->lane[i].own);
+    for (uint32_t i = 0; i < WINDOW_BLOCKS; i++)
+        leaf_room_free(r->gathered[i]);
+    row_values_close(&r->rows);
+    row_values_close(&r->joined);
+    mem_free(r->lane);
+    mem_free(r);
+}
+
+/* Blocks of `rows` rows of the set. All arguments must outlive it. Errors: ERR_NOMEM. */
+static enum err eval_rows_new(struct eval_rows **out, const struct row_layout *layout,
+                              const struct dataset *data, struct pool *pool, uint32_t rows,
+                              struct errmsg *e)
+{
+    assert(rows <= BLOCK_ROWS_MAX && pool_threads(pool) >= 1);
+    struct eval_rows *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, ERR_NOMEM, "no memory for evaluation");
+    r->layout = layout;
+    r->data = data;
+    r->pool = pool;
+    r->block_rows = rows;
+    row_values_init(&r->rows, layout);
+    row_values_init(&r->joined, layout);
+    enum err err = eval_rows_make(r, e);
+    if (err) {
+        eval_rows_free(r);
+        return err;
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+static enum err eval_rows_gather(const struct eval_rows *r, uint64_t block, struct leaf_room *to,
+                                 const struct leaf_keys **keys, struct errmsg *e)
+{
+    uint64_t first = block * r->block_rows, rows[BLOCK_ROWS_MAX];
+    uint32_t n = 0;
+    while (n < r->block_rows && first + n < r->data->rows) {
+        rows[n] = first + n;
+        n++;
+    }
+    return dataset_gather_keys(r->data, rows, n, to, keys, e);
+}
+
+static void gather_keys_of_blocks(void *ctx, uint32_t thread)
+{
+    struct eval_rows *r = ctx;
+    uint64_t block;
+    (void)thread;
+    while ((block = atomic_fetch_add(&r->next, 1)) < r->end) {
+        struct errmsg e;
+        enum err err = eval_rows_gather(r, block, r->gathered[block - r->first],
+                                        &r->keys[block - r->first], &e);
+        if (err && !atomic_exchange(&r->failed, true)) {
+            r->err = err;
+            r->e = e;
+        }
+    }
+}
+
+/* Add the keys of blocks [first, end), at most WINDOW_BLOCKS, to r->rows. */
+static enum err eval_rows_add_keys(struct eval_rows *r, uint64_t first, uint64_t end,
+                                   struct errmsg *e)
+{
+    struct key_list list[ROW_TABLES_MAX];
+    const struct leaf_keys had = {.lists = r->layout->lists, .list = list};
+    const struct leaf_keys *leaf[WINDOW_BLOCKS + 1] = {&had};
+    r->first = first;
+    r->end = end;
+    atomic_store(&r->next, first);
+    atomic_store(&r->failed, false);
+    pool_run(r->pool, gather_keys_of_blocks, r);
+    if (atomic_load(&r->failed))
+        return err_set(e, r->err, "%s", r->e.text);
+    for (uint32_t i = 0; i < r->layout->lists; i++)
+        list[i] = (struct key_list){r->rows.list[i].keys, r->rows.list[i].mixed};
+    for (uint64_t i = 0; i < end - first; i++)
+        leaf[i + 1] = r->keys[i];
+    enum err err = row_values_want(&r->joined, leaf, (uint32_t)(end - first) + 1, e);
+    if (err)
+        return err;
+    struct row_values was = r->rows;
+    r->rows = r->joined;
+    r->joined = was;
+    return ERR_OK;
+}
+
+/* How many of `blocks` blocks are read at a time: all of them if the reader passes over all rows (in_one_pass). */
+static uint64_t eval_rows_window(const struct row_reader *reader, uint64_t blocks)
+{
+    return reader->in_one_pass || blocks < WINDOW_BLOCKS ? blocks : WINDOW_BLOCKS;
+}
+
+/* Collect the keys of blocks [first, end), and read their rows. Errors: ERR_NOMEM, ERR_DISK; the reader's. Thread:
+ * the pool's owner; the reader is called on it. */
+static enum err eval_rows_read(struct eval_rows *r, const struct row_reader *reader, uint64_t first,
+                               uint64_t end, struct errmsg *e)
+{
+    enum err err = row_values_want(&r->rows, NULL, 0, e);
+    for (uint64_t at = first; at < end && !err; at += WINDOW_BLOCKS)
+        err = eval_rows_add_keys(r, at, end - at < WINDOW_BLOCKS ? end : at + WINDOW_BLOCKS, e);
+    r->kept = end - first <= WINDOW_BLOCKS;
+    return err ? err : reader->read(reader->ctx, &r->rows, e);
+}
+
+static enum err eval_rows_copy(struct eval_rows *r, struct row_lane *l,
+                               const struct leaf_keys *keys, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < r->layout->lists && !err; i++) {
+        err = row_values_reserve(&l->own, i, keys->list[i].keys, e);
+        uint32_t found = err ? 0 : row_values_copy(&r->rows, i, &keys->list[i], l->own.w);
+        assert(err || found == keys->list[i].keys);
+        (void)found;
+    }
+    for (uint32_t t = 0; t < r->layout->tables; t++)
+        l->rows.w[t] = l->own.w[t];
+    return err;
+}
+
+/* Set the keys and rows of *x for a block of that window; valid until the thread's next call. Errors: ERR_NOMEM,
+ * ERR_DISK. Thread: the pool's thread `thread`. */
+static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t block,
+                              struct examples *x, struct errmsg *e)
+{
+    struct row_lane *l = &r->lane[thread];
+    enum err err = ERR_OK;
+    if (r->kept)
+        x->keys = r->keys[block - r->first];
+    else
+        err = eval_rows_gather(r, block, r->gathered[thread], &x->keys, e);
+    x->rows = &l->rows;
+    return err ? err : eval_rows_copy(r, l, x->keys, e);
+}
+
+/* ---- an evaluation ---- */
 
 /* One thread's memory. */
 struct lane {
@@ -61,7 +253,7 @@ static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg 
     return err ? err_set(e, err, "no memory for evaluation") : ERR_OK;
 }
 
-static enum err make(struct evaluator *v, uint32_t threads, struct errmsg *e)
+static enum err evaluator_make(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
     const struct row_layout *rows = model_layout(v->model)->rows;
     enum err err = make_lanes(v, threads, e);
@@ -87,7 +279,7 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
     v->blocks = (data->rows + ROWS - 1) / ROWS;
     v->lane = mem_zalloc(threads, sizeof *v->lane);
     v->sums = mem_zalloc(v->blocks, sizeof *v->sums);
-    enum err err = make(v, threads, e);
+    enum err err = evaluator_make(v, threads, e);
     if (err) {
         evaluator_free(v);
         return err;
@@ -150,7 +342,7 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
         return ERR_OK;
     struct examples x = {.n = n, .x = l->x, .y = l->y, .weight = l->weight};
     if (v->rows)
-        err = eval_rows_take(v->rows, thread, block, &x, e);
+        err = eval_rows_set(v->rows, thread, block, &x, e);
     if (err)
         return err;
     model_eval(l->run, v->w, &x, &v->sums[block]);

@@ -16,7 +16,6 @@
 #include "model_cli/command.h"
 #include "model_cli/trained.h"
 #include "data/dataset.h"
-#include "evaluate/cut_rows.h"
 #include "evaluate/evaluate.h"
 #include "model/blas.h"
 #include "model/metric.h"

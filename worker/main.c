@@ -276,7 +276,7 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
         (void)snprintf(p->result.error, sizeof p->result.error, "%s", e->text);
         return ERR_OK;
     }
-    if (!err && end->told)
+    if (!err && end->signaled)
         p->result.exit_code = 143;
     else if (!err)
         log_info("the final checkpoint is evaluated: done");
@@ -286,9 +286,9 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
 /* Run the evaluator. If the newest cut has another encoding, read the rows again with it, once. */
 static enum err evaluate_all(struct process *p, struct errmsg *e)
 {
-    struct evaluator_end end = {.told = false};
+    struct evaluator_end end = {.signaled = false};
     enum err err = run_evaluator(p, &end, e);
-    if (!err || !end.encoding || end.told)
+    if (!err || !end.encoding || end.signaled)
         return err;
     log_info("reading the data again, with the encoding of the newest checkpoint: %s", e->text);
     err = process_begin_interim(p, STATE_LOADING, e);

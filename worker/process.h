@@ -20,7 +20,7 @@
 #include "data/drawn/planted.h"
 #include "worker/driver/driver.h"
 #include "worker/evaluator/best.h"
-#include "worker/evaluator/chief_end.h"
+#include "worker/evaluator/evaluator_role.h"
 #include "model/model.h"
 #include "worker/summarize.h"
 #include "worker/taught/taught.h"

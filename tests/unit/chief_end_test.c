@@ -12,7 +12,7 @@
 
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
-#include "worker/evaluator/chief_end.h"
+#include "worker/evaluator/evaluator_role.h"
 
 static const struct job job = {.name = "people"};
 static struct chief_end end;

@@ -1,5 +1,5 @@
 /* Rows of tables out of a checkpoint: those that are wanted, by name of their table. */
-#include "evaluate/cut_rows.h"
+#include "evaluate/evaluate.h"
 
 #include <stdarg.h>
 #include <stddef.h>

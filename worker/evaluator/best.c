@@ -1,3 +1,6 @@
+/* The best epoch: DIR/best/weights.safetensors has its weights, and notes with its evaluation and a checksum. With tables it
+ * names a cut, which is held. A damaged file counts as none; one that cannot be read now is an error, because to begin without
+ * it would train another model. */
 #include "worker/evaluator/best.h"
 
 #include <assert.h>
@@ -78,7 +81,7 @@ bool best_stops(const struct best *b, uint64_t epoch)
 
 /* ---- the file ---- */
 
-static double number_of(const json_t *notes, const char *key)
+static double note_number(const json_t *notes, const char *key)
 {
     const char *text = json_string_value(json_object_get(notes, key));
     return text ? strtod(text, NULL) : NAN;
@@ -90,14 +93,14 @@ static bool may_be_there(enum err err)
     return err == ERR_IO || err == ERR_NOMEM || err == ERR_FILES;
 }
 
-static void let_go(struct best *b)
+static void best_release(struct best *b)
 {
     if (b->hold >= 0)
         checkpoint_release(b->hold);
     b->hold = -1;
 }
 
-static void note_cut(struct best *b, const struct manifest *m)
+static void best_note_cut(struct best *b, const struct manifest *m)
 {
     b->cut = m->cut;
     b->cut_step = m->step;
@@ -107,15 +110,15 @@ static void note_cut(struct best *b, const struct manifest *m)
 /* A job that went back may have given the number to another cut. A file of an earlier release notes no checksum. */
 static bool is_noted(const json_t *notes, const struct manifest *m)
 {
-    double step = number_of(notes, "cut_step"), crc = number_of(notes, "cut_manifest");
+    double step = note_number(notes, "cut_step"), crc = note_number(notes, "cut_manifest");
     return (isnan(step) || step == (double)m->step) && (isnan(crc) || crc == m->crc);
 }
 
 /* With tables: hold the cut that the file names. */
-static enum err take_up_cut(struct best *b, const json_t *notes, struct errmsg *e)
+static enum err restore_cut(struct best *b, const json_t *notes, struct errmsg *e)
 {
     struct manifest m = {0};
-    double cut = number_of(notes, "cut");
+    double cut = note_number(notes, "cut");
     enum err err =
         cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(e, ERR_CORRUPT, "it names no checkpoint");
     if (!err)
@@ -125,17 +128,17 @@ static enum err take_up_cut(struct best *b, const json_t *notes, struct errmsg *
     if (!err && !is_noted(notes, &m))
         err = err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 " is another one by now", m.cut);
     if (err) {
-        let_go(b);
+        best_release(b);
         err = err_wrap(e, err, "%s: its rows cannot be read: ", b->path);
     } else {
-        note_cut(b, &m);
+        best_note_cut(b, &m);
     }
     manifest_close(&m);
     return err;
 }
 
-/* Take the evaluation from the file's notes. ERR_STATE: the file is of another monitor. */
-static enum err take_up_notes(struct best *b, const json_t *notes, struct errmsg *e)
+/* Read the evaluation from the file's notes. ERR_STATE: the file is of another monitor. */
+static enum err restore_notes(struct best *b, const json_t *notes, struct errmsg *e)
 {
     const char *name = json_string_value(json_object_get(notes, "monitor"));
     if (!name)
@@ -143,10 +146,10 @@ static enum err take_up_notes(struct best *b, const json_t *notes, struct errmsg
     if (strcmp(name, best_monitor_name(b->job)) != 0)
         return err_set(e, ERR_STATE, "%s is the best by %s, but training.monitor is %s", b->path,
                        name, best_monitor_name(b->job));
-    b->eval.loss = number_of(notes, "loss");
+    b->eval.loss = note_number(notes, "loss");
     for (uint32_t i = 0; i < b->job->model.metrics; i++)
-        b->eval.metric[i] = number_of(notes, metric_name(b->job->model.metric[i]));
-    double epoch = number_of(notes, "epoch"), step = number_of(notes, "step");
+        b->eval.metric[i] = note_number(notes, metric_name(b->job->model.metric[i]));
+    double epoch = note_number(notes, "epoch"), step = note_number(notes, "step");
     b->value = best_monitored(b->job, &b->eval);
     if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value))
         return err_set(e, ERR_CORRUPT, "%s does not name its epoch, step and %s", b->path, name);
@@ -185,10 +188,10 @@ static enum err check_content(const struct best *b, json_t *notes, const float *
     char is[SHA256_HEX_BYTES], was[SHA256_HEX_BYTES] = "";
     const char *check = json_string_value(json_object_get(notes, "check"));
     const char *digest = json_string_value(json_object_get(notes, "digest"));
-    const char *told = check ? check : has_tables(b) ? NULL : digest;
-    if (!told)
+    const char *written = check ? check : has_tables(b) ? NULL : digest;
+    if (!written)
         return ERR_OK;
-    (void)snprintf(was, sizeof was, "%s", told);
+    (void)snprintf(was, sizeof was, "%s", written);
     enum err err = ERR_OK;
     if (check)
         err = checksum(b, notes, w, is);
@@ -216,7 +219,7 @@ static enum err read_checked(const struct best *b, float *w, struct errmsg *e)
     return err;
 }
 
-static enum err check_file(const struct best *b, struct errmsg *e)
+static enum err best_check_file(const struct best *b, struct errmsg *e)
 {
     float *w = mem_floats(b->layout->elems);
     enum err err =
@@ -226,16 +229,16 @@ static enum err check_file(const struct best *b, struct errmsg *e)
 }
 
 /* A damaged file counts as none. */
-static enum err take_up(struct best *b, struct errmsg *e)
+static enum err best_restore(struct best *b, struct errmsg *e)
 {
     json_t *notes = NULL;
-    enum err err = check_file(b, e);
+    enum err err = best_check_file(b, e);
     if (!err)
         err = export_notes(b->path, &notes, e);
     if (!err)
-        err = take_up_notes(b, notes, e);
+        err = restore_notes(b, notes, e);
     if (!err && has_tables(b))
-        err = take_up_cut(b, notes, e);
+        err = restore_cut(b, notes, e);
     json_decref(notes);
     b->has = err == ERR_OK;
     b->other = err == ERR_STATE;
@@ -251,7 +254,7 @@ static enum err take_up(struct best *b, struct errmsg *e)
 
 /* An evaluation on other data is no better or worse than the best, so nothing could be chosen. A release before this note
  * has written none. */
-static enum err check_data(const struct best *b, struct errmsg *e)
+static enum err best_check_data(const struct best *b, struct errmsg *e)
 {
     char data[CONTENTS_HEX_BYTES];
     bool there = false;
@@ -268,7 +271,7 @@ static enum err check_data(const struct best *b, struct errmsg *e)
 }
 
 /* Remove the temporary files of a chief that was killed while it wrote. */
-static void clean(const struct best *b)
+static void best_clean(const struct best *b)
 {
     char tables[sizeof b->folder + 16];
     (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
@@ -290,15 +293,15 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     enum err err = files_mkdirs(b->folder, e);
     if (err)
         return err;
-    clean(b);
-    err = files_may_be(b->path) ? take_up(b, e) : ERR_OK;
-    return b->has && !err ? check_data(b, e) : err;
+    best_clean(b);
+    err = files_may_be(b->path) ? best_restore(b, e) : ERR_OK;
+    return b->has && !err ? best_check_data(b, e) : err;
 }
 
 void best_close(struct best *b)
 {
     if (b->job)
-        let_go(b);
+        best_release(b);
 }
 
 /* ---- write ---- */
@@ -317,8 +320,8 @@ static enum err add_check(const struct best *b, struct export_note *notes, size_
 }
 
 /* Write the file. Numbers read back to the same bits. cut: the cut with the rows, or NULL. */
-static enum err keep(const struct best *b, uint64_t epoch, const struct evaluation *eval,
-                     const struct manifest *cut, const float *w, struct errmsg *e)
+static enum err best_write(const struct best *b, uint64_t epoch, const struct evaluation *eval,
+                           const struct manifest *cut, const float *w, struct errmsg *e)
 {
     struct export_note notes[NOTES_MAX];
     size_t n = 0;
@@ -364,7 +367,7 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
     return err ? err : export_safetensors(b->path, b->layout, w, notes, n, e);
 }
 
-static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
+static void best_note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     b->has = true;
     b->gone = false;
@@ -390,9 +393,9 @@ bool best_is_given_up(const struct best *b, uint64_t epoch, const struct evaluat
 }
 
 /* The best in best/ counts no more, for later processes too. */
-static enum err drop(struct best *b, struct errmsg *e)
+static enum err best_drop(struct best *b, struct errmsg *e)
 {
-    let_go(b);
+    best_release(b);
     best_give_up(b);
     b->run[0] = '\0';
     enum err err = model_manifest_remove(b->folder, e);
@@ -406,7 +409,7 @@ enum err best_begin(struct best *b, const char *run, struct errmsg *e)
         return ERR_OK;
     if (other)
         log_info("%s is the best of another job (%s): it is removed", b->path, b->run);
-    enum err err = other ? drop(b, e) : ERR_OK;
+    enum err err = other ? best_drop(b, e) : ERR_OK;
     b->lost = b->lost && !other;
     (void)snprintf(b->run, sizeof b->run, "%s", run);
     return err;
@@ -435,7 +438,7 @@ void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval)
     if (!monitors(b) || b->other || (b->has && b->epoch >= epoch))
         return;
     const uint64_t ahead = b->ahead;
-    note(b, epoch, eval);
+    best_note(b, epoch, eval);
     b->ahead = ahead;
     b->gone = true;
     b->lost = false;
@@ -444,7 +447,7 @@ void best_expect(struct best *b, uint64_t epoch, const struct evaluation *eval)
 /* ---- an evaluation ---- */
 
 /* The evaluation of the best epoch again, whose weights are gone. */
-static bool is_gone(const struct best *b, uint64_t epoch, const struct evaluation *eval)
+static bool best_is_gone(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     return b->has && b->gone && epoch == b->epoch && !isnan(best_monitored(b->job, eval));
 }
@@ -452,7 +455,7 @@ static bool is_gone(const struct best *b, uint64_t epoch, const struct evaluatio
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     return monitors(b) && epoch > b->job->early_stopping.start_from_epoch &&
-           (better(b, best_monitored(b->job, eval)) || is_gone(b, epoch, eval));
+           (better(b, best_monitored(b->job, eval)) || best_is_gone(b, epoch, eval));
 }
 
 bool best_is_undefined(const struct best *b, const struct evaluation *eval)
@@ -470,15 +473,15 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
 {
     if (!best_is_beaten(b, epoch, eval))
         return ERR_OK;
-    enum err err = keep(b, epoch, eval, NULL, w, e);
+    enum err err = best_write(b, epoch, eval, NULL, w, e);
     if (!err)
-        note(b, epoch, eval);
+        best_note(b, epoch, eval);
     return err;
 }
 
 /* Write the file with the dense weights of a cut; the exported tables of the earlier best epoch are removed first. */
-static enum err keep_from(const struct best *b, uint64_t epoch, const struct evaluation *eval,
-                          const struct manifest *m, struct errmsg *e)
+static enum err best_write_cut(const struct best *b, uint64_t epoch, const struct evaluation *eval,
+                               const struct manifest *m, struct errmsg *e)
 {
     char tables[sizeof b->folder + 16];
     float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
@@ -490,7 +493,7 @@ static enum err keep_from(const struct best *b, uint64_t epoch, const struct eva
     if (!err)
         err = files_remove_folder(tables, e);
     if (!err)
-        err = keep(b, epoch, eval, m, w, e);
+        err = best_write(b, epoch, eval, m, w, e);
     mem_free(w);
     return err;
 }
@@ -504,20 +507,20 @@ enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *
         checkpoint_release(take_hold);
         return err;
     }
-    err = keep_from(b, epoch, eval, &m, e);
+    err = best_write_cut(b, epoch, eval, &m, e);
     if (err) {
         checkpoint_release(take_hold);
     } else {
-        let_go(b);
-        note(b, epoch, eval);
-        note_cut(b, &m);
+        best_release(b);
+        best_note(b, epoch, eval);
+        best_note_cut(b, &m);
         b->hold = take_hold;
     }
     manifest_close(&m);
     return err;
 }
 
-static bool is_of(const struct best *b, uint64_t cut, uint64_t step, const char *uuid)
+static bool cut_is_of(const struct best *b, uint64_t cut, uint64_t step, const char *uuid)
 {
     struct manifest m;
     struct errmsg e;
@@ -537,7 +540,7 @@ enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eva
     assert(has_tables(b));
     (void)snprintf(b->run, sizeof b->run, "%s", uuid);
     enum err err = checkpoint_list(b->checkpoints, &cuts, &n, e);
-    while (!err && i < n && !is_of(b, cuts[i], eval->step, uuid))
+    while (!err && i < n && !cut_is_of(b, cuts[i], eval->step, uuid))
         i++;
     if (!err && i < n)
         err = checkpoint_hold(b->checkpoints, cuts[i], &hold, e);

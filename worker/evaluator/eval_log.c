@@ -1,3 +1,5 @@
+/* The evaluator's results. First what is decided by values alone: which result belongs to which cut, which ones a rollback undoes,
+ * which cut is next. Then the file: written whole each time; a damaged one is an error, and its reader decides. */
 #include "worker/evaluator/eval_log.h"
 
 #include <math.h>
@@ -40,7 +42,7 @@ const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid
 }
 
 /* A result of an earlier release names its checkpoint only by numbers. */
-static bool is_of(const struct eval_result *r, const struct manifest *m)
+static bool result_is_of(const struct eval_result *r, const struct manifest *m)
 {
     return r->cut == m->cut && r->generation == m->generation && r->eval.step == m->step &&
            (!r->manifest || r->manifest == m->crc);
@@ -49,7 +51,7 @@ static bool is_of(const struct eval_result *r, const struct manifest *m)
 const struct eval_result *eval_log_of(const struct eval_log *l, const struct manifest *m)
 {
     for (size_t i = l->n; i > 0 && strcmp(l->uuid, m->uuid) == 0; i--)
-        if (is_of(&l->result[i - 1], m))
+        if (result_is_of(&l->result[i - 1], m))
             return &l->result[i - 1];
     return NULL;
 }
@@ -104,7 +106,7 @@ static bool is_undone(const struct eval_result *r, const struct manifest *m, siz
 {
     bool undone = r->cut > m[0].cut;
     for (size_t i = 0; i < n && !undone; i++)
-        undone = (m[i].cut == r->cut && !is_of(r, &m[i])) ||
+        undone = (m[i].cut == r->cut && !result_is_of(r, &m[i])) ||
                  (m[i].cut < r->cut && m[i].generation > r->generation);
     return undone;
 }
@@ -208,13 +210,13 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
     return files_write_json(path, log_json(l, job), JSON_INDENT(1), e);
 }
 
-static double number(const json_t *object, const char *key)
+static double result_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-static bool count(const json_t *object, const char *key, uint64_t *out)
+static bool result_count(const json_t *object, const char *key, uint64_t *out)
 {
     const json_t *value = json_object_get(object, key);
     *out = (uint64_t)json_integer_value(value);
@@ -224,18 +226,18 @@ static bool count(const json_t *object, const char *key, uint64_t *out)
 static bool result_of(const json_t *one, const struct job *job, struct eval_result *r)
 {
     *r = (struct eval_result){.final = json_is_true(json_object_get(one, "final")),
-                              .examples = number(one, "examples"),
-                              .seconds = number(one, "seconds"),
-                              .eval.loss = number(one, "loss")};
+                              .examples = result_number(one, "examples"),
+                              .seconds = result_number(one, "seconds"),
+                              .eval.loss = result_number(one, "loss")};
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        r->eval.metric[i] = number(one, metric_name(job->model.metric[i]));
+        r->eval.metric[i] = result_number(one, metric_name(job->model.metric[i]));
     uint64_t manifest;
-    r->manifest = count(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
-    return count(one, "cut", &r->cut) && count(one, "generation", &r->generation) &&
-           count(one, "step", &r->eval.step);
+    r->manifest = result_count(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
+    return result_count(one, "cut", &r->cut) && result_count(one, "generation", &r->generation) &&
+           result_count(one, "step", &r->eval.step);
 }
 
-static enum err take_results(struct eval_log *l, const json_t *all, const struct job *job,
+static enum err read_results(struct eval_log *l, const json_t *all, const struct job *job,
                              const char *path, struct errmsg *e)
 {
     const json_t *results = json_object_get(all, "results");
@@ -280,7 +282,7 @@ enum err eval_log_read(struct eval_log *l, const struct job *job, const char *ou
         return err_set(e, ERR_CORRUPT, "%s: line %d: %s", path, why.line, why.text);
     const char *name = json_string_value(json_object_get(all, "job"));
     if (name && strcmp(name, job->name) == 0)
-        err = take_results(l, all, job, path, e);
+        err = read_results(l, all, job, path, e);
     json_decref(all);
     if (err)
         eval_log_close(l);

@@ -1,6 +1,9 @@
+/* The evaluator: reads the directory of checkpoints, evaluates the next one, keeps its result, and asks whether the job is
+ * alive. Only the thread of HTTP runs besides main. */
 #include "worker/evaluator/evaluator_role.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,33 +12,132 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/checkpoint/checkpoint.h"
 #include "common/base/clock.h"
-#include "common/process/cores.h"
-#include "common/process/dirguard.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/version.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/cluster/cluster.h"
 #include "common/net/disk_thread.h"
 #include "common/net/reach.h"
 #include "common/net/tls.h"
-#include "worker/tensorboard/curves.h"
-#include "evaluate/cut_rows.h"
-#include "worker/evaluator/eval_log.h"
+#include "common/process/cores.h"
+#include "common/process/dirguard.h"
+#include "common/process/files.h"
+#include "common/process/process_state.h"
+#include "common/serve/vitals.h"
 #include "evaluate/evaluate.h"
-#include "worker/evaluator/evaluator_http.h"
+#include "job/job.h"
 #include "model/blas.h"
 #include "model/metric.h"
+#include "worker/control/http_thread.h"
 #include "worker/control/progress.h"
+#include "worker/evaluator/eval_log.h"
+#include "worker/tensorboard/curves.h"
 #include "worker/warm_start/warm_start.h"
 
 enum {
-    LOOK_MS = 200, /* between two reads of the directory */
+    POLL_MS = 200, /* between two reads of the directory */
     SAY_MS = 10000,
     ALIVE_EVERY_MS = 5000,  /* ps 0 is contacted at this interval */
     FAILED_EVERY_MS = 1000, /* the same after the chief has failed */
     ALIVE_CONNECT_MS = 2000,
     GONE_MS = 10000, /* the job is over if ps 0 is away for this long after a final checkpoint */
 };
+
+/* ---- HTTP: on its own thread and loop, because main reads checkpoints and computes ---- */
+
+/* The evaluator's last result. The main thread writes it, the HTTP thread reads it. */
+struct evaluator_meter {
+    /* number of results of this process; 0: the other fields have no meaning */
+    _Atomic uint64_t results;
+    _Atomic uint64_t cut, step;
+    _Atomic double loss, metric[METRICS_MAX], seconds;
+    atomic_bool seen; /* a checkpoint has been found */
+};
+
+/* The caller's memory, which must not move while the thread answers. */
+struct evaluator_http {
+    const struct job *job;
+    const struct cluster *cluster;
+    const struct evaluator_meter *meter;
+    struct http_thread *thread; /* NULL: no thread */
+};
+
+static enum process_state http_state(const struct evaluator_http *h)
+{
+    return atomic_load(&h->meter->seen) ? STATE_EVALUATING : STATE_WAITING;
+}
+
+static void http_metrics(void *ctx, struct metrics *m)
+{
+    const struct evaluator_http *h = ctx;
+    const struct evaluator_meter *of = h->meter;
+    uint64_t results = atomic_load(&of->results);
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE,
+                   "Always 1; the labels name this process.");
+    metrics_put(m, 1, "job", h->job->name, "role", role_str(h->cluster->role), "index",
+                METRICS_NUMBER(h->cluster->index), "update",
+                job_update_word(h->job->training.update), NULL);
+    process_state_metrics(m, http_state(h));
+    tls_metrics(m);
+    metrics_counter(m, "gradwire_evaluator_results_total",
+                    "Checkpoints that this process has evaluated.", results);
+    if (results == 0)
+        return;
+    metrics_gauge(m, "gradwire_evaluator_step", "Step of the checkpoint that was evaluated last.",
+                  (double)atomic_load(&of->step));
+    metrics_gauge(m, "gradwire_evaluator_seconds", "Duration of the last evaluation.",
+                  atomic_load(&of->seconds));
+    metrics_family(m, "gradwire_evaluator_result", METRICS_GAUGE,
+                   "Results of the last evaluation.");
+    metrics_put(m, atomic_load(&of->loss), "name", "loss", NULL);
+    for (uint32_t i = 0; i < h->job->model.metrics; i++)
+        metrics_put(m, atomic_load(&of->metric[i]), "name", metric_name(h->job->model.metric[i]),
+                    NULL);
+}
+
+static json_t *last_json(const struct evaluator_http *h)
+{
+    const struct evaluator_meter *of = h->meter;
+    if (atomic_load(&of->results) == 0)
+        return json_null();
+    json_t *last = json_pack("{s:I, s:I, s:o, s:o}", "cut", (json_int_t)atomic_load(&of->cut),
+                             "step", (json_int_t)atomic_load(&of->step), "seconds",
+                             json_number(atomic_load(&of->seconds)), "loss",
+                             json_number(atomic_load(&of->loss)));
+    for (uint32_t i = 0; last && i < h->job->model.metrics; i++)
+        (void)json_object_set_new(last, metric_name(h->job->model.metric[i]),
+                                  json_number(atomic_load(&of->metric[i])));
+    return last;
+}
+
+static json_t *http_status(void *ctx)
+{
+    const struct evaluator_http *h = ctx;
+    bool seen = atomic_load(&h->meter->seen);
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:s, s:I, s:o, s:o, s:o}", "process",
+                     "evaluator 0", "version", GRADWIRE_VERSION, "role", "evaluator", "index", 0,
+                     "job", h->job->name, "update", job_update_word(h->job->training.update),
+                     "ready", 1, "state", process_state_word(http_state(h)), "waiting_for",
+                     seen ? "the next checkpoint" : "the first checkpoint", "results",
+                     (json_int_t)atomic_load(&h->meter->results), "last", last_json(h), "system",
+                     vitals_json(), "tls", tls_json());
+}
+
+/* The evaluator needs no peers to begin, so it is always ready. */
+static const struct http_ops http_ops_of_evaluator = {.metrics = http_metrics,
+                                                      .status = http_status};
+
+/* If `fd` is -1, no thread starts. All arguments must outlive it. Errors: ERR_NOMEM. */
+static enum err evaluator_http_begin(struct evaluator_http *h, int fd, const struct job *job,
+                                     const struct cluster *cluster,
+                                     const struct evaluator_meter *meter, struct errmsg *e)
+{
+    *h = (struct evaluator_http){.job = job, .cluster = cluster, .meter = meter};
+    return http_thread_new(&h->thread, fd, &http_ops_of_evaluator, h, e);
+}
 
 /* The last final checkpoint that was checked completely. */
 struct verdict {
@@ -69,23 +171,91 @@ struct watch {
     uint64_t at_start; /* the newest one then */
     bool final_seen;   /* the newest is a final one, and evaluated */
     bool last_seen;    /* and no checkpoint will follow it */
-    struct reach ps;   /* the last look at ps 0 */
+    struct reach ps;   /* ps 0, as it was when it was last tried */
     bool other_encoding;
     int failed; /* the exit code with which the chief has failed */
     int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms, guard_ms;
 };
 
-static atomic_int told;
+static atomic_int signals;
 static _Atomic(struct evaluator *) running;
 
-static void on_signal(int number)
+static void evaluator_on_signal(int number)
 {
     (void)number;
     struct evaluator *v = atomic_load(&running);
-    if (atomic_fetch_add(&told, 1) > 0)
+    if (atomic_fetch_add(&signals, 1) > 0)
         _exit(143);
     if (v)
         evaluator_stop(v);
+}
+
+/* ---- how the chief's run ended: DIR/summary.json has it ---- */
+
+enum { SUMMARY_MAX_BYTES = 256 << 20 };
+
+static bool chief_end_stat(const char *output, const char *name, struct stat *st)
+{
+    char path[FILES_PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", output, name);
+    return n > 0 && (size_t)n < sizeof path && stat(path, st) == 0;
+}
+
+static bool chief_end_is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* Each summary is a new file (files_write). The lock is written when a process takes DIR. */
+static bool chief_has_ended(const struct chief_end *c, const char *output)
+{
+    struct stat now, lock;
+    if (!chief_end_stat(output, "summary.json", &now))
+        return false;
+    bool same = now.st_ino == c->before.st_ino && now.st_dev == c->before.st_dev &&
+                now.st_size == c->before.st_size &&
+                now.st_mtim.tv_sec == c->before.st_mtim.tv_sec &&
+                now.st_mtim.tv_nsec == c->before.st_mtim.tv_nsec;
+    return !same && !(chief_end_stat(output, "lock", &lock) &&
+                      chief_end_is_older(&now.st_mtim, &lock.st_mtim));
+}
+
+static json_t *read_summary(const char *output)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t bytes;
+    struct errmsg e;
+    (void)snprintf(path, sizeof path, "%s/summary.json", output);
+    if (files_read_regular(path, SUMMARY_MAX_BYTES, &data, &bytes, &e))
+        return NULL;
+    json_t *all = json_loadb((const char *)data, bytes, 0, NULL);
+    mem_free(data);
+    return all;
+}
+
+void chief_end_begin(struct chief_end *c, const char *output)
+{
+    if (!chief_end_stat(output, "summary.json", &c->before))
+        *c = (struct chief_end){.before.st_ino = 0};
+}
+
+bool chief_end_failed(const struct chief_end *c, const struct job *job, const char *output,
+                      int *exit_code, struct errmsg *e)
+{
+    json_t *all = chief_has_ended(c, output) ? read_summary(output) : NULL;
+    const char *status = json_string_value(json_object_get(all, "status"));
+    const char *name = json_string_value(json_object_get(all, "job"));
+    const char *why = json_string_value(json_object_get(all, "error"));
+    json_int_t code = json_integer_value(json_object_get(all, "exit_code"));
+    bool failed = status && strcmp(status, "failed") == 0 && name && strcmp(name, job->name) == 0 &&
+                  code > 0 && code < 128;
+    if (failed) {
+        *exit_code = (int)code;
+        err_set(e, ERR_CLOSED, "the chief ended the job: %s", why ? why : "its log has the reason");
+    }
+    json_decref(all);
+    return failed;
 }
 
 /* ---- is the job alive? ---- */
@@ -157,8 +327,8 @@ static void say_waiting(struct watch *v, int64_t now)
 
 /* ---- one checkpoint ---- */
 
-/* True also for a cut of an earlier release, which does not tell. */
-static bool same_encoding(const char *text, const struct manifest_encoding *f)
+/* True also for a cut of an earlier release, which does not list it. */
+static bool has_our_encoding(const char *text, const struct manifest_encoding *f)
 {
     struct errmsg e;
     return !text || !f->bytes || !checkpoint_check_encoding(f, text, strlen(text), "", &e);
@@ -183,7 +353,7 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
                        "%s: checkpoint %" PRIu64 " has %" PRIu64
                        " parameters, but the model has %" PRIu64,
                        r->checkpoints, m->cut, m->total_elems, model_layout(r->model)->elems);
-    v->other_encoding = !same_encoding(r->encoding, &m->encoding);
+    v->other_encoding = !has_our_encoding(r->encoding, &m->encoding);
     if (v->other_encoding)
         return err_set(e, ERR_INPUT,
                        "%s: the encoding of the rows in checkpoint %" PRIu64
@@ -206,7 +376,8 @@ static enum err guard_output(struct watch *v, const struct manifest *m, struct e
 }
 
 /* The results of one run belong together: the curve, and the last one, which is the job's. */
-static enum err check_data(const struct watch *v, const struct manifest *newest, struct errmsg *e)
+static enum err check_eval_data(const struct watch *v, const struct manifest *newest,
+                                struct errmsg *e)
 {
     char data[CONTENTS_HEX_BYTES];
     contents_hex(&v->role->eval->contents, data);
@@ -230,14 +401,14 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
     if (err)
         return err;
     err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
-    if (!err && !atomic_load(&told)) /* a signal may have come while the weights were read */
+    if (!err && !atomic_load(&signals)) /* a signal may have come while the weights were read */
         err = evaluator_run(v->evaluator, v->w, &(struct row_reader){cut_rows_read, &rows, true},
                             sums, e);
     checkpoint_release(hold);
     return err;
 }
 
-static void tell(struct watch *v, const struct eval_result *r)
+static void report_result(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
     char words[PROGRESS_WORDS_BYTES], best[64];
@@ -256,8 +427,8 @@ static void tell(struct watch *v, const struct eval_result *r)
                  best);
 }
 
-static enum err keep(struct watch *v, const struct manifest *m, const struct eval_result *r,
-                     struct errmsg *e)
+static enum err keep_result(struct watch *v, const struct manifest *m, const struct eval_result *r,
+                            struct errmsg *e)
 {
     bool again;
     enum err err = eval_log_add(&v->log, m->uuid, r, &again);
@@ -273,12 +444,12 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
     curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,
                           &r->eval);
-    tell(v, r);
+    report_result(v, r);
     return ERR_OK;
 }
 
 /* ERR_CLOSED: a signal interrupted it. */
-static enum err evaluate(struct watch *v, const struct manifest *m, struct errmsg *e)
+static enum err evaluate_checkpoint(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     double began_s = clock_now_s();
     struct sums sums;
@@ -292,7 +463,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
         v->any_passed = true;
         return ERR_OK;
     }
-    if (atomic_load(&told))
+    if (atomic_load(&signals))
         return ERR_CLOSED;
     if (err)
         return err;
@@ -304,7 +475,7 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
                             .seconds = clock_now_s() - began_s,
                             .eval = {.step = m->step, .loss = sums.loss}};
     memcpy(r.eval.metric, sums.metric, sizeof r.eval.metric);
-    return keep(v, m, &r, e);
+    return keep_result(v, m, &r, e);
 }
 
 /* ---- the directory ---- */
@@ -337,7 +508,7 @@ static void leave_other_jobs(const struct watch *v, struct found *f)
 
 /* Find the readable manifests; the chief logs what is wrong with others. If the newest is from a newer release:
  * ERR_INPUT, because later ones will be too. */
-static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
+static enum err found_read(const struct watch *v, struct found *f, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -365,20 +536,20 @@ static const struct eval_passed *passed(const struct watch *v)
     return v->any_passed ? &v->passed : NULL;
 }
 
-static bool is_checked(const struct verdict *last, const struct manifest *m)
+static bool verdict_is_of(const struct verdict *last, const struct manifest *m)
 {
     return last->there && last->cut == m->cut && last->manifest == m->crc;
 }
 
 /* Check a final checkpoint completely, as the chief does before it believes that the job is done: from a damaged one the
  * job goes back. A damaged one is checked again later, since its storage may have failed. */
-static enum err check_whole(struct watch *v, const struct manifest *m, bool *whole,
+static enum err check_final(struct watch *v, const struct manifest *m, bool *whole,
                             struct errmsg *e)
 {
     struct verdict *last = &v->verdict;
     int64_t now = clock_now_ms();
     struct manifest read = {0};
-    bool checked = is_checked(last, m);
+    bool checked = verdict_is_of(last, m);
     *whole = checked && last->whole;
     if (*whole || (checked && now - last->at_ms < SAY_MS))
         return ERR_OK;
@@ -400,7 +571,7 @@ static enum err check_whole(struct watch *v, const struct manifest *m, bool *who
 static bool needs_check(const struct watch *v, const struct manifest *m)
 {
     return m->final && m->cut <= v->at_start &&
-           (is_checked(&v->verdict, m) || eval_log_knows(&v->log, m, passed(v)));
+           (verdict_is_of(&v->verdict, m) || eval_log_knows(&v->log, m, passed(v)));
 }
 
 /* Leave out a final checkpoint that is damaged: the chief goes back, and another one will follow. */
@@ -408,7 +579,7 @@ static enum err leave_damaged(struct watch *v, struct found *f, struct errmsg *e
 {
     bool whole = false;
     while (f->n > 0 && needs_check(v, &f->m[0])) {
-        enum err err = check_whole(v, &f->m[0], &whole, e);
+        enum err err = check_final(v, &f->m[0], &whole, e);
         if (err || whole)
             return err;
         manifest_close(&f->m[0]);
@@ -418,7 +589,7 @@ static enum err leave_damaged(struct watch *v, struct found *f, struct errmsg *e
 }
 
 /* Forget the results of a history that was rolled back. */
-static void undo(struct watch *v, const struct found *f)
+static void undo_results(struct watch *v, const struct found *f)
 {
     uint64_t first = f->partly ? UINT64_MAX : eval_log_undo(&v->log, f->m, f->n);
     if (first == UINT64_MAX)
@@ -435,10 +606,10 @@ static bool is_last(const struct watch *v, const struct manifest *m)
 }
 
 /* Read the directory once, and evaluate the next checkpoint. *done: the final checkpoint is evaluated. */
-static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg *e)
+static enum err evaluate_next(struct watch *v, bool *done, bool *more, struct errmsg *e)
 {
     struct found f;
-    enum err err = look(v, &f, e);
+    enum err err = found_read(v, &f, e);
     if (err)
         return err;
     if (f.n > 0 && !v->seen) {
@@ -449,14 +620,14 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     atomic_store(&v->meter.seen, v->seen);
     err = leave_damaged(v, &f, e);
     if (!err)
-        undo(v, &f);
+        undo_results(v, &f);
     long next = eval_log_choose(&v->log, f.m, f.n, passed(v));
     if (!err && f.n > 0)
         err = guard_output(v, &f.m[0], e);
     if (!err && f.n > 0)
-        err = check_data(v, &f.m[0], e);
+        err = check_eval_data(v, &f.m[0], e);
     if (!err && next >= 0)
-        err = evaluate(v, &f.m[next], e);
+        err = evaluate_checkpoint(v, &f.m[next], e);
     *more = !err && next > 0;
     v->final_seen = !err && next < 0 && f.n > 0 && f.m[0].final && eval_log_of(&v->log, &f.m[0]);
     *done = v->last_seen = v->final_seen && is_last(v, &f.m[0]);
@@ -465,7 +636,7 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
 }
 
 /* A full disk must not end the evaluator, because the chief waits for the file: the write is tried again. */
-static void save(struct watch *v, int64_t now)
+static void save_log(struct watch *v, int64_t now)
 {
     struct errmsg *why = &v->why_unsaved;
     if (!v->unsaved || now - v->tried_ms < 1000)
@@ -491,11 +662,11 @@ static enum err check_dir(struct watch *v, int64_t now, struct errmsg *e)
 
 static enum err watch_run(struct watch *v, struct errmsg *e)
 {
-    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
     enum err err = ERR_OK;
-    while (!atomic_load(&told)) {
+    while (!atomic_load(&signals)) {
         bool done = false, more = false;
-        err = take_next(v, &done, &more, e);
+        err = evaluate_next(v, &done, &more, e);
         int64_t now = clock_now_ms();
         if (tls_own()) /* no connection uses it, but /metrics reports it */
             (void)tls_look(tls_own(), now);
@@ -506,7 +677,7 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
         err = err == ERR_IO ? ERR_OK : err;
         if (err)
             return err == ERR_CLOSED ? ERR_OK : err;
-        save(v, now);
+        save_log(v, now);
         err = check_dir(v, now, e);
         if (err)
             return err;
@@ -527,7 +698,7 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
 
 /* ---- life ---- */
 
-static enum err make(struct watch *v, struct errmsg *e)
+static enum err watch_make(struct watch *v, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
@@ -554,9 +725,9 @@ static enum err make(struct watch *v, struct errmsg *e)
     return err;
 }
 
-static void take_signals(void)
+static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = evaluator_on_signal};
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
@@ -573,18 +744,18 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
                       .said_ms = now - SAY_MS,
                       .away_said_ms = now - SAY_MS};
     disk_thread_init(&v.logs_disk);
-    enum err err = make(&v, e);
+    enum err err = watch_make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);
-        take_signals();
+        catch_signals();
         log_info("evaluating the checkpoints of %s on %" PRIu64 " examples", role->checkpoints,
                  role->eval->rows);
         err = watch_run(&v, e);
         atomic_store(&running, NULL);
     }
     *end = (struct evaluator_end){
-        .told = atomic_load(&told) > 0, .encoding = v.other_encoding, .exit_code = v.failed};
-    if (end->told)
+        .signaled = atomic_load(&signals) > 0, .encoding = v.other_encoding, .exit_code = v.failed};
+    if (end->signaled)
         log_info("asked to stop");
     http_thread_free(v.http.thread);
     events_free(v.events);

@@ -10,12 +10,26 @@
 #ifndef GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
 #define GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
 
+#include <sys/stat.h>
+
 #include "common/cluster/cluster.h"
-#include "job/job.h"
 #include "data/dataset.h"
-#include "worker/evaluator/chief_end.h"
+#include "job/job.h"
 #include "model/evaluation.h"
 #include "model/model.h"
+
+/* How the chief's run ended, for an evaluator, which is connected to no process: DIR/summary.json has it. */
+struct chief_end {
+    struct stat before; /* st_ino 0: there was no summary */
+};
+
+/* Call when the evaluator's process starts: a summary that is there is one of an earlier run. */
+void chief_end_begin(struct chief_end *c, const char *output);
+
+/* True if a run of this job has ended since then with a failure that a restart does not fix, and no process has taken
+ * DIR since. *exit_code: from 1 to 127; *e: its reason. Reads up to three files. Thread: any. */
+bool chief_end_failed(const struct chief_end *c, const struct job *job, const char *output,
+                      int *exit_code, struct errmsg *e);
 
 struct evaluator_role {
     const struct job *job;
@@ -33,7 +47,7 @@ struct evaluator_role {
 };
 
 struct evaluator_end {
-    bool told;     /* SIGTERM has come */
+    bool signaled; /* SIGTERM has come */
     bool encoding; /* ERR_INPUT, because a checkpoint's rows have another meaning than these */
     int exit_code; /* not 0: ERR_CLOSED, because the chief has failed with this code */
 };

@@ -1,5 +1,5 @@
-#include "export/cut_tables.h"
-
+/* Exports the tables of a checkpoint: one pass over its rows feeds an export for each table; then their files are written, and
+ * files of an earlier end of the job are removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -21,8 +21,8 @@ struct exports {
     struct table_export *of[ROW_TABLES_MAX];
 };
 
-static enum err same_tables(const struct checkpoint_tables *t, const struct row_layout *l,
-                            uint64_t cut, struct errmsg *e)
+static enum err check_tables(const struct checkpoint_tables *t, const struct row_layout *l,
+                             uint64_t cut, struct errmsg *e)
 {
     bool same = t->tables == l->tables;
     for (uint32_t i = 0; same && i < l->tables; i++)
@@ -33,7 +33,7 @@ static enum err same_tables(const struct checkpoint_tables *t, const struct row_
                : err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has other tables than the job", cut);
 }
 
-static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+static enum err exports_add(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     struct exports *x = ctx;
     const struct checkpoint_table *t = &x->tables.table[g->table];
@@ -44,7 +44,7 @@ static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
     return err;
 }
 
-static bool wrote(const struct exports *x, const char *file)
+static bool exports_wrote(const struct exports *x, const char *file)
 {
     bool found = false;
     for (uint32_t i = 0; i < x->tables.tables && !found; i++)
@@ -54,7 +54,7 @@ static bool wrote(const struct exports *x, const char *file)
 
 /* Remove the files of an earlier end of the job, when a table had another number of files: a reader would take them
  * for parts of this one. */
-static enum err remove_others(const struct exports *x, const char *folder, struct errmsg *e)
+static enum err exports_remove_others(const struct exports *x, const char *folder, struct errmsg *e)
 {
     static const char end[] = ".safetensors";
     DIR *dir = opendir(folder);
@@ -64,7 +64,7 @@ static enum err remove_others(const struct exports *x, const char *folder, struc
     for (struct dirent *d; (d = readdir(dir)) && !failed;) {
         size_t n = strlen(d->d_name);
         bool ours = n > sizeof end - 1 && strcmp(d->d_name + n - (sizeof end - 1), end) == 0;
-        if (ours && !wrote(x, d->d_name))
+        if (ours && !exports_wrote(x, d->d_name))
             failed = unlinkat(dirfd(dir), d->d_name, 0);
     }
     enum err err = failed ? err_set(e, ERR_IO, "%s: %s", folder, strerror(errno)) : ERR_OK;
@@ -72,13 +72,13 @@ static enum err remove_others(const struct exports *x, const char *folder, struc
     return err;
 }
 
-static enum err write_all(struct exports *x, const char *folder, struct errmsg *e)
+static enum err exports_write(struct exports *x, const char *folder, struct errmsg *e)
 {
     enum err err = files_mkdirs(folder, e);
     for (uint32_t i = 0; i < x->tables.tables && !err; i++)
         err = table_export_write(x->of[i], folder, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
                                  e);
-    return err ? err : remove_others(x, folder, e);
+    return err ? err : exports_remove_others(x, folder, e);
 }
 
 static enum err export_rows(const struct cut_tables *t, const struct manifest *m, struct exports *x,
@@ -92,18 +92,18 @@ static enum err export_rows(const struct cut_tables *t, const struct manifest *m
                                e);
     if (!err)
         err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
-                                   &(struct row_sink){.rows = take, .ctx = x}, e);
+                                   &(struct row_sink){.rows = exports_add, .ctx = x}, e);
     (void)snprintf(folder, sizeof folder, "%s/%s/tables", t->output, t->folder);
     if (!err)
-        err = write_all(x, folder, e);
+        err = exports_write(x, folder, e);
     for (uint32_t i = 0; i < x->tables.tables; i++)
         table_export_free(x->of[i]);
     return err;
 }
 
 /* The digest of the dense part, as model/ has it, and of the tables. It is also written into the dense part's file. */
-static enum err make_digest(const struct cut_tables *t, const struct checkpoint_tables *tables,
-                            char digest[65], struct errmsg *e)
+static enum err write_digest(const struct cut_tables *t, const struct checkpoint_tables *tables,
+                             char digest[65], struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
     struct export_note note = {.key = "digest"};
@@ -129,9 +129,9 @@ static enum err export_all(const struct cut_tables *t, const struct manifest *cu
     struct spill *spill;
     enum err err = checkpoint_read_tables(t->checkpoints, cut, &x.tables, e);
     if (!err)
-        err = same_tables(&x.tables, t->layout->rows, cut->cut, e);
+        err = check_tables(&x.tables, t->layout->rows, cut->cut, e);
     if (!err && digest)
-        err = make_digest(t, &x.tables, digest, e);
+        err = write_digest(t, &x.tables, digest, e);
     if (!err)
         err = spill_new(&spill, t->job, e);
     if (err)

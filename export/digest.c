@@ -7,7 +7,7 @@
 _Static_assert(ROW_TABLES_MAX <= 64, "a bit for each table");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are hashed as they stand");
 
-static void add_tensor(struct sha256 *h, const struct tensor *t, const float *w)
+static void digest_add_tensor(struct sha256 *h, const struct tensor *t, const float *w)
 {
     sha256_add(h, t->name, strlen(t->name));
     sha256_add(h, &t->rank, sizeof t->rank);
@@ -26,8 +26,8 @@ static uint32_t next_table(const struct row_layout *l, uint64_t done)
     return least;
 }
 
-static void add_tables(struct sha256 *h, const struct row_layout *l,
-                       const uint8_t (*table)[SHA256_BYTES])
+static void digest_add_tables(struct sha256 *h, const struct row_layout *l,
+                              const uint8_t (*table)[SHA256_BYTES])
 {
     uint64_t done = 0;
     for (uint32_t n = 0; n < l->tables; n++) {
@@ -44,8 +44,8 @@ void export_digest(const struct layout *l, const float *w, const uint8_t (*table
 {
     struct sha256 *h = sha256_new();
     for (uint32_t i = 0; h && i < l->tensors; i++)
-        add_tensor(h, &l->tensor[i], w);
+        digest_add_tensor(h, &l->tensor[i], w);
     if (h && l->rows && table)
-        add_tables(h, l->rows, table);
+        digest_add_tables(h, l->rows, table);
     (void)sha256_hex(h, hex);
 }

@@ -10,13 +10,13 @@
 #include "job/keys.h"
 #include "common/process/files.h"
 #include "data/encoding_given.h"
-#include "export/encoding.h"
+#include "export/export.h"
 
 /* Digits that read a double back to the same bits. */
 enum { REAL_DIGITS = 17 };
 
 /* Add to an object that may have failed before; on failure *ok becomes 0. */
-static void put(json_t *object, const char *key, json_t *take_value, int *ok)
+static void encoding_put(json_t *object, const char *key, json_t *take_value, int *ok)
 {
     if (json_object_set_new(object, key, take_value) != 0)
         *ok = 0;
@@ -35,7 +35,7 @@ static json_t *text(const char *bytes, size_t n, int *ok)
         hex[2 * i] = digits[(unsigned char)bytes[i] >> 4];
         hex[2 * i + 1] = digits[(unsigned char)bytes[i] & 15];
     }
-    put(json, "hex", hex ? json_stringn(hex, 2 * n) : NULL, ok);
+    encoding_put(json, "hex", hex ? json_stringn(hex, 2 * n) : NULL, ok);
     free(hex);
     return json;
 }
@@ -81,7 +81,7 @@ static json_t *borders(const struct buckets *b, int *ok)
 static void put_input(json_t *o, const struct table_input *in, int *ok)
 {
     if (in->needs_double)
-        put(o, "input", json_string("float64"), ok);
+        encoding_put(o, "input", json_string("float64"), ok);
 }
 
 /* Describe a number in buckets. */
@@ -89,15 +89,15 @@ static json_t *of_buckets(const struct table_input *in, int *ok)
 {
     const struct buckets *b = &in->buckets;
     json_t *o = json_object();
-    put(o, "encode", json_string(encode_of(in)), ok);
-    put(o, "missing", in->missing == MISSING_VALUE ? json_real(in->missing_value) : json_null(),
-        ok);
+    encoding_put(o, "encode", json_string(encode_of(in)), ok);
+    encoding_put(o, "missing",
+                 in->missing == MISSING_VALUE ? json_real(in->missing_value) : json_null(), ok);
     put_input(o, in, ok);
-    put(o, "count", json_integer((json_int_t)b->count), ok);
+    encoding_put(o, "count", json_integer((json_int_t)b->count), ok);
     if (in->bucketing == BUCKETS_LOG_SQUARED)
-        put(o, "log_squared", json_integer((json_int_t)b->first), ok);
+        encoding_put(o, "log_squared", json_integer((json_int_t)b->first), ok);
     else
-        put(o, "borders", borders(b, ok), ok);
+        encoding_put(o, "borders", borders(b, ok), ok);
     return o;
 }
 
@@ -106,10 +106,11 @@ static json_t *of_number(const struct table_input *in, int *ok)
     static const char *const functions[] = {[SCALE_LOG1P] = "log1p", [SCALE_LOG2] = "log2"};
     json_t *o = json_object();
     if (in->scale == SCALE_LOG1P || in->scale == SCALE_LOG2)
-        put(o, "function", json_string(functions[in->scale]), ok);
-    put(o, "shift", json_real(in->shift), ok);
-    put(o, "divisor", json_real(in->divisor), ok);
-    put(o, "missing", in->missing == MISSING_REFUSE ? json_null() : json_real(in->fill), ok);
+        encoding_put(o, "function", json_string(functions[in->scale]), ok);
+    encoding_put(o, "shift", json_real(in->shift), ok);
+    encoding_put(o, "divisor", json_real(in->divisor), ok);
+    encoding_put(o, "missing", in->missing == MISSING_REFUSE ? json_null() : json_real(in->fill),
+                 ok);
     put_input(o, in, ok);
     return o;
 }
@@ -117,8 +118,8 @@ static json_t *of_number(const struct table_input *in, int *ok)
 static json_t *of_category(const struct table_input *in, int *ok)
 {
     json_t *o = json_object();
-    put(o, "encode", json_string(encode_of(in)), ok);
-    put(o, "words", words(&in->words, ok), ok);
+    encoding_put(o, "encode", json_string(encode_of(in)), ok);
+    encoding_put(o, "words", words(&in->words, ok), ok);
     return o;
 }
 
@@ -136,24 +137,24 @@ static json_t *of_key(const struct job_column *c, int *ok)
         [KEY_MISSING_EMPTY] = "empty", [KEY_MISSING_NONE] = "none", [KEY_MISSING_KEY] = "key"};
     const struct job_key_column *k = &c->key;
     json_t *o = json_object();
-    put(o, "hash", json_boolean(k->hash), ok);
-    put(o, "space", k->hash ? text(k->space, strlen(k->space), ok) : json_null(), ok);
-    put(o, "buckets", k->buckets ? integer_text(k->buckets) : json_null(), ok);
-    put(o, "missing", json_string(missing[k->missing]), ok);
+    encoding_put(o, "hash", json_boolean(k->hash), ok);
+    encoding_put(o, "space", k->hash ? text(k->space, strlen(k->space), ok) : json_null(), ok);
+    encoding_put(o, "buckets", k->buckets ? integer_text(k->buckets) : json_null(), ok);
+    encoding_put(o, "missing", json_string(missing[k->missing]), ok);
     if (k->missing == KEY_MISSING_KEY)
-        put(o, "missing_key", integer_text(k->missing_key), ok);
+        encoding_put(o, "missing_key", integer_text(k->missing_key), ok);
     if (c->kind == COLUMN_CROSS)
-        put(o, "of", texts(c->words, ok), ok);
+        encoding_put(o, "of", texts(c->words, ok), ok);
     if (c->kind != COLUMN_KEYS)
         return o;
-    put(o, "separator", text(k->separator, strlen(k->separator), ok), ok);
-    put(o, "max_values", json_integer(k->max_values), ok);
-    put(o, "weights", json_boolean(k->weights), ok);
+    encoding_put(o, "separator", text(k->separator, strlen(k->separator), ok), ok);
+    encoding_put(o, "max_values", json_integer(k->max_values), ok);
+    encoding_put(o, "weights", json_boolean(k->weights), ok);
     return o;
 }
 
 /* The job's columns in their order; inputs also have their index among the features. */
-static json_t *columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
+static json_t *encoding_columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
 {
     json_t *list = json_array();
     const struct table_input *in = s->input;
@@ -164,22 +165,22 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
             [COLUMN_NUMBER] = "number", [COLUMN_CATEGORY] = "category", [COLUMN_LABEL] = "label",
             [COLUMN_IGNORE] = "ignore", [COLUMN_WEIGHT] = "weight",     [COLUMN_KEY] = "key",
             [COLUMN_KEYS] = "keys",     [COLUMN_CROSS] = "cross"};
-        put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
-        put(o, "kind", json_string(kinds[c->kind]), ok);
+        encoding_put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
+        encoding_put(o, "kind", json_string(kinds[c->kind]), ok);
         if (c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY) {
-            put(o, "feature", json_integer((json_int_t)in->feature), ok);
-            put(o, "width", json_integer((json_int_t)in->width), ok);
+            encoding_put(o, "feature", json_integer((json_int_t)in->feature), ok);
+            encoding_put(o, "width", json_integer((json_int_t)in->width), ok);
             bool number = c->kind == COLUMN_NUMBER;
             if (number && table_input_is_id(in))
-                put(o, "buckets", of_buckets(in, ok), ok);
+                encoding_put(o, "buckets", of_buckets(in, ok), ok);
             else
-                put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok),
-                    ok);
+                encoding_put(o, number ? "number" : "category",
+                             (number ? of_number : of_category)(in, ok), ok);
             in++;
         } else if (job_column_has_keys(c)) {
-            put(o, "key", of_key(c, ok), ok);
+            encoding_put(o, "key", of_key(c, ok), ok);
         } else if (c->kind == COLUMN_LABEL && c->words) {
-            put(o, "classes", texts(c->words, ok), ok);
+            encoding_put(o, "classes", texts(c->words, ok), ok);
         }
         if (json_array_append_new(list, o) != 0)
             *ok = 0;
@@ -197,30 +198,30 @@ static json_t *of_initializer(const struct job_weights *init, int *ok)
     const char *word =
         job_word_of(job_key_find(JOB_TABLE_PREFIX ".initializer")->words, (int)init->initializer);
     if (init->initializer == INIT_CONSTANT) {
-        put(numbers, "value", json_real(value), ok);
+        encoding_put(numbers, "value", json_real(value), ok);
     } else if (init->initializer == INIT_RANDOM_UNIFORM) {
-        put(numbers, "minval", json_real(other), ok);
-        put(numbers, "maxval", json_real(value), ok);
+        encoding_put(numbers, "minval", json_real(other), ok);
+        encoding_put(numbers, "maxval", json_real(value), ok);
     } else if (init->initializer != INIT_ZEROS && init->initializer != INIT_ONES) {
-        put(numbers, "mean", json_real(other), ok);
-        put(numbers, "stddev", json_real(value), ok);
+        encoding_put(numbers, "mean", json_real(other), ok);
+        encoding_put(numbers, "stddev", json_real(value), ok);
     }
-    put(o, word, numbers, ok);
+    encoding_put(o, word, numbers, ok);
     return o;
 }
 
-static json_t *tables(const struct job *job, int *ok)
+static json_t *encoding_tables(const struct job *job, int *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < job->model.tables; i++) {
         const struct job_table *t = &job->model.table[i];
         json_t *o = json_object();
-        put(o, "name", text(t->name, strlen(t->name), ok), ok);
-        put(o, "dim", json_integer((json_int_t)t->dim), ok);
-        put(o, "seed", integer_text(job->training.seed), ok);
+        encoding_put(o, "name", text(t->name, strlen(t->name), ok), ok);
+        encoding_put(o, "dim", json_integer((json_int_t)t->dim), ok);
+        encoding_put(o, "seed", integer_text(job->training.seed), ok);
         bool zeros = job_table_admits(t) && t->unadmitted == UNADMITTED_ZEROS;
-        put(o, "absent", json_string(zeros ? "zeros" : "initial"), ok);
-        put(o, "initializer", of_initializer(&t->init, ok), ok);
+        encoding_put(o, "absent", json_string(zeros ? "zeros" : "initial"), ok);
+        encoding_put(o, "initializer", of_initializer(&t->init, ok), ok);
         if (json_array_append_new(list, o) != 0)
             *ok = 0;
     }
@@ -246,7 +247,7 @@ static json_t *columns_of(const struct job *job, const struct job_layer *l, int 
     return list;
 }
 
-static json_t *lookups(const struct job *job, int *ok)
+static json_t *encoding_lookups(const struct job *job, int *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < job->model.layers; i++) {
@@ -254,12 +255,12 @@ static json_t *lookups(const struct job *job, int *ok)
         if (!job_layer_looks_up(l))
             continue;
         json_t *o = json_object();
-        put(o, "layer", text(l->name, strlen(l->name), ok), ok);
-        put(o, "table", text(l->table_name, strlen(l->table_name), ok), ok);
-        put(o, "columns", columns_of(job, l, ok), ok);
-        put(o, "combine", json_string(combine_of(l)), ok);
-        put(o, "output", json_string(l->kind == LAYER_LINEAR ? "sum" : "concat"), ok);
-        put(o, "bias", json_boolean(l->use_bias), ok);
+        encoding_put(o, "layer", text(l->name, strlen(l->name), ok), ok);
+        encoding_put(o, "table", text(l->table_name, strlen(l->table_name), ok), ok);
+        encoding_put(o, "columns", columns_of(job, l, ok), ok);
+        encoding_put(o, "combine", json_string(combine_of(l)), ok);
+        encoding_put(o, "output", json_string(l->kind == LAYER_LINEAR ? "sum" : "concat"), ok);
+        encoding_put(o, "bias", json_boolean(l->use_bias), ok);
         if (json_array_append_new(list, o) != 0)
             *ok = 0;
     }
@@ -272,13 +273,13 @@ enum err export_encoding_text(const struct job *job, const struct table_schema *
     int ok = 1;
     json_t *all = json_object();
     if (s->wide)
-        put(all, "arithmetic", json_string(ENCODING_ARITHMETIC), &ok);
-    put(all, "features", json_integer((json_int_t)s->features), &ok);
-    put(all, "missing", texts(job->data.csv.missing, &ok), &ok);
-    put(all, "columns", columns(&job->data.csv, s, &ok), &ok);
+        encoding_put(all, "arithmetic", json_string(ENCODING_ARITHMETIC), &ok);
+    encoding_put(all, "features", json_integer((json_int_t)s->features), &ok);
+    encoding_put(all, "missing", texts(job->data.csv.missing, &ok), &ok);
+    encoding_put(all, "columns", encoding_columns(&job->data.csv, s, &ok), &ok);
     if (job_has_tables(job)) {
-        put(all, "lookups", lookups(job, &ok), &ok);
-        put(all, "tables", tables(job, &ok), &ok);
+        encoding_put(all, "lookups", encoding_lookups(job, &ok), &ok);
+        encoding_put(all, "tables", encoding_tables(job, &ok), &ok);
     }
     char *written = ok ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
     json_decref(all);

@@ -6,8 +6,12 @@
 
 #include "common/base/err.h"
 #include "common/base/sha256.h"
-#include "job/job.h"
 #include "common/parameters/layout.h"
+#include "data/dataset.h"
+#include "data/table.h"
+#include "job/job.h"
+#include "model/evaluation.h"
+#include "model/model.h"
 
 /* An entry of the header's "__metadata__". */
 enum { EXPORT_NOTE_BYTES = 80 }; /* room for a name, a digest, a number */
@@ -59,5 +63,50 @@ enum err export_note(const char *path, const char *key, char *out, size_t bytes,
  * i of l->rows, in ascending order of their names; NULL: without tables. */
 void export_digest(const struct layout *l, const float *w, const uint8_t (*table)[SHA256_BYTES],
                    char hex[65]);
+
+/* encoding.json, next to a model that was trained on a csv; docs/reference/encoding.md defines its contents. */
+
+/* Make the file's text; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */
+enum err export_encoding_text(const struct job *job, const struct table_schema *s, char **text,
+                              struct errmsg *e) MUST_CHECK;
+/* Write the file. `s`: as the training part has taught it. Atomic. Errors: ERR_IO, ERR_NOMEM. */
+enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
+                         struct errmsg *e) MUST_CHECK;
+
+/* manifest.json of a model's directory: what made the model, and what it is, for programs that read no YAML.
+ * docs/reference/files.md defines its contents. The same model gives the same bytes. */
+#define MODEL_MANIFEST "manifest.json"
+
+/* The evaluation data of another process. */
+struct model_manifest_evaluator {
+    uint64_t rows;
+    const char *fingerprint; /* hexadecimal */
+};
+
+struct model_manifest {
+    const struct job *job; /* input shape and features are known (dataset_tell) */
+    const struct model *model;
+    const struct dataset *data, *eval;                /* eval NULL: this process has no eval data */
+    const struct model_manifest_evaluator *evaluator; /* then: of its data; NULL: there is none */
+    uint64_t step, epoch;                             /* of the weights; epoch 0: not known */
+    const struct evaluation *trained, *evaluated;     /* of that epoch; NULL: not known */
+    const char *digest;                               /* of the weights and tables */
+};
+
+/* Write FOLDER/manifest.json, with the size and the SHA-256 of each file that is in FOLDER and FOLDER/tables: so call it
+ * when they are complete. Atomic. Errors: ERR_IO, ERR_NOMEM, ERR_INPUT (the job's text cannot be read back). */
+enum err model_manifest_write(const struct model_manifest *m, const char *folder,
+                              struct errmsg *e) MUST_CHECK;
+
+/* Compare the files of FOLDER and FOLDER/tables with their SHA-256 in FOLDER/manifest.json, but not job.yaml, which a person may
+ * change. *there: there is a manifest that has them. Reads all of their bytes. Errors: ERR_CORRUPT, naming the file whose content
+ * is another one; ERR_IO, ERR_NOMEM. */
+enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e) MUST_CHECK;
+
+/* The same for one file, if a manifest next to it has its SHA-256. Errors: as model_manifest_check. */
+enum err model_manifest_check_file(const char *path, struct errmsg *e) MUST_CHECK;
+
+/* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
+enum err model_manifest_remove(const char *folder, struct errmsg *e) MUST_CHECK;
 
 #endif

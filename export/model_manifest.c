@@ -1,5 +1,5 @@
-#include "export/model_manifest.h"
-
+/* Writes manifest.json part by part: the model with its layers and tensors, the data, and the files with their digests; and checks
+ * files by these digests. A failure to make a part is noted in *ok, and the file is then not written. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "job/keys.h"
 #include "job/tree_json.h"
 #include "common/process/files.h"
-#include "export/encoding.h"
+#include "export/export.h"
 #include "export/eval_json.h"
 
 enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
@@ -23,19 +23,19 @@ enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
 /* ---- building JSON ---- */
 
 /* Add to an object that may have failed before; on failure *ok becomes false. */
-static void put(json_t *object, const char *key, json_t *take_value, bool *ok)
+static void manifest_put(json_t *object, const char *key, json_t *take_value, bool *ok)
 {
     if (json_object_set_new(object, key, take_value) != 0)
         *ok = false;
 }
 
-static void add(json_t *list, json_t *take_value, bool *ok)
+static void manifest_add(json_t *list, json_t *take_value, bool *ok)
 {
     if (json_array_append_new(list, take_value) != 0)
         *ok = false;
 }
 
-static json_t *count(uint64_t value)
+static json_t *json_count(uint64_t value)
 {
     return json_integer((json_int_t)value);
 }
@@ -44,7 +44,7 @@ static json_t *shape(uint32_t rank, const uint32_t *dim, bool *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < rank; i++)
-        add(list, count(dim[i]), ok);
+        manifest_add(list, json_count(dim[i]), ok);
     return list;
 }
 
@@ -94,15 +94,16 @@ static enum err digest_of(const char *path, char digest[static SHA256_HEX_BYTES]
 }
 
 /* Add {"bytes": .., "sha256": ..} of FOLDER/NAME to *files. */
-static enum err add_file(json_t *files, const char *folder, const char *name, bool *ok,
-                         struct errmsg *e)
+static enum err manifest_add_file(json_t *files, const char *folder, const char *name, bool *ok,
+                                  struct errmsg *e)
 {
     char path[2 * FILES_PATH_MAX], digest[SHA256_HEX_BYTES];
     uint64_t bytes = 0;
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     enum err err = digest_of(path, digest, &bytes, e);
     if (!err)
-        put(files, name, json_pack("{s:o, s:s}", "bytes", count(bytes), "sha256", digest), ok);
+        manifest_put(files, name,
+                     json_pack("{s:o, s:s}", "bytes", json_count(bytes), "sha256", digest), ok);
     return err;
 }
 
@@ -120,7 +121,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 }
 
 /* A missing directory has no files. */
-static enum err add_tables(json_t *files, const char *folder, bool *ok, struct errmsg *e)
+static enum err manifest_add_tables(json_t *files, const char *folder, bool *ok, struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
     struct dirent **entry = NULL;
@@ -131,7 +132,7 @@ static enum err add_tables(json_t *files, const char *folder, bool *ok, struct e
     enum err err = ERR_OK;
     for (int i = 0; i < found; i++) {
         (void)snprintf(path, sizeof path, "tables/%s", entry[i]->d_name);
-        err = err ? err : add_file(files, folder, path, ok, e);
+        err = err ? err : manifest_add_file(files, folder, path, ok, e);
         free(entry[i]);
     }
     free(entry);
@@ -147,9 +148,9 @@ static enum err add_files(json_t *files, const char *folder, bool *ok, struct er
     for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         if (files_may_be(path))
-            err = add_file(files, folder, names[i], ok, e);
+            err = manifest_add_file(files, folder, names[i], ok, e);
     }
-    return err ? err : add_tables(files, folder, ok, e);
+    return err ? err : manifest_add_tables(files, folder, ok, e);
 }
 
 /* ---- the model ---- */
@@ -169,7 +170,7 @@ static json_t *input(const struct job *job, uint32_t at, bool *ok)
     const struct job_selection *s = &job->model.selection[at - JOB_INPUT_SELECTION];
     for (uint32_t i = 0; i < s->columns; i++) {
         const struct job_column *c = &job->data.csv.column[job->model.selected[s->first + i]];
-        add(ranges, json_pack("[o, o]", count(c->feature), count(c->width)), ok);
+        manifest_add(ranges, json_pack("[o, o]", json_count(c->feature), json_count(c->width)), ok);
     }
     return json_pack("{s:o}", "features", ranges);
 }
@@ -179,9 +180,9 @@ static json_t *inputs(const struct job *job, uint32_t i, bool *ok)
     const struct job_layer *l = &job->model.layer[i];
     json_t *list = json_array();
     for (uint32_t k = 0; k < l->inputs; k++)
-        add(list, input(job, l->input[k], ok), ok);
+        manifest_add(list, input(job, l->input[k], ok), ok);
     if (l->inputs == 0 && l->lookups == 0)
-        add(list, input(job, i, ok), ok);
+        manifest_add(list, input(job, i, ok), ok);
     return list;
 }
 
@@ -216,8 +217,8 @@ static json_t *layers(const struct model_manifest *m, const json_t *job, bool *o
                                 kind ? kind : "", "inputs", inputs(m->job, i, ok), "shape",
                                 shape(rank, dim, ok), "options", with);
         if (job_layer_looks_up(l))
-            put(one, "table", json_string(l->table_name), ok);
-        add(list, one, ok);
+            manifest_put(one, "table", json_string(l->table_name), ok);
+        manifest_add(list, one, ok);
     }
     return list;
 }
@@ -226,10 +227,10 @@ static json_t *tensors(const struct layout *l, bool *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < l->tensors; i++)
-        add(list,
-            json_pack("{s:s, s:o}", "name", l->tensor[i].name, "shape",
-                      shape(l->tensor[i].rank, l->tensor[i].shape, ok)),
-            ok);
+        manifest_add(list,
+                     json_pack("{s:s, s:o}", "name", l->tensor[i].name, "shape",
+                               shape(l->tensor[i].rank, l->tensor[i].shape, ok)),
+                     ok);
     return list;
 }
 
@@ -243,13 +244,13 @@ static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok
     const struct job *j = m->job;
     json_t *all = json_object();
     bool keys_only = model_features(m->model) == 0;
-    put(all, "input", shape(keys_only ? 0 : j->model.rank, j->model.shape, ok), ok);
-    put(all, "divisor", json_real((double)m->data->scale), ok);
-    put(all, "layers", layers(m, job, ok), ok);
-    put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
-    put(all, "loss", json_string(loss_word(j)), ok);
-    put(all, "from_logits", json_boolean(j->model.from_logits), ok);
-    put(all, "tensors", tensors(model_layout(m->model), ok), ok);
+    manifest_put(all, "input", shape(keys_only ? 0 : j->model.rank, j->model.shape, ok), ok);
+    manifest_put(all, "divisor", json_real((double)m->data->scale), ok);
+    manifest_put(all, "layers", layers(m, job, ok), ok);
+    manifest_put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
+    manifest_put(all, "loss", json_string(loss_word(j)), ok);
+    manifest_put(all, "from_logits", json_boolean(j->model.from_logits), ok);
+    manifest_put(all, "tensors", tensors(model_layout(m->model), ok), ok);
     return all;
 }
 
@@ -259,14 +260,14 @@ static void put_eval(const struct model_manifest *m, json_t *all, bool *ok)
 {
     json_t *rows = json_null(), *fingerprint = json_null();
     if (m->eval) {
-        rows = count(m->eval->rows - m->eval->bad_rows);
+        rows = json_count(m->eval->rows - m->eval->bad_rows);
         fingerprint = hex(m->eval->contents.fingerprint, sizeof m->eval->contents.fingerprint);
     } else if (m->evaluator) {
-        rows = count(m->evaluator->rows);
+        rows = json_count(m->evaluator->rows);
         fingerprint = json_string(m->evaluator->fingerprint);
     }
-    put(all, "eval_rows", rows, ok);
-    put(all, "eval_fingerprint", fingerprint, ok);
+    manifest_put(all, "eval_rows", rows, ok);
+    manifest_put(all, "eval_fingerprint", fingerprint, ok);
 }
 
 static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
@@ -276,11 +277,11 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
                                             "spill"};
     for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
         (void)json_object_del(options, elsewhere[k]);
-    put(all, "rows", count(m->data->rows - m->data->bad_rows), ok);
-    put(all, "fingerprint",
-        hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
+    manifest_put(all, "rows", json_count(m->data->rows - m->data->bad_rows), ok);
+    manifest_put(all, "fingerprint",
+                 hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
     put_eval(m, all, ok);
-    put(all, "options", options, ok);
+    manifest_put(all, "options", options, ok);
     return all;
 }
 
@@ -305,21 +306,21 @@ static json_t *document(const struct model_manifest *m, const json_t *job, json_
 {
     json_t *all = json_object();
     const char *run = m->job->checkpoint.run;
-    put(all, "format", json_integer(MANIFEST_FORMAT), ok);
-    put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
-    put(all, "job", json_string(m->job->name), ok);
-    put(all, "run", *run ? json_string(run) : json_null(), ok);
-    put(all, "identity", hex(m->job->identity, sizeof m->job->identity), ok);
-    put(all, "data", data(m, job, ok), ok);
-    put(all, "step", count(m->step), ok);
-    put(all, "epoch", m->epoch ? count(m->epoch) : json_null(), ok);
-    put(all, "train", eval_json(m->job, m->trained), ok);
-    put(all, "eval", eval_json(m->job, m->evaluated), ok);
-    put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
-    put(all, "digest", json_string(m->digest), ok);
-    put(all, "encoding", encoding(m), ok);
-    put(all, "model", model(m, job, ok), ok);
-    put(all, "files", take_files, ok);
+    manifest_put(all, "format", json_integer(MANIFEST_FORMAT), ok);
+    manifest_put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
+    manifest_put(all, "job", json_string(m->job->name), ok);
+    manifest_put(all, "run", *run ? json_string(run) : json_null(), ok);
+    manifest_put(all, "identity", hex(m->job->identity, sizeof m->job->identity), ok);
+    manifest_put(all, "data", data(m, job, ok), ok);
+    manifest_put(all, "step", json_count(m->step), ok);
+    manifest_put(all, "epoch", m->epoch ? json_count(m->epoch) : json_null(), ok);
+    manifest_put(all, "train", eval_json(m->job, m->trained), ok);
+    manifest_put(all, "eval", eval_json(m->job, m->evaluated), ok);
+    manifest_put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
+    manifest_put(all, "digest", json_string(m->digest), ok);
+    manifest_put(all, "encoding", encoding(m), ok);
+    manifest_put(all, "model", model(m, job, ok), ok);
+    manifest_put(all, "files", take_files, ok);
     return all;
 }
 
@@ -372,7 +373,7 @@ enum err model_manifest_remove(const char *folder, struct errmsg *e)
 
 /* ---- checking ---- */
 
-enum { NAME_ROOM = 256 };
+enum { NAME_BYTES_MAX = 256 };
 #define MANIFEST_BYTES_MAX ((size_t)1 << 30)
 
 /* The manifest's entry of the files; NULL: there is none that can be used. The caller owns it. */
@@ -393,7 +394,7 @@ static json_t *read_files(const char *folder)
 }
 
 /* A person may change job.yaml, and its text is checked as such. No name leads out of the directory. */
-static bool is_checked(const char *name)
+static bool manifest_has_digest_of(const char *name)
 {
     static const char tables[] = "tables/";
     const char *rest =
@@ -402,13 +403,15 @@ static bool is_checked(const char *name)
 }
 
 /* A missing file is not checked: who needs it finds it elsewhere, or fails. */
-static enum err check_file(const char *folder, const char *name, const json_t *of, struct errmsg *e)
+static enum err manifest_check_file(const char *folder, const char *name, const json_t *of,
+                                    struct errmsg *e)
 {
-    char path[FILES_PATH_MAX + NAME_ROOM], digest[SHA256_HEX_BYTES];
+    char path[FILES_PATH_MAX + NAME_BYTES_MAX], digest[SHA256_HEX_BYTES];
     const char *was = json_string_value(json_object_get(of, "sha256"));
     uint64_t bytes;
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!was || !is_checked(name) || n < 0 || (size_t)n >= sizeof path || !files_may_be(path))
+    if (!was || !manifest_has_digest_of(name) || n < 0 || (size_t)n >= sizeof path ||
+        !files_may_be(path))
         return ERR_OK;
     enum err err = digest_of(path, digest, &bytes, e);
     if (err || strcmp(digest, was) == 0)
@@ -431,7 +434,7 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e)
     const char *name = slash ? slash + 1 : path;
     json_t *files = read_files(folder);
     const json_t *of = json_object_get(files, name);
-    enum err err = of ? check_file(folder, name, of, e) : ERR_OK;
+    enum err err = of ? manifest_check_file(folder, name, of, e) : ERR_OK;
     json_decref(files);
     return err;
 }
@@ -443,7 +446,7 @@ enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e)
     json_t *of;
     enum err err = ERR_OK;
     *there = json_is_object(files) && json_object_get(files, "weights.safetensors");
-    json_object_foreach(files, name, of) err = err ? err : check_file(folder, name, of, e);
+    json_object_foreach(files, name, of) err = err ? err : manifest_check_file(folder, name, of, e);
     if (err == ERR_CORRUPT) {
         /* a job that runs has removed the manifest before it changed a file */
         json_t *now = read_files(folder);

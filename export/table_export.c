@@ -1,3 +1,5 @@
+/* Sorted pieces, and their merge. A record is a key, a count and a row; in the spill it has a checksum, too. A heap has the pieces by
+ * their next record, so a pass over all of them gives ascending keys. */
 #include "export/table_export.h"
 
 #include <assert.h>
@@ -44,13 +46,13 @@ struct cursor {
 
 struct table_export {
     uint32_t dim;
-    size_t record_bytes, room; /* rows that fit into memory */
+    size_t record_bytes, rows_max; /* rows that fit into memory */
     struct spill *spill;
     uint64_t rows, files; /* files: number of files to write */
     /* before the merge: */
     size_t n;
-    uint8_t *records;    /* (room) */
-    struct order *order; /* (room) */
+    uint8_t *records;    /* (rows_max) */
+    struct order *order; /* (rows_max) */
     uint32_t pieces;
     struct piece *piece; /* (pieces) */
     /* in the merge: */
@@ -66,7 +68,7 @@ static enum err out_of_memory(struct errmsg *e)
     return err_set(e, ERR_NOMEM, "no memory to export a table");
 }
 
-static uint64_t key_at(const uint8_t *record)
+static uint64_t record_key(const uint8_t *record)
 {
     uint64_t key;
     memcpy(&key, record + RECORD_KEY, sizeof key);
@@ -82,11 +84,11 @@ enum err table_export_new(struct table_export **x, uint32_t dim, uint64_t rows, 
     made->dim = dim;
     made->spill = spill;
     made->record_bytes = RECORD_WEIGHTS + dim * sizeof(float) + RECORD_CRC_BYTES;
-    made->room = memory_bytes / (made->record_bytes + sizeof *made->order);
-    made->room = made->room < rows ? made->room : (size_t)rows;
-    made->room = made->room ? made->room : 1;
-    made->records = mem_resize(NULL, made->room, made->record_bytes);
-    made->order = mem_resize(NULL, made->room, sizeof *made->order);
+    made->rows_max = memory_bytes / (made->record_bytes + sizeof *made->order);
+    made->rows_max = made->rows_max < rows ? made->rows_max : (size_t)rows;
+    made->rows_max = made->rows_max ? made->rows_max : 1;
+    made->records = mem_resize(NULL, made->rows_max, made->record_bytes);
+    made->order = mem_resize(NULL, made->rows_max, sizeof *made->order);
     if (!made->records || !made->order) {
         table_export_free(made);
         return out_of_memory(e);
@@ -184,7 +186,7 @@ static enum err end_piece(struct table_export *x, struct errmsg *e)
 enum err table_export_add(struct table_export *x, uint64_t key, uint32_t count, const float *w,
                           struct errmsg *e)
 {
-    enum err err = x->n == x->room ? end_piece(x, e) : ERR_OK;
+    enum err err = x->n == x->rows_max ? end_piece(x, e) : ERR_OK;
     if (err)
         return err;
     uint8_t *record = x->records + x->n * x->record_bytes;
@@ -207,7 +209,7 @@ static const uint8_t *head_of(const struct table_export *x, uint32_t piece)
 
 static bool is_before(const struct table_export *x, uint32_t a, uint32_t b)
 {
-    return key_at(head_of(x, a)) < key_at(head_of(x, b));
+    return record_key(head_of(x, a)) < record_key(head_of(x, b));
 }
 
 /* Restore the heap from the entry at `at` downwards. */
@@ -228,7 +230,7 @@ static void sink(struct table_export *x, uint32_t at)
 }
 
 /* Read the next rows of a piece, from row c->next; none: the piece is finished. */
-static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
+static enum err merge_fill(struct table_export *x, uint32_t piece, struct errmsg *e)
 {
     struct cursor *c = &x->cursor[piece];
     const struct piece *p = &x->piece[piece];
@@ -246,12 +248,12 @@ static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
 }
 
 /* Continue each piece i with row from[i]. */
-static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg *e)
+static enum err merge_seek(struct table_export *x, const uint64_t *from, struct errmsg *e)
 {
     x->heap_n = 0;
     for (uint32_t i = 0; i < x->pieces; i++) {
         x->cursor[i].next = from[i];
-        enum err err = fill(x, i, e);
+        enum err err = merge_fill(x, i, e);
         if (err)
             return err;
         if (x->cursor[i].have)
@@ -263,7 +265,7 @@ static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg
 }
 
 /* Set at[i] to the next row of each piece i. */
-static void tell(const struct table_export *x, uint64_t *at)
+static void merge_positions(const struct table_export *x, uint64_t *at)
 {
     for (uint32_t i = 0; i < x->pieces; i++)
         at[i] = x->cursor[i].next - (x->cursor[i].have - x->cursor[i].used);
@@ -274,7 +276,7 @@ static enum err advance(struct table_export *x, struct errmsg *e)
 {
     uint32_t piece = x->heap[0];
     struct cursor *c = &x->cursor[piece];
-    enum err err = ++c->used == c->have ? fill(x, piece, e) : ERR_OK;
+    enum err err = ++c->used == c->have ? merge_fill(x, piece, e) : ERR_OK;
     if (c->have == 0)
         x->heap[0] = x->heap[--x->heap_n];
     if (!err)
@@ -284,7 +286,7 @@ static enum err advance(struct table_export *x, struct errmsg *e)
 
 static enum err begin_merge(struct table_export *x, struct errmsg *e)
 {
-    size_t memory = x->room * x->record_bytes;
+    size_t memory = x->rows_max * x->record_bytes;
     mem_free(x->records); /* the cursors use its memory now */
     x->records = NULL;
     x->cursor = mem_zalloc(x->pieces, sizeof *x->cursor);
@@ -366,11 +368,11 @@ static enum err write_file(struct table_export *x, const char *path, const char 
         return err;
     err = write_header(&w, s, table, rows, x->dim, e);
     for (int i = 0; i < 3 && !err; i++) {
-        err = seek(x, at, e);
+        err = merge_seek(x, at, e);
         if (!err)
             err = write_section(x, &w, &s[i], rows, e);
     }
-    tell(x, at);
+    merge_positions(x, at);
     if (!err)
         return files_commit(&w, e);
     files_abort(&w);

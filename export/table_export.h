@@ -8,8 +8,11 @@
 
 #include <stdbool.h>
 
+#include "common/checkpoint/checkpoint.h"
+#include "common/parameters/layout.h"
 #include "common/rows/row_layout.h"
 #include "data/spill.h"
+#include "job/job.h"
 
 enum { TABLE_EXPORT_NAME_MAX = 3 * ROW_TABLE_NAME_MAX + 64 };
 #define TABLE_EXPORT_FILE_BYTES (UINT64_C(4) << 30) /* the most bytes of rows in one file */
@@ -37,5 +40,25 @@ bool table_export_wrote(const struct table_export *x, const char *name, const ch
 /* The name of file i of `files` of the table NAME. */
 void table_export_file(const char *name, uint64_t i, uint64_t files,
                        char out[static TABLE_EXPORT_NAME_MAX]);
+
+/* ---- cut_tables.c: the tables of a checkpoint ---- */
+
+struct cut_tables {
+    const struct job *job;
+    const struct layout *layout;      /* with rows */
+    const char *output, *checkpoints; /* output: DIR; checkpoints: the directory of cuts */
+    const char *folder;               /* the subdirectory of DIR: "model", "best" */
+    size_t memory_bytes;              /* for sorting; 0: 256 MiB */
+};
+
+/* Write FOLDER/tables/NAME.safetensors for each table of this cut, and compute the digest of the model with its
+ * tables; the dense part is read from FOLDER/weights.safetensors. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM, ERR_DISK;
+ * ERR_STATE: the checkpoint has other tables. */
+enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char digest[65],
+                           struct errmsg *e) MUST_CHECK;
+
+/* The same without the digest: FOLDER/weights.safetensors is not read. */
+enum err cut_tables_rows(const struct cut_tables *t, const struct manifest *cut,
+                         struct errmsg *e) MUST_CHECK;
 
 #endif

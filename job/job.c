@@ -1,11 +1,15 @@
+/* Reads a job: the file becomes a tree, --set changes it, read.c reads it key by key, then each check of keys against each other
+ * runs, in the order of read_tree. The first error ends it and names the line, or the --set. */
 #include "job/job.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "job/read.h"
 #include "common/base/mem.h"
+#include "common/codec/codec.h"
 #include "common/process/files.h"
+#include "job/keys.h"
+#include "job/read.h"
 
 /* ---- checks across keys ---- */
 
@@ -207,6 +211,189 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
                 "training.monitor: it needs the chief's evaluation of each epoch, and with an "
                 "evaluator the chief does not evaluate; remove one of the two"),
         e);
+}
+
+/* ---- training.update and backup workers ---- */
+
+const char *job_update_word(enum update_mode update)
+{
+    return job_word_of(job_key_find("training.update")->words, (int)update);
+}
+
+const char *job_nan_guard_word(enum nan_guard guard)
+{
+    return job_word_of(job_key_find("training.nan_guard")->words, (int)guard);
+}
+
+static enum err job_check_update(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    if (job->training.update != UPDATE_SYNC || job->sync.dropped != DROPPED_REDO ||
+        job->training.nan_guard != NAN_GUARD_ROLLBACK)
+        return ERR_OK;
+    return job_refuse(
+        r, NULL, "sync.dropped",
+        "redo excludes training.nan_guard: rollback, because the step to skip can have other "
+        "microbatches after it; allowed nan_guard: check, off, skip, stop");
+}
+
+uint32_t job_replicas(const struct job *job, uint32_t workers)
+{
+    uint32_t replicas = job->sync.replicas_to_aggregate;
+    return replicas < workers ? replicas : 0;
+}
+
+static enum err check_replicas(const struct job *job, uint32_t workers, struct errmsg *e)
+{
+    uint32_t leaves = 1;
+    if (job->sync.replicas_to_aggregate > workers)
+        return err_set(e, ERR_INPUT,
+                       "sync.replicas_to_aggregate: %u, and there are %u workers; allowed: up to "
+                       "%u, which means no backup workers",
+                       job->sync.replicas_to_aggregate, workers, workers);
+    while (leaves < workers)
+        leaves *= 2;
+    if (job_replicas(job, workers) == 0 || job->training.microbatches >= workers)
+        return ERR_OK;
+    if (leaves > JOB_MICROBATCHES_MAX)
+        return err_set(e, ERR_INPUT,
+                       "sync.replicas_to_aggregate: each worker needs a microbatch, and of %u "
+                       "workers only %d can have one",
+                       workers, JOB_MICROBATCHES_MAX);
+    return err_set(e, ERR_INPUT,
+                   "sync.replicas_to_aggregate: each of the %u workers needs a microbatch, and "
+                   "training.microbatches is %u; %u is enough",
+                   workers, job->training.microbatches, leaves);
+}
+
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e)
+{
+    return job_blame(job, PLACE_REPLICAS, check_replicas(job, workers, e), e);
+}
+
+/* ---- compression ---- */
+
+/* The words of codecs that a reply can use in every update mode. */
+#define WHOLE_EXACT(word) #word ", "
+#define WHOLE_ROUNDED WHOLE_EXACT
+#define WHOLE_DIFFERENCE(word)
+#define WHOLE_PARTIAL(word)
+#define X(name, word, number, kind) WHOLE_##kind(word)
+#define WHOLE CODEC_MAP(X)
+
+/* In async and ssp, each worker gets its replies at different times, so a difference would need a copy of each
+ * worker's parameters. In geo, the servers must move by exactly the same amount as the worker. */
+static enum err check_reply(struct job_reader *r)
+{
+    enum codec c = r->job->compression.reply;
+    enum update_mode update = r->job->training.update;
+    if (update == UPDATE_GEO && c != CODEC_RAW)
+        return job_refuse(r, NULL, "compression.reply",
+                          "with training.update: geo, workers and servers must apply the same "
+                          "numbers, and %s can change them; allowed here: none",
+                          codec_str(c));
+    if (update != UPDATE_SYNC && c != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> c & 1)
+        return job_refuse(r, NULL, "compression.reply",
+                          "%s sends differences from what all workers have, which only "
+                          "training.update: sync knows; "
+                          "allowed here: " WHOLE "auto",
+                          codec_str(c));
+    return ERR_OK;
+}
+
+/* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be
+ * equal. */
+static enum err check_push(struct job_reader *r)
+{
+    enum codec c = r->job->compression.push;
+    if (r->job->training.update != UPDATE_GEO || c == CODEC_RAW)
+        return ERR_OK;
+    return job_refuse(r, NULL, "compression.push",
+                      "%s is for gradients, and training.update: geo sends changes of parameters; "
+                      "allowed here: none",
+                      codec_str(c));
+}
+
+/* top_k adds unsent values to a later gradient. The sum stays the same only if the update is linear in the
+ * gradient. It is also not allowed where a process must see complete gradients by a given time. */
+static enum err check_top_k(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const char *key = "compression.push";
+    if (job->compression.push != CODEC_TOP_K)
+        return ERR_OK;
+    if (!optimizer_is_linear(&job->optimizer))
+        return job_refuse(
+            r, NULL, key,
+            "top_k sends each gradient in parts, and %s divides by the size of complete gradients; "
+            "allowed with optimizer: sgd, with or without momentum",
+            job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
+    if (job->training.update == UPDATE_SSP)
+        return job_refuse(r, NULL, key,
+                          "top_k holds back a part of each gradient, and training.update: ssp "
+                          "promises complete ones; allowed with training.update: sync, async");
+    if (job->sync.replicas_to_aggregate)
+        return job_refuse(r, NULL, key,
+                          "a checkpoint waits until a step has the parts that top_k held back, and "
+                          "no step has those of a worker that is always too late; allowed without "
+                          "sync.replicas_to_aggregate");
+    if (job->sync.dropped == DROPPED_REDO)
+        return job_refuse(
+            r, NULL, key,
+            "top_k sends its remaining parts at the end of each epoch, and sync.dropped: redo adds "
+            "steps after that; allowed with sync.dropped: lost");
+    if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
+        return job_refuse(r, NULL, key,
+                          "top_k in async pushes remaining parts separately, and "
+                          "training.gradient_accumulation_steps would count them as a gradient; "
+                          "remove one of the two");
+    if (job->training.update == UPDATE_ASYNC && job->optimizer.use_ema)
+        return job_refuse(r, NULL, key,
+                          "top_k in async pushes remaining parts separately, and use_ema would "
+                          "average them wrongly; remove one of the two");
+    return ERR_OK;
+}
+
+static enum err job_check_compression(struct job_reader *r)
+{
+    enum err err = check_push(r);
+    if (!err)
+        err = check_top_k(r);
+    return err ? err : check_reply(r);
+}
+
+/* ---- keys without effect ---- */
+
+/* Refuses keys that are well-formed but have no effect with the job's other keys, unless they have their default.
+ * Their rows have the condition (`heeded`).
+ * Exceptions: keys of `data.synthetic` are allowed with another format, so that an example can be switched to
+ * files with --set data.format. Keys that only some modes of training.update use are allowed, so that one job file
+ * works for all modes. sync.dropped is allowed without backup workers, because a job with `redo` can resume
+ * without them. */
+static enum err refuse_unused(struct job_reader *r, const struct job_key *key)
+{
+    const char *why = key->unheeded, *gap = strstr(why, "%s");
+    int head = (int)(gap ? gap - why : (long)strlen(why));
+    return job_refuse(r, NULL, key->path, "%.*s%s%s", head, why,
+                      gap ? job_update_word(r->job->training.update) : "", gap ? gap + 2 : "");
+}
+
+static enum err check_bad_rows(struct job_reader *r)
+{
+    const struct job_key *most = job_key_find("data.bad_rows_max");
+    if (r->job->data.csv.bad_rows != BAD_ROWS_STOP || job_key_is_default(most, r->job))
+        return ERR_OK;
+    return job_refuse(r, NULL, most->path,
+                      "it has no effect without data.bad_rows: skip; set that, or remove it");
+}
+
+static enum err job_check_unused(struct job_reader *r)
+{
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->heeded && !key->heeded(r->job) && job_key_active(key, r->job, NULL) &&
+            !job_key_is_default(key, r->job))
+            return refuse_unused(r, key);
+    return check_bad_rows(r);
 }
 
 /* ---- where a key was given ---- */

@@ -122,8 +122,6 @@ void job_read_forget(struct job_reader *r, const char *prefix);
 /* Reports "... is not allowed; allowed: ...". Returns ERR_INPUT. */
 enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node) MUST_CHECK;
-/* compression.c: refuses codecs that the rest of the job does not allow. */
-enum err job_check_compression(struct job_reader *r) MUST_CHECK;
 
 /* Reports what is wrong with the value of `path`, at `at`, or where it was given if `at` is NULL. Returns
  * ERR_INPUT. */
@@ -135,12 +133,6 @@ void job_path_shown(const struct job_reader *r, const char *path, char *out, siz
 
 /* Returns where the key was given, or NULL. */
 const struct job_node *job_given(const struct job_reader *r, const char *path);
-
-/* update.c: refuses settings that training.update does not allow. */
-enum err job_check_update(struct job_reader *r) MUST_CHECK;
-
-/* unused.c: refuses keys that have no effect with the job's other keys. */
-enum err job_check_unused(struct job_reader *r) MUST_CHECK;
 
 /* identity.c: computes job->canonical, identity_text and identity from all other members. Errors: ERR_NOMEM;
  * job_close frees what was made. */

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "common/base/mem.h"
-#include "predict/scorer.h"
+#include "predict/folder.h"
 #include "data/leaf_room.h"
 
 struct lane {
@@ -110,5 +110,5 @@ enum err lane_score(struct lane *l, const float **z, struct errmsg *e)
 
 void lane_look_up(struct lane *l, const struct leaf_keys *keys, uint32_t i, float *out)
 {
-    scorer_look_up(l->scorer, l->rows, keys, i, out);
+    scorer_lookup(l->scorer, l->rows, keys, i, out);
 }

@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "model_cli/written.h"
-#include "export/cut_tables.h"
+#include "export/table_export.h"
 #include "data/spill.h"
 #include "export/export.h"
 

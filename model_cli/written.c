@@ -5,7 +5,6 @@
 
 #include "common/base/mem.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 
 enum { PATH_BYTES = 4400 };
 

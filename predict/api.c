@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/base/version.h"
 #include "predict/rows.h"
-#include "predict/scorer.h"
+#include "predict/folder.h"
 
 struct gradwire_model {
     struct folder folder;
@@ -49,8 +49,8 @@ static enum gradwire_status status_of(enum err err)
 }
 
 /* Write the error of a column (GRADWIRE_NONE: of none); returns its status. */
-static enum gradwire_status tell(struct gradwire_error *out, enum err err, uint32_t column,
-                                 const struct errmsg *e)
+static enum gradwire_status report(struct gradwire_error *out, enum err err, uint32_t column,
+                                   const struct errmsg *e)
 {
     if (err && out) {
         out->column = column == GRADWIRE_NONE ? -1 : (int32_t)column;
@@ -59,11 +59,11 @@ static enum gradwire_status tell(struct gradwire_error *out, enum err err, uint3
     return status_of(err);
 }
 
-static enum gradwire_status refuse(struct gradwire_error *out, const char *why)
+static enum gradwire_status refuse_call(struct gradwire_error *out, const char *why)
 {
     struct errmsg e;
     (void)snprintf(e.text, sizeof e.text, "%s", why);
-    return tell(out, ERR_INPUT, GRADWIRE_NONE, &e);
+    return report(out, ERR_INPUT, GRADWIRE_NONE, &e);
 }
 
 const char *gradwire_version(void)
@@ -115,7 +115,7 @@ enum gradwire_status gradwire_model_open(struct gradwire_model **model, const ch
         err = name_classes(m, &e);
     if (err) {
         gradwire_model_close(m);
-        return tell(error, err, GRADWIRE_NONE, &e);
+        return report(error, err, GRADWIRE_NONE, &e);
     }
     openblas_set_num_threads(1);
     *model = m;
@@ -158,7 +158,7 @@ static const struct table_input *input_of(const struct gradwire_model *m, uint32
     return input ? &m->folder.schema->input[f->cell] : NULL;
 }
 
-static const struct table_key *key_of(const struct gradwire_model *m, uint32_t column)
+static const struct table_key *column_key(const struct gradwire_model *m, uint32_t column)
 {
     const struct csv_field *f = field_of(m, column);
     return f && !input_of(m, column) ? &m->folder.schema->key[f->cell] : NULL;
@@ -208,7 +208,7 @@ uint32_t gradwire_column_features(const struct gradwire_model *m, uint32_t colum
 
 uint32_t gradwire_column_max_values(const struct gradwire_model *m, uint32_t column)
 {
-    const struct table_key *k = key_of(m, column);
+    const struct table_key *k = column_key(m, column);
     return k ? table_key_width(k) : 0;
 }
 
@@ -270,7 +270,7 @@ enum gradwire_status gradwire_scorer_new(struct gradwire_scorer **scorer,
 {
     struct errmsg e = {""};
     if (rows_max == 0)
-        return refuse(error, "rows_max is 0: a scorer has at least one row");
+        return refuse_call(error, "rows_max is 0: a scorer has at least one row");
     struct gradwire_scorer *s = mem_zalloc(1, sizeof *s);
     enum err err = s ? scorer_new(&s->scorer, &model->folder, rows_max, &e)
                      : err_set(&e, ERR_NOMEM, "no memory for a scorer");
@@ -278,7 +278,7 @@ enum gradwire_status gradwire_scorer_new(struct gradwire_scorer **scorer,
         err = rows_new(&s->rows, &model->folder, rows_max, &e);
     if (err) {
         gradwire_scorer_free(s);
-        return tell(error, err, GRADWIRE_NONE, &e);
+        return report(error, err, GRADWIRE_NONE, &e);
     }
     s->model = model;
     s->rows_max = rows_max;
@@ -314,7 +314,7 @@ enum gradwire_status gradwire_scorer_add_text(struct gradwire_scorer *s,
     struct errmsg e;
     uint32_t column = GRADWIRE_NONE;
     enum err err = rows_add_text(s->rows, fields, &column, &e);
-    return tell(error, err, column, &e);
+    return report(error, err, column, &e);
 }
 
 enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *s,
@@ -324,7 +324,7 @@ enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *s,
     struct errmsg e;
     uint32_t column = GRADWIRE_NONE;
     enum err err = rows_add_values(s->rows, values, &column, &e);
-    return tell(error, err, column, &e);
+    return report(error, err, column, &e);
 }
 
 void gradwire_scorer_begin_file(struct gradwire_scorer *s, const char *name)
@@ -343,14 +343,14 @@ enum gradwire_status gradwire_scorer_add_record(struct gradwire_scorer *s, const
     struct errmsg e;
     uint32_t column = GRADWIRE_NONE;
     enum err err = rows_add_record(s->rows, record, bytes, &column, &e);
-    return tell(error, err, column, &e);
+    return report(error, err, column, &e);
 }
 
 enum gradwire_status gradwire_scorer_add_numbers(struct gradwire_scorer *s, const float *numbers,
                                                  struct gradwire_error *error)
 {
     struct errmsg e;
-    return tell(error, rows_add_numbers(s->rows, numbers, &e), GRADWIRE_NONE, &e);
+    return report(error, rows_add_numbers(s->rows, numbers, &e), GRADWIRE_NONE, &e);
 }
 
 /* ---- scores ---- */
@@ -361,7 +361,7 @@ enum gradwire_status gradwire_scorer_score(struct gradwire_scorer *s, float *out
     struct errmsg e;
     enum err err = scorer_run(s->scorer, rows_count(s->rows), rows_features(s->rows),
                               rows_keys(s->rows), outputs, &e);
-    return tell(error, err, GRADWIRE_NONE, &e);
+    return report(error, err, GRADWIRE_NONE, &e);
 }
 
 enum gradwire_status gradwire_scorer_score_features(struct gradwire_scorer *s,
@@ -370,10 +370,10 @@ enum gradwire_status gradwire_scorer_score_features(struct gradwire_scorer *s,
 {
     struct errmsg e;
     if (gradwire_model_layers(s->model) > 0)
-        return refuse(error, "the model has tables: its rows need keys, not only features");
+        return refuse_call(error, "the model has tables: its rows need keys, not only features");
     if (n > s->rows_max)
-        return refuse(error, "more rows than the scorer's rows_max");
-    return tell(error, scorer_run(s->scorer, n, features, NULL, outputs, &e), GRADWIRE_NONE, &e);
+        return refuse_call(error, "more rows than the scorer's rows_max");
+    return report(error, scorer_run(s->scorer, n, features, NULL, outputs, &e), GRADWIRE_NONE, &e);
 }
 
 /* ---- the encoding ---- */
@@ -388,8 +388,8 @@ enum gradwire_status gradwire_scorer_keys(const struct gradwire_scorer *s, uint3
                                           uint64_t *keys, float *weights,
                                           struct gradwire_error *error)
 {
-    if (!key_of(s->model, column))
-        return refuse(error, "there is no such column, or it has no keys");
+    if (!column_key(s->model, column))
+        return refuse_call(error, "there is no such column, or it has no keys");
     rows_column_keys(s->rows, column, keys, weights);
     return GRADWIRE_OK;
 }
@@ -398,7 +398,7 @@ enum gradwire_status gradwire_scorer_vectors(struct gradwire_scorer *s, uint32_t
                                              float *vectors, struct gradwire_error *error)
 {
     if (layer >= gradwire_model_layers(s->model))
-        return refuse(error, "there is no such layer over a table");
-    scorer_look_up(s->scorer, rows_count(s->rows), rows_keys(s->rows), layer, vectors);
+        return refuse_call(error, "there is no such layer over a table");
+    scorer_lookup(s->scorer, rows_count(s->rows), rows_keys(s->rows), layer, vectors);
     return GRADWIRE_OK;
 }

@@ -1,3 +1,5 @@
+/* Opens a trained model: finds the directory that has the weights, then reads job.yaml, encoding.json and the weights, and opens
+ * the files of tables. Each is checked against those before it, and before it gets memory. */
 #include "predict/folder.h"
 
 #include <jansson.h>
@@ -19,7 +21,7 @@ static const char weights_name[] = "weights.safetensors";
 
 /* ---- the directory's files ---- */
 
-static bool has(const char *folder, const char *name)
+static bool folder_has(const char *folder, const char *name)
 {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -31,7 +33,7 @@ static enum err find_weights(struct folder *f, const char *path, struct errmsg *
     static const char *const below[] = {"", "/model"};
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         int n = snprintf(f->path, sizeof f->path, "%s%s", path, below[i]);
-        if (n > 0 && (size_t)n < sizeof f->path && has(f->path, weights_name))
+        if (n > 0 && (size_t)n < sizeof f->path && folder_has(f->path, weights_name))
             return ERR_OK;
     }
     return err_set(
@@ -128,8 +130,8 @@ static enum err tell_job(struct folder *f, struct errmsg *e)
 
 /* ---- the shape of rows without columns ---- */
 
-/* Take the shape from a list of dimensions. False: it is not one. */
-static bool take_shape(struct job *job, const json_t *list)
+/* The shape from a list of dimensions. False: it is not one. */
+static bool shape_of_list(struct job *job, const json_t *list)
 {
     size_t rank = json_array_size(list);
     uint32_t shape[TENSOR_RANK_MAX], elems = 1;
@@ -148,7 +150,7 @@ static bool take_shape(struct job *job, const json_t *list)
 }
 
 /* The job has `shape: auto`: the shape that training found is in manifest.json, if there is one. */
-static enum err read_shape(struct folder *f, struct errmsg *e)
+static enum err folder_read_shape(struct folder *f, struct errmsg *e)
 {
     char path[PATH_BYTES], *text = NULL;
     size_t bytes = 0;
@@ -156,7 +158,7 @@ static enum err read_shape(struct folder *f, struct errmsg *e)
     bool found = false;
     if (!read_side(f, "manifest.json", ENCODING_BYTES_MAX, &text, &bytes, path, &unused)) {
         json_t *all = json_loadb(text, bytes, 0, NULL);
-        found = take_shape(&f->job, json_object_get(json_object_get(all, "model"), "input"));
+        found = shape_of_list(&f->job, json_object_get(json_object_get(all, "model"), "input"));
         json_decref(all);
         mem_free(text);
     }
@@ -169,7 +171,8 @@ static enum err read_shape(struct folder *f, struct errmsg *e)
 
 /* ---- the model ---- */
 
-static enum err read_weights(struct folder *f, const struct folder_options *o, struct errmsg *e)
+static enum err folder_read_weights(struct folder *f, const struct folder_options *o,
+                                    struct errmsg *e)
 {
     char path[PATH_BYTES];
     const struct layout *l = model_layout(f->model);
@@ -228,7 +231,7 @@ static enum err open_tables(struct folder *f, struct errmsg *e)
     return err == ERR_NOTFOUND ? ERR_INPUT : err;
 }
 
-static enum err read_rows(void *ctx, struct row_values *v, struct errmsg *e)
+static enum err folder_read_rows(void *ctx, struct row_values *v, struct errmsg *e)
 {
     const struct folder *f = ctx;
     (void)e;
@@ -241,7 +244,7 @@ static enum err read_rows(void *ctx, struct row_values *v, struct errmsg *e)
 
 struct row_reader folder_rows(struct folder *f)
 {
-    return (struct row_reader){.read = read_rows, .ctx = f};
+    return (struct row_reader){.read = folder_read_rows, .ctx = f};
 }
 
 /* ---- the folder ---- */
@@ -270,11 +273,11 @@ static enum err open_all(struct folder *f, const char *path, const struct folder
     if (err)
         return err;
     if (f->job.model.rank == 0)
-        err = read_shape(f, e);
+        err = folder_read_shape(f, e);
     if (!err)
         err = model_new(&f->model, &f->job, e);
     if (!err)
-        err = read_weights(f, o, e);
+        err = folder_read_weights(f, o, e);
     if (!err && !o->job_alone)
         err = folder_pack(f, e);
     return err || o->job_alone ? err : open_tables(f, e);

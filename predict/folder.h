@@ -8,12 +8,12 @@
 #define GRADWIRE_PREDICT_FOLDER_H
 
 #include "common/base/err.h"
-#include "job/job.h"
 #include "common/rows/row_values.h"
-#include "predict/table_file.h"
 #include "data/table.h"
+#include "job/job.h"
 #include "model/model.h"
 #include "model/packed.h"
+#include "predict/table_file.h"
 
 struct folder {
     char path[4096];             /* the directory with weights.safetensors */
@@ -52,5 +52,29 @@ enum err folder_pack(struct folder *f, struct errmsg *e) MUST_CHECK;
 
 /* The rows of the folder's tables, for an evaluation (worker/evaluator). The folder is borrowed. */
 struct row_reader folder_rows(struct folder *f);
+
+/* Scores of rows: one thread's memory for passes over a trained model, which any number of scorers share.
+ *
+ * Happy path: scorer_new -> scorer_run, scorer_run, ... -> scorer_free.
+ * Failure modes: a row has an invalid value (the number of a row that an embedding does not have): ERR_INPUT. Other calls
+ * are not affected. */
+struct scorer;
+
+/* For up to rows_max rows at a time. The folder is borrowed, and has its packed weights (folder_pack). Errors: ERR_INPUT:
+ * too many rows for the model; ERR_NOMEM. Thread: any; not while another thread opens or closes the folder. */
+enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max,
+                    struct errmsg *e) MUST_CHECK;
+void scorer_free(struct scorer *s);
+
+/* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: the keys that the rows
+ * look up, from rows_keys or dataset_gather_keys; NULL: the model has no tables. They are at most as many as rows_max rows can
+ * have. out: (n, model_outputs), as by model_predict. Allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out`
+ * is then meaningless. Thread: one at a time. */
+enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
+                    float *out, struct errmsg *e) MUST_CHECK;
+
+/* The output of lookup layer i (model_lookup) for n rows. out: (n, width). */
+void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
+                   float *out);
 
 #endif

@@ -1,3 +1,5 @@
+/* Rows on their way to the model. A row of text, of values or of a text file becomes cells by the functions that read training
+ * data (data/csv_cell.h, data/csv_rows.h), so it gets the same bits; then features and keys are made of its cells. */
 #include "predict/rows.h"
 
 #include <assert.h>
@@ -25,13 +27,47 @@ struct rows {
     struct csv_file file;   /* the text file whose records are added */
     uint64_t line;          /* of the file's next record */
     uint32_t *cells;        /* (rows_max, table_raw_cells), packed once they are whole */
-    struct leaf_room *room; /* NULL: the model has no tables */
+    struct leaf_room *keys; /* NULL: the model has no tables */
     char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
 
+/* ---- columns ---- */
+
+static bool is_value(enum column_kind kind)
+{
+    return kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY || kind == COLUMN_KEY ||
+           kind == COLUMN_KEYS;
+}
+
+enum err columns_init(struct columns *out, const struct folder *f, struct errmsg *e)
+{
+    const struct job_csv *csv = &f->job.data.csv;
+    struct columns c = {0};
+    uint32_t keys = 0;
+    if (f->schema && !(c.of = mem_zalloc(csv->columns, sizeof *c.of)))
+        return err_set(e, ERR_NOMEM, "no memory for the columns");
+    for (uint32_t i = 0; f->schema && i < csv->columns; i++)
+        if (is_value(csv->column[i].kind))
+            c.of[c.values++] = csv_field_of(csv, i);
+    for (uint32_t i = 0; f->schema && i < csv->columns; i++) {
+        if (csv->column[i].kind == COLUMN_CROSS)
+            c.of[c.values + c.crosses++] =
+                (struct csv_field){.kind = COLUMN_CROSS, .cell = keys, .column = i};
+        keys += job_column_has_keys(&csv->column[i]);
+    }
+    *out = c;
+    return ERR_OK;
+}
+
+void columns_close(struct columns *c)
+{
+    mem_free(c->of);
+    *c = (struct columns){0};
+}
+
 /* ---- construction ---- */
 
-static enum err make_columns(struct rows *r, struct errmsg *e)
+static enum err rows_make_columns(struct rows *r, struct errmsg *e)
 {
     const struct job_csv *csv = &r->folder->job.data.csv;
     const struct table_schema *s = r->schema;
@@ -50,16 +86,16 @@ static enum err make_columns(struct rows *r, struct errmsg *e)
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
     if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
         return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
-    return s->lookups ? leaf_room_new_repeating(&r->room, s, r->rows_max, e) : ERR_OK;
+    return s->lookups ? leaf_room_new_repeating(&r->keys, s, r->rows_max, e) : ERR_OK;
 }
 
-static enum err make(struct rows *r, struct errmsg *e)
+static enum err rows_make(struct rows *r, struct errmsg *e)
 {
     uint64_t features = model_features(r->folder->model);
     r->x = mem_floats(features * r->rows_max);
     if (!r->x)
         return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
-    return r->schema ? make_columns(r, e) : ERR_OK;
+    return r->schema ? rows_make_columns(r, e) : ERR_OK;
 }
 
 enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, struct errmsg *e)
@@ -71,7 +107,7 @@ enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, 
     r->schema = f->schema;
     r->rows_max = rows_max;
     rows_begin_file(r, NULL);
-    enum err err = make(r, e);
+    enum err err = rows_make(r, e);
     if (err) {
         rows_free(r);
         return err;
@@ -86,7 +122,7 @@ void rows_free(struct rows *r)
         return;
     csv_format_close(&r->format);
     csv_file_close(&r->file);
-    leaf_room_free(r->room);
+    leaf_room_free(r->keys);
     mem_free(r->x);
     columns_close(&r->columns);
     mem_free(r->piece.known);
@@ -108,7 +144,7 @@ static bool copy_text(struct rows *r, const char *text, size_t bytes, char end)
     return true;
 }
 
-static void put_text(struct rows *r, struct csv_row *row, const struct gradwire_text *field)
+static void rows_put_text(struct rows *r, struct csv_row *row, const struct gradwire_text *field)
 {
     const char *text = field->bytes ? field->text : "";
     size_t bytes = field->bytes;
@@ -167,13 +203,13 @@ static void put_key(struct csv_row *row, uint64_t key)
     csv_cell_add_key(row, key, 1);
 }
 
-static void put_value(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+static void rows_put_value(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
 {
     enum column_kind kind = r->columns.of[row->field].kind;
     if (v->type == GRADWIRE_VALUE_MISSING)
         csv_cell_missing(row);
     else if (v->type == GRADWIRE_VALUE_TEXT)
-        put_text(r, row, &v->as.text);
+        rows_put_text(r, row, &v->as.text);
     else if (v->type == GRADWIRE_VALUE_NUMBER && kind == COLUMN_NUMBER)
         csv_cell_number(row, (double)v->as.number);
     else if (v->type == GRADWIRE_VALUE_DOUBLE && kind == COLUMN_NUMBER)
@@ -193,8 +229,8 @@ static void put_value(struct rows *r, struct csv_row *row, const struct gradwire
 void rows_clear(struct rows *r)
 {
     r->count = 0;
-    if (r->room)
-        leaf_room_clear(r->room);
+    if (r->keys)
+        leaf_room_clear(r->keys);
 }
 
 uint32_t rows_count(const struct rows *r)
@@ -202,7 +238,7 @@ uint32_t rows_count(const struct rows *r)
     return r->count;
 }
 
-static enum err check_columns(const struct rows *r, bool columns, struct errmsg *e)
+static enum err rows_check_columns(const struct rows *r, bool columns, struct errmsg *e)
 {
     if (columns == (r->schema != NULL))
         return ERR_OK;
@@ -211,7 +247,7 @@ static enum err check_columns(const struct rows *r, bool columns, struct errmsg 
                            : "has columns: it is not just numbers");
 }
 
-static enum err check_room(const struct rows *r, struct errmsg *e)
+static enum err check_full(const struct rows *r, struct errmsg *e)
 {
     if (r->count == r->rows_max)
         return err_set(e, ERR_INPUT, "no room for more than %u rows", r->rows_max);
@@ -219,7 +255,7 @@ static enum err check_room(const struct rows *r, struct errmsg *e)
 }
 
 /* The row has these fields. */
-static struct csv_row begin(struct rows *r, const struct csv_field *field, uint32_t fields)
+static struct csv_row row_begin(struct rows *r, const struct csv_field *field, uint32_t fields)
 {
     uint32_t *cells = r->cells + (size_t)r->count * table_raw_cells(r->schema);
     r->piece.field = field;
@@ -232,51 +268,51 @@ static struct csv_row begin(struct rows *r, const struct csv_field *field, uint3
 }
 
 /* All values are in the row's cells. */
-static enum err finish(struct rows *r, struct csv_row *row, struct errmsg *e)
+static enum err row_finish(struct rows *r, struct csv_row *row, struct errmsg *e)
 {
     csv_cell_crosses(row);
     (void)table_pack(r->schema, row->cells);
     table_scale_row(r->schema, row->cells);
     table_features(r->schema, row->cells, r->x + (size_t)r->count * r->schema->features);
-    enum err err = r->room ? leaf_room_add(r->room, row->cells, e) : ERR_OK;
+    enum err err = r->keys ? leaf_room_add(r->keys, row->cells, e) : ERR_OK;
     if (!err)
         r->count++;
     return err;
 }
 
 /* Add a row of texts or, if there are none, of values. */
-static enum err add(struct rows *r, const struct gradwire_text *field,
-                    const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
+static enum err rows_add(struct rows *r, const struct gradwire_text *field,
+                         const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
 {
-    enum err err = check_columns(r, true, e);
+    enum err err = rows_check_columns(r, true, e);
     if (!err)
-        err = check_room(r, e);
+        err = check_full(r, e);
     if (err)
         return err;
-    struct csv_row row = begin(r, r->columns.of, r->columns.values);
+    struct csv_row row = row_begin(r, r->columns.of, r->columns.values);
     for (; row.field < r->columns.values; row.field++) {
         if (field)
-            put_text(r, &row, &field[row.field]);
+            rows_put_text(r, &row, &field[row.field]);
         else
-            put_value(r, &row, &value[row.field]);
+            rows_put_value(r, &row, &value[row.field]);
         if (row.bad) {
             *column = row.field;
             return err_set(e, ERR_INPUT, "%s", r->piece.first_bad.text);
         }
     }
-    return finish(r, &row, e);
+    return row_finish(r, &row, e);
 }
 
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
                        struct errmsg *e)
 {
-    return add(r, field, NULL, column, e);
+    return rows_add(r, field, NULL, column, e);
 }
 
 enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
                          struct errmsg *e)
 {
-    return add(r, NULL, value, column, e);
+    return rows_add(r, NULL, value, column, e);
 }
 
 static enum err refuse_number(const float *numbers, struct errmsg *e)
@@ -290,9 +326,9 @@ static enum err refuse_number(const float *numbers, struct errmsg *e)
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e)
 {
     const uint32_t features = model_features(r->folder->model), inf_bits = 0x7f800000;
-    enum err err = check_columns(r, false, e);
+    enum err err = rows_check_columns(r, false, e);
     if (!err)
-        err = check_room(r, e);
+        err = check_full(r, e);
     if (!err && kernels()->abs_bits(numbers, features) >= inf_bits)
         err = refuse_number(numbers, e);
     if (err)
@@ -321,7 +357,7 @@ size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes)
 }
 
 /* Put the record into the piece, with a newline at its end. */
-static enum err take_record(struct rows *r, const char *text, size_t bytes, struct errmsg *e)
+static enum err put_record(struct rows *r, const char *text, size_t bytes, struct errmsg *e)
 {
     struct csv_piece *p = &r->piece;
     size_t mark = 0;
@@ -377,10 +413,10 @@ static enum err read_record(struct rows *r, uint64_t line, uint32_t *column, str
     if (p->bytes == 0 || (r->format.libsvm ? libsvm_is_no_row(p->text, end)
                                            : csv_is_no_row(&r->format, p->text, end)))
         return ERR_OK;
-    enum err err = check_room(r, e);
+    enum err err = check_full(r, e);
     if (err)
         return err;
-    struct csv_row row = begin(r, r->file.field, r->file.fields);
+    struct csv_row row = row_begin(r, r->file.field, r->file.fields);
     row.field = CSV_NO_FIELD;
     p->lone_cr = true; /* to be looked for */
     if (r->format.libsvm) {
@@ -390,7 +426,7 @@ static enum err read_record(struct rows *r, uint64_t line, uint32_t *column, str
         csv_rows_fields(&row, 0, p->mark, p->mark + marks - 1);
     }
     if (!row.bad)
-        return finish(r, &row, e);
+        return row_finish(r, &row, e);
     *column = column_at_fault(r, &row);
     return err_set(e, ERR_INPUT, "%s:%llu: %s", r->file.path, (unsigned long long)line,
                    p->first_bad.text);
@@ -401,10 +437,10 @@ enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint3
 {
     struct csv_piece *p = &r->piece;
     const uint64_t line = r->line;
-    enum err err = check_columns(r, true, e);
+    enum err err = rows_check_columns(r, true, e);
     if (err)
         return err;
-    err = take_record(r, record, bytes, e);
+    err = put_record(r, record, bytes, e);
     if (err)
         return err_wrap(e, err, "%s:", r->file.path);
     p->line = line;
@@ -425,7 +461,7 @@ const float *rows_features(const struct rows *r)
 const struct leaf_keys *rows_keys(struct rows *r)
 {
     const struct leaf_keys *keys = NULL;
-    enum err err = r->room ? leaf_room_finish(r->room, &keys, NULL) : ERR_OK;
+    enum err err = r->keys ? leaf_room_finish(r->keys, &keys, NULL) : ERR_OK;
     assert(!err); /* all memory is there */
     (void)err;
     return keys;

@@ -6,8 +6,21 @@
 #ifndef GRADWIRE_PREDICT_ROWS_H
 #define GRADWIRE_PREDICT_ROWS_H
 
-#include "predict/columns.h"
+#include "data/csv_rows.h"
+#include "predict/folder.h"
 #include "predict/gradwire-predict.h"
+
+/* The columns of a raw row: the number, category, key and keys columns of the job's data.columns, in their order. Crosses come
+ * after them: a row has no values for these. */
+struct columns {
+    uint32_t values, crosses;
+    struct csv_field
+        *of; /* (values + crosses); `cell` of a cross is the index of the schema's key */
+};
+
+/* All zero for a folder whose rows have no columns. Owns: columns_close. Errors: ERR_NOMEM. */
+enum err columns_init(struct columns *c, const struct folder *f, struct errmsg *e) MUST_CHECK;
+void columns_close(struct columns *c);
 
 struct rows;
 
@@ -18,7 +31,7 @@ void rows_free(struct rows *r);
 
 void rows_clear(struct rows *r);
 uint32_t rows_count(const struct rows *r);
-/* Add a row. field, value: one for each column (columns.h). numbers: (model_features), raw, for data without columns.
+/* Add a row. field, value: one for each column (struct columns). numbers: (model_features), raw, for data without columns.
  * *column: if a value does not fit its column, the column's index; otherwise unchanged. Allocates nothing. Errors: ERR_INPUT.
  * Thread: one at a time. */
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,

@@ -1,4 +1,6 @@
-#include "predict/scorer.h"
+/* A pass over the model: the rows of the keys are copied from the tables' files, those of tables with the same keys together, and
+ * the model runs forward over a few rows at a time. */
+#include "predict/folder.h"
 
 #include <assert.h>
 
@@ -32,7 +34,7 @@ static enum err count_keys(struct scorer *s, struct errmsg *e)
     return ERR_OK;
 }
 
-static enum err make_rows(struct scorer *s, struct errmsg *e)
+static enum err scorer_make_rows(struct scorer *s, struct errmsg *e)
 {
     enum err err = count_keys(s, e);
     for (uint32_t t = 0; t < s->layout->tables && !err; t++) {
@@ -45,11 +47,11 @@ static enum err make_rows(struct scorer *s, struct errmsg *e)
     return err;
 }
 
-static enum err make(struct scorer *s, struct errmsg *e)
+static enum err scorer_make(struct scorer *s, struct errmsg *e)
 {
     uint32_t rows = s->rows_max < PASS_ROWS ? s->rows_max : PASS_ROWS;
     enum err err = model_run_new(&s->run, s->folder->model, rows, e);
-    return err || !s->layout ? err : make_rows(s, e);
+    return err || !s->layout ? err : scorer_make_rows(s, e);
 }
 
 enum err scorer_new(struct scorer **out, const struct folder *f, uint32_t rows_max,
@@ -61,7 +63,7 @@ enum err scorer_new(struct scorer **out, const struct folder *f, uint32_t rows_m
     s->folder = f;
     s->layout = model_layout(f->model)->rows;
     s->rows_max = rows_max;
-    enum err err = make(s, e);
+    enum err err = scorer_make(s, e);
     if (err) {
         scorer_free(s);
         return err;
@@ -95,7 +97,7 @@ static void read_tables(struct scorer *s, uint32_t first, const struct key_list 
 }
 
 /* Copy the rows of the keys, in all tables. */
-static void read_rows(struct scorer *s, const struct leaf_keys *keys)
+static void scorer_read_rows(struct scorer *s, const struct leaf_keys *keys)
 {
     for (uint32_t t = 0; s->layout && t < s->layout->tables; t++) {
         const struct key_list *list = &keys->list[s->layout->table[t].list];
@@ -111,19 +113,19 @@ enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct l
     const struct examples of = {.n = n, .x = x, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max);
     unsigned was = kernels_flush_begin();
-    read_rows(s, keys);
+    scorer_read_rows(s, keys);
     enum err err = model_predict(s->run, s->folder->packed, &of, out, e);
     kernels_flush_end(was);
     return err;
 }
 
-void scorer_look_up(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
-                    float *out)
+void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
+                   float *out)
 {
     const struct examples of = {.n = n, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max && s->layout);
     unsigned was = kernels_flush_begin();
-    read_rows(s, keys);
+    scorer_read_rows(s, keys);
     model_look_up(s->run, s->folder->w, &of, i, out);
     kernels_flush_end(was);
 }

@@ -40,7 +40,7 @@ struct table_file {
     struct part *part; /* (parts) in ascending order of keys */
 };
 
-static uint64_t key_at(const struct part *p, uint64_t row)
+static uint64_t part_key(const struct part *p, uint64_t row)
 {
     uint64_t key;
     memcpy(&key, p->keys + row * sizeof key, sizeof key);
@@ -63,8 +63,8 @@ static enum err make_index(struct part *p, const char *path, struct errmsg *e)
 {
     if (p->n == 0)
         return ERR_OK;
-    p->first = key_at(p, 0);
-    p->last = key_at(p, p->n - 1);
+    p->first = part_key(p, 0);
+    p->last = part_key(p, p->n - 1);
     if (p->last < p->first)
         return err_set(e, ERR_CORRUPT, "%s: its keys do not ascend", path);
     choose_ranges(p);
@@ -74,7 +74,7 @@ static enum err make_index(struct part *p, const char *path, struct errmsg *e)
     size_t range = 0;
     uint64_t before = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        uint64_t key = key_at(p, i);
+        uint64_t key = part_key(p, i);
         if (key - p->first > p->last - p->first || (i > 0 && key <= before))
             return err_set(e, ERR_CORRUPT, "%s: its keys do not ascend: key %u", path, i);
         while (range <= (key - p->first) >> p->shift)
@@ -160,8 +160,8 @@ static enum err count_files(const char *folder, const char *table, uint32_t *fil
 }
 
 /* Part i, of `files`, begins after the parts before it. */
-static enum err join(struct table_file *t, uint32_t i, uint32_t files, const char *path,
-                     struct errmsg *e)
+static enum err join_part(struct table_file *t, uint32_t i, uint32_t files, const char *path,
+                          struct errmsg *e)
 {
     struct part *p = &t->part[i];
     p->first_row = t->rows;
@@ -188,7 +188,7 @@ static enum err open_parts(struct table_file *t, const char *folder, struct errm
         (void)snprintf(path, sizeof path, "%s/%s", folder, name);
         err = open_part(&t->part[t->parts], path, t->of->dim, e);
         if (!err)
-            err = join(t, t->parts, files, path, e);
+            err = join_part(t, t->parts, files, path, e);
     }
     return err;
 }
@@ -227,7 +227,7 @@ void table_file_close(struct table_file *t)
 /* ---- reading ---- */
 
 /* A lookup on its way from the key to the row. */
-struct look {
+struct lookup {
     const struct part *part; /* NULL: no file can have the key */
     uint64_t key;
     const uint32_t *begin; /* of its range */
@@ -249,9 +249,9 @@ static const struct part *part_of(const struct table_file *t, uint64_t key)
     return low < t->parts && p->n > 0 && key >= p->first ? p : NULL;
 }
 
-static struct look look_up(const struct table_file *t, uint64_t mixed)
+static struct lookup lookup_begin(const struct table_file *t, uint64_t mixed)
 {
-    struct look l = {.key = key_unmix(mixed)};
+    struct lookup l = {.key = key_unmix(mixed)};
     l.part = part_of(t, l.key);
     if (l.part) {
         l.begin = l.part->begin + ((l.key - l.part->first) >> l.part->shift);
@@ -261,58 +261,58 @@ static struct look look_up(const struct table_file *t, uint64_t mixed)
 }
 
 /* Without a branch on the key, because no branch predictor can know it. */
-static uint64_t search(const struct look *l)
+static uint64_t search(const struct lookup *l)
 {
     uint32_t at = l->begin[0], n = l->begin[1] - at;
     for (uint32_t half; n > 1; n -= half) {
         half = n / 2;
-        at += key_at(l->part, at + half) <= l->key ? half : 0;
+        at += part_key(l->part, at + half) <= l->key ? half : 0;
     }
-    return n == 1 && key_at(l->part, at) == l->key ? at : NO_ROW;
+    return n == 1 && part_key(l->part, at) == l->key ? at : NO_ROW;
 }
 
 /* The row in a table that has the keys of the table in which it was found. */
-static const char *row_at(const struct table_file *t, const struct table_file *found,
-                          const struct look *l)
+static const char *found_row(const struct table_file *t, const struct table_file *found,
+                             const struct lookup *l)
 {
     return t->part[l->part - found->part].rows + l->row * t->of->dim * sizeof(float);
 }
 
 /* Each loop asks memory for what the next one reads, for all lookups of the group. */
 static void find_group(const struct table_file *t, const uint64_t *mixed, uint32_t n,
-                       struct look *look)
+                       struct lookup *lookup)
 {
     for (uint32_t i = 0; i < n; i++)
-        look[i] = look_up(t, mixed[i]);
+        lookup[i] = lookup_begin(t, mixed[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (look[i].part)
-            __builtin_prefetch(look[i].part->keys + look[i].begin[0] * sizeof(uint64_t));
+        if (lookup[i].part)
+            __builtin_prefetch(lookup[i].part->keys + lookup[i].begin[0] * sizeof(uint64_t));
     for (uint32_t i = 0; i < n; i++)
-        look[i].row = look[i].part ? search(&look[i]) : NO_ROW;
+        lookup[i].row = lookup[i].part ? search(&lookup[i]) : NO_ROW;
 }
 
 static void copy_group(const struct table_file *t, const struct table_file *found,
-                       const struct look *look, const uint64_t *mixed, uint32_t n, float *w)
+                       const struct lookup *lookup, const uint64_t *mixed, uint32_t n, float *w)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (look[i].row != NO_ROW)
-            __builtin_prefetch(row_at(t, found, &look[i]));
+        if (lookup[i].row != NO_ROW)
+            __builtin_prefetch(found_row(t, found, &lookup[i]));
     for (uint32_t i = 0; i < n; i++, w += t->of->dim)
-        if (look[i].row == NO_ROW)
+        if (lookup[i].row == NO_ROW)
             row_absent_value(t->of, t->seed, mixed[i], w);
         else
-            memcpy(w, row_at(t, found, &look[i]), t->of->dim * sizeof *w);
+            memcpy(w, found_row(t, found, &lookup[i]), t->of->dim * sizeof *w);
 }
 
 void table_file_read_like(const struct table_file *const *t, uint32_t tables, const uint64_t *mixed,
                           uint32_t n, float *const *w)
 {
-    struct look look[GROUP];
+    struct lookup lookup[GROUP];
     for (uint32_t at = 0; at < n; at += GROUP) {
         uint32_t group = n - at < GROUP ? n - at : GROUP;
-        find_group(t[0], mixed + at, group, look);
+        find_group(t[0], mixed + at, group, lookup);
         for (uint32_t i = 0; i < tables; i++)
-            copy_group(t[i], t[0], look, mixed + at, group, w[i] + (size_t)at * t[i]->of->dim);
+            copy_group(t[i], t[0], lookup, mixed + at, group, w[i] + (size_t)at * t[i]->of->dim);
     }
 }
 
@@ -342,6 +342,6 @@ void table_file_row(const struct table_file *t, uint64_t i, uint64_t *key, float
     const struct part *p = &t->part[0];
     while (i >= p->first_row + p->n)
         p++;
-    *key = key_at(p, i - p->first_row);
+    *key = part_key(p, i - p->first_row);
     memcpy(w, p->rows + (i - p->first_row) * t->of->dim * sizeof *w, t->of->dim * sizeof *w);
 }

@@ -14,7 +14,6 @@
 #include "formats/graph/graph.h"
 #include "formats/tensorflow/lowering.h"
 #include "predict/folder.h"
-#include "predict/scorer.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/trained.h"
 #include "data/leaf_room.h"

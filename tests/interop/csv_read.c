@@ -11,7 +11,7 @@
 #include "common/base/log.h"
 #include "common/math/kernels.h"
 #include "data/dataset.h"
-#include "export/encoding.h"
+#include "export/export.h"
 
 static json_t *word_at(const struct table_input *in, uint32_t cell)
 {

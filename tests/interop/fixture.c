@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "predict/scorer.h"
+#include "predict/folder.h"
 #include "tests/lib/trained.h"
 #include "data/leaf_room.h"
 
@@ -73,7 +73,7 @@ static void write_scores(const struct folder *f, const struct rows *r)
     for (uint32_t i = 0; i < model_lookups(f->model); i++) {
         struct model_lookup of = model_lookup(f->model, i);
         float *vectors = must_have(mem_floats((size_t)r->n * of.width));
-        scorer_look_up(s, r->n, r->keys, i, vectors);
+        scorer_lookup(s, r->n, r->keys, i, vectors);
         write_floats(of.layer, vectors, (size_t)r->n * of.width);
         mem_free(vectors);
     }

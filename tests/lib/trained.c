@@ -14,9 +14,7 @@
 #include "common/rows/key.h"
 #include "common/rows/row_values.h"
 #include "data/leaf_room.h"
-#include "export/encoding.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 #include "export/table_export.h"
 
 enum { PATH_BYTES = 256, ABSENT_EACH = 3 };

@@ -20,7 +20,7 @@
 #include "data/csv_rows.h"
 #include "data/dataset.h"
 #include "data/drawn/drawn.h"
-#include "export/encoding.h"
+#include "export/export.h"
 
 /* ---- a job, files, and what is read of them ---- */
 

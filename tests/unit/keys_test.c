@@ -18,7 +18,7 @@
 #include "data/csv_key.h"
 #include "data/dataset.h"
 #include "data/leaf_room.h"
-#include "export/encoding.h"
+#include "export/export.h"
 
 /* xxhash.xxh3_64_intdigest(b"C1"), .. */
 #define SEED_C1 UINT64_C(0x3b7d0d206099ca33)

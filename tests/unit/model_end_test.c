@@ -14,7 +14,6 @@
 #include "tests/lib/trained.h"
 #include "worker/chief/model_end.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 
 static const char JOB[] =
     "name: t\noptimizer: sgd\ntraining: {batch_size: 2}\n"

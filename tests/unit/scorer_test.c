@@ -15,7 +15,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/math/kernels.h"
-#include "predict/scorer.h"
+#include "predict/folder.h"
 #include "tests/lib/trained.h"
 #include "data/leaf_room.h"
 #include "evaluate/evaluate.h"
@@ -271,8 +271,8 @@ static void a_layers_vectors_are_those_of_its_table(void **state)
     assert_string_equal(model_lookup(f.folder.model, WIDE).layer, "wide");
     assert_int_equal(model_lookup(f.folder.model, DEEP).width, FIELDS * DIM);
     const struct leaf_keys *keys = gather(&f, 0, ROWS);
-    scorer_look_up(s, ROWS, keys, WIDE, wide);
-    scorer_look_up(s, ROWS, keys, DEEP, deep);
+    scorer_lookup(s, ROWS, keys, WIDE, wide);
+    scorer_lookup(s, ROWS, keys, DEEP, deep);
     for (uint32_t row = 0; row < ROWS; row++) {
         float sum = value_of(&f, "wide/bias"), one, w[DIM];
         for (uint32_t k = 0; k < FIELDS; k++) {

@@ -19,7 +19,6 @@
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/spill_file.h"
-#include "export/cut_tables.h"
 #include "export/export.h"
 #include "export/table_export.h"
 

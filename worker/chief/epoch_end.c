@@ -14,9 +14,7 @@
 #include "common/parameters/norm.h"
 #include "worker/chief/best_cut.h"
 #include "evaluate/evaluate.h"
-#include "export/encoding.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 #include "worker/control/progress.h"
 #include "model/metric.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "export/export.h"
-#include "export/model_manifest.h"
 
 /* A note of FOLDER/weights.safetensors. */
 static enum err note(const char *folder, const char *key, char *out, size_t bytes, struct errmsg *e)

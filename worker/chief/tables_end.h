@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_TABLES_END_H
 #define GRADWIRE_WORKER_CHIEF_TABLES_END_H
 
-#include "export/cut_tables.h"
+#include "export/table_export.h"
 #include "worker/evaluator/best.h"
 
 /* At a job's end: best/ gets the tables of the best epoch's cut, if that exists. model/ gets the same tables if the

@@ -17,7 +17,6 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 #include "model/metric.h"
 #include "worker/warm_start/warm_start.h"
 

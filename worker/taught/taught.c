@@ -13,7 +13,7 @@
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "data/csv_row.h"
-#include "export/encoding.h"
+#include "export/export.h"
 #include "worker/warm_start/warm_start.h"
 
 #define MODEL_ENCODING_MAX ((size_t)1 << 36)

@@ -10,7 +10,6 @@
 #include "common/process/files.h"
 #include "common/checkpoint/row_frame.h"
 #include "export/export.h"
-#include "export/model_manifest.h"
 #include "worker/warm_start/first_cut.h"
 
 enum { DIGEST_BYTES = 65 };

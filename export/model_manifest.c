@@ -13,7 +13,7 @@
 #include "common/base/sha256.h"
 #include "common/base/version.h"
 #include "job/keys.h"
-#include "job/tree_json.h"
+#include "job/tree.h"
 #include "common/process/files.h"
 #include "export/export.h"
 #include "export/eval_json.h"

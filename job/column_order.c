@@ -1,5 +1,5 @@
-#include "job/column_order.h"
-
+/* Columns and classes have names in an identity text, a line each. Each comparison goes through the lines of one text, and looks up
+ * the place, the scale or the number of the same name in the other. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct name {
     size_t bytes;
 };
 
-static bool same(const struct name *a, const struct name *b)
+static bool name_is(const struct name *a, const struct name *b)
 {
     return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
 }
@@ -41,7 +41,7 @@ static bool takes_name(const char *line, size_t bytes, struct name *out)
 }
 
 /* Finds the next input column from *at on; returns false if none is left. */
-static bool next(const char **at, struct name *out)
+static bool name_next(const char **at, struct name *out)
 {
     bool found = false;
     while (!found && **at) {
@@ -53,11 +53,11 @@ static bool next(const char **at, struct name *out)
 }
 
 /* Returns the position, from 1; 0 if no column has this name. */
-static unsigned place_of(const char *text, const struct name *name)
+static unsigned name_place(const char *text, const struct name *name)
 {
     struct name one;
-    for (unsigned place = 1; next(&text, &one); place++)
-        if (same(&one, name))
+    for (unsigned place = 1; name_next(&text, &one); place++)
+        if (name_is(&one, name))
             return place;
     return 0;
 }
@@ -66,9 +66,9 @@ enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
 {
     struct name name;
     char shown[PRINTABLE_NAME_BYTES];
-    for (unsigned place = 1; next(&was, &name); place++) {
+    for (unsigned place = 1; name_next(&was, &name); place++) {
         /* a column without a name can only be identified by its position */
-        unsigned now = name.bytes ? place_of(is, &name) : 0;
+        unsigned now = name.bytes ? name_place(is, &name) : 0;
         if (now && now != place)
             return err_set(e, ERR_INPUT,
                            "column %s was input column %u, is now input column %u, and would get "
@@ -102,9 +102,9 @@ enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
 {
     char shown[PRINTABLE_NAME_BYTES];
     struct name before, now;
-    for (const char *old = was, *new = is; next(&old, &before) && next(&new, &now);) {
+    for (const char *old = was, *new = is; name_next(&old, &before) && name_next(&new, &now);) {
         struct name from = scale_of(was, &before), to = scale_of(is, &now);
-        if (same(&before, &now) && !same(&from, &to))
+        if (name_is(&before, &now) && !name_is(&from, &to))
             return err_set(e, ERR_INPUT,
                            "column %s had scale %.*s, has %.*s now; restore it, or start from "
                            "scratch with another --output",
@@ -203,7 +203,7 @@ static bool class_number(const char *text, const struct name *name, unsigned *nu
     if (c.list.bytes == 0)
         return is_number(name, number);
     while (next_name(&c, &one, number))
-        if (same(&one, name))
+        if (name_is(&one, name))
             return true;
     return false;
 }

@@ -1,13 +1,13 @@
-/* The csv part of a job file: the list of columns and the texts in it. */
+/* The columns of csv and libsvm: the list in the job file, the texts in it, and checks of columns against each other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/texts.h"
 #include "job/range.h"
 #include "job/read.h"
-#include "common/base/mem.h"
-#include "common/base/printable.h"
 
 /* ---- texts ---- */
 
@@ -59,7 +59,7 @@ enum err job_read_column_text(struct job_reader *r, const struct job_key *key,
 }
 
 /* Appends a text to the list *texts, which has *bytes bytes including joints. */
-static enum err append(struct job_reader *r, char **texts, size_t *bytes, const char *text)
+static enum err texts_append(struct job_reader *r, char **texts, size_t *bytes, const char *text)
 {
     size_t n = strlen(text);
     char *grown = mem_resize(*texts, *bytes + n + 1, 1);
@@ -82,7 +82,7 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     enum err err =
         c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; fill it, or remove it");
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
-        err = is_text(c, JOB_TEXT_MAX) ? append(r, &texts, &bytes, c->text)
+        err = is_text(c, JOB_TEXT_MAX) ? texts_append(r, &texts, &bytes, c->text)
                                        : job_refuse_value(r, key, c);
     if (err) {
         mem_free(texts);
@@ -147,6 +147,62 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
                                                        : "vocabulary");
     mem_free(word);
     return err;
+}
+
+/* ---- libsvm: the format itself determines most options of its two columns, a label and keys ---- */
+
+#define OF_KEYS JOB_COLUMN_PREFIX ".keys."
+
+/* Notes options of the keys column just read that libsvm does not allow. */
+static void job_note_otherwise(struct job_reader *r)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    const struct {
+        const char *path;
+        bool otherwise;
+    } options[] = {
+        {OF_KEYS "hash", c->key.hash},
+        {OF_KEYS "space", true},
+        {OF_KEYS "separator", strcmp(c->key.separator, " ") != 0},
+        {OF_KEYS "missing", c->key.missing != KEY_MISSING_NONE},
+        {OF_KEYS "weights", !c->key.weights},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options && c->kind == COLUMN_KEYS; i++) {
+        const struct job_node *node = job_given(r, options[i].path);
+        if (node && options[i].otherwise && !r->otherwise.path)
+            r->otherwise = (struct job_otherwise){options[i].path, node, r->item};
+    }
+}
+
+/* Returns the keys column if the columns are a label and keys, in any order; otherwise NULL. */
+static struct job_column *libsvm_keys_of(const struct job_csv *csv)
+{
+    struct job_column *a = &csv->column[0], *b = &csv->column[1];
+    if (csv->columns == 2 && a->kind == COLUMN_LABEL && b->kind == COLUMN_KEYS)
+        return b;
+    return csv->columns == 2 && a->kind == COLUMN_KEYS && b->kind == COLUMN_LABEL ? a : NULL;
+}
+
+/* Checks the columns, and sets the options that the format determines. */
+static enum err job_check_libsvm(struct job_reader *r)
+{
+    struct job_column *keys = libsvm_keys_of(&r->job->data.csv);
+    if (!keys)
+        return job_refuse(r, NULL, "data.columns",
+                          "a row of libsvm is a label and index:value pairs; write [label, keys: "
+                          "{name: features, max_values: 64}]");
+    if (r->otherwise.path) {
+        r->item = r->otherwise.item;
+        return job_refuse(
+            r, r->otherwise.node, r->otherwise.path,
+            "in libsvm the index is the key, and the value its weight; remove this option");
+    }
+    keys->key.hash = false;
+    keys->key.weights = true;
+    keys->key.missing = KEY_MISSING_NONE;
+    keys->key.space = "";
+    memcpy(keys->key.separator, " ", 2);
+    return ERR_OK;
 }
 
 /* ---- the list ---- */
@@ -248,7 +304,7 @@ static enum err check_number(struct job_reader *r, const struct job_node *node)
     return check_borders(r, node, c);
 }
 
-static enum err add_column(struct job_reader *r)
+static enum err columns_add(struct job_reader *r)
 {
     struct job_csv *csv = &r->job->data.csv;
     struct job_column *grown = mem_resize(csv->column, (size_t)csv->columns + 1, sizeof *grown);
@@ -260,8 +316,8 @@ static enum err add_column(struct job_reader *r)
 }
 
 /* Names the column that was read last: the range's name with `number`. */
-static enum err name_column(struct job_reader *r, const struct job_node *node,
-                            const struct job_range *range, uint32_t number)
+static enum err columns_name(struct job_reader *r, const struct job_node *node,
+                             const struct job_range *range, uint32_t number)
 {
     struct job_column *c = &r->job->data.csv.column[r->column];
     char name[JOB_TEXT_MAX + 1];
@@ -279,7 +335,7 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
 /* Adds a copy of `like`, for another name of its range. */
 static enum err copy_column(struct job_reader *r, const struct job_column *like)
 {
-    enum err err = add_column(r);
+    enum err err = columns_add(r);
     if (err)
         return err;
     struct job_column *c = &r->job->data.csv.column[r->column];
@@ -309,14 +365,14 @@ static enum err expand(struct job_reader *r, const struct job_node *node)
         if (i > range.first)
             err = copy_column(r, &like);
         if (!err)
-            err = name_column(r, node, &range, i);
+            err = columns_name(r, node, &range, i);
     }
     return err;
 }
 
 static enum err read_column(struct job_reader *r, const struct job_node *node)
 {
-    enum err err = add_column(r);
+    enum err err = columns_add(r);
     if (err)
         return err;
     job_read_forget(r, JOB_COLUMN_PREFIX);
@@ -365,6 +421,65 @@ const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
     return c;
 }
 
+/* ---- crosses ---- */
+
+/* Returns the key column with this name; csv->columns if there is none. */
+static uint32_t find_key(const struct job_csv *csv, const char *name, size_t bytes)
+{
+    uint32_t i = 0;
+    while (i < csv->columns &&
+           (csv->column[i].kind != COLUMN_KEY || strlen(csv->column[i].name) != bytes ||
+            memcmp(csv->column[i].name, name, bytes) != 0))
+        i++;
+    return i;
+}
+
+uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
+                           uint32_t of[JOB_CROSS_MAX])
+{
+    uint32_t n = 0;
+    for (const char *at = cross->words, *next; at; at = next) {
+        size_t bytes;
+        next = texts_next(at, &bytes);
+        uint32_t column = find_key(csv, at, bytes);
+        if (n == JOB_CROSS_MAX || column == csv->columns)
+            return 0;
+        of[n++] = column;
+    }
+    return n < 2 ? 0 : n;
+}
+
+/* Reports why job_cross_columns returned 0. */
+static enum err refuse_cross(struct job_reader *r, uint32_t cross)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    const struct job_node *node = job_column_node(r, cross);
+    char shown[PRINTABLE_NAME_BYTES];
+    for (const char *at = csv->column[cross].words, *next; at; at = next) {
+        size_t bytes;
+        next = texts_next(at, &bytes);
+        (void)printable_name(shown, at, bytes);
+        if (find_key(csv, at, bytes) == csv->columns)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "its of names %s, and there is no column - key: %s", shown, shown);
+    }
+    return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                      "its of must name 2 to %d key columns, like of: [C1, C2]", JOB_CROSS_MAX);
+}
+
+/* Checks that crosses consist of key columns. */
+static enum err job_check_crosses(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    uint32_t of[JOB_CROSS_MAX];
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_CROSS && job_cross_columns(csv, &csv->column[i], of) == 0)
+            return refuse_cross(r, i);
+    return ERR_OK;
+}
+
+/* ---- csv ---- */
+
 /* The memory of a column's value, in units of four bytes; a key takes two. */
 static uint64_t cells_of(const struct job_column *c)
 {
@@ -372,7 +487,7 @@ static uint64_t cells_of(const struct job_column *c)
     return c->kind == COLUMN_KEYS ? 1 + c->key.max_values * value : job_column_has_keys(c) ? 3 : 1;
 }
 
-static enum err check_room(struct job_reader *r)
+static enum err check_row_cells(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
     uint64_t cells = 0;
@@ -401,7 +516,7 @@ static enum err check_separators(struct job_reader *r)
     return ERR_OK;
 }
 
-static enum err check_columns(struct job_reader *r)
+static enum err csv_check_columns(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
     bool label = false, features = false;
@@ -479,10 +594,10 @@ enum err job_check_csv(struct job_reader *r)
             r, NULL, "data.scale", "%s",
             libsvm ? "libsvm's values are not scaled; remove it"
                    : "csv columns have a scale of their own; write - number: {scale: standard}");
-    enum err err = libsvm ? job_check_libsvm(r) : check_columns(r);
+    enum err err = libsvm ? job_check_libsvm(r) : csv_check_columns(r);
     if (!err && !libsvm)
         err = check_separators(r);
     if (!err)
         err = job_check_crosses(r);
-    return err ? err : check_room(r);
+    return err ? err : check_row_cells(r);
 }

@@ -582,8 +582,8 @@ static int value_shown(const struct line *l)
 }
 
 /* `folders`: prefixes of the keys to compare, ending with NULL; or NULL: all keys. */
-static enum err compare(const char *was, const char *is, const char *const *folders,
-                        struct errmsg *e)
+static enum err identity_texts_compare(const char *was, const char *is, const char *const *folders,
+                                       struct errmsg *e)
 {
     const char *next = is;
     struct line a, b;
@@ -610,7 +610,7 @@ static enum err compare(const char *was, const char *is, const char *const *fold
 
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 {
-    return compare(was, is, NULL, e);
+    return identity_texts_compare(was, is, NULL, e);
 }
 
 /* ---- values from a checkpoint ---- */
@@ -748,12 +748,12 @@ static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e)
 {
     static const char *const folders[] = {"model", "tables", "optimizer", NULL};
-    enum err err = compare(was, is, folders, e);
+    enum err err = identity_texts_compare(was, is, folders, e);
     return err ? err : compare_keys(was, is, e);
 }
 
 enum err job_identity_compare_columns(const char *was, const char *is, struct errmsg *e)
 {
     static const char *const folders[] = {"data.columns", NULL};
-    return compare(was, is, folders, e);
+    return identity_texts_compare(was, is, folders, e);
 }

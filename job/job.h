@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/codec/codec.h"
 #include "common/base/err.h"
-#include "common/parameters/limits.h"
-#include "job/layer.h"
+#include "common/codec/codec.h"
 #include "common/math/optimizer.h"
+#include "common/parameters/limits.h"
 #include "common/parameters/tree.h"
 #include "common/rows/row_layout.h"
+#include "job/layer.h"
 
 enum {
     JOB_LAYERS_MAX = 128,
@@ -440,5 +440,19 @@ bool job_weights_of(const char *text, char *out, size_t bytes);
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 /* The same for the keys of data.columns alone. */
 enum err job_identity_compare_columns(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+
+/* Compares what a model's weights stand for, in two identity texts: the order and the scales of its input columns
+ * (numbers and categories), and the order of its classes. Neither features nor classes have names in a model, so only
+ * its position assigns a weight to a column or class. Pure. */
+
+/* Checks that columns of the same name have the same position. A column that only one job has is not compared.
+ * Errors: ERR_INPUT, naming the first column that moved. */
+enum err column_order_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* Checks that numbers of the same name and position have the same scale. Errors: ERR_INPUT, naming the first column that
+ * has another, and how to go on. */
+enum err column_scale_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* Checks that a class of the same name has the same number; names can be new. A label without names has the numbers as names.
+ * Errors: ERR_INPUT, naming the class. */
+enum err class_order_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -1,10 +1,11 @@
+/* The table of keys, which table_*.c have in parts, as one list: finding a key, its allowed values as text, suggestions for a wrong
+ * name, defaults, and the keys that are active in a job. */
 #include "job/keys.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/meaning.h"
 #include "job/table.h"
 #include "common/base/words.h"
 

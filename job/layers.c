@@ -1,10 +1,12 @@
-/* The list of layers: their kinds, options, names (as Keras makes them: dense, dense_1, ...) and inputs. A layer's
- * inputs come before it, so there is no cycle. */
+/* The list of layers: their kinds, options, names (as Keras makes them: dense, dense_1, ...) and inputs, which are layers or columns.
+ * A layer's inputs come before it, so there is no cycle. */
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "job/read.h"
 #include "common/base/words.h"
+#include "job/range.h"
+#include "job/read.h"
 
 /* `- relu` is short for `- activation: relu`. */
 static void activation_of_word(struct job_layer *layer, const struct job_word *word)
@@ -61,7 +63,7 @@ static enum err check_bias(struct job_reader *r, const struct job_node *node)
 }
 
 /* Sets keys that were not given and default to another key's value: a pooling layer's strides are its pool_size. */
-static void take_others(struct job_reader *r)
+static void copy_like_values(struct job_reader *r)
 {
     char *layer = (char *)&r->job->model.layer[r->layer];
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
@@ -84,7 +86,7 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node)
     if (err)
         return err;
     activation_of_word(layer, word);
-    take_others(r);
+    copy_like_values(r);
     const char *base = layer->name[0] ? NULL : keras_name(word);
     r->at[r->layer].layer = node;
     r->at[r->layer].inputs = r->inputs;
@@ -110,6 +112,136 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
                               "its name, %s, is also the name of model.layers[%u]; give it another",
                               layer[i].name, i);
     return ERR_OK;
+}
+
+/* ---- columns as inputs: key columns are looked up; numbers and categories are selected from the model's input ---- */
+
+/* Returns the column with this name; csv->columns if there is none. */
+static uint32_t find_column(const struct job_csv *csv, const char *name)
+{
+    uint32_t i = 0;
+    while (i < csv->columns && strcmp(csv->column[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static enum err layer_add_lookup(struct job_reader *r, const struct job_node *node, uint32_t column)
+{
+    struct job *job = r->job;
+    struct job_layer *layer = &job->model.layer[r->layer];
+    for (uint32_t i = 0; i < layer->lookups; i++)
+        if (job->model.lookup[layer->first_lookup + i].column == column)
+            return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s occurs twice in its inputs",
+                              SHOWN(job->data.csv.column[column].name));
+    if (job->model.lookups == JOB_LOOKUPS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "more than %d columns are looked up by all layers together",
+                          JOB_LOOKUPS_MAX);
+    struct job_lookup *grown =
+        mem_resize(job->model.lookup, (size_t)job->model.lookups + 1, sizeof *grown);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    job->model.lookup = grown;
+    if (layer->lookups++ == 0)
+        layer->first_lookup = job->model.lookups;
+    grown[job->model.lookups++] = (struct job_lookup){.column = column};
+    return ERR_OK;
+}
+
+/* Adds an input without columns. */
+static enum err begin_selection(struct job_reader *r, const struct job_node *node)
+{
+    struct job *job = r->job;
+    struct job_layer *layer = &job->model.layer[r->layer];
+    uint32_t first = 0, last = job->model.selections;
+    if (layer->inputs == JOB_INPUTS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
+                          JOB_INPUTS_MAX);
+    if (last > 0)
+        first = job->model.selection[last - 1].first + job->model.selection[last - 1].columns;
+    job->model.selection[job->model.selections++] = (struct job_selection){.first = first};
+    layer->input[layer->inputs++] = JOB_INPUT_SELECTION + last;
+    return ERR_OK;
+}
+
+/* Consecutive columns in the list form one input. */
+static enum err layer_add_selected(struct job_reader *r, const struct job_node *node,
+                                   uint32_t column)
+{
+    struct job *job = r->job;
+    const struct job_layer *layer = &job->model.layer[r->layer];
+    bool goes_on = layer->inputs && layer->input[layer->inputs - 1] >= JOB_INPUT_SELECTION;
+    enum err err = goes_on ? ERR_OK : begin_selection(r, node);
+    if (err)
+        return err;
+    struct job_selection *s = &job->model.selection[job->model.selections - 1];
+    size_t used = (size_t)s->first + s->columns;
+    if (used == JOB_LOOKUPS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "more than %d columns are named by all layers together", JOB_LOOKUPS_MAX);
+    uint32_t *grown = mem_resize(job->model.selected, used + 1, sizeof *grown);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    job->model.selected = grown;
+    grown[used] = column;
+    s->columns++;
+    return ERR_OK;
+}
+
+static enum err layer_add_column(struct job_reader *r, const struct job_node *node, uint32_t column)
+{
+    const struct job_column *c = &r->job->data.csv.column[column];
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    bool is_key = job_column_has_keys(c);
+    if (c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT || c->kind == COLUMN_IGNORE)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is not an input: it is %s",
+                          SHOWN(c->name),
+                          c->kind == COLUMN_LABEL    ? "the label"
+                          : c->kind == COLUMN_WEIGHT ? "the weight of rows"
+                                                     : "ignored");
+    if (is_key && !job_layer_looks_up(layer))
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "column %s holds keys; only embedding, embedding_bag and linear look them up",
+            SHOWN(c->name));
+    if (!is_key && job_layer_looks_up(layer))
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "it looks up keys, and column %s holds none; to make it one, write - key: %s",
+            SHOWN(c->name), SHOWN(c->name));
+    if (c->kind == COLUMN_KEYS && layer->kind == LAYER_EMBEDDING)
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "column %s has several keys a row; use embedding_bag, which combines their rows",
+            SHOWN(c->name));
+    return is_key ? layer_add_lookup(r, node, column) : layer_add_selected(r, node, column);
+}
+
+/* Adds the columns that the name or range at `node` means to the layer's
+ * lookups or to its last input. *found: there are such columns. */
+static enum err job_input_columns(struct job_reader *r, const struct job_node *node, bool *found)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    struct job_range range;
+    char name[JOB_TEXT_MAX + 1];
+    *found = false;
+    if (job_range_parse(&range, node->text))
+        return job_refuse(
+            r, node, JOB_LAYER_PREFIX,
+            "'%s' is not a valid range; write a range like C{1..26}, or \\{ for a { of the name",
+            SHOWN(node->text));
+    enum err err = ERR_OK;
+    for (uint32_t i = range.first; i <= range.last && !err; i++) {
+        uint32_t column =
+            job_range_name(&range, i, name, sizeof name) ? csv->columns : find_column(csv, name);
+        if (column == csv->columns && !range.many)
+            return ERR_OK;
+        if (column == csv->columns)
+            return job_refuse(r, node, JOB_LAYER_PREFIX, "no column is called %s", SHOWN(name));
+        *found = true;
+        err = layer_add_column(r, node, column);
+    }
+    return err;
 }
 
 /* ---- inputs of layers ---- */
@@ -203,7 +335,7 @@ static enum err resolve_none(struct job_reader *r)
     return ERR_OK;
 }
 
-static enum err resolve(struct job_reader *r)
+static enum err resolve_inputs(struct job_reader *r)
 {
     const struct job_node *list = r->at[r->layer].inputs;
     if (!list) {
@@ -246,7 +378,7 @@ static enum err refuse_unused(struct job_reader *r)
 enum err job_settle_inputs(struct job_reader *r)
 {
     for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
-        enum err err = resolve(r);
+        enum err err = resolve_inputs(r);
         if (err)
             return err;
     }
@@ -270,6 +402,147 @@ enum err job_read_layers(struct job_reader *r, const struct job_key *key,
         if (err)
             return err;
         r->job->model.layers = ++r->layer;
+    }
+    return ERR_OK;
+}
+
+/* ---- embeddings with their own rows (input_dim) ---- */
+
+/* All columns that such an embedding reads share its rows, so ids that are counted separately for each column would mean the same
+ * rows. */
+
+enum { NAMED_MAX = 2, NAMED_BYTES = NAMED_MAX * (JOB_NAME_MAX + 2) };
+
+/* Iterates over the feature columns of an input; see `next`. */
+struct features {
+    const struct job *job;
+    const struct job_selection *selection; /* NULL: all */
+    uint32_t at;
+};
+
+static bool is_feature(const struct job_column *c)
+{
+    return c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY;
+}
+
+static const struct job_column *feature_next(struct features *c)
+{
+    const struct job *job = c->job;
+    if (c->selection && c->at < c->selection->columns)
+        return &job->data.csv.column[job->model.selected[c->selection->first + c->at++]];
+    while (!c->selection && c->at < job->data.csv.columns) {
+        const struct job_column *column = &job->data.csv.column[c->at++];
+        if (is_feature(column))
+            return column;
+    }
+    return NULL;
+}
+
+/* Finds the columns that a layer reads. Only flatten and reshape can be in between; they have one input each.
+ * Returns false if it reads another layer. */
+static bool features_of(const struct job *job, const struct job_layer *layer, struct features *out)
+{
+    uint32_t input = layer->input[0];
+    while (input > 0 && input < JOB_INPUT_SELECTION) {
+        layer = &job->model.layer[input - 1];
+        if (layer->kind != LAYER_FLATTEN && layer->kind != LAYER_RESHAPE)
+            return false;
+        input = layer->input[0];
+    }
+    *out = (struct features){.job = job};
+    if (input >= JOB_INPUT_SELECTION)
+        out->selection = &job->model.selection[input - JOB_INPUT_SELECTION];
+    return true;
+}
+
+static void name_it(char out[NAMED_BYTES], const char *name)
+{
+    size_t n = strlen(out);
+    (void)snprintf(out + n, NAMED_BYTES - n, "%s%s", n ? ", " : "", *name ? name : "NAME");
+}
+
+/* Columns of numbers only are allowed: they are row numbers already. */
+static enum err refuse_mixed(struct job_reader *r, struct features columns)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    char ids[NAMED_BYTES] = "";
+    const char *other = NULL;
+    uint32_t n = 0;
+    for (const struct job_column *c; (c = feature_next(&columns));) {
+        if (c->encode != ENCODE_ID)
+            other = *c->name ? c->name : "a column without a name";
+        else if (n++ < NAMED_MAX)
+            name_it(ids, SHOWN(c->name));
+    }
+    if (n == 0 || (n == 1 && !other))
+        return ERR_OK;
+    const char *more = n > NAMED_MAX ? ", .." : "";
+    return job_refuse(
+        r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+        "%s has one set of rows for the ids of %s%s%s%s, %s; make each of them a column - key: "
+        "NAME, and look it up in a table: - embedding: {inputs: [%s%s], output_dim: %u}",
+        layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : SHOWN(other),
+        n > 1 ? "and id 1 of each would be the same row" : "which has no ids", ids, more,
+        layer->embedding.output_dim);
+}
+
+/* The numbers themselves are ids. Others are refused where they are looked up. */
+static bool is_id(const struct job_column *c)
+{
+    return c->kind == COLUMN_NUMBER && c->scale == SCALE_NONE && c->buckets == BUCKETS_NONE;
+}
+
+static enum err set_ids(struct job_reader *r, struct features columns)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    uint32_t rows = layer->embedding.input_dim;
+    for (const struct job_column *c; (c = feature_next(&columns));) {
+        if (!is_id(c))
+            continue;
+        struct job_column *of = &r->job->data.csv.column[c - r->job->data.csv.column];
+        of->ids = of->ids && of->ids < rows ? of->ids : rows;
+        double id = c->missing_value;
+        bool fits = (double)(float)id == id && job_is_id((float)id, of->ids);
+        if (c->missing == MISSING_VALUE && !fits)
+            return job_refuse(
+                r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                "%s has rows 0 to %u, but a missing number of column %s is %.9g: see its "
+                "missing: {value: ..}",
+                layer->name, rows - 1, SHOWN(c->name), id);
+    }
+    return ERR_OK;
+}
+
+uint32_t job_input_ids(const struct job *job)
+{
+    uint32_t ids = 0;
+    struct features unused;
+    for (uint32_t i = 0; i < job->model.layers && !job_reads_columns(job); i++) {
+        const struct job_layer *layer = &job->model.layer[i];
+        uint32_t rows = layer->embedding.input_dim;
+        if (layer->kind == LAYER_EMBEDDING && rows > 0 && features_of(job, layer, &unused))
+            ids = ids && ids < rows ? ids : rows;
+    }
+    return ids;
+}
+
+enum err job_check_embeddings(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    struct features columns;
+    if (!job_reads_columns(job))
+        return ERR_OK;
+    for (r->layer = 0; r->layer < job->model.layers; r->layer++) {
+        const struct job_layer *layer = &job->model.layer[r->layer];
+        enum err err = ERR_OK;
+        if (layer->kind == LAYER_EMBEDDING && !job_layer_looks_up(layer) &&
+            features_of(job, layer, &columns))
+            err = refuse_mixed(r, columns);
+        if (!err && layer->kind == LAYER_EMBEDDING && !job_layer_looks_up(layer) &&
+            features_of(job, layer, &columns))
+            err = set_ids(r, columns);
+        if (err)
+            return err;
     }
     return ERR_OK;
 }

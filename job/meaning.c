@@ -1,4 +1,6 @@
-#include "job/meaning.h"
+/* Three lists: words, keys, and options that no key has. A name is compared in lower case, without anything but letters and
+ * digits. */
+#include "job/keys.h"
 
 #include <string.h>
 
@@ -158,7 +160,7 @@ static void plain(const char *name, char out[static JOB_NAME_MAX])
     out[n] = 0;
 }
 
-static bool has_name(const struct meaning *m, const char *name)
+static bool meaning_has_name(const struct meaning *m, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = m->names; n && (at = strstr(at, name)); at += n)
@@ -182,7 +184,7 @@ const char *job_meaning_word(const struct job_word *allowed, const char *word)
     char name[JOB_NAME_MAX];
     plain(word, name);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (has_name(&words[i], name) && is_allowed(allowed, words[i].here))
+        if (meaning_has_name(&words[i], name) && is_allowed(allowed, words[i].here))
             return words[i].here;
     return NULL;
 }
@@ -192,7 +194,7 @@ const char *job_meaning_other(const char *name)
     char is[JOB_NAME_MAX];
     plain(name, is);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (has_name(&others[i], is))
+        if (meaning_has_name(&others[i], is))
             return others[i].here;
     return NULL;
 }
@@ -203,7 +205,7 @@ bool job_meaning_key(const char *group, const char *name, char out[static JOB_PA
     plain(name, is);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *here = keys[i].here, *dot = strrchr(here, '.');
-        if (!has_name(&keys[i], is))
+        if (!meaning_has_name(&keys[i], is))
             continue;
         (void)snprintf(out, JOB_PATH_MAX, "%s%s%s", group, *group ? "." : "", dot ? dot + 1 : here);
         if (job_key_find(out))

@@ -1,10 +1,11 @@
+/* Names in one text: ranges of names, and the names of a class. */
 #include "job/range.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* Parses a number without leading zeros; returns NULL if there is none. */
-static const char *number(const char *p, uint32_t *out)
+static const char *range_number(const char *p, uint32_t *out)
 {
     uint32_t value = 0;
     const char *begin = p;
@@ -38,8 +39,8 @@ enum err job_range_parse(struct job_range *r, const char *text)
     const char *open = r->has_braces ? find_brace(text) : NULL;
     if (!open)
         return ERR_OK;
-    const char *p = number(open + 1, &r->first);
-    p = p && strncmp(p, "..", 2) == 0 ? number(p + 2, &r->last) : NULL;
+    const char *p = range_number(open + 1, &r->first);
+    p = p && strncmp(p, "..", 2) == 0 ? range_number(p + 2, &r->last) : NULL;
     if (!p || *p != '}' || r->first > r->last || find_brace(p))
         return ERR_INPUT;
     r->head_bytes = (size_t)(open - text);

@@ -1,3 +1,6 @@
+/* Reads values: a function for each type parses a node into the key's member; the functions for maps, choices and their options call
+ * these as the table of keys says. A value that is not allowed is refused with what is allowed; a name that no key has, with the key
+ * that it may mean. */
 #include "job/read.h"
 
 #include <errno.h>
@@ -10,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
-#include "job/meaning.h"
+#include "job/keys.h"
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 
@@ -406,8 +409,8 @@ static enum err read_codecs(struct job_reader *r, const struct job_key *key,
 
 enum { SHAPE_DIM_MAX = 1 << 24, SHAPE_ELEMS_MAX = 1 << 28 };
 
-static enum err read_shape(struct job_reader *r, const struct job_key *key,
-                           const struct job_node *node)
+static enum err read_model_shape(struct job_reader *r, const struct job_key *key,
+                                 const struct job_node *node)
 {
     uint64_t elems = 1, dim;
     uint32_t rank = 0, *at = job_read_at(r, key);
@@ -430,8 +433,8 @@ static enum err read_shape(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-static enum err read_pair(struct job_reader *r, const struct job_key *key,
-                          const struct job_node *node)
+static enum err read_two_integers(struct job_reader *r, const struct job_key *key,
+                                  const struct job_node *node)
 {
     uint32_t *at = job_read_at(r, key);
     uint64_t height, width;
@@ -690,8 +693,8 @@ enum err job_read_value(struct job_reader *r, const struct job_key *key,
         [KEY_REALS] = read_numbers,
         [KEY_NAMES] = read_names,
         [KEY_CODECS] = read_codecs,
-        [KEY_SHAPE] = read_shape,
-        [KEY_PAIR] = read_pair,
+        [KEY_SHAPE] = read_model_shape,
+        [KEY_PAIR] = read_two_integers,
         [KEY_TEXT] = job_read_text,
         [KEY_TEXTS] = job_read_texts,
         [KEY_COLUMNS] = job_read_columns,

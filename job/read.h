@@ -55,11 +55,8 @@ enum err job_read_element(struct job_reader *r, const char *group,
 enum err job_read_layers(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node) MUST_CHECK;
 enum err job_settle_inputs(struct job_reader *r) MUST_CHECK;
-
-/* inputs.c: columns as inputs of a layer. Adds the columns that the name or range at `node` means to the layer's
- * lookups or to its last input. *found: there are such columns. */
-enum err job_input_columns(struct job_reader *r, const struct job_node *node,
-                           bool *found) MUST_CHECK;
+/* Checks the columns that an embedding with input_dim reads. */
+enum err job_check_embeddings(struct job_reader *r) MUST_CHECK;
 
 /* rates.c: the update settings of the job, or of the table being read, and the paths of their keys. */
 struct job_updates {
@@ -77,13 +74,7 @@ enum err job_check_schedule(struct job_reader *r, const struct job_updates *u) M
 /* tables.c: makes the tables of rows by key, from the layers that use them and the section `tables`. */
 enum err job_read_tables(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node) MUST_CHECK;
-/* admission.c: refuses keys of a table's admission that exclude each other or have no effect. */
-enum err job_check_admission(struct job_reader *r) MUST_CHECK;
 enum err job_settle_tables(struct job_reader *r) MUST_CHECK;
-/* tables_training.c: the update settings of the table being read. Refuses options that tables do not have; `node`
- * is the table's map, or NULL. Errors: ERR_INPUT. */
-enum err job_refuse_table_options(struct job_reader *r, const struct job_node *node) MUST_CHECK;
-enum err job_settle_table_training(struct job_reader *r) MUST_CHECK;
 /* Refuses settings that tables do not support, and key columns that no layer looks up. */
 enum err job_check_tables(struct job_reader *r) MUST_CHECK;
 
@@ -99,15 +90,6 @@ enum err job_read_column_text(struct job_reader *r, const struct job_key *key,
                               const struct job_node *node) MUST_CHECK;
 enum err job_read_texts(struct job_reader *r, const struct job_key *key,
                         const struct job_node *node) MUST_CHECK;
-/* libsvm.c: job_note_otherwise notes options of the keys column just read that libsvm does not allow.
- * job_check_libsvm checks the columns and sets the options that libsvm's format determines. */
-void job_note_otherwise(struct job_reader *r);
-enum err job_check_libsvm(struct job_reader *r) MUST_CHECK;
-
-/* cross.c: checks that crosses consist of key columns. */
-enum err job_check_crosses(struct job_reader *r) MUST_CHECK;
-/* embeddings.c: checks the columns that an embedding with input_dim reads. */
-enum err job_check_embeddings(struct job_reader *r) MUST_CHECK;
 
 /* Returns where the job file defines column `column`, which must exist. From then on JOB_COLUMN_PREFIX in messages
  * means this column. */

@@ -451,7 +451,7 @@ static size_t row_find(const struct rows *rows, const char *name)
     return r;
 }
 
-static void rows_of(const struct section *s, struct rows *rows)
+static void section_rows(const struct section *s, struct rows *rows)
 {
     rows->n = 0;
     for (size_t i = 0; i < PREFIXES_MAX; i++)
@@ -627,7 +627,7 @@ static void write_row(FILE *out, const struct section *s, const struct job_key *
 static void write_rows(FILE *out, const struct section *s)
 {
     struct rows rows;
-    rows_of(s, &rows);
+    section_rows(s, &rows);
     size_t identity = 0;
     for (size_t r = 0; r < rows.n; r++)
         identity += rows.row[r].key->identity ? 1 : 0;

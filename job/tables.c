@@ -1,13 +1,15 @@
 /* Tables of rows by key: which tables exist, from the layers that look up in them; their settings in the section
  * `tables`; and what excludes tables. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/base/words.h"
+#include "common/parameters/layout.h"
 #include "job/keys.h"
 #include "job/read.h"
-#include "common/base/mem.h"
-#include "common/base/words.h"
 
 /* ---- tables from the layers ---- */
 
@@ -123,6 +125,117 @@ static enum err settle_lists(struct job_reader *r)
     return ERR_OK;
 }
 
+/* ---- a table's update settings: optimizer, rate, schedule and warm-up ---- */
+
+/* Those that the table does not give come from the job. If the table gives an optimizer, all options of this optimizer come from the
+ * table. */
+
+static struct job_updates updates_of(struct job_reader *r)
+{
+    return (struct job_updates){&r->job->model.table[r->table].optimizer,
+                                JOB_TABLE_PREFIX ".optimizer", JOB_TABLE_PREFIX};
+}
+
+/* Words that the job's optimizer has and a table's has not. */
+static const struct {
+    const char *word, *why;
+} not_of_tables[] = {
+    {"lamb", "lamb needs the norms of complete tensors, and a table of rows by key has none; "
+             "choose another"},
+    {"use_ema", "rows of tables have no average; remove it"},
+    {"ema_momentum", "rows of tables have no average; remove it"},
+    {"ema_overwrite_frequency", "rows of tables have no average; remove it"},
+    {"exclude_from_weight_decay", "to exclude all rows of this table, set its weight_decay: 0"},
+};
+
+static enum err refuse_word(struct job_reader *r, const struct job_node *at, const char *path,
+                            const char *word)
+{
+    for (size_t i = 0; i < sizeof not_of_tables / sizeof not_of_tables[0]; i++)
+        if (word && strcmp(not_of_tables[i].word, word) == 0)
+            return job_refuse(r, at, path, "%s", not_of_tables[i].why);
+    return ERR_OK;
+}
+
+/* Refuses options that tables do not have; `node` is the table's map, or NULL. */
+static enum err job_refuse_table_options(struct job_reader *r, const struct job_node *node)
+{
+    const char *group = JOB_TABLE_PREFIX ".optimizer";
+    char path[2 * JOB_PATH_MAX];
+    const struct job_node *o = node ? job_tree_child(node, "optimizer") : NULL;
+    const struct job_node *kind = o && o->kind == NODE_MAP ? o->child : NULL;
+    enum err err = o ? refuse_word(r, o, group, kind ? kind->key : o->text) : ERR_OK;
+    const struct job_node *c = kind && kind->kind == NODE_MAP ? kind->child : NULL;
+    for (; c && !err; c = c->next) {
+        (void)snprintf(path, sizeof path, "%s.%.*s.%.*s", group, JOB_NAME_MAX, kind->key,
+                       JOB_NAME_MAX, c->key);
+        err = refuse_word(r, c, path, c->key);
+    }
+    return err;
+}
+
+/* Copies from the job what the table does not have. */
+static void inherit_from_job(struct job_table *t, const struct job *job)
+{
+    const struct schedule schedule = t->optimizer.schedule;
+    const float rate = t->optimizer.learning_rate;
+    if (!t->own_optimizer)
+        t->optimizer = job->optimizer;
+    t->optimizer.schedule = t->own_schedule ? schedule : job->optimizer.schedule;
+    t->optimizer.schedule.warmup_steps =
+        t->own_warmup ? schedule.warmup_steps : job->optimizer.schedule.warmup_steps;
+    t->optimizer.learning_rate = t->own_rate ? rate : job->optimizer.learning_rate;
+    if (!t->own_optimizer && layout_name_has_part(t->name, job->decay_exclude))
+        t->optimizer.weight_decay = 0.0f;
+}
+
+static enum err job_settle_table_training(struct job_reader *r)
+{
+    struct job_table *t = &r->job->model.table[r->table];
+    const struct job_updates of = updates_of(r);
+    char path[JOB_PATH_MAX];
+    bool given;
+    t->own_optimizer = job_given(r, JOB_TABLE_PREFIX ".optimizer");
+    t->own_schedule = job_given(r, JOB_TABLE_PREFIX ".learning_rate_schedule");
+    t->own_warmup = job_given(r, JOB_TABLE_PREFIX ".warmup_steps");
+    enum err err = job_settle_rate(r, &of, &given);
+    if (!err && t->own_optimizer && !given)
+        err = job_read_default(r, job_key_find(job_option_path(&of, "learning_rate", path)));
+    if (err)
+        return err;
+    t->own_rate = t->own_optimizer || given;
+    inherit_from_job(t, r->job);
+    if (job_given(r, JOB_TABLE_PREFIX ".optimizer.sgd.nesterov") && t->optimizer.nesterov &&
+        !(t->optimizer.momentum > 0))
+        return job_refuse(r, NULL, JOB_TABLE_PREFIX ".optimizer.sgd.nesterov",
+                          "it has no effect while momentum is 0; set momentum, or remove it");
+    return job_check_schedule(r, &of);
+}
+
+/* ---- a table's admission ---- */
+
+/* Refuses keys that exclude each other or have no effect. */
+static enum err job_check_admission(struct job_reader *r)
+{
+    const struct job_table *t = &r->job->model.table[r->table];
+    const bool counted = t->min_count > 1, drawn = t->probability < 1;
+    static const char both[] = JOB_TABLE_PREFIX ".probability",
+                      unadmitted[] = JOB_TABLE_PREFIX ".unadmitted",
+                      sketch[] = JOB_TABLE_PREFIX ".sketch_mb";
+    if (counted && drawn)
+        return job_refuse(r, NULL, both,
+                          "it excludes min_count, which is %u; remove one of the two",
+                          t->min_count);
+    if (t->unadmitted != UNADMITTED_ZEROS && !counted && !drawn)
+        return job_refuse(r, NULL, unadmitted,
+                          "it has no effect, because every touch makes a row; set min_count above "
+                          "1 or probability below 1, or remove it");
+    if (t->sketch_mb != strtoul(job_key_find(sketch)->fallback, NULL, 10) && !counted)
+        return job_refuse(r, NULL, sketch,
+                          "it has no effect without min_count above 1; set that, or remove it");
+    return ERR_OK;
+}
+
 /* ---- the section `tables` ---- */
 
 enum err job_read_tables(struct job_reader *r, const struct job_key *key,
@@ -165,7 +278,7 @@ static enum err check_initializer(struct job_reader *r, const struct job_node *n
                       (double)init->init_other, (double)init->init_value);
 }
 
-static enum err read_table(struct job_reader *r)
+static enum err tables_read(struct job_reader *r)
 {
     struct job_table *t = &r->job->model.table[r->table];
     const struct job_weights usual = t->init;
@@ -198,7 +311,7 @@ enum err job_settle_tables(struct job_reader *r)
     if (!err)
         err = refuse_unknown(r);
     for (r->table = 0; r->table < r->job->model.tables && !err; r->table++)
-        err = read_table(r);
+        err = tables_read(r);
     return err;
 }
 
@@ -217,7 +330,7 @@ static bool is_crossed(const struct job_csv *csv, uint32_t column)
     return false;
 }
 
-static enum err check_columns(struct job_reader *r)
+static enum err tables_check_columns(struct job_reader *r)
 {
     const struct job *job = r->job;
     for (uint32_t i = 0; i < job->data.csv.columns; i++) {
@@ -235,7 +348,7 @@ static enum err check_columns(struct job_reader *r)
 }
 
 /* Checks `without_tables` of every key. */
-static enum err check_keys(struct job_reader *r)
+static enum err tables_check_keys(struct job_reader *r)
 {
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
         if (key->without_tables && !job_key_is_default(key, r->job))
@@ -248,7 +361,7 @@ enum err job_check_tables(struct job_reader *r)
     const struct job *job = r->job;
     const struct job_updates of = {&r->job->optimizer, "optimizer", "training"};
     char path[JOB_PATH_MAX];
-    enum err err = check_columns(r);
+    enum err err = tables_check_columns(r);
     if (err || !job_has_tables(job))
         return err;
     if (job->optimizer.use_ema)
@@ -271,5 +384,5 @@ enum err job_check_tables(struct job_reader *r)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
             return job_refuse(r, NULL, refused[i].key, "%s", refused[i].why);
-    return check_keys(r);
+    return tables_check_keys(r);
 }

@@ -1,3 +1,5 @@
+/* The tree of a job file: from YAML, with limits, because a file is not trusted; a value by its path, as --set gives it; to YAML and
+ * to JSON. */
 #include "job/tree.h"
 
 #include <stdio.h>
@@ -561,4 +563,45 @@ enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *
     else
         free(made);
     return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* ---- from the tree to JSON ---- */
+
+/* A number as JSON writes it: no hex, no "inf", no "+1". Other plain text, such as the name 007, stays text. */
+static json_t *json_of_number(const char *text)
+{
+    json_error_t error;
+    return json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+}
+
+static json_t *json_of_scalar(const struct job_node *node)
+{
+    json_t *json = NULL;
+    if (job_tree_is_null(node))
+        return json_null();
+    if (!node->quoted && strspn(node->text, "-0123456789truefals.eE+") == strlen(node->text))
+        json = json_of_number(node->text);
+    return json ? json : json_string(node->text);
+}
+
+/* Adds a child to the list or map. False: no memory. */
+static bool json_add_child(json_t *to, const struct job_node *child)
+{
+    json_t *json = job_tree_json(child);
+    return (child->key ? json_object_set_new(to, child->key, json)
+                       : json_array_append_new(to, json)) == 0;
+}
+
+json_t *job_tree_json(const struct job_node *node)
+{
+    if (node->kind == NODE_SCALAR)
+        return json_of_scalar(node);
+    json_t *all = node->kind == NODE_MAP ? json_object() : json_array();
+    bool ok = all != NULL;
+    for (const struct job_node *c = node->child; c && ok; c = c->next)
+        ok = json_add_child(all, c);
+    if (ok)
+        return all;
+    json_decref(all);
+    return NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_JOB_TREE_H
 #define GRADWIRE_JOB_TREE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,5 +61,9 @@ void job_tree_remove(struct job_node *map, struct job_node *child);
 bool job_tree_is_null(const struct job_node *node);
 /* Writes where the value comes from: "mlp.yaml:12" or "--set training.epochs". */
 void job_tree_where(char *out, size_t bytes, const struct job_node *node, const char *name);
+
+/* Returns a new reference: maps as objects, lists as arrays. A plain scalar becomes true, false, null or a number if it
+ * is one in JSON, and otherwise text. NULL: no memory, or text that is not UTF-8. */
+json_t *job_tree_json(const struct job_node *node);
 
 #endif

@@ -7,7 +7,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "job/tree_json.h"
+#include "job/tree.h"
 #include "common/process/files.h"
 
 enum {

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "job/column_order.h"
 #include "job/job.h"
 
 static const char WAS[] = "data.scale = 1\n"

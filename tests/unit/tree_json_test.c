@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/tree_json.h"
+#include "job/tree.h"
 
 static void assert_json(const char *yaml, const char *want)
 {

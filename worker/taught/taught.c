@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
-#include "job/column_order.h"
+#include "job/job.h"
 #include "common/process/files.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"

@@ -1,12 +1,15 @@
+/* Arrays as npy and npz files. A row's numbers go to a hidden file until the number of rows is known; then the header and the numbers
+ * go to the output. Words are padded to the longest one. */
 #include "model_cli/array_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
 #include <zip.h>
 
 #include "common/base/mem.h"
@@ -89,7 +92,7 @@ static bool count_characters(const char *word, size_t bytes, uint32_t *count)
     return true;
 }
 
-static enum err look_at_words(struct array_file *a, const struct text *t, struct errmsg *e)
+static enum err measure_words(struct array_file *a, const struct text *t, struct errmsg *e)
 {
     for (size_t at = 0; at < t->bytes;) {
         uint32_t bytes, count;
@@ -110,7 +113,7 @@ enum err array_file_put(struct array_file *a, const struct text *t, struct errms
 {
     if (t->failed)
         return err_set(e, ERR_NOMEM, "out of memory for the output");
-    enum err err = a->kind == ARRAY_WORDS ? look_at_words(a, t, e) : ERR_OK;
+    enum err err = a->kind == ARRAY_WORDS ? measure_words(a, t, e) : ERR_OK;
     if (!err && files_put(a->fd, t->at, t->bytes) < t->bytes)
         err = failed(a->path, e);
     return err;
@@ -137,7 +140,7 @@ static enum err copy_words(const struct array_file *a, FILE *from, FILE *to, str
     enum err err = ERR_OK;
     while (!err && fread(&bytes, sizeof bytes, 1, from) == 1) {
         text_clear(&t);
-        if (!text_room(&t, bytes) || fread(t.at, 1, bytes, from) != bytes)
+        if (!text_reserve(&t, bytes) || fread(t.at, 1, bytes, from) != bytes)
             err = t.failed ? err_set(e, ERR_NOMEM, "out of memory") : failed(a->path, e);
         else
             err = write_word(a, t.at, bytes, to, e);
@@ -147,8 +150,8 @@ static enum err copy_words(const struct array_file *a, FILE *from, FILE *to, str
 }
 
 /* Replace the words, whose lengths are now known, by an array. */
-static enum err finish_words(struct array_file *a, uint64_t rows, const char *path,
-                             struct errmsg *e)
+static enum err array_finish_words(struct array_file *a, uint64_t rows, const char *path,
+                                   struct errmsg *e)
 {
     int own = hidden_file(path), was = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
     FILE *to = own < 0 ? NULL : fdopen(own, "wb"), *from = was < 0 ? NULL : fdopen(was, "rb");
@@ -178,9 +181,11 @@ static enum err finish_words(struct array_file *a, uint64_t rows, const char *pa
     return err;
 }
 
-static enum err finish(struct array_file *a, uint64_t rows, const char *path, struct errmsg *e)
+static enum err array_finish(struct array_file *a, uint64_t rows, const char *path,
+                             struct errmsg *e)
 {
-    return a->kind == ARRAY_WORDS ? finish_words(a, rows, path, e) : put_header(a, a->fd, rows, e);
+    return a->kind == ARRAY_WORDS ? array_finish_words(a, rows, path, e)
+                                  : put_header(a, a->fd, rows, e);
 }
 
 /* ---- the output ---- */
@@ -190,12 +195,12 @@ enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path, s
     struct output o;
     struct text t = {.at = NULL};
     ssize_t n = 1;
-    enum err err = finish(a, rows, path, e);
+    enum err err = array_finish(a, rows, path, e);
     if (!err)
         err = output_begin(&o, path, e);
     if (err)
         return err;
-    if (!text_room(&t, COPY_BYTES))
+    if (!text_reserve(&t, COPY_BYTES))
         err = err_set(e, ERR_NOMEM, "out of memory");
     for (uint64_t at = 0; !err && n > 0; at += (uint64_t)n) {
         n = files_get_at(a->fd, t.at, COPY_BYTES, at);
@@ -218,7 +223,7 @@ static zip_flags_t encoding_of(const char *name)
 }
 
 /* Add an array; the archive reads it when it is closed. */
-static bool add(zip_t *zip, const struct array_file *a)
+static bool zip_add_array(zip_t *zip, const struct array_file *a)
 {
     char *name = NULL;
     if (asprintf(&name, "%s.npy", a->name) < 0)
@@ -248,7 +253,7 @@ static int is_interrupted(zip_t *zip, void *ctx)
 }
 
 /* libzip has put another file in place of the temporary one: output_end has to sync that file. */
-static enum err take_file(struct output *o, struct errmsg *e)
+static enum err output_adopt(struct output *o, struct errmsg *e)
 {
     int fd = open(o->file.temporary, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
@@ -282,7 +287,7 @@ static enum err write_zip(const struct array_file *a, uint32_t n, struct output 
     const char *name = "";
     for (uint32_t i = 0; i < n && added; i++) {
         name = a[i].name;
-        added = add(zip, &a[i]);
+        added = zip_add_array(zip, &a[i]);
     }
     /* libzip has a file of its own, and removes it if the callback returns 1 */
     added = added && zip_register_cancel_callback_with_state(zip, is_interrupted, NULL, NULL) == 0;
@@ -295,7 +300,7 @@ static enum err write_zip(const struct array_file *a, uint32_t n, struct output 
     }
     output_release();
     if (!err)
-        err = take_file(o, e);
+        err = output_adopt(o, e);
     return err;
 }
 
@@ -305,7 +310,7 @@ enum err array_file_npz(struct array_file *a, uint32_t n, uint64_t rows, const c
     struct output o;
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < n && !err; i++)
-        err = finish(&a[i], rows, path, e);
+        err = array_finish(&a[i], rows, path, e);
     if (!err)
         err = output_begin(&o, path, e);
     if (err)
@@ -315,4 +320,28 @@ enum err array_file_npz(struct array_file *a, uint32_t n, uint64_t rows, const c
         err = output_end(&o, e);
     output_abort(&o);
     return err;
+}
+
+/* ---- the header of an npy file ---- */
+
+void npy_file_header(struct text *t, const char *descr, uint64_t rows, uint32_t rank,
+                     const uint32_t *dim)
+{
+    enum { PREFIX_BYTES = 10, DICT_BYTES = NPY_HEADER_BYTES - PREFIX_BYTES };
+    static const char prefix[PREFIX_BYTES] = {(char)0x93,       'N', 'U', 'M', 'P', 'Y', 1, 0,
+                                              (char)DICT_BYTES, 0};
+    char dict[DICT_BYTES + 1], others[NPY_RANK_MAX * 12 + 1] = "";
+    size_t at = 0;
+    assert(rank <= NPY_RANK_MAX);
+    for (uint32_t i = 0; i < rank; i++)
+        at +=
+            (size_t)snprintf(others + at, sizeof others - at, "%s%" PRIu32, i ? ", " : " ", dim[i]);
+    int n = snprintf(dict, sizeof dict,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",%s), }", descr,
+                     rows, others);
+    assert(n > 0 && n < DICT_BYTES);
+    memset(dict + n, ' ', (size_t)(DICT_BYTES - n));
+    dict[DICT_BYTES - 1] = '\n';
+    text_add(t, prefix, sizeof prefix);
+    text_add(t, dict, DICT_BYTES);
 }

@@ -5,8 +5,17 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "model_cli/npy_file.h"
-#include "model_cli/text.h"
+#include "model_cli/output.h"
+
+/* The header of an npy file, in NPY_HEADER_BYTES, so that it can be written again when the number of rows is known. Format:
+ * numpy's NEP 1, version 1.0. */
+enum { NPY_HEADER_BYTES = 192 };
+
+/* descr: the type of the elements, such as "<f4". The array has the shape (rows, dim[0], ..), of 1 + rank dimensions; rank is
+ * at most NPY_RANK_MAX. */
+enum { NPY_RANK_MAX = 4 };
+void npy_file_header(struct text *t, const char *descr, uint64_t rows, uint32_t rank,
+                     const uint32_t *dim);
 
 enum array_kind {
     ARRAY_F32,

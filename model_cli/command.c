@@ -1,3 +1,4 @@
+/* Shared by the commands: how they fail, their threads, and the data that their arguments name. */
 #include "model_cli/command.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ uint32_t command_threads(void)
 }
 
 /* The names joined by line feeds, as in a job. */
-static enum err join(const char *const *words, char **paths, struct errmsg *e)
+static enum err join_names(const char *const *words, char **paths, struct errmsg *e)
 {
     size_t bytes = 1;
     for (size_t i = 0; words[i]; i++) {
@@ -69,7 +70,7 @@ enum err command_name_data(struct job *job, struct errmsg *e)
     if (generates)
         job->data.format = DATA_CSV;
     job->data.eval_named = true;
-    return join(words + 1, &job->data.eval, e);
+    return join_names(words + 1, &job->data.eval, e);
 }
 
 /* A link to the file counts as the file. */

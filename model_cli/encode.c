@@ -14,7 +14,6 @@
 #include "formats/keras/export.h"
 #include "model_cli/array_file.h"
 #include "model_cli/command.h"
-#include "model_cli/lane.h"
 #include "model_cli/trained.h"
 #include "model/blas.h"
 
@@ -176,8 +175,8 @@ static enum err add_vectors(struct encode *x, struct errmsg *e)
     const struct model *m = x->model.folder.model;
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < model_lookups(m) && !err; i++) {
-        const struct model_lookup look = model_lookup(m, i);
-        const struct encoded of = {SOURCE_VECTORS, i, look.width};
+        const struct model_lookup lookup = model_lookup(m, i);
+        const struct encoded of = {SOURCE_VECTORS, i, lookup.width};
         const char *end = has_array(x, x->layer[i]) ? "/vectors" : "";
         err = add_array(x, &of, ARRAY_F32, x->layer[i], end, false, e);
     }
@@ -185,15 +184,15 @@ static enum err add_vectors(struct encode *x, struct errmsg *e)
 }
 
 struct names {
-    uint32_t n, room;
+    uint32_t n, most;
     char (*name)[LAYER_NAME_MAX];
 };
 
-static void take_name(void *arg, const char *name, const char *shape)
+static void next_name(void *arg, const char *name, const char *shape)
 {
     struct names *all = arg;
     (void)shape;
-    if (all->n < all->room)
+    if (all->n < all->most)
         (void)snprintf(all->name[all->n++], LAYER_NAME_MAX, "%s", name);
 }
 
@@ -203,14 +202,14 @@ static enum err name_layers(struct encode *x, struct errmsg *e)
 {
     const struct model *m = x->model.folder.model;
     uint32_t lookups = model_lookups(m);
-    struct names all = {.room = lookups + 2};
-    all.name = x->layer = mem_zalloc(all.room, sizeof *all.name);
+    struct names all = {.most = lookups + 2};
+    all.name = x->layer = mem_zalloc(all.most, sizeof *all.name);
     if (!all.name)
         return err_set(e, ERR_NOMEM, "out of memory");
-    enum err err = flags_on("raw") ? ERR_OK : keras_values(&x->model.folder, take_name, &all, e);
+    enum err err = flags_on("raw") ? ERR_OK : keras_values(&x->model.folder, next_name, &all, e);
     for (uint32_t i = 0; i < lookups && flags_on("raw"); i++)
-        take_name(&all, model_lookup(m, i).layer, "");
-    if (all.n == all.room)
+        next_name(&all, model_lookup(m, i).layer, "");
+    if (all.n == all.most)
         memmove(all.name, all.name + 1, lookups * sizeof *all.name);
     return err;
 }
@@ -274,8 +273,8 @@ static void add_number(const struct encode *x, struct worker *w, uint32_t array,
 }
 
 /* Add what does not need the model, before the cells are scaled. */
-static void add_row(const struct encode *x, struct worker *w, const uint32_t *cells,
-                    const struct csv_text *kept)
+static void encode_add_row(const struct encode *x, struct worker *w, const uint32_t *cells,
+                           const struct csv_text *kept)
 {
     const struct table_schema *s = x->model.folder.schema;
     bool bad = is_bad(s, cells);
@@ -317,22 +316,22 @@ static enum err add_encoded(const struct encode *x, struct worker *w, uint32_t r
         if (of->source != SOURCE_VECTORS)
             continue;
         if (lane_rows(w->lane))
-            lane_look_up(w->lane, keys, of->of, w->floats);
+            lane_lookup(w->lane, keys, of->of, w->floats);
         add_floats(w, i, w->floats, of->width, rows);
     }
     return err;
 }
 
 /* *cells becomes the end of the block. */
-static enum err take_block(const struct encode *x, struct worker *w, uint32_t **cells,
-                           const struct csv_text *kept, uint32_t n, struct errmsg *e)
+static enum err encode_block(const struct encode *x, struct worker *w, uint32_t **cells,
+                             const struct csv_text *kept, uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = x->model.folder.schema;
     enum err err = ERR_OK;
     lane_clear(w->lane);
     for (uint32_t i = 0; i < n && !err; i++, *cells += table_packed_raw_cells(s, *cells)) {
         bool bad = is_bad(s, *cells);
-        add_row(x, w, *cells, kept + (size_t)i * x->keep.columns);
+        encode_add_row(x, w, *cells, kept + (size_t)i * x->keep.columns);
         if (!bad)
             err = lane_add(w->lane, *cells, e);
         w->rows[i] = bad ? 0 : lane_rows(w->lane);
@@ -346,7 +345,7 @@ static void clear_texts(const struct encode *x, struct worker *w)
         text_clear(&w->text[i]);
 }
 
-static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e)
+static enum err encode_piece(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e)
 {
     const struct encode *x = ctx;
     struct worker *w = &x->worker[thread];
@@ -355,8 +354,8 @@ static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, 
     clear_texts(x, w);
     for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
         uint64_t left = piece->rows - i;
-        err = take_block(x, w, &cells, piece->kept + i * x->keep.columns,
-                         left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+        err = encode_block(x, w, &cells, piece->kept + i * x->keep.columns,
+                           left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
     }
     return err;
 }
@@ -372,7 +371,8 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 
 static enum err encode_csv(struct encode *x, struct errmsg *e)
 {
-    const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, take_piece, put_piece, x};
+    const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, encode_piece, put_piece,
+                                      x};
     return dataset_stream(&x->model.folder.job, x->model.folder.schema, &sink, &x->read, e);
 }
 

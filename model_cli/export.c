@@ -1,12 +1,19 @@
 /* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
  * common/formats/export.h; each has a row in `formats`. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "common/flags/flags.h"
+#include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/flags/flags.h"
 #include "common/formats/export.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
@@ -14,9 +21,146 @@
 #include "formats/onnx/onnx.h"
 #include "formats/tensorflow/saved_model.h"
 #include "model_cli/command.h"
-#include "model_cli/export_folder.h"
 #include "model_cli/output.h"
-#include "model_cli/written.h"
+#include "model_cli/trained.h"
+#include "predict/folder.h"
+
+/* ---- a directory: a copy of the model as files of its own: weights, job.yaml, encoding.json, manifest.json, and the rows of its
+ * tables ---- */
+
+enum { PIECE_BYTES = 1 << 20, PATH_BYTES = FILES_PATH_MAX + 320 };
+
+/* FOLDER/name */
+static enum err folder_join(char path[static PATH_BYTES], const char *folder, const char *name,
+                            struct errmsg *e)
+{
+    int n = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    return n > 0 && n < PATH_BYTES ? ERR_OK
+                                   : err_set(e, ERR_INPUT, "%s: the path is too long", folder);
+}
+
+static enum err folder_error(const char *path, struct errmsg *e)
+{
+    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static enum err append_all(struct files_writer *w, int fd, const char *from, struct errmsg *e)
+{
+    char *piece = mem_zalloc(PIECE_BYTES, 1);
+    ssize_t n = 1;
+    enum err err = piece ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from);
+    while (!err && n != 0) {
+        n = files_get(fd, piece, PIECE_BYTES);
+        err = n < 0 ? folder_error(from, e) : files_append(w, piece, (size_t)n, e);
+    }
+    mem_free(piece);
+    return err;
+}
+
+/* Copy FROM/name to TO/name. */
+static enum err copy_file(const char *from_folder, const char *to_folder, const char *name,
+                          struct errmsg *e)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    struct files_writer w;
+    int fd;
+    enum err err = folder_join(from, from_folder, name, e);
+    if (!err)
+        err = folder_join(to, to_folder, name, e);
+    if (!err)
+        err = files_open(from, &fd, e);
+    if (err)
+        return err;
+    err = files_begin(&w, to, e);
+    if (!err) {
+        err = append_all(&w, fd, from, e);
+        if (!err)
+            err = files_commit(&w, e);
+        if (err)
+            files_abort(&w);
+    }
+    (void)close(fd);
+    return err;
+}
+
+static enum err folder_write_text(const char *folder, const char *name, const char *text,
+                                  struct errmsg *e)
+{
+    char path[PATH_BYTES];
+    enum err err = folder_join(path, folder, name, e);
+    return err || !text ? err : files_write(path, text, strlen(text), e);
+}
+
+static bool is_rows(const char *name)
+{
+    static const char ending[] = ".safetensors";
+    size_t n = strlen(name);
+    return *name != '.' && n > strlen(ending) && !strcmp(name + n - strlen(ending), ending);
+}
+
+static enum err copy_table_files(const char *from_folder, const char *to_folder, struct errmsg *e)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    enum err err = folder_join(from, from_folder, "tables", e);
+    if (!err)
+        err = folder_join(to, to_folder, "tables", e);
+    if (err)
+        return err;
+    DIR *d = opendir(from);
+    if (!d)
+        return errno == ENOENT ? ERR_OK : folder_error(from, e);
+    err = mkdir(to, 0777) == 0 ? ERR_OK : folder_error(to, e);
+    for (struct dirent *at; !err && (at = readdir(d));)
+        if (is_rows(at->d_name))
+            err = copy_file(from, to, at->d_name, e);
+    (void)closedir(d);
+    return err;
+}
+
+static enum err folder_fill(const char *to, const struct folder *f, struct errmsg *e)
+{
+    enum err err = copy_file(f->path, to, "weights.safetensors", e);
+    if (!err)
+        err = folder_write_text(to, "job.yaml", f->job.canonical, e);
+    if (!err)
+        err = folder_write_text(to, "encoding.json", f->encoding, e);
+    if (!err)
+        err = copy_table_files(f->path, to, e);
+    if (err)
+        return err;
+    err = copy_file(f->path, to, "manifest.json", e);
+    return err == ERR_NOTFOUND ? ERR_OK : err; /* earlier releases wrote none */
+}
+
+/* A directory that is not complete, and its directory of tables. */
+static void remove_all(const char *path)
+{
+    char tables[PATH_BYTES];
+    struct errmsg ignored;
+    if (!folder_join(tables, path, "tables", &ignored))
+        (void)!files_remove_folder(tables, &ignored);
+    (void)!files_remove_folder(path, &ignored);
+}
+
+/* Write the directory `path`, which must not exist. It appears with all its files, or not at all. Errors: ERR_INPUT: it
+ * exists; ERR_IO. */
+static enum err export_folder_write(const char *path, const struct folder *f, struct errmsg *e)
+{
+    char temporary[FILES_PATH_MAX];
+    if (access(path, F_OK) == 0)
+        return err_set(e, ERR_INPUT, "%s exists: name a new directory with --output", path);
+    enum err err = files_begin_folder(path, temporary, e);
+    if (err)
+        return err;
+    err = folder_fill(temporary, f, e);
+    if (!err && rename(temporary, path) != 0)
+        err = folder_error(path, e);
+    if (err)
+        remove_all(temporary);
+    return err;
+}
+
+/* ---- the exporter ---- */
 
 struct exporter {
     enum export_format format;
@@ -77,7 +221,7 @@ static enum err choose_format(struct exporter *x, struct errmsg *e)
 
 /* ---- the path ---- */
 
-static enum err make_folder(const char *path, struct errmsg *e)
+static enum err export_make_folder(const char *path, struct errmsg *e)
 {
     char folder[FILES_PATH_MAX];
     (void)snprintf(folder, sizeof folder, "%s", path);
@@ -100,7 +244,7 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
         return err_set(e, ERR_INPUT, "--output: the path is too long");
     bool is_file = x->format == EXPORT_ONNX || x->format == EXPORT_KERAS;
     enum err err = is_file ? output_check(x->path, e) : ERR_OK;
-    return err ? err : make_folder(x->path, e);
+    return err ? err : export_make_folder(x->path, e);
 }
 
 /* ---- what was written ---- */
@@ -164,17 +308,17 @@ static enum err print_result(const struct exporter *x, struct errmsg *e)
 
 static volatile sig_atomic_t signal_number; /* 0: none came */
 
-static void on_signal(int number)
+static void export_on_signal(int number)
 {
     signal_number = number;
     files_interrupt();
 }
 
 /* Write the export. A signal ends the write, and then what is written is removed. */
-static enum err write_all(const struct exporter *x, struct errmsg *e)
+static enum err export_write(const struct exporter *x, struct errmsg *e)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, was;
+    struct sigaction action = {.sa_handler = export_on_signal, .sa_flags = SA_RESTART}, was;
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
@@ -198,7 +342,7 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
     if (!err && formats[x->format].graph)
         err = graph_new(&x->graph, &x->folder, &options, e);
     if (!err)
-        err = write_all(x, e);
+        err = export_write(x, e);
     if (!err)
         err = print_result(x, e);
     return err ? err : command_flush(e);

@@ -1,4 +1,5 @@
-#include "model_cli/lane.h"
+/* A lane: one thread's memory to score rows. Rows are added until it is full; a pass then gives their scores. */
+#include "model_cli/trained.h"
 
 #include <assert.h>
 
@@ -9,13 +10,13 @@
 struct lane {
     const struct folder *folder;
     struct scorer *scorer;
-    struct leaf_room *room; /* NULL: no keys */
+    struct leaf_room *keys; /* NULL: no keys */
     uint32_t rows, features;
     float *x, *y; /* (LANE_ROWS, features); y: labels, which are not used */
     float *z;     /* (LANE_ROWS, outputs) */
 };
 
-static enum err make(struct lane *l, struct errmsg *e)
+static enum err lane_make(struct lane *l, struct errmsg *e)
 {
     const struct table_schema *s = l->folder->schema;
     l->x = mem_floats((size_t)LANE_ROWS * l->features + 1);
@@ -23,7 +24,7 @@ static enum err make(struct lane *l, struct errmsg *e)
     l->z = mem_floats((size_t)LANE_ROWS * model_outputs(l->folder->model));
     if (!l->x || !l->y || !l->z)
         return err_set(e, ERR_NOMEM, "no memory for %d rows", LANE_ROWS);
-    enum err err = s && s->lookups ? leaf_room_new(&l->room, s, LANE_ROWS, e) : ERR_OK;
+    enum err err = s && s->lookups ? leaf_room_new(&l->keys, s, LANE_ROWS, e) : ERR_OK;
     return err ? err : scorer_new(&l->scorer, l->folder, LANE_ROWS, e);
 }
 
@@ -34,7 +35,7 @@ enum err lane_new(struct lane **out, const struct folder *f, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "no memory for %d rows", LANE_ROWS);
     l->folder = f;
     l->features = model_features(f->model);
-    enum err err = make(l, e);
+    enum err err = lane_make(l, e);
     if (err) {
         lane_free(l);
         return err;
@@ -48,7 +49,7 @@ void lane_free(struct lane *l)
     if (!l)
         return;
     scorer_free(l->scorer);
-    leaf_room_free(l->room);
+    leaf_room_free(l->keys);
     mem_free(l->x);
     mem_free(l->y);
     mem_free(l->z);
@@ -58,8 +59,8 @@ void lane_free(struct lane *l)
 void lane_clear(struct lane *l)
 {
     l->rows = 0;
-    if (l->room)
-        leaf_room_clear(l->room);
+    if (l->keys)
+        leaf_room_clear(l->keys);
 }
 
 enum err lane_add(struct lane *l, uint32_t *cells, struct errmsg *e)
@@ -69,7 +70,7 @@ enum err lane_add(struct lane *l, uint32_t *cells, struct errmsg *e)
     table_scale_row(s, cells);
     table_features(s, cells, l->x + (size_t)l->rows * l->features);
     l->rows++;
-    return l->room ? leaf_room_add(l->room, cells, e) : ERR_OK;
+    return l->keys ? leaf_room_add(l->keys, cells, e) : ERR_OK;
 }
 
 enum err lane_gather(struct lane *l, const struct dataset *d, uint64_t first, uint32_t n,
@@ -95,7 +96,7 @@ const float *lane_features(const struct lane *l)
 enum err lane_keys(struct lane *l, const struct leaf_keys **keys, struct errmsg *e)
 {
     *keys = NULL;
-    return l->room ? leaf_room_finish(l->room, keys, e) : ERR_OK;
+    return l->keys ? leaf_room_finish(l->keys, keys, e) : ERR_OK;
 }
 
 enum err lane_score(struct lane *l, const float **z, struct errmsg *e)
@@ -108,7 +109,7 @@ enum err lane_score(struct lane *l, const float **z, struct errmsg *e)
     return err ? err : scorer_run(l->scorer, l->rows, l->features ? l->x : NULL, keys, l->z, e);
 }
 
-void lane_look_up(struct lane *l, const struct leaf_keys *keys, uint32_t i, float *out)
+void lane_lookup(struct lane *l, const struct leaf_keys *keys, uint32_t i, float *out)
 {
     scorer_lookup(l->scorer, l->rows, keys, i, out);
 }

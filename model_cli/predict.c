@@ -16,8 +16,7 @@
 #include "common/flags/flags.h"
 #include "common/math/pool.h"
 #include "model_cli/command.h"
-#include "model_cli/lane.h"
-#include "model_cli/npy_file.h"
+#include "model_cli/array_file.h"
 #include "model_cli/output.h"
 #include "model_cli/score_text.h"
 #include "model_cli/trained.h"
@@ -62,7 +61,7 @@ static enum err put_first(struct predict *p, struct errmsg *e)
     return err;
 }
 
-static enum err put(struct predict *p, const struct text *rows, struct errmsg *e)
+static enum err predict_put(struct predict *p, const struct text *rows, struct errmsg *e)
 {
     enum err err = p->begun ? ERR_OK : put_first(p, e);
     return err ? err : output_put(&p->output, rows, e);
@@ -84,8 +83,8 @@ static enum err put_last(struct predict *p, struct errmsg *e)
 }
 
 /* kept, z: as for score_text_row. */
-static void add_row(const struct score_columns *c, struct worker *w, const struct csv_text *kept,
-                    const float *z)
+static void predict_add_row(const struct score_columns *c, struct worker *w,
+                            const struct csv_text *kept, const float *z)
 {
     bool finite = true;
     for (uint32_t i = 0; z && i < c->outputs; i++)
@@ -125,13 +124,13 @@ static enum err add_block(const struct predict *p, struct worker *w, uint32_t **
     if (!err)
         err = lane_score(w->lane, &z, e);
     for (uint32_t i = 0; i < n && !err; i++) {
-        add_row(&p->columns, w, kept + (size_t)i * p->keep.columns, bad[i] ? NULL : z);
+        predict_add_row(&p->columns, w, kept + (size_t)i * p->keep.columns, bad[i] ? NULL : z);
         z += bad[i] ? 0 : p->columns.outputs;
     }
     return err;
 }
 
-static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e)
+static enum err score_piece(void *ctx, uint32_t thread, struct csv_piece *piece, struct errmsg *e)
 {
     const struct predict *p = ctx;
     struct worker *w = &p->worker[thread];
@@ -149,12 +148,12 @@ static enum err take_piece(void *ctx, uint32_t thread, struct csv_piece *piece, 
 static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 {
     struct predict *p = ctx;
-    return put(p, &p->worker[thread].text, e);
+    return predict_put(p, &p->worker[thread].text, e);
 }
 
 static enum err predict_csv(struct predict *p, struct errmsg *e)
 {
-    const struct dataset_sink sink = {p->keep.columns ? &p->keep : NULL, take_piece, put_piece, p};
+    const struct dataset_sink sink = {p->keep.columns ? &p->keep : NULL, score_piece, put_piece, p};
     return dataset_stream(&p->model.folder.job, p->model.folder.schema, &sink, &p->read, e);
 }
 
@@ -186,7 +185,7 @@ static enum err score_rows(struct rounds *r, struct worker *w, uint64_t block, s
         if (!err)
             err = lane_score(w->lane, &z, e);
         for (uint32_t i = 0; i < n && !err; i++)
-            add_row(columns, w, NULL, z + (size_t)i * columns->outputs);
+            predict_add_row(columns, w, NULL, z + (size_t)i * columns->outputs);
     }
     return err;
 }
@@ -198,7 +197,7 @@ static void write_in_turn(struct rounds *r, struct worker *w, uint64_t block, en
     while (r->due != block)
         pthread_cond_wait(&r->turn, &r->lock);
     if (!err && !r->err)
-        err = put(r->predict, &w->text, e);
+        err = predict_put(r->predict, &w->text, e);
     if (err && !r->err) {
         r->err = err;
         r->e = *e;

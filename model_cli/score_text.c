@@ -1,3 +1,4 @@
+/* Predictions as text: the names of the columns, and the scores of a row as the kind of its columns says. */
 #include "model_cli/score_text.h"
 
 #include <math.h>

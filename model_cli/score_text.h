@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "model_cli/text.h"
+#include "model_cli/output.h"
 #include "predict/folder.h"
 #include "data/csv_rows.h"
 

@@ -1,3 +1,5 @@
+/* Opens what a command's first argument names: a checkpoint is held, and its weights are read; of a directory the folder is opened,
+ * and for DIR/best with tables the cut that it names is held, too. */
 #include "model_cli/trained.h"
 
 #include <errno.h>
@@ -10,10 +12,9 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "model_cli/written.h"
-#include "export/table_export.h"
 #include "data/spill.h"
 #include "export/export.h"
+#include "export/table_export.h"
 
 enum { NAME_BYTES = 128 };
 
@@ -22,7 +23,7 @@ static const char weights_name[] = "weights.safetensors", cut_prefix[] = "cut-",
 
 /* ---- what the path names ---- */
 
-static bool has(const char *folder, const char *name)
+static bool trained_has(const char *folder, const char *name)
 {
     char path[FILES_PATH_MAX + NAME_BYTES];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -52,7 +53,7 @@ static bool split_cut(const char *path, char checkpoints[static FILES_PATH_MAX],
 }
 
 /* A path without a model, of which people expect one. */
-static enum err refuse(const char *path, const char *whole, struct errmsg *e)
+static enum err trained_refuse(const char *path, const char *whole, struct errmsg *e)
 {
     char checkpoints[FILES_PATH_MAX + NAME_BYTES];
     uint64_t *cuts = NULL;
@@ -65,9 +66,9 @@ static enum err refuse(const char *path, const char *whole, struct errmsg *e)
         return err_set(e, ERR_INPUT,
                        "%s: the job has not written model/ yet, because it has not ended; use %s%s"
                        "%s/checkpoints, its newest checkpoint",
-                       path, has(whole, "best/weights.safetensors") ? path : "",
-                       has(whole, "best/weights.safetensors") ? "/best, or " : "", path);
-    if (has(whole, "checkpoints") || has(whole, "lock"))
+                       path, trained_has(whole, "best/weights.safetensors") ? path : "",
+                       trained_has(whole, "best/weights.safetensors") ? "/best, or " : "", path);
+    if (trained_has(whole, "checkpoints") || trained_has(whole, "lock"))
         return err_set(e, ERR_INPUT, "%s: the job has written neither model/ nor a checkpoint yet",
                        path);
     return err_set(e, ERR_INPUT,
@@ -80,7 +81,7 @@ static enum err refuse(const char *path, const char *whole, struct errmsg *e)
 /* ---- a checkpoint ---- */
 
 /* Hold and load a cut. */
-static enum err take_cut(struct trained *t, uint64_t cut, struct errmsg *e)
+static enum err hold_cut(struct trained *t, uint64_t cut, struct errmsg *e)
 {
     enum err err = checkpoint_hold(t->checkpoints, cut, &t->hold, e);
     if (err)
@@ -93,7 +94,7 @@ static enum err take_cut(struct trained *t, uint64_t cut, struct errmsg *e)
 }
 
 /* The newest one; a job can remove one while this looks for it. */
-static enum err take_newest(struct trained *t, struct errmsg *e)
+static enum err hold_newest_cut(struct trained *t, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -102,13 +103,14 @@ static enum err take_newest(struct trained *t, struct errmsg *e)
         return err;
     err = err_set(e, ERR_INPUT, "%s: it has no complete checkpoint", t->checkpoints);
     for (size_t i = 0; i < n && !t->has_cut && (i == 0 || err == ERR_NOTFOUND); i++)
-        err = take_cut(t, cuts[i], e);
+        err = hold_cut(t, cuts[i], e);
     mem_free(cuts);
     return err;
 }
 
 /* Check that the cut's weights are those of the job's model. */
-static enum err check_cut(const struct trained *t, const struct folder_options *o, struct errmsg *e)
+static enum err check_held_cut(const struct trained *t, const struct folder_options *o,
+                               struct errmsg *e)
 {
     const struct layout *l = model_layout(t->folder.model);
     struct errmsg why;
@@ -143,7 +145,7 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
         err = folder_open_as(&t->folder, t->path, o, e);
     mem_free(encoding);
     if (!err)
-        err = check_cut(t, o, e);
+        err = check_held_cut(t, o, e);
     if (!err)
         err = checkpoint_read_learned(t->checkpoints, &t->cut, &t->folder.job.optimizer,
                                       t->folder.w, e);
@@ -195,7 +197,8 @@ enum err trained_open_tables(struct trained *t, struct errmsg *e)
 /* ---- a folder ---- */
 
 /* *number: in a note of the weights' file; UINT64_MAX: none. */
-static enum err noted(const char *folder, const char *key, uint64_t *number, struct errmsg *e)
+static enum err noted_number(const char *folder, const char *key, uint64_t *number,
+                             struct errmsg *e)
 {
     char path[FILES_PATH_MAX + NAME_BYTES], text[NAME_BYTES], *end;
     bool there;
@@ -217,7 +220,7 @@ static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
     const char *slash = strrchr(best, '/');
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.*s/checkpoints", (int)(slash - best),
                    best);
-    enum err err = take_cut(t, cut, e);
+    enum err err = hold_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);
     (void)snprintf(t->path, sizeof t->path, "%s", best);
@@ -229,8 +232,8 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
 {
     uint64_t cut = UINT64_MAX;
     enum err err = ERR_OK;
-    if (has(whole, weights_name) && !has(whole, "tables"))
-        err = noted(whole, "cut", &cut, e);
+    if (trained_has(whole, weights_name) && !trained_has(whole, "tables"))
+        err = noted_number(whole, "cut", &cut, e);
     if (err)
         return err;
     if (cut != UINT64_MAX)
@@ -241,7 +244,7 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
     if (err)
         return err;
     (void)snprintf(t->path, sizeof t->path, "%s", t->folder.path);
-    return noted(t->path, "step", &t->step, e);
+    return noted_number(t->path, "step", &t->step, e);
 }
 
 /* ---- opening ---- */
@@ -271,17 +274,17 @@ static enum err open_all(struct trained *t, const char *path, struct folder_opti
     if (!realpath(path, whole))
         return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
     (void)snprintf(below, sizeof below, "%s/model", whole);
-    if (has(whole, weights_name) || has(below, weights_name))
+    if (trained_has(whole, weights_name) || trained_has(below, weights_name))
         return open_folder(t, whole, o, e);
     enum err err;
     if (split_cut(whole, t->checkpoints, &cut)) {
-        err = take_cut(t, cut, e);
+        err = hold_cut(t, cut, e);
     } else {
         const char *slash = strrchr(whole, '/');
         if (!slash || strcmp(slash, "/checkpoints") != 0)
-            return refuse(path, whole, e);
+            return trained_refuse(path, whole, e);
         (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s", whole);
-        err = take_newest(t, e);
+        err = hold_newest_cut(t, e);
     }
     return err ? err : open_cut(t, o, e);
 }
@@ -311,4 +314,73 @@ void trained_close(struct trained *t)
         checkpoint_release(t->hold);
     }
     *t = (struct trained){.step = UINT64_MAX};
+}
+
+/* ---- are the files those that were written? ---- */
+
+enum { PATH_BYTES = 4400 };
+
+/* "": the file has no digest. */
+static enum err noted_digest(const char *path, char digest[static SHA256_HEX_BYTES],
+                             struct errmsg *e)
+{
+    bool there;
+    enum err err = export_note(path, "digest", digest, SHA256_HEX_BYTES, &there, e);
+    if (err || !there)
+        *digest = '\0';
+    return err;
+}
+
+/* *same: w has the digest. */
+static enum err written_compare(const struct layout *l, const float *w, const char *digest,
+                                bool *same, struct errmsg *e)
+{
+    char is[SHA256_HEX_BYTES];
+    export_digest(l, w, NULL, is);
+    *same = strcmp(is, digest) == 0;
+    return *is ? ERR_OK : err_set(e, ERR_NOMEM, "no memory to check the weights");
+}
+
+/* Read the file again, between two readings of its digest: a job that runs replaces it. */
+static enum err read_again(const struct layout *l, const char *path, const char *before, float *w,
+                           struct errmsg *e)
+{
+    char after[SHA256_HEX_BYTES];
+    bool same = false;
+    enum err err = export_read_safetensors(path, l, w, e);
+    if (!err)
+        err = written_compare(l, w, before, &same, e);
+    if (!err)
+        err = noted_digest(path, after, e);
+    if (err || same || strcmp(before, after) != 0)
+        return err;
+    return err_set(e, ERR_CORRUPT,
+                   "%s is damaged: its content is not what was written (by its digest)", path);
+}
+
+static enum err check_digest(const struct folder *f, struct errmsg *e)
+{
+    const struct layout *l = model_layout(f->model);
+    char path[PATH_BYTES], digest[SHA256_HEX_BYTES];
+    bool same = false;
+    (void)snprintf(path, sizeof path, "%s/weights.safetensors", f->path);
+    enum err err = noted_digest(path, digest, e);
+    if (!err && *digest)
+        err = written_compare(l, f->w, digest, &same, e);
+    if (err || !*digest || same)
+        return err;
+    float *w = mem_floats(l->elems);
+    err = w ? read_again(l, path, digest, w, e)
+            : err_set(e, ERR_NOMEM, "%s: no memory for the weights", path);
+    mem_free(w);
+    return err;
+}
+
+enum err written_check(const struct folder *f, struct errmsg *e)
+{
+    bool there;
+    enum err err = model_manifest_check(f->path, &there, e);
+    if (err || there || model_layout(f->model)->rows)
+        return err;
+    return check_digest(f, e);
 }

@@ -6,7 +6,10 @@
 #ifndef GRADWIRE_MODEL_CLI_TRAINED_H
 #define GRADWIRE_MODEL_CLI_TRAINED_H
 
+#include <stdint.h>
+
 #include "common/checkpoint/checkpoint.h"
+#include "data/dataset.h"
 #include "predict/folder.h"
 
 struct trained {
@@ -30,5 +33,38 @@ enum err trained_open(struct trained *t, const char *path, const char *const *se
  * data.spill that no one sees. Errors: ERR_INPUT: the copy has no room; as table_file_open. */
 enum err trained_open_tables(struct trained *t, struct errmsg *e) MUST_CHECK;
 void trained_close(struct trained *t);
+
+/* Whether the files of a trained model have the content that was written: damage that leaves a valid file, such as a flipped bit,
+ * or a file of another model, would only give other scores.
+ * f: open, with weights of its directory. Compares the directory's files with manifest.json; without it (a job that runs, an
+ * earlier release) the weights of a model without tables with the digest in their file. Errors: ERR_CORRUPT, naming the file;
+ * ERR_IO, ERR_NOMEM. */
+enum err written_check(const struct folder *f, struct errmsg *e) MUST_CHECK;
+
+/* One thread's memory to score rows: their features and keys, and the scores. */
+enum { LANE_ROWS = 250 }; /* as many as an evaluation takes at a time */
+
+struct lane;
+
+/* The folder is borrowed. Errors: ERR_NOMEM, ERR_INPUT. */
+enum err lane_new(struct lane **l, const struct folder *f, struct errmsg *e) MUST_CHECK;
+void lane_free(struct lane *l); /* NULL: nothing to do */
+
+void lane_clear(struct lane *l);
+/* Add a row, given its cells as a piece of csv has them: they are scaled now. At most LANE_ROWS. Errors: ERR_NOMEM. */
+enum err lane_add(struct lane *l, uint32_t *cells, struct errmsg *e) MUST_CHECK;
+/* Take n rows of a set without columns, from `first` on, in place of the present ones. Errors: as dataset_gather. */
+enum err lane_gather(struct lane *l, const struct dataset *d, uint64_t first, uint32_t n,
+                     struct errmsg *e) MUST_CHECK;
+
+uint32_t lane_rows(const struct lane *l);
+/* Encoded and scaled: (rows, model_features). */
+const float *lane_features(const struct lane *l);
+/* The keys that the rows look up; NULL: none. Errors: ERR_NOMEM. */
+enum err lane_keys(struct lane *l, const struct leaf_keys **keys, struct errmsg *e) MUST_CHECK;
+/* *z: (rows, model_outputs), valid until the next call. Errors: as scorer_run; ERR_NOMEM. */
+enum err lane_score(struct lane *l, const float **z, struct errmsg *e) MUST_CHECK;
+/* The outputs of lookup layer i (model_lookup). out: (rows, width). */
+void lane_lookup(struct lane *l, const struct leaf_keys *keys, uint32_t i, float *out);
 
 #endif

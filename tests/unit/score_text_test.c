@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/base/texts.h"
-#include "model_cli/npy_file.h"
+#include "model_cli/array_file.h"
 #include "model_cli/score_text.h"
 
 static const char *const names[] = {"id", "a,b"};

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -223,20 +224,12 @@ struct evaluator {
     atomic_ullong next;
     atomic_bool stopped;
     struct sums *sums;       /* one for each block */
-    struct ranking *ranking; /* NULL: auc is not wanted */
-    bool said_no_auc;
+    struct ranking *ranking; /* NULL: no metric needs METRIC_SCORES */
+    bool said_undefined;
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
 };
-
-static bool wants_auc(const struct job *job)
-{
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        if (job->model.metric[i] == METRIC_AUC)
-            return true;
-    return false;
-}
 
 static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
@@ -259,7 +252,7 @@ static enum err evaluator_make(struct evaluator *v, uint32_t threads, struct err
     enum err err = make_lanes(v, threads, e);
     if (!err && rows)
         err = eval_rows_new(&v->rows, rows, v->data, v->pool, ROWS, e);
-    if (err || !wants_auc(v->job))
+    if (err || !metric_is_needed(v->job, METRIC_SCORES))
         return err;
     return ranking_new(&v->ranking, v->data->rows, threads, v->data->table.spill,
                        RANKING_ROOM_BYTES, e);
@@ -379,31 +372,53 @@ static struct sums join_blocks(const struct evaluator *v)
     return all;
 }
 
-/* Logged once, because it is the same in each epoch. */
-static void say_no_auc(struct evaluator *v, const struct sums *sums, double auc)
+/* The metrics that need METRIC_SCORES, while the rows are visited. */
+struct ranked {
+    uint32_t metrics;
+    const struct metric_type *type[METRICS_MAX]; /* NULL: it needs something else */
+    _Alignas(max_align_t) char of[METRICS_MAX][METRIC_RANKED_BYTES];
+};
+
+static void add_scored(void *ctx, const struct scored *row)
 {
-    if (!v->ranking || !isnan(auc) || !isfinite(sums->loss) || sums->examples == 0 ||
-        v->said_no_auc)
-        return;
-    log_warn("eval: auc is not defined, and shown as \"-\": all %.0f rows of data.eval have one "
-             "class; it needs rows of both",
-             sums->examples);
-    v->said_no_auc = true;
+    struct ranked *r = ctx;
+    for (uint32_t i = 0; i < r->metrics; i++)
+        if (r->type[i])
+            r->type[i]->add_scored(r->of[i], row);
 }
 
-/* Compute the job's metrics from the sums over all rows. */
+/* Logged once, because it is the same in each epoch. */
+static void say_undefined(struct evaluator *v, const struct sums *sums, uint32_t i, double value)
+{
+    const struct job_metric *metric = &v->job->model.metric[i];
+    if (!isnan(value) || !isfinite(sums->loss) || sums->examples == 0 || v->said_undefined)
+        return;
+    log_warn("eval: %s is not defined, and shown as \"-\": all %.0f rows of data.eval %s",
+             metric->name, sums->examples, metric_type_of(metric->kind)->undefined);
+    v->said_undefined = true;
+}
+
+/* Compute the job's metrics from the sums over all rows, and from the rows in order. */
 static enum err make_metrics(struct evaluator *v, const struct sums *sums, double *metric,
                              struct errmsg *e)
 {
-    double auc = NAN;
-    enum err err = v->ranking ? ranking_auc(v->ranking, &auc, e) : ERR_OK;
-    for (uint32_t i = 0; i < v->job->model.metrics; i++)
-        metric[i] = v->job->model.metric[i] == METRIC_AUC
-                        ? auc
-                        : metric_value(v->job, i, sums->metric, sums->examples);
-    if (!err)
-        say_no_auc(v, sums, auc);
-    return err ? err_wrap(e, err, "evaluation: ") : ERR_OK;
+    const struct job *job = v->job;
+    struct ranked ranked = {.metrics = job->model.metrics};
+    for (uint32_t i = 0; i < job->model.metrics; i++) {
+        const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
+        ranked.type[i] = type->needs == METRIC_SCORES ? type : NULL;
+    }
+    enum err err = v->ranking ? ranking_walk(v->ranking, add_scored, &ranked, e) : ERR_OK;
+    if (err)
+        return err_wrap(e, err, "evaluation: ");
+    for (uint32_t i = 0; i < job->model.metrics; i++) {
+        const struct metric_type *type = ranked.type[i];
+        metric[i] = type ? type->value_of_scored(ranked.of[i])
+                         : metric_value(job, i, sums->metric, sums->examples);
+        if (type)
+            say_undefined(v, sums, i, metric[i]);
+    }
+    return ERR_OK;
 }
 
 /* Run window by window if rows are read, otherwise all blocks. */

@@ -130,6 +130,22 @@ void ranking_begin(struct ranking *r)
 
 /* ---- adding ---- */
 
+static int compare(float x, float y)
+{
+    return (x > y) - (x < y);
+}
+
+/* For qsort: by score; equal scores are ordered further, so that sorted rows are the same to the bit however they
+ * were sorted. */
+static int scored_compare(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    int order = compare(x->score, y->score);
+    if (order == 0)
+        order = x->positive - y->positive;
+    return order ? order : compare(x->weight, y->weight);
+}
+
 static uint64_t row_at(const struct ranking *r, int area, uint64_t row)
 {
     return r->area[area] + row * sizeof *r->row;
@@ -199,7 +215,7 @@ struct merge {
     uint64_t share; /* rows in memory for each run, and for the output */
 };
 
-/* False for a row that no evaluation adds, and that auc_add would not take. The checksum comes later, with the run's end. */
+/* False for a row that no evaluation adds, and that no metric accepts. The checksum comes later, with the run's end. */
 static bool is_possible(const struct scored *row)
 {
     uint8_t positive;
@@ -326,7 +342,7 @@ static enum err merge_pass(struct merge *m, struct errmsg *e)
     return err;
 }
 
-static enum err merge_all(struct merge *m, struct auc *auc, struct errmsg *e)
+static enum err merge_all(struct merge *m, ranking_row *visit, void *ctx, struct errmsg *e)
 {
     struct ranking *r = m->r;
     struct scored row;
@@ -339,14 +355,14 @@ static enum err merge_all(struct merge *m, struct auc *auc, struct errmsg *e)
     while (!err && m->n > 0) {
         err = merge_next(m, &row, e);
         if (!err)
-            auc_add(auc, &row);
+            visit(ctx, &row);
     }
     return err;
 }
 
 /* ---- the result ---- */
 
-static enum err rank_in_file(struct ranking *r, struct auc *auc, struct errmsg *e)
+static enum err walk_file(struct ranking *r, ranking_row *visit, void *ctx, struct errmsg *e)
 {
     enum err err = ERR_OK;
     struct merge m = {.r = r, .cursor = mem_zalloc(r->fan_in, sizeof *m.cursor)};
@@ -355,31 +371,25 @@ static enum err rank_in_file(struct ranking *r, struct auc *auc, struct errmsg *
     for (uint32_t i = 0; i < r->lanes && !err; i++)
         err = end_run(r, &r->lane[i], e);
     if (!err)
-        err = merge_all(&m, auc, e);
+        err = merge_all(&m, visit, ctx, e);
     mem_free(m.cursor);
     return err;
 }
 
-static void rank_in_memory(struct ranking *r, struct auc *auc)
+static void walk_memory(struct ranking *r, ranking_row *visit, void *ctx)
 {
     uint64_t rows = atomic_load(&r->rows);
     qsort(r->row, rows, sizeof *r->row, scored_compare);
     for (uint64_t i = 0; i < rows; i++)
-        auc_add(auc, &r->row[i]);
+        visit(ctx, &r->row[i]);
 }
 
-enum err ranking_auc(struct ranking *r, double *out, struct errmsg *e)
+enum err ranking_walk(struct ranking *r, ranking_row *visit, void *ctx, struct errmsg *e)
 {
-    struct auc auc = {0};
-    enum err err = ERR_OK;
-    *out = NAN;
     if (atomic_load(&r->unordered))
         return ERR_OK;
     if (r->in_file)
-        err = rank_in_file(r, &auc, e);
-    else
-        rank_in_memory(r, &auc);
-    if (!err)
-        *out = auc_value(&auc);
-    return err;
+        return walk_file(r, visit, ctx, e);
+    walk_memory(r, visit, ctx);
+    return ERR_OK;
 }

@@ -1,10 +1,10 @@
-/* The scores of an evaluation in sorted order, for an exact auc: in memory or, if data.memory_mb has no room for
- * them, sorted in the file of the rows (data/spill.h). The auc has the same bits either way.
+/* The scores of an evaluation in sorted order, for metrics that need it (METRIC_SCORES): in memory or, if data.memory_mb has no room for
+ * them, sorted in the file of the rows (data/spill.h). The order is the same to the bit either way.
  *
  * Happy path: threads add rows to buffers of their own -> a full one is sorted and written as a run -> runs are
  * merged, some at a time, until one merge can read them all.
- * Failure modes: the disk is full or fails (ranking_add and ranking_auc return that); a score is NaN, which has no
- * order (the auc is NaN). */
+ * Failure modes: the disk is full or fails (ranking_add and ranking_walk return that); a score is NaN, which has no
+ * order (no row is visited). */
 #ifndef GRADWIRE_EVALUATE_RANKING_H
 #define GRADWIRE_EVALUATE_RANKING_H
 
@@ -12,7 +12,7 @@
 
 #include "common/base/err.h"
 #include "data/spill.h"
-#include "model/auc.h"
+#include "model/metric.h"
 
 struct ranking;
 
@@ -33,8 +33,10 @@ void ranking_begin(struct ranking *r);
  * own number below `threads`. */
 enum err ranking_add(struct ranking *r, uint32_t thread, const struct scored *rows, uint32_t n,
                      struct errmsg *e) MUST_CHECK;
-/* The auc of all rows since ranking_begin (auc_value); NAN if a score is NaN. No other thread may be in ranking_add.
- * Errors: those of spill_write and spill_read; ERR_NOMEM. */
-enum err ranking_auc(struct ranking *r, double *auc, struct errmsg *e) MUST_CHECK;
+typedef void ranking_row(void *ctx, const struct scored *row);
+/* Visit all rows since ranking_begin in ascending order of scores; none if a score is NaN. No other thread may be in
+ * ranking_add. Errors: those of spill_write and spill_read; ERR_NOMEM. */
+enum err ranking_walk(struct ranking *r, ranking_row *visit, void *ctx,
+                      struct errmsg *e) MUST_CHECK;
 
 #endif

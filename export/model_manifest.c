@@ -16,7 +16,6 @@
 #include "job/tree.h"
 #include "common/process/files.h"
 #include "export/export.h"
-#include "export/eval_json.h"
 
 enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
 
@@ -314,8 +313,8 @@ static json_t *document(const struct model_manifest *m, const json_t *job, json_
     manifest_put(all, "data", data(m, job, ok), ok);
     manifest_put(all, "step", json_count(m->step), ok);
     manifest_put(all, "epoch", m->epoch ? json_count(m->epoch) : json_null(), ok);
-    manifest_put(all, "train", eval_json(m->job, m->trained), ok);
-    manifest_put(all, "eval", eval_json(m->job, m->evaluated), ok);
+    manifest_put(all, "train", evaluation_json(m->job, m->trained), ok);
+    manifest_put(all, "eval", evaluation_json(m->job, m->evaluated), ok);
     manifest_put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
     manifest_put(all, "digest", json_string(m->digest), ok);
     manifest_put(all, "encoding", encoding(m), ok);

@@ -36,7 +36,7 @@ static void metrics_write(FILE *out, const struct job_key *key, const struct job
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
         (void)fprintf(out, "%s%s", i ? ", " : "[",
-                      job_word_of(key->words, (int)job->model.metric[i]));
+                      job_word_of(key->words, (int)job->model.metric[i].kind));
     (void)fputs(job->model.metrics ? "]" : "[]", out);
 }
 

@@ -166,7 +166,7 @@ static enum err check_clicks(struct job_reader *r)
 static bool has_metric(const struct job *job, uint32_t kind)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        if ((uint32_t)job->model.metric[i] == kind)
+        if ((uint32_t)job->model.metric[i].kind == kind)
             return true;
     return false;
 }

@@ -34,29 +34,72 @@ enum {
 #define CHECKPOINT_AUTO UINT32_MAX /* for a KEY_U32 that is `auto` */
 #define JOB_TOP_K_RATIO_MAX 0.25f  /* a top_k entry has the size of two floats */
 
-enum loss_kind {
-    LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
-    LOSS_BINARY_CROSSENTROPY,
-    LOSS_MEAN_SQUARED_ERROR,
-    LOSS_MEAN_ABSOLUTE_ERROR
+/* ---- losses and metrics, a row each: their words, and what is known of them without a model. The formulas are in model/, in a
+ * loss_type and a metric_type of the same name. ---- */
+
+/* The meaning of a label for a loss. */
+enum job_labels {
+    LABELS_CLASSES,     /* the number of a class; the model has one output for each class */
+    LABELS_TWO_CLASSES, /* 0 or 1; one output */
+    LABELS_VALUES       /* a number; one output */
 };
-enum metric_kind {
-    METRIC_ACCURACY,
-    METRIC_MEAN_ABSOLUTE_ERROR,
-    METRIC_MEAN_SQUARED_ERROR,
-    METRIC_AUC,
-    METRIC_PRECISION,
-    METRIC_RECALL,
-    METRIC_LOGLOSS,
-    METRIC_NORMALIZED_ENTROPY,
-    METRIC_CALIBRATION
+
+/* X(kind, word, labels, meaning). ALIAS(kind, word, another word). In the order of their list on the reference page. */
+#define JOB_LOSSES(X, ALIAS)                                                                       \
+    X(SPARSE_CATEGORICAL_CROSSENTROPY, sparse_categorical_crossentropy, CLASSES,                   \
+      "For labels that are class numbers, with one output for each class.")                        \
+    X(BINARY_CROSSENTROPY, binary_crossentropy, TWO_CLASSES,                                       \
+      "For labels 0 and 1, with one output: the probability of 1.")                                \
+    X(MEAN_SQUARED_ERROR, mean_squared_error, VALUES, "For labels that are numbers.")              \
+    X(MEAN_ABSOLUTE_ERROR, mean_absolute_error, VALUES,                                            \
+      "For labels that are numbers. Outliers have less weight than in `mean_squared_error`.")      \
+    ALIAS(MEAN_SQUARED_ERROR, mean_squared_error, mse)                                             \
+    ALIAS(MEAN_ABSOLUTE_ERROR, mean_absolute_error, mae)
+
+/* X(kind, word, which values are better, meaning). training.monitor allows those of HIGHER and LOWER. */
+#define JOB_METRICS(X, ALIAS)                                                                      \
+    X(ACCURACY, accuracy, HIGHER, "The share of examples with the right class.")                   \
+    X(MEAN_ABSOLUTE_ERROR, mean_absolute_error, LOWER,                                             \
+      "The mean of the absolute differences between outputs and labels.")                          \
+    ALIAS(MEAN_ABSOLUTE_ERROR, mean_absolute_error, mae)                                           \
+    X(MEAN_SQUARED_ERROR, mean_squared_error, LOWER,                                               \
+      "The mean of the squared differences between outputs and labels.")                           \
+    ALIAS(MEAN_SQUARED_ERROR, mean_squared_error, mse)                                             \
+    X(AUC, auc, HIGHER,                                                                            \
+      "The area under the ROC curve. It is computed exactly, over all rows of an evaluation. "     \
+      "Training steps do not report it.")                                                          \
+    X(PRECISION, precision, HIGHER,                                                                \
+      "Of the examples predicted to be positive, the share that are positive.")                    \
+    X(RECALL, recall, HIGHER,                                                                      \
+      "Of the positive examples, the share that are predicted to be positive.")                    \
+    X(LOGLOSS, logloss, LOWER, "The mean binary crossentropy, without regularizers.")              \
+    X(NORMALIZED_ENTROPY, normalized_entropy, LOWER,                                               \
+      "`logloss`, divided by the `logloss` of always predicting the mean label. A value below 1 "  \
+      "is better than that constant prediction.")                                                  \
+    X(CALIBRATION, calibration, NEITHER,                                                           \
+      "The sum of the predictions, divided by the sum of the labels. 1 is best.")
+
+#define JOB_NO_ALIAS(kind, word, alias)
+#define JOB_LOSS_KIND(kind, word, labels, meaning) LOSS_##kind,
+#define JOB_METRIC_KIND(kind, word, better, meaning) METRIC_##kind,
+enum loss_kind { JOB_LOSSES(JOB_LOSS_KIND, JOB_NO_ALIAS) };
+enum metric_kind { JOB_METRICS(JOB_METRIC_KIND, JOB_NO_ALIAS) };
+#undef JOB_LOSS_KIND
+#undef JOB_METRIC_KIND
+
+/* One of the job's metrics. */
+struct job_metric {
+    enum metric_kind kind;
+    const char *name; /* of its value, in every report; static */
 };
+
+/* The value that training.monitor watches: the loss, or MONITOR_METRIC + a metric_kind. */
+enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
+
 struct class_weight {
     uint32_t label;
     float weight;
 };
-/* The value that training.monitor watches: the loss, or MONITOR_METRIC + a metric_kind. */
-enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard {
     NAN_GUARD_OFF,
@@ -251,7 +294,7 @@ struct job {
         enum loss_kind loss;
         bool from_logits;
         uint32_t metrics;
-        enum metric_kind metric[METRICS_MAX];
+        struct job_metric metric[METRICS_MAX];
         char *weights; /* an absolute path: a safetensors file with first values; NULL: none */
     } model;
     struct {
@@ -357,6 +400,12 @@ enum err job_output(const struct job *job, const char *given, char *out, size_t 
 /* Returns the job file's word, such as "sync". */
 const char *job_update_word(enum update_mode update);
 const char *job_nan_guard_word(enum nan_guard guard);
+const char *job_loss_word(enum loss_kind kind);
+enum job_labels job_loss_labels(enum loss_kind kind);
+/* The metric with its word as the name. */
+struct job_metric job_metric_of(enum metric_kind kind);
+/* As Keras's mode "auto": false for errors and losses, and where neither is better. */
+bool job_metric_larger_is_better(enum metric_kind kind);
 /* Returns whether gradients are checked before they are applied and can be rejected. */
 static inline bool nan_guard_refuses(uint32_t guard)
 {

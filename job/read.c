@@ -303,11 +303,11 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
         if (err)
             return err;
         for (uint32_t i = 0; i < job->model.metrics; i++)
-            if (job->model.metric[i] == (enum metric_kind)w->value)
+            if (job->model.metric[i].kind == (enum metric_kind)w->value)
                 return job_refuse(r, c, key->path, "%s occurs twice", c->text);
         if (job->model.metrics == METRICS_MAX)
             return job_refuse(r, c, key->path, "at most %d metrics are allowed", METRICS_MAX);
-        job->model.metric[job->model.metrics++] = (enum metric_kind)w->value;
+        job->model.metric[job->model.metrics++] = job_metric_of((enum metric_kind)w->value);
     }
     return ERR_OK;
 }

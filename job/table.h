@@ -12,6 +12,7 @@ struct job_key_table {
 extern const struct job_key_table job_table_model, job_table_tables, job_table_data,
     job_table_training, job_table_run;
 extern const struct job_word job_regularizer_words[];
+extern const struct job_word job_loss_words[], job_metric_words[], job_monitor_words[];
 
 #define LATER(word)                                                                                \
     {                                                                                              \

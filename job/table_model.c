@@ -111,17 +111,10 @@ static const struct job_word bag_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word loss_words[] = {
-    {"sparse_categorical_crossentropy", LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL,
-     "For labels that are class numbers, with one output for each class."},
-    {"binary_crossentropy", LOSS_BINARY_CROSSENTROPY, NULL,
-     "For labels 0 and 1, with one output: the probability of 1."},
-    {"mean_squared_error", LOSS_MEAN_SQUARED_ERROR, NULL, "For labels that are numbers."},
-    {"mean_absolute_error", LOSS_MEAN_ABSOLUTE_ERROR, NULL,
-     "For labels that are numbers. Outliers have less weight than in `mean_squared_error`."},
-    {"mse", LOSS_MEAN_SQUARED_ERROR, NULL, "Another name of `mean_squared_error`."},
-    {"mae", LOSS_MEAN_ABSOLUTE_ERROR, NULL, "Another name of `mean_absolute_error`."},
-    LATER("categorical_crossentropy"),
+#define LOSS_WORD(kind, word, labels, meaning) {#word, LOSS_##kind, NULL, meaning},
+#define LOSS_ALIAS(kind, word, alias) {#alias, LOSS_##kind, NULL, "Another name of `" #word "`."},
+const struct job_word job_loss_words[] = {
+    JOB_LOSSES(LOSS_WORD, LOSS_ALIAS) LATER("categorical_crossentropy"),
     LATER("hinge"),
     LATER("huber"),
     LATER("log_cosh"),
@@ -129,28 +122,23 @@ static const struct job_word loss_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word metric_words[] = {
-    {"accuracy", METRIC_ACCURACY, NULL, "The share of examples with the right class."},
-    {"mean_absolute_error", METRIC_MEAN_ABSOLUTE_ERROR, NULL,
-     "The mean of the absolute differences between outputs and labels."},
-    {"mae", METRIC_MEAN_ABSOLUTE_ERROR, NULL, "Another name of `mean_absolute_error`."},
-    {"mean_squared_error", METRIC_MEAN_SQUARED_ERROR, NULL,
-     "The mean of the squared differences between outputs and labels."},
-    {"mse", METRIC_MEAN_SQUARED_ERROR, NULL, "Another name of `mean_squared_error`."},
-    {"auc", METRIC_AUC, NULL,
-     "The area under the ROC curve. It is computed exactly, over all rows of an evaluation. "
-     "Training steps do not report it."},
-    {"precision", METRIC_PRECISION, NULL,
-     "Of the examples predicted to be positive, the share that are positive."},
-    {"recall", METRIC_RECALL, NULL,
-     "Of the positive examples, the share that are predicted to be positive."},
-    {"logloss", METRIC_LOGLOSS, NULL, "The mean binary crossentropy, without regularizers."},
-    {"normalized_entropy", METRIC_NORMALIZED_ENTROPY, NULL,
-     "`logloss`, divided by the `logloss` of always predicting the mean label. A value below 1 is "
-     "better than that constant prediction."},
-    {"calibration", METRIC_CALIBRATION, NULL,
-     "The sum of the predictions, divided by the sum of the labels. 1 is best."},
-    LAST_WORD,
+#define METRIC_WORD(kind, word, better, meaning) {#word, METRIC_##kind, NULL, meaning},
+#define METRIC_ALIAS(kind, word, alias)                                                            \
+    {#alias, METRIC_##kind, NULL, "Another name of `" #word "`."},
+const struct job_word job_metric_words[] = {
+    JOB_METRICS(METRIC_WORD, METRIC_ALIAS) LAST_WORD,
+};
+
+#define MONITOR_WORD(kind, word) {#word, MONITOR_METRIC + METRIC_##kind, NULL, NULL},
+#define MONITOR_HIGHER(kind, word) MONITOR_WORD(kind, word)
+#define MONITOR_LOWER(kind, word) MONITOR_WORD(kind, word)
+#define MONITOR_NEITHER(kind, word)
+#define MONITOR_METRIC_WORD(kind, word, better, meaning) MONITOR_##better(kind, word)
+#define MONITOR_ALIAS(kind, word, alias) MONITOR_WORD(kind, alias)
+const struct job_word job_monitor_words[] = {
+    {"none", MONITOR_NONE, NULL, NULL},
+    {"loss", MONITOR_LOSS, NULL, NULL},
+    JOB_METRICS(MONITOR_METRIC_WORD, MONITOR_ALIAS) LAST_WORD,
 };
 
 #define LAYER_KEY(name, type, member, text, ...)                                                   \
@@ -389,7 +377,7 @@ static const struct job_key keys[] = {
             "The function that training minimizes. If the last layer is the softmax or sigmoid "
             "that matches the loss, gradwire computes the two together, which is more precise.",
             EXAMPLE("binary_crossentropy"), .identity = true, .required = true,
-            .words = loss_words),
+            .words = job_loss_words),
     JOB_KEY("model.loss.sparse_categorical_crossentropy.from_logits", BOOL, model.from_logits,
             "The model's outputs are logits: its last layer has no softmax.", EXAMPLE("true"),
             .identity = true, .fallback = "false"),
@@ -400,10 +388,35 @@ static const struct job_key keys[] = {
     NOT_YET("model.loss.binary_crossentropy.label_smoothing", "0", "labels moved toward 0.5"),
     JOB_KEY("model.metrics", METRICS, model.metrics,
             "The metrics to report together with the loss.", EXAMPLE("[accuracy]"),
-            .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
+            .identity = true, .words = job_metric_words, .fallback_doc = "`[]`"),
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");
+
+const char *job_loss_word(enum loss_kind kind)
+{
+    return job_word_of(job_loss_words, (int)kind);
+}
+
+enum job_labels job_loss_labels(enum loss_kind kind)
+{
+#define LABELS(kind, word, labels, meaning) LABELS_##labels,
+    static const enum job_labels labels[] = {JOB_LOSSES(LABELS, JOB_NO_ALIAS)};
+    return labels[kind];
+}
+
+struct job_metric job_metric_of(enum metric_kind kind)
+{
+    return (struct job_metric){kind, job_word_of(job_metric_words, (int)kind)};
+}
+
+bool job_metric_larger_is_better(enum metric_kind kind)
+{
+    enum { NEITHER, LOWER, HIGHER };
+#define BETTER(kind, word, better, meaning) better,
+    static const int better[] = {JOB_METRICS(BETTER, JOB_NO_ALIAS)};
+    return better[kind] == HIGHER;
+}
 
 /* Next to the layer's rows: few files name a layer. */
 const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)

@@ -1,22 +1,6 @@
 /* The job file's keys: optimizer, training, early stopping. */
 #include "job/table_optimizer.h"
 
-static const struct job_word monitor_words[] = {
-    {"none", MONITOR_NONE, NULL, NULL},
-    {"loss", MONITOR_LOSS, NULL, NULL},
-    {"accuracy", MONITOR_METRIC + METRIC_ACCURACY, NULL, NULL},
-    {"mean_absolute_error", MONITOR_METRIC + METRIC_MEAN_ABSOLUTE_ERROR, NULL, NULL},
-    {"mae", MONITOR_METRIC + METRIC_MEAN_ABSOLUTE_ERROR, NULL, NULL},
-    {"mean_squared_error", MONITOR_METRIC + METRIC_MEAN_SQUARED_ERROR, NULL, NULL},
-    {"mse", MONITOR_METRIC + METRIC_MEAN_SQUARED_ERROR, NULL, NULL},
-    {"auc", MONITOR_METRIC + METRIC_AUC, NULL, NULL},
-    {"precision", MONITOR_METRIC + METRIC_PRECISION, NULL, NULL},
-    {"recall", MONITOR_METRIC + METRIC_RECALL, NULL, NULL},
-    {"logloss", MONITOR_METRIC + METRIC_LOGLOSS, NULL, NULL},
-    {"normalized_entropy", MONITOR_METRIC + METRIC_NORMALIZED_ENTROPY, NULL, NULL},
-    LAST_WORD,
-};
-
 static const struct job_word optimizer_words[] = {
     LAZY_OPTIMIZER_WORDS,
     {"lamb", OPT_LAMB, NULL, "`adam` with a learning rate for each tensor, for large batches."},
@@ -208,7 +192,7 @@ static const struct job_key keys[] = {
             "The evaluation result that decides which epoch is best: `loss`, or one of "
             "`model.metrics`. The weights of the best epoch are kept in `DIR/best`. `calibration` "
             "is not allowed: neither a higher nor a lower value is always better.",
-            EXAMPLE("loss"), .words = monitor_words, .fallback = "none"),
+            EXAMPLE("loss"), .words = job_monitor_words, .fallback = "none"),
     JOB_KEY("early_stopping.patience", U32, early_stopping.patience,
             "End training after this many epochs without a better evaluation. 0: never.",
             EXAMPLE("3"), RANGE(0, 1000000), .fallback = "0"),

@@ -24,8 +24,8 @@ static bool needs_input(enum activation a)
 }
 
 /* Append the op with this slope. */
-static enum err append(struct model *m, const struct job_layer *l, enum activation activation,
-                       float alpha)
+static enum err append_activation(struct model *m, const struct job_layer *l,
+                                  enum activation activation, float alpha)
 {
     uint32_t cols = m->shape.dim[m->shape.rank - 1];
     const struct op op = {.type = &activation_op,
@@ -47,7 +47,7 @@ static enum err append(struct model *m, const struct job_layer *l, enum activati
 void activation_append(struct model *m, const struct job_layer *l, enum activation activation)
 {
     float alpha = activation == ACT_LEAKY_RELU ? 0.2f : activation == ACT_SELU ? SELU_ALPHA : 1.0f;
-    (void)append(m, l, activation, alpha);
+    (void)append_activation(m, l, activation, alpha);
 }
 
 enum err activation_add(struct model *m, const struct job_layer *l, struct errmsg *e)
@@ -60,19 +60,19 @@ enum err activation_add(struct model *m, const struct job_layer *l, struct errms
 enum err leaky_relu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     (void)e;
-    return append(m, l, ACT_LEAKY_RELU, l->leaky_relu.negative_slope);
+    return append_activation(m, l, ACT_LEAKY_RELU, l->leaky_relu.negative_slope);
 }
 
 enum err elu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     (void)e;
-    return append(m, l, ACT_ELU, l->elu.alpha);
+    return append_activation(m, l, ACT_ELU, l->elu.alpha);
 }
 
 enum err gelu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     (void)e;
-    return append(m, l, l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 1.0f);
+    return append_activation(m, l, l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 1.0f);
 }
 
 static float row_max(const float *z, size_t cols)
@@ -129,7 +129,7 @@ static void leaky_relu_rows(float *y, const float *x, float slope, size_t n)
 /* The signature of passes that need two pointers and a number of elements. */
 typedef void plain_rows(float *out, const float *a, size_t n);
 
-static void forward(const struct op *op, const struct op_pass *p)
+static void activation_forward(const struct op *op, const struct op_pass *p)
 {
     const struct kernels *k = kernels();
     plain_rows *const plain[] = {
@@ -189,7 +189,7 @@ static void tanh_backward(float *dy, const float *y, size_t n)
 }
 
 /* From the output y or, if needs_input, from the input x. */
-static void backward(const struct op *op, const struct op_pass *p)
+static void activation_backward(const struct op *op, const struct op_pass *p)
 {
     const struct kernels *k = kernels();
     plain_rows *const plain[] = {[ACT_RELU] = k->relu_backward,
@@ -212,4 +212,5 @@ static void backward(const struct op *op, const struct op_pass *p)
         plain[op->activation](dy, needs_input(op->activation) ? p->x[0] : y, n);
 }
 
-const struct op_type activation_op = {.forward = forward, .backward = backward};
+const struct op_type activation_op = {.forward = activation_forward,
+                                      .backward = activation_backward};

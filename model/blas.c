@@ -1,3 +1,4 @@
+/* OpenBLAS: one thread, and its buffers in advance. */
 #include "model/blas.h"
 
 #include <fcntl.h>

@@ -33,14 +33,14 @@ static size_t block_rows(const struct op *op)
     return rows ? rows : 1;
 }
 
-static size_t work_elems(const struct op *op)
+static size_t conv2d_work_elems(const struct op *op)
 {
     if (op->direct)
         return conv2d_direct_work_elems(op);
     return block_rows(op) * op->window.x.out * taps_elems(op);
 }
 
-static size_t state_bytes(const struct op *op, size_t n)
+static size_t conv2d_state_bytes(const struct op *op, size_t n)
 {
     return op->pooled ? n * op_out_elems(op) : 0; /* indices of the largest pixels */
 }
@@ -216,15 +216,17 @@ static void matrix_backward(const struct op *op, const struct op_pass *p)
         kernels()->column_sums(p->dw + op->bias_offset, p->dy, rows * width, op->channels);
 }
 
-static void forward(const struct op *op, const struct op_pass *p)
+static void conv2d_forward(const struct op *op, const struct op_pass *p)
 {
     (op->direct ? conv2d_direct_forward : matrix_forward)(op, p);
 }
 
-static void backward(const struct op *op, const struct op_pass *p)
+static void conv2d_backward(const struct op *op, const struct op_pass *p)
 {
     (op->direct ? conv2d_direct_backward : matrix_backward)(op, p);
 }
 
-const struct op_type conv2d_op = {
-    .forward = forward, .backward = backward, .state_bytes = state_bytes, .work_elems = work_elems};
+const struct op_type conv2d_op = {.forward = conv2d_forward,
+                                  .backward = conv2d_backward,
+                                  .state_bytes = conv2d_state_bytes,
+                                  .work_elems = conv2d_work_elems};

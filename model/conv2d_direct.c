@@ -51,7 +51,7 @@ static size_t used(const struct window_axis *pool, const struct window_axis *con
 }
 
 /* Reserve `elems` floats of the memory, in whole cache lines. */
-static float *part(float *work, size_t *at, size_t elems)
+static float *direct_part(float *work, size_t *at, size_t elems)
 {
     float *p = work ? work + *at : NULL;
     *at += (elems + 15) / 16 * 16;
@@ -70,12 +70,12 @@ static size_t direct_init(struct direct *d, const struct op *op, float *work)
                          .border_x = w->x.in + window_span(&w->x) - 1,
                          .cols = used(&op->pool.x, &w->x, op->pooled)};
     size_t z = rows * d->cols, border = op->direct_dx ? d->border_y * d->border_x : 0;
-    d->tap = (uint32_t *)part(work, &at, taps * w->channels);
-    d->image = part(work, &at, is_padded(w) ? d->image_y * d->image_x * w->channels : 0);
-    d->z = part(work, &at, (z > border ? z : border) * op->channels);
+    d->tap = (uint32_t *)direct_part(work, &at, taps * w->channels);
+    d->image = direct_part(work, &at, is_padded(w) ? d->image_y * d->image_x * w->channels : 0);
+    d->z = direct_part(work, &at, (z > border ? z : border) * op->channels);
     if (op->direct_dx) {
-        d->tap_back = (uint32_t *)part(work, &at, taps * op->channels);
-        d->turned = part(work, &at, taps * op->channels * w->channels);
+        d->tap_back = (uint32_t *)direct_part(work, &at, taps * op->channels);
+        d->turned = direct_part(work, &at, taps * op->channels * w->channels);
     }
     return at;
 }
@@ -96,7 +96,7 @@ static void fill_taps(uint32_t *tap, const struct window *w, size_t width, size_
 }
 
 /* Begin a pass: set the taps, and the zeros around the image. */
-static void begin(struct direct *d, const struct op *op, float *work)
+static void direct_begin(struct direct *d, const struct op *op, float *work)
 {
     const struct window *w = &op->window;
     (void)direct_init(d, op, work);
@@ -181,7 +181,7 @@ void conv2d_direct_forward(const struct op *op, const struct op_pass *p)
     const float *x = p->x[0];
     float *y = p->y;
     uint8_t *arg = p->state;
-    begin(&d, op, p->work);
+    direct_begin(&d, op, p->work);
     const struct kernel_conv conv = conv_of(&d, op, op->window.y.out, d.cols * op->channels);
     const float *kernel = p->w + op->kernel_offset,
                 *bias = op->layer->use_bias ? p->w + op->bias_offset : NULL;
@@ -268,7 +268,7 @@ void conv2d_direct_backward(const struct op *op, const struct op_pass *p)
     struct direct d;
     const struct window *win = &op->window;
     float *dx = p->dx, *dy = p->dy, *dkernel = p->dw ? p->dw + op->kernel_offset : NULL;
-    begin(&d, op, p->work);
+    direct_begin(&d, op, p->work);
     const struct kernel_conv conv = conv_of(&d, op, win->y.out, d.cols * op->channels);
     if (dkernel)
         memset(dkernel, 0, conv.taps * op->channels * sizeof *dkernel);

@@ -44,14 +44,14 @@ static size_t panels(const struct op *op)
     return (op->out + KERNEL_PANEL - 1) / KERNEL_PANEL;
 }
 
-static size_t packed_elems(const struct op *op)
+static size_t dense_packed_elems(const struct op *op)
 {
     return op->out == 1 ? KERNEL_PANEL + op->in : panels(op) * (op->in + 1) * KERNEL_PANEL;
 }
 
 /* For each panel, which is KERNEL_PANEL columns: their biases (0 if there are none), and their part of W. A single column
  * stays as it is. */
-static void pack(const struct op *op, float *packed, const float *w)
+static void dense_pack(const struct op *op, float *packed, const float *w)
 {
     const float *kernel = w + op->kernel_offset;
     if (op->out == 1) {
@@ -59,7 +59,7 @@ static void pack(const struct op *op, float *packed, const float *w)
         memcpy(packed + KERNEL_PANEL, kernel, op->in * sizeof *packed);
         return;
     }
-    memset(packed, 0, packed_elems(op) * sizeof *packed);
+    memset(packed, 0, dense_packed_elems(op) * sizeof *packed);
     for (size_t first = 0; first < op->out; first += KERNEL_PANEL) {
         size_t cols = op->out - first < KERNEL_PANEL ? op->out - first : KERNEL_PANEL;
         if (op->layer->use_bias)
@@ -99,7 +99,7 @@ static void packed_forward(const struct op *op, const struct op_pass *p)
 /* ---- forward, backward ---- */
 
 /* y (rows, out) = act(x (rows, in) W (in, out) + b (out)) */
-static void forward(const struct op *op, const struct op_pass *p)
+static void dense_forward(const struct op *op, const struct op_pass *p)
 {
     int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
     float *y = p->y;
@@ -127,7 +127,7 @@ static void backward_weights(const struct op *op, const struct op_pass *p)
 }
 
 /* dx (rows, in) = dy W^T */
-static void backward(const struct op *op, const struct op_pass *p)
+static void dense_backward(const struct op *op, const struct op_pass *p)
 {
     int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
     if (op->activation == ACT_RELU)
@@ -139,5 +139,7 @@ static void backward(const struct op *op, const struct op_pass *p)
                     p->w + op->kernel_offset, out, 0.0f, p->dx, in);
 }
 
-static const struct op_type dense_op = {
-    .forward = forward, .backward = backward, .pack = pack, .packed_elems = packed_elems};
+static const struct op_type dense_op = {.forward = dense_forward,
+                                        .backward = dense_backward,
+                                        .pack = dense_pack,
+                                        .packed_elems = dense_packed_elems};

@@ -26,12 +26,12 @@ enum err dropout_add(struct model *m, const struct job_layer *l, struct errmsg *
     return ERR_OK;
 }
 
-static size_t state_bytes(const struct op *op, size_t n)
+static size_t dropout_state_bytes(const struct op *op, size_t n)
 {
     return n * op_out_elems(op); /* the mask */
 }
 
-static void forward(const struct op *op, const struct op_pass *p)
+static void dropout_forward(const struct op *op, const struct op_pass *p)
 {
     size_t elems = p->n * op_out_elems(op);
     if (p->y != p->x[0]) /* copied: x's slot may be reused before y is read */
@@ -40,10 +40,10 @@ static void forward(const struct op *op, const struct op_pass *p)
         kernels()->dropout(p->y, p->state, p->key, op->layer->dropout.rate, elems);
 }
 
-static void backward(const struct op *op, const struct op_pass *p)
+static void dropout_backward(const struct op *op, const struct op_pass *p)
 {
     kernels()->dropout_backward(p->dy, p->state, op->layer->dropout.rate, p->n * op_out_elems(op));
 }
 
 const struct op_type dropout_op = {
-    .forward = forward, .backward = backward, .state_bytes = state_bytes};
+    .forward = dropout_forward, .backward = dropout_backward, .state_bytes = dropout_state_bytes};

@@ -69,7 +69,7 @@ static void refuse(const struct op *op, float id, struct op_fault *fault)
 }
 
 /* y (rows, out) = the rows of the table that x (rows) names. An invalid number counts as row 0. */
-static void forward(const struct op *op, const struct op_pass *p)
+static void embedding_forward(const struct op *op, const struct op_pass *p)
 {
     const float *table = p->w + op->kernel_offset, *x = p->x[0];
     for (size_t r = 0; r < p->rows; r++) {
@@ -81,7 +81,7 @@ static void forward(const struct op *op, const struct op_pass *p)
 }
 
 /* The whole table's gradient: 0 where no row was read. */
-static void backward(const struct op *op, const struct op_pass *p)
+static void embedding_backward(const struct op *op, const struct op_pass *p)
 {
     float *table = p->dw + op->kernel_offset;
     memset(table, 0, (size_t)op->layer->embedding.input_dim * op->out * sizeof *table);
@@ -93,4 +93,5 @@ static void backward(const struct op *op, const struct op_pass *p)
     }
 }
 
-static const struct op_type embedding_op = {.forward = forward, .backward = backward};
+static const struct op_type embedding_op = {.forward = embedding_forward,
+                                            .backward = embedding_backward};

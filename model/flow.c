@@ -24,7 +24,7 @@ struct flow {
 /* ---- slots ---- */
 
 /* Take a free slot, the one that needs to grow least. */
-static uint32_t take(struct flow *f, size_t elems)
+static uint32_t slot_for(struct flow *f, size_t elems)
 {
     struct model *m = f->m;
     uint32_t best = SLOT_NONE;
@@ -119,7 +119,7 @@ static void plan_forward(struct flow *f)
     struct model *m = f->m;
     for (uint32_t i = 0; i < m->ops; i++) {
         struct op *op = &m->op[i];
-        op->y = op->in_place ? m->op[op->input[0] - 1].y : take(f, op_out_elems(op));
+        op->y = op->in_place ? m->op[op->input[0] - 1].y : slot_for(f, op_out_elems(op));
         for (uint32_t k = 0; k < op->inputs; k++) {
             uint32_t u = op->input[k], slot = u ? m->op[u - 1].y : SLOT_NONE;
             bool dead = u && f->last[u] == i && !f->kept[root_of(m, u)] && slot != op->y;
@@ -140,7 +140,7 @@ static void plan_input(struct flow *f, struct op *op, uint32_t k)
         return;
     size_t elems = op_out_elems(&f->m->op[u - 1]);
     bool in_dy = op->elementwise && (k == 0 || !first);
-    dx->slot = in_dy ? op->dy : take(f, elems);
+    dx->slot = in_dy ? op->dy : slot_for(f, elems);
     if (first) {
         f->gradient[u] = dx->slot;
     } else {
@@ -162,7 +162,7 @@ static bool lives_on(const struct op *op, uint32_t slot)
 static void plan_backward(struct flow *f)
 {
     struct model *m = f->m;
-    f->gradient[m->ops] = take(f, op_out_elems(&m->op[m->ops - 1])); /* of the loss */
+    f->gradient[m->ops] = slot_for(f, op_out_elems(&m->op[m->ops - 1])); /* of the loss */
     for (uint32_t i = m->ops; i-- > 0;) {
         struct op *op = &m->op[i];
         op->dy = f->gradient[i + 1];

@@ -1,4 +1,5 @@
-#include "model/growth.h"
+/* Which rows of a model's tensors are new, if its input has new features (model_growth). */
+#include "model/model.h"
 
 #include <string.h>
 
@@ -18,7 +19,7 @@ static bool any(const uint8_t *fresh, size_t n)
 }
 
 /* *out: a copy of the flags (n), or NULL if none is set. */
-static enum err keep(uint8_t **out, const uint8_t *fresh, size_t n, struct errmsg *e)
+static enum err growth_keep(uint8_t **out, const uint8_t *fresh, size_t n, struct errmsg *e)
 {
     if (!any(fresh, n))
         return ERR_OK;
@@ -50,7 +51,7 @@ static enum err select_flags(struct walk *w, uint32_t i, struct errmsg *e)
         memcpy(flags + at, w->value[0] + of->first, of->n);
         at += of->n;
     }
-    enum err err = keep(&w->value[i + 1], flags, op->out, e);
+    enum err err = growth_keep(&w->value[i + 1], flags, op->out, e);
     mem_free(flags);
     return err;
 }
@@ -67,12 +68,12 @@ static enum err join_flags(struct walk *w, uint32_t i, struct errmsg *e)
             memcpy(flags + at, w->value[op->input[k]], op->width[k]);
         at += op->width[k];
     }
-    enum err err = keep(&w->value[i + 1], flags, op->out, e);
+    enum err err = growth_keep(&w->value[i + 1], flags, op->out, e);
     mem_free(flags);
     return err;
 }
 
-static enum err step(struct walk *w, uint32_t i, struct errmsg *e)
+static enum err growth_step(struct walk *w, uint32_t i, struct errmsg *e)
 {
     const struct op *op = &w->model->op[i];
     bool grows = false;
@@ -86,9 +87,9 @@ static enum err step(struct walk *w, uint32_t i, struct errmsg *e)
     if (op->outer == 1 && op->width[0]) /* a concatenation */
         return join_flags(w, i, e);
     if (op->outer == 1 && op->layer->kind == LAYER_DENSE && op->tensors)
-        return keep(&w->growth->fresh[op->tensor], first, op->in, e);
+        return growth_keep(&w->growth->fresh[op->tensor], first, op->in, e);
     if (keeps_zero(op))
-        return keep(&w->value[i + 1], first, op_out_elems(op), e);
+        return growth_keep(&w->value[i + 1], first, op_out_elems(op), e);
     return err_set(e, ERR_INPUT,
                    "layer %s reads the features of words, and new words would change its output "
                    "for the others: use data.encoding: keep, which reads new words as unknown",
@@ -107,10 +108,10 @@ enum err model_growth_init(struct model_growth *g, const struct model *m, const 
     if (!err) {
         w->model = m;
         w->growth = g;
-        err = keep(&w->value[0], fresh, m->features, e);
+        err = growth_keep(&w->value[0], fresh, m->features, e);
     }
     for (uint32_t i = 0; i < m->ops && !err; i++)
-        err = step(w, i, e);
+        err = growth_step(w, i, e);
     for (uint32_t i = 0; w && i <= m->ops; i++)
         mem_free(w->value[i]);
     mem_free(w);

@@ -1,5 +1,5 @@
 /* The inside of model: the operations (ops) that a model consists of, and the functions that each layer's
- * file, loss.c and metric.c provide to model.c. A flatten layer needs no op, a dense layer (with relu inside) one or
+ * file provides to model.c. A flatten layer needs no op, a dense layer (with relu inside) one or
  * two.
  *
  * The ops are in an order in which each reads only values that earlier ops made. Value 0 is the model's input, value
@@ -16,11 +16,57 @@
 #include "common/parameters/layout.h"
 #include "common/rows/lookups.h"
 #include "model/model.h"
-#include "model/window.h"
 
 struct shape { /* the shape of one row */
     uint32_t rank, dim[TENSOR_RANK_MAX];
 };
+
+/* ---- windows over an image (height, width, channels) of one row, for conv2d and pooling: window.c ---- */
+
+struct window_axis {
+    uint32_t in, out; /* number of pixels, of windows */
+    /* taps of a window; the distances between windows and between taps, in pixels */
+    uint32_t size, stride, dilation;
+    uint32_t pad; /* number of pixels by which the first window begins before the image */
+};
+
+struct window {
+    struct window_axis y, x;
+    uint32_t channels; /* of the input */
+};
+
+/* Pixels from the first tap to the last, both included. */
+static inline uint32_t window_span(const struct window_axis *a)
+{
+    return (a->size - 1) * a->dilation + 1;
+}
+
+/* The first pixel of window i, which may be before the image. */
+static inline int64_t window_first(const struct window_axis *a, uint32_t i)
+{
+    return (int64_t)i * a->stride - a->pad;
+}
+
+/* The taps [from, to) of window i that are inside the image. */
+static inline void window_taps(const struct window_axis *a, uint32_t i, uint32_t *from,
+                               uint32_t *to)
+{
+    int64_t first = window_first(a, i), behind = (int64_t)a->in - first;
+    *from = first >= 0 ? 0 : (uint32_t)((-first + a->dilation - 1) / a->dilation);
+    *to = behind >= window_span(a) ? a->size : (uint32_t)((behind + a->dilation - 1) / a->dilation);
+}
+
+/* True if no pixel is in two windows, and no window has padding. */
+bool window_is_tiled(const struct window *w);
+
+/* Errors: ERR_INPUT: `in` is not an image, or not even one window fits; the layer is named. */
+enum err window_init(struct window *w, const struct shape *in, const char *layer,
+                     const uint32_t size[2], const uint32_t stride[2], const uint32_t dilation[2],
+                     enum padding padding, struct errmsg *e) MUST_CHECK;
+
+/* Elements of one row of output. Errors: ERR_INPUT: more than BLAS can count. */
+enum err window_elems(const struct window *w, uint32_t channels, uint32_t *elems, const char *layer,
+                      struct errmsg *e) MUST_CHECK;
 
 enum pooling { POOLING_MAX, POOLING_AVERAGE };
 
@@ -78,7 +124,7 @@ struct op_type {
     size_t (*state_bytes)(const struct op *op, size_t n); /* for n examples; NULL: none */
     size_t (*work_elems)(const struct op *op);            /* NULL: none */
     /* packed (packed_elems) = the op's weights in the order in which forward reads them, if they never change
-     * (packed.h). NULL: none; forward then reads w. */
+     * (packed_new). NULL: none; forward then reads w. */
     void (*pack)(const struct op *op, float *packed, const float *w);
     size_t (*packed_elems)(const struct op *op);
 };
@@ -149,7 +195,7 @@ struct model {
     enum loss_kind loss;
     bool fused; /* the loss contains the last layer's softmax or sigmoid, so it works on logits */
     uint32_t metrics;
-    enum metric_kind metric[METRICS_MAX];
+    struct job_metric metric[METRICS_MAX];
     bool weighted;       /* the examples have weights */
     float *class_weight; /* (classes); NULL: all 1 */
 
@@ -257,26 +303,7 @@ struct model_run;
 void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n);
 void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw);
 
-/* ---- loss and metrics ---- */
-
-/* Check the pair of loss and last activation, fuse it (the last op is removed), check the outputs. Errors:
- * ERR_INPUT, naming what would fit. */
-enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
-const char *loss_name(enum loss_kind kind);
-bool loss_is_crossentropy(enum loss_kind kind);
-
-/* Returns the sum over n examples of the example's loss; dz (n, cols) = its gradient by z (n, cols). z: the last
- * op's output: logits for the cross-entropies, outputs otherwise. y: (n). scratch: (2, n). weight: (n), NULL: all 1. */
-double loss_rows(enum loss_kind kind, float *dz, float *scratch, const float *z, const float *y,
-                 const float *weight, size_t n, size_t cols);
-
-/* Set the job's metrics. Errors: ERR_INPUT: a metric does not fit the loss or the model's output. */
-enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
-/* Add metric i over n examples to its sums. scratch: (n); weight: (n), NULL: all 1. */
-void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
-                 const float *y, const float *weight, size_t n, size_t cols);
-/* Add the examples' weights to the sum that the means are divided by; does nothing in a job without weights. */
-void metric_weigh(const struct model *m, double *sum, const float *weight, size_t n);
+/* ---- regularizers ---- */
 
 /* Add the regularizers' gradient, times n examples; model_penalty gives their part of the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,

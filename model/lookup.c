@@ -105,7 +105,7 @@ static void begin_output(const struct op *op, const struct op_pass *p)
 }
 
 /* Offset of lookup k's vector in a row of the output: in linear all have the same. */
-static size_t place_of(const struct op *op, uint32_t k)
+static size_t lookup_place(const struct op *op, uint32_t k)
 {
     return (size_t)k * op->in % op->out;
 }
@@ -125,14 +125,14 @@ static bool has_single_keys(const struct lookup_column *c)
 }
 
 /* y (n, out) = bias + the bags of all lookups, from the table's rows (keys, in) */
-static void forward(const struct op *op, const struct op_pass *p)
+static void lookup_forward(const struct op *op, const struct op_pass *p)
 {
     const float *row = p->table->w[op->table];
     begin_output(op, p);
     for (size_t r = 0; r < p->n; r++)
         for (uint32_t k = 0; k < op->lookups; k++) {
             const struct lookup_column *c = &p->keys->column[op->first_lookup + k];
-            float *y = p->y + r * op->out + place_of(op, k);
+            float *y = p->y + r * op->out + lookup_place(op, k);
             if (!has_single_keys(c)) {
                 struct bag b = bag_of(c, op->bag, p->first + r);
                 add_bag(op, &b, y, row);
@@ -144,7 +144,7 @@ static void forward(const struct op *op, const struct op_pass *p)
 /* ---- backward ---- */
 
 /* db (out) = column sums of dy; rows follow when all ops have gone backward */
-static void backward(const struct op *op, const struct op_pass *p)
+static void lookup_backward(const struct op *op, const struct op_pass *p)
 {
     if (op->layer->use_bias)
         kernels()->column_sums(p->dw + op->bias_offset, p->dy, p->n, op->out);
@@ -160,7 +160,7 @@ static void add_example(const struct op *op, const struct op_pass *p, float *dw,
         struct bag b = bag_of(&p->keys->column[op->first_lookup + k], op->bag, r);
         for (uint32_t i = 0; i < b.places; i++)
             if (weight_of(&b, i, &w))
-                add_row(dw + (size_t)b.at[i] * dim, dy + place_of(op, k), w / b.norm, dim);
+                add_row(dw + (size_t)b.at[i] * dim, dy + lookup_place(op, k), w / b.norm, dim);
     }
 }
 
@@ -185,4 +185,25 @@ void lookup_backward_rows(const struct model *m, float *const *slot, const struc
     }
 }
 
-static const struct op_type lookup_op = {.forward = forward, .backward = backward};
+static const struct op_type lookup_op = {.forward = lookup_forward, .backward = lookup_backward};
+
+/* ---- the layers that only look up ---- */
+
+/* Embedding bag: combines the rows that the keys of an example's field look up in a table into one. As
+ * torch.nn.EmbeddingBag's sum and mean, and sqrtn of tf.nn.safe_embedding_lookup_sparse. */
+enum err embedding_bag_add(struct model *m, const struct job_layer *l, struct errmsg *e)
+{
+    return lookup_append(m, l, l->embedding_bag.mode, e);
+}
+
+/* Linear: as in logistic regression, or the wide part of Cheng et al. 2016, "Wide & Deep Learning for Recommender
+ * Systems": the sum of the weights of all keys that an example looks up, and a bias. */
+enum err linear_add(struct model *m, const struct job_layer *l, struct errmsg *e)
+{
+    uint32_t dim = m->layout.rows ? m->layout.rows->table[l->table].dim : 0;
+    if (dim != 1)
+        return err_set(e, ERR_INPUT,
+                       "model.layers: %s takes one weight for each key: a table of output_dim 1",
+                       l->name);
+    return lookup_append(m, l, BAG_SUM, e);
+}

@@ -6,14 +6,14 @@
 #include "common/math/kernels.h"
 
 /* True if equal except for the last `free` axes. */
-static bool same_shape(const struct shape *a, const struct shape *b, uint32_t free)
+static bool merge_fits(const struct shape *a, const struct shape *b, uint32_t free)
 {
     return a->rank == b->rank && memcmp(a->dim, b->dim, (a->rank - free) * sizeof a->dim[0]) == 0;
 }
 
 /* Begin an op of all inputs; each shape must be equal to the first one's, except for the last `free` axes. */
-static enum err begin(struct op *op, const struct model *m, const struct job_layer *l,
-                      uint32_t free, const struct op_type *type, struct errmsg *e)
+static enum err merge_begin(struct op *op, const struct model *m, const struct job_layer *l,
+                            uint32_t free, const struct op_type *type, struct errmsg *e)
 {
     char first[64], other[64];
     if (l->inputs < 2)
@@ -22,7 +22,7 @@ static enum err begin(struct op *op, const struct model *m, const struct job_lay
     shape_text(&m->shape, first, sizeof first);
     for (uint32_t i = 0; i < l->inputs; i++) {
         op->input[i] = m->from[i].value;
-        if (same_shape(&m->shape, &m->from[i].shape, free))
+        if (merge_fits(&m->shape, &m->from[i].shape, free))
             continue;
         shape_text(&m->from[i].shape, other, sizeof other);
         return err_set(
@@ -41,7 +41,7 @@ static const struct op_type add_op;
 enum err add_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     struct op op;
-    enum err code = begin(&op, m, l, 0, &add_op, e);
+    enum err code = merge_begin(&op, m, l, 0, &add_op, e);
     if (code)
         return code;
     op.in = op.out = shape_elems(&m->shape);
@@ -74,7 +74,7 @@ static const struct op_type concatenate_op;
 enum err concatenate_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     struct op op;
-    enum err code = begin(&op, m, l, 1, &concatenate_op, e);
+    enum err code = merge_begin(&op, m, l, 1, &concatenate_op, e);
     if (code)
         return code;
     uint32_t *last = &m->shape.dim[m->shape.rank - 1];

@@ -1,27 +1,71 @@
-/* Metrics computed from struct sums. */
+/* Metrics. A metric is a metric_type, in the file of its formula, and a row of JOB_METRICS (job/objective.h). It needs
+ * either sums over the examples, which workers and threads add to their own, or all examples in the order of their
+ * scores, which only an evaluation has. */
 #ifndef GRADWIRE_MODEL_METRIC_H
 #define GRADWIRE_MODEL_METRIC_H
 
 #include "common/base/err.h"
 #include "job/job.h"
 
+struct model;
+struct outputs; /* loss.h */
+
+enum metric_needs { METRIC_SUMS, METRIC_SCORES };
+enum { METRIC_RANKED_BYTES = 64 };
+
+/* An example for METRIC_SCORES. */
+struct scored {
+    float score, weight; /* neither is NaN; weight > 0 */
+    bool positive;
+};
+
+struct metric_type {
+    enum metric_needs needs;
+    /* Whether it fits the model's loss and number of outputs: one of metric_wants_*. Errors: ERR_INPUT, with what it needs. */
+    enum err (*check)(const struct model *m, const char *name, struct errmsg *e);
+
+    /* METRIC_SUMS. Add these examples to *sum, and to *of if it has two sums. Sums of several microbatches are added. */
+    void (*add)(double *sum, double *of, const struct outputs *o);
+    /* The value, if it has two sums. NULL: it has one, and is its mean over examples. */
+    double (*value)(double sum, double of, double examples);
+
+    /* METRIC_SCORES. Add the next example in ascending order of scores to *ranked, METRIC_RANKED_BYTES that begin as zeros. */
+    void (*add_scored)(void *ranked, const struct scored *row);
+    double (*value_of_scored)(const void *ranked); /* NAN: undefined */
+    const char *undefined;                         /* "have one class; it needs rows of both" */
+};
+#define METRIC_TYPE(kind, word, better, meaning) extern const struct metric_type metric_##word;
+JOB_METRICS(METRIC_TYPE, JOB_NO_ALIAS)
+#undef METRIC_TYPE
+
+const struct metric_type *metric_type_of(enum metric_kind kind);
+
+/* True if a metric of the job needs that. */
+bool metric_is_needed(const struct job *job, enum metric_needs needs);
+
 /* The number of sums that the job's metrics need, at most SUMS_MAX: one for each, at its index, and after them one
  * more for each metric that is not a mean over examples (precision, recall, normalized_entropy, calibration). The
  * last is the sum of the examples' weights, if the job has a column of them. */
 uint32_t metric_sums(const struct job *job);
 
-/* Metric i of the job from these sums; 0 if Keras divides by nothing. NAN: auc, which is not a sum (an evaluator
- * sorts for it); means over no examples, or over none with a weight; normalized_entropy of one class; calibration
- * without a positive label. */
+/* Metric i of the job from these sums; 0 if Keras divides by nothing. NAN: it is not of sums; means over no examples,
+ * or over none with a weight; normalized_entropy of one class; calibration without a positive label. */
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples);
 
-const char *metric_name(enum metric_kind kind);
+/* ---- the inside of model ---- */
 
-struct model;
-/* Whether the metric fits the model's loss and number of outputs. Errors: ERR_INPUT, with what it needs. */
-enum err metric_check(const struct model *m, enum metric_kind kind, struct errmsg *e) MUST_CHECK;
+/* Set the job's metrics. Errors: ERR_INPUT: a metric does not fit the loss or the model's output. */
+enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
+/* Add the examples to the sums of all metrics, and their weights to the sum that means are divided by. */
+void metric_add(double sum[SUMS_MAX], const struct outputs *o);
+/* The value of example i times its weight. With weight 0 it is 0, even if the value is not finite. */
+double metric_weigh(const struct outputs *o, size_t i, double value);
+double metric_positives(const struct outputs *o);
 
-/* As Keras's mode "auto": false for errors and losses. */
-bool metric_larger_is_better(enum metric_kind kind);
+enum err metric_wants_one_output(const struct model *m, const char *name,
+                                 struct errmsg *e) MUST_CHECK;
+enum err metric_wants_classes(const struct model *m, const char *name, struct errmsg *e) MUST_CHECK;
+enum err metric_wants_two_classes(const struct model *m, const char *name,
+                                  struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "common/base/mem.h"
 #include "model/layers.h"
+#include "model/loss.h"
+#include "model/metric.h"
 
 /* ---- the input ---- */
 
@@ -62,6 +64,77 @@ void shape_text(const struct shape *s, char *out, size_t bytes)
         (void)snprintf(out + n, bytes - n, ")");
 }
 
+/* ---- a layer's tensors: their names, first values and offsets ---- */
+
+void weights_init(struct tensor *t, const struct job_weights *init)
+{
+    t->init = init->initializer;
+    t->init_value = layout_init_scale(init->initializer, t);
+    if (init->initializer == INIT_RANDOM_UNIFORM) {
+        t->init_value = (init->init_value - init->init_other) / 2.0f;
+        t->init_center = (init->init_value + init->init_other) / 2.0f;
+    } else if (t->init_value == 0.0f) {
+        t->init_value = init->init_value;
+        t->init_center = init->init_other;
+    }
+}
+
+enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct tensor *t,
+                     const char *what, const struct job_weights *init, struct errmsg *e)
+{
+    int n = snprintf(t->name, sizeof t->name, "%s/%s", op->layer->name, what);
+    if (n < 0 || (size_t)n >= sizeof t->name)
+        return err_set(e, ERR_INPUT, "model.layers: the name %s is too long", op->layer->name);
+    weights_init(t, init);
+    if (job_layer_is_frozen(op->layer)) { /* a moving average that keeps all of its old value */
+        t->role = TENSOR_STATISTIC;
+        t->momentum = 1.0f;
+    }
+    *offset = m->layout.elems;
+    enum err code = layout_add(&m->layout, t, e);
+    if (code)
+        return code;
+    if (op->tensors++ == 0)
+        op->tensor = m->layout.tensors - 1;
+    return ERR_OK;
+}
+
+enum err weights_add_kernel_and_bias(struct model *m, struct op *op, struct tensor *kernel,
+                                     struct errmsg *e)
+{
+    const struct job_layer *l = op->layer;
+    enum err code = weights_add(m, op, &op->kernel_offset, kernel, "kernel", &l->kernel, e);
+    if (code || !l->use_bias)
+        return code;
+    struct tensor bias = {.rank = 1, .shape = {kernel->shape[kernel->rank - 1]}};
+    return weights_add(m, op, &op->bias_offset, &bias, "bias", &l->bias, e);
+}
+
+/* ---- reshape and flatten: rows are contiguous, so there is nothing to compute ---- */
+
+enum err reshape_add(struct model *m, const struct job_layer *l, struct errmsg *e)
+{
+    uint64_t before = shape_elems(&m->shape), behind = 1;
+    for (uint32_t i = 0; i < l->reshape.rank; i++)
+        if (behind == UINT64_MAX || __builtin_mul_overflow(behind, l->reshape.shape[i], &behind))
+            behind = UINT64_MAX;
+    if (before != behind)
+        return err_set(e, ERR_INPUT,
+                       "model.layers: %s: target_shape has %llu elements, but its input has %llu",
+                       l->name, (unsigned long long)behind, (unsigned long long)before);
+    m->shape.rank = l->reshape.rank;
+    memcpy(m->shape.dim, l->reshape.shape, l->reshape.rank * sizeof *l->reshape.shape);
+    return ERR_OK;
+}
+
+/* (a, b, ...) -> (a * b * ...) */
+enum err flatten_add(struct model *m, const struct job_layer *l, struct errmsg *e)
+{
+    (void)l, (void)e;
+    m->shape = (struct shape){.rank = 1, .dim = {shape_elems(&m->shape)}};
+    return ERR_OK;
+}
+
 /* ---- the list of layers ---- */
 
 static layer_add *const add[LAYER_KINDS] = {
@@ -69,7 +142,7 @@ static layer_add *const add[LAYER_KINDS] = {
     JOB_LAYERS(ADD)};
 
 /* Set *out to one input: tap[0] is the model's input, tap[j + 1] the output of layer j. */
-static enum err take_input(struct model *m, const struct job *job, uint32_t i, uint32_t input,
+static enum err find_input(struct model *m, const struct job *job, uint32_t i, uint32_t input,
                            const struct tap *tap, struct tap *out, struct errmsg *e)
 {
     const struct job_layer *l = &m->layer[i];
@@ -92,7 +165,7 @@ static enum err take_input(struct model *m, const struct job *job, uint32_t i, u
 }
 
 /* Set the inputs of layer i. */
-static enum err take_inputs(struct model *m, const struct job *job, uint32_t i,
+static enum err find_inputs(struct model *m, const struct job *job, uint32_t i,
                             const struct tap *tap, struct errmsg *e)
 {
     const struct job_layer *l = &m->layer[i];
@@ -100,9 +173,9 @@ static enum err take_inputs(struct model *m, const struct job *job, uint32_t i,
     if (l->lookups)
         return ERR_OK;
     if (l->inputs == 0)
-        err = take_input(m, job, i, i, tap, &m->from[0], e);
+        err = find_input(m, job, i, i, tap, &m->from[0], e);
     for (uint32_t k = 0; k < l->inputs && !err; k++)
-        err = take_input(m, job, i, l->input[k], tap, &m->from[k], e);
+        err = find_input(m, job, i, l->input[k], tap, &m->from[k], e);
     m->value = m->from[0].value;
     m->shape = m->from[0].shape;
     return err;
@@ -142,7 +215,7 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     *l = job->model.layer[i];
     enum err code = check_name(m, job, i, e);
     if (!code)
-        code = take_inputs(m, job, i, tap, e);
+        code = find_inputs(m, job, i, tap, e);
     if (!code && l->inputs > 1)
         code = merge_inputs(m, l, e);
     if (!code)
@@ -211,7 +284,7 @@ static struct row_table_spec table_spec(const struct job_table *from)
     return t;
 }
 
-static enum err add_tables(struct model *m, const struct job *job, struct errmsg *e)
+static enum err add_row_tables(struct model *m, const struct job *job, struct errmsg *e)
 {
     if (!job_has_tables(job))
         return ERR_OK;
@@ -250,7 +323,7 @@ static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);
     if (!code)
-        code = add_tables(m, job, e);
+        code = add_row_tables(m, job, e);
     if (!code)
         code = add_layers(m, job, e);
     if (code)
@@ -314,9 +387,8 @@ uint32_t model_layer_shape(const struct model *m, uint32_t layer, uint32_t dim[T
 
 uint32_t model_classes(const struct model *m)
 {
-    if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
-        return m->shape.dim[0];
-    return m->loss == LOSS_BINARY_CROSSENTROPY ? 2 : 0;
+    enum job_labels labels = job_loss_labels(m->loss);
+    return labels == LABELS_CLASSES ? m->shape.dim[0] : labels == LABELS_TWO_CLASSES ? 2 : 0;
 }
 
 uint32_t model_outputs(const struct model *m)

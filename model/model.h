@@ -79,6 +79,13 @@ typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
 void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
+/* The weights of a trained model, for passes that only go forward: besides the flat block, the weights of some layers
+ * in the order in which their forward reads them. Any number of threads can share them. w: the flat block. The model and w
+ * must outlive *p. Owns: *p is the caller's, packed_free. Errors: ERR_NOMEM. */
+enum err packed_new(struct packed **p, const struct model *m, const float *w,
+                    struct errmsg *e) MUST_CHECK;
+void packed_free(struct packed *p); /* NULL is ignored */
+
 /* Forward alone, without dropout: no loss is computed, and labels and weights of the examples are not read. out (n,
  * outputs): the scores, after the softmax or sigmoid that the loss contains. Any number of examples, rows_max at a time.
  * Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last bits, and those of a row do not
@@ -91,5 +98,19 @@ void model_look_up(struct model_run *r, const float *w, const struct examples *o
 
 /* Forward without dropout; loss (without penalty and class weights) and metrics are added to *sums. */
 void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);
+
+/* A model whose input has more features than that of the run before: tells which rows of its tensors are new.
+ * Features are only inserted, so the rows that are not new are, in the same order, the rows of the earlier model. */
+struct model_growth {
+    uint32_t tensors;
+    uint8_t **fresh; /* (tensors) flags (shape[0]): 1 for each new row; NULL: no new rows */
+};
+
+/* fresh (features): 1 for each new feature; such a feature is 0 in each row of data without its word. Owns:
+ * model_growth_close, also on error. Errors: ERR_INPUT: a layer would give other values for the earlier words; it is
+ * named; ERR_NOMEM. */
+enum err model_growth_init(struct model_growth *g, const struct model *m, const uint8_t *fresh,
+                           struct errmsg *e) MUST_CHECK;
+void model_growth_close(struct model_growth *g);
 
 #endif

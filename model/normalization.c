@@ -145,8 +145,8 @@ static void slopes(const struct op *op, float *a, const float *w, const float *i
         a[c] = op->layer->normalization.scale ? w[op->gamma_offset + c] * inverse[c] : inverse[c];
 }
 
-static void scale_rows(float *y, const float *x, const float *mean, const float *a,
-                       const float *beta, size_t rows, size_t cols)
+static void scale_normalized(float *y, const float *x, const float *mean, const float *a,
+                             const float *beta, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
@@ -167,8 +167,8 @@ static void batch_forward(const struct op *op, const struct op_pass *p)
             s.inverse[c] = inverse_of(w[op->variance_offset + c], op->layer->normalization.epsilon);
     }
     slopes(op, s.work, w, s.inverse);
-    scale_rows(p->y, p->x[0], mean, s.work,
-               op->layer->normalization.center ? w + op->beta_offset : NULL, p->rows, op->in);
+    scale_normalized(p->y, p->x[0], mean, s.work,
+                     op->layer->normalization.center ? w + op->beta_offset : NULL, p->rows, op->in);
 }
 
 /* sum[0] = column sums of dy, sum[1] = of dy xhat */

@@ -7,9 +7,9 @@
 
 #include "common/math/kernels.h"
 
-static enum err append(struct model *m, const struct job_layer *l, enum pooling pooling,
-                       const uint32_t size[2], const uint32_t stride[2], enum padding padding,
-                       struct errmsg *e)
+static enum err append_pooling(struct model *m, const struct job_layer *l, enum pooling pooling,
+                               const uint32_t size[2], const uint32_t stride[2],
+                               enum padding padding, struct errmsg *e)
 {
     static const uint32_t close_by[2] = {1, 1};
     struct op op = {.type = &pooling_op,
@@ -34,7 +34,7 @@ static enum err append_global(struct model *m, const struct job_layer *l, enum p
 {
     static const uint32_t once[2] = {1, 1};
     const uint32_t whole[2] = {m->shape.dim[0], m->shape.dim[1]};
-    enum err code = append(m, l, pooling, whole, once, PADDING_VALID, e);
+    enum err code = append_pooling(m, l, pooling, whole, once, PADDING_VALID, e);
     if (!code && !l->global_pooling2d.keepdims)
         m->shape = (struct shape){.rank = 1, .dim = {m->shape.dim[2]}};
     return code;
@@ -42,14 +42,14 @@ static enum err append_global(struct model *m, const struct job_layer *l, enum p
 
 enum err max_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    return append(m, l, POOLING_MAX, l->pooling2d.pool_size, l->pooling2d.strides,
-                  l->pooling2d.padding, e);
+    return append_pooling(m, l, POOLING_MAX, l->pooling2d.pool_size, l->pooling2d.strides,
+                          l->pooling2d.padding, e);
 }
 
 enum err average_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    return append(m, l, POOLING_AVERAGE, l->pooling2d.pool_size, l->pooling2d.strides,
-                  l->pooling2d.padding, e);
+    return append_pooling(m, l, POOLING_AVERAGE, l->pooling2d.pool_size, l->pooling2d.strides,
+                          l->pooling2d.padding, e);
 }
 
 enum err global_max_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
@@ -204,7 +204,7 @@ static void rows_backward(const struct op *op, const struct op_pass *p)
 
 /* ---- forward, backward ---- */
 
-static void forward(const struct op *op, const struct op_pass *p)
+static void pooling_forward(const struct op *op, const struct op_pass *p)
 {
     const struct window *w = &op->window;
     const float *x = p->x[0];
@@ -225,7 +225,7 @@ static void forward(const struct op *op, const struct op_pass *p)
 }
 
 /* dy is changed temporarily, and restored. */
-static void backward(const struct op *op, const struct op_pass *p)
+static void pooling_backward(const struct op *op, const struct op_pass *p)
 {
     const struct window *w = &op->window;
     const float *x = p->x[0];
@@ -247,4 +247,4 @@ static void backward(const struct op *op, const struct op_pass *p)
 }
 
 const struct op_type pooling_op = {
-    .forward = forward, .backward = backward, .work_elems = work_elems};
+    .forward = pooling_forward, .backward = pooling_backward, .work_elems = work_elems};

@@ -7,8 +7,8 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "model/layers.h"
-#include "model/packed.h"
+#include "model/loss.h"
+#include "model/metric.h"
 
 struct model_run {
     const struct model *m;
@@ -104,6 +104,47 @@ const float *model_run_outputs(const struct model_run *r)
     return r->value[r->m->ops];
 }
 
+/* ---- the weights of a trained model ---- */
+
+struct packed {
+    const float *w;
+    float *of[OPS_MAX];
+};
+
+static bool packed_fill(struct packed *p, const struct model *m)
+{
+    for (uint32_t i = 0; i < m->ops; i++) {
+        const struct op *op = &m->op[i];
+        if (!op->type->pack)
+            continue;
+        p->of[i] = mem_floats(op->type->packed_elems(op));
+        if (!p->of[i])
+            return false;
+        op->type->pack(op, p->of[i], p->w);
+    }
+    return true;
+}
+
+enum err packed_new(struct packed **out, const struct model *m, const float *w, struct errmsg *e)
+{
+    struct packed *p = mem_zalloc(1, sizeof *p);
+    if (p)
+        p->w = w;
+    if (!p || !packed_fill(p, m)) {
+        packed_free(p);
+        return err_set(e, ERR_NOMEM, "model: no memory for a copy of its weights");
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void packed_free(struct packed *p)
+{
+    for (uint32_t i = 0; p && i < OPS_MAX; i++)
+        mem_free(p->of[i]);
+    mem_free(p);
+}
+
 /* ---- forward ---- */
 
 /* Make the pass of op i, without the gradient by an input; *p has the members that are the same for all ops. */
@@ -131,13 +172,13 @@ static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
 }
 
 /* Returns the last op's output, (n, outputs). w: NULL: in training and evaluation. */
-static const float *forward(struct model_run *r, const float *x, const struct packed *w,
-                            const struct op_pass *p)
+static const float *run_forward(struct model_run *r, const float *x, const struct packed *w,
+                                const struct op_pass *p)
 {
     r->value[0] = x;
     for (uint32_t i = 0; i < r->m->ops; i++) {
         struct op_pass of = *p;
-        of.packed = w ? packed_of(w, i) : NULL;
+        of.packed = w ? w->of[i] : NULL;
         forward_op(r, i, &of);
     }
     return r->value[r->m->ops];
@@ -147,7 +188,7 @@ static const float *forward(struct model_run *r, const float *x, const struct pa
 static const float *weights_of(struct model_run *r, const struct examples *of,
                                const float *class_weight)
 {
-    bool two = r->m->loss == LOSS_BINARY_CROSSENTROPY;
+    bool two = job_loss_labels(r->m->loss) == LABELS_TWO_CLASSES;
     if (!class_weight)
         return of->weight;
     for (uint32_t i = 0; i < of->n; i++) {
@@ -157,18 +198,24 @@ static const float *weights_of(struct model_run *r, const struct examples *of,
     return r->weight;
 }
 
+static struct outputs outputs_of(const struct model *m, const float *z, size_t n)
+{
+    return (struct outputs){.model = m, .n = n, .cols = m->shape.dim[0], .z = z};
+}
+
 /* Add loss and metrics; the gradient by z goes to the slot where the last op expects it. */
 static void score(struct model_run *r, const float *z, const struct examples *of,
                   const float *class_weight, struct sums *sums)
 {
     const struct model *m = r->m;
-    size_t outputs = m->shape.dim[0];
+    struct outputs o = outputs_of(m, z, of->n);
+    o.y = of->y;
+    o.scratch = r->scratch;
+    o.weight = weights_of(r, of, class_weight);
     sums->examples += of->n;
-    sums->loss += loss_rows(m->loss, r->slot[m->op[m->ops - 1].dy], r->scratch, z, of->y,
-                            weights_of(r, of, class_weight), of->n, outputs);
-    for (uint32_t i = 0; i < m->metrics; i++)
-        metric_rows(m, i, sums->metric, r->scratch, z, of->y, of->weight, of->n, outputs);
-    metric_weigh(m, sums->metric, of->weight, of->n);
+    sums->loss += loss_add(r->slot[m->op[m->ops - 1].dy], &o);
+    o.weight = of->weight;
+    metric_add(sums->metric, &o);
 }
 
 /* ---- backward ---- */
@@ -211,7 +258,8 @@ static void join(struct model_run *r, const struct op *op, uint32_t k, size_t n)
     kernels()->add(sum, sum, r->slot[dx->slot], n * op_out_elems(&r->m->op[op->input[k] - 1]));
 }
 
-static void backward(struct model_run *r, const struct op_pass *p, model_ready *ready, void *ctx)
+static void run_backward(struct model_run *r, const struct op_pass *p, model_ready *ready,
+                         void *ctx)
 {
     const struct model *m = r->m;
     for (uint32_t i = m->ops; i-- > 0;) {
@@ -266,13 +314,13 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     }
     const struct op_pass p = {
         .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
-    const float *z = forward(r, of->x, NULL, &p);
+    const float *z = run_forward(r, of->x, NULL, &p);
     /* no range is reported, because a gradient of invalid data must not be used */
     if (r->fault.err)
         return;
     score(r, z, of, r->m->class_weight, sums);
     sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);
-    backward(r, &p, ready, ctx);
+    run_backward(r, &p, ready, ctx);
 }
 
 void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums)
@@ -281,19 +329,7 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     if (of->n == 0)
         return;
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
-    score(r, forward(r, of->x, NULL, &p), of, NULL, sums);
-}
-
-/* The scores of the logits, or of the values, z (n, outputs). */
-static void finish(const struct model *m, float *out, const float *z, size_t n)
-{
-    size_t outputs = m->shape.dim[0];
-    if (!m->fused)
-        memcpy(out, z, n * outputs * sizeof *out);
-    else if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
-        softmax_rows(out, NULL, NULL, z, n, outputs);
-    else
-        kernels()->sigmoid(out, z, n * outputs);
+    score(r, run_forward(r, of->x, NULL, &p), of, NULL, sums);
 }
 
 enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
@@ -302,13 +338,14 @@ enum err model_predict(struct model_run *r, const struct packed *w, const struct
     const size_t features = r->m->features, outputs = r->m->shape.dim[0];
     r->fault.err = ERR_OK;
     for (uint32_t first = 0; first < of->n; first += r->rows_max) {
-        const struct op_pass p = {.w = packed_block(w),
+        const struct op_pass p = {.w = w->w,
                                   .n = of->n - first < r->rows_max ? of->n - first : r->rows_max,
                                   .first = first,
                                   .keys = of->keys,
                                   .table = of->rows};
         const float *x = of->x ? of->x + first * features : NULL;
-        finish(r->m, out + first * outputs, forward(r, x, w, &p), p.n);
+        const struct outputs o = outputs_of(r->m, run_forward(r, x, w, &p), p.n);
+        loss_outputs(out + first * outputs, &o);
     }
     return model_run_fault(r, e);
 }

@@ -59,7 +59,7 @@ enum err select_append(struct model *m, const struct job *job, const struct job_
 }
 
 /* y (n, out) = the ranges of x (n, in) side by side */
-static void forward(const struct op *op, const struct op_pass *p)
+static void select_forward(const struct op *op, const struct op_pass *p)
 {
     float *y = p->y;
     for (size_t r = 0; r < p->n; r++)
@@ -70,4 +70,5 @@ static void forward(const struct op *op, const struct op_pass *p)
         }
 }
 
-const struct op_type select_op = {.forward = forward}; /* no gradient by the input is needed */
+const struct op_type select_op = {.forward =
+                                      select_forward}; /* no gradient by the input is needed */

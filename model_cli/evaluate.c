@@ -18,7 +18,7 @@
 #include "data/dataset.h"
 #include "evaluate/evaluate.h"
 #include "model/blas.h"
-#include "model/metric.h"
+#include "model/evaluation.h"
 
 struct evaluate {
     struct trained model;
@@ -87,6 +87,14 @@ static const char *shown(const char *path)
     return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
 }
 
+static struct evaluation found_of(const struct evaluate *v)
+{
+    struct evaluation found = {.loss = isnan(v->result.loss) ? (double)NAN /* not "-nan" */
+                                                             : v->result.loss};
+    memcpy(found.metric, v->result.metric, sizeof found.metric);
+    return found;
+}
+
 static void print_text(const struct evaluate *v)
 {
     const struct trained *t = &v->model;
@@ -94,11 +102,12 @@ static void print_text(const struct evaluate *v)
     printf("%s: %s", PRINTABLE(job->name), PRINTABLE(shown(t->path)));
     if (t->step != UINT64_MAX)
         printf(", step %" PRIu64, t->step);
-    const double loss = isnan(v->result.loss) ? (double)NAN : v->result.loss; /* not "-nan" */
-    printf("\n  eval: loss %.4f", loss);
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        if (isfinite(v->result.metric[i]))
-            printf(", %s %.4f", metric_name(job->model.metric[i]), v->result.metric[i]);
+    const struct evaluation found = found_of(v);
+    const struct results r = results_of(job, &found);
+    printf("\n  eval: %s %.4f", r.of[0].name, r.of[0].value);
+    for (uint32_t i = 1; i < r.n; i++)
+        if (isfinite(r.of[i].value))
+            printf(", %s %.4f", r.of[i].name, r.of[i].value);
     printf("\n  %" PRIu64 " rows, %.0f rows/s\n", v->data.rows - v->data.bad_rows,
            (double)v->data.rows / v->seconds);
     if (v->data.bad_rows)
@@ -110,17 +119,13 @@ static enum err print_json(const struct evaluate *v, struct errmsg *e)
 {
     const struct trained *t = &v->model;
     const struct job *job = &t->folder.job;
-    json_t *eval = json_object();
-    int bad = json_object_set_new(eval, "loss", json_number(v->result.loss));
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        bad |= json_object_set_new(eval, metric_name(job->model.metric[i]),
-                                   json_number(v->result.metric[i]));
-    json_t *all =
-        json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "job", job->name, "model", t->path, "step",
-                  t->step != UINT64_MAX ? json_integer((json_int_t)t->step) : json_null(), "rows",
-                  (json_int_t)(v->data.rows - v->data.bad_rows), "bad_rows",
-                  (json_int_t)v->data.bad_rows, "seconds", json_number(v->seconds), "eval", eval);
-    char *text = !bad && all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+    const struct evaluation found = found_of(v);
+    json_t *all = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "job", job->name, "model", t->path, "step",
+        t->step != UINT64_MAX ? json_integer((json_int_t)t->step) : json_null(), "rows",
+        (json_int_t)(v->data.rows - v->data.bad_rows), "bad_rows", (json_int_t)v->data.bad_rows,
+        "seconds", json_number(v->seconds), "eval", evaluation_json(job, &found));
+    char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);
     if (!text)
         return err_set(e, ERR_NOMEM, "out of memory");

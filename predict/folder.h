@@ -12,7 +12,6 @@
 #include "data/table.h"
 #include "job/job.h"
 #include "model/model.h"
-#include "model/packed.h"
 #include "predict/table_file.h"
 
 struct folder {

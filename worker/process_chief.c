@@ -106,12 +106,12 @@ static void await_evaluator(const struct process *p)
 }
 
 /* The evaluator's results for this job's checkpoints up to the last one. */
-struct results {
+struct judged {
     struct eval_log log;
     struct manifest last;
 };
 
-static void results_close(struct results *r)
+static void results_close(struct judged *r)
 {
     eval_log_close(&r->log);
     manifest_close(&r->last);
@@ -126,11 +126,11 @@ static uint64_t last_cut(const struct process *p, const struct host *host)
 }
 
 /* Results count only if they belong to the past of the last cut. On an error there are none. */
-static void read_results(const struct process *p, const struct host *host, struct results *r)
+static void read_results(const struct process *p, const struct host *host, struct judged *r)
 {
     struct errmsg e;
     uint64_t cut = last_cut(p, host);
-    *r = (struct results){.log.n = 0};
+    *r = (struct judged){.log.n = 0};
     if (!p->cluster.has_evaluator || cut == UINT64_MAX)
         return;
     enum err err = eval_log_read(&r->log, &p->job, p->output, &e);
@@ -148,7 +148,7 @@ static void read_results(const struct process *p, const struct host *host, struc
 static enum err end_model(const struct process *p, const struct epoch_end_config *config,
                           const struct host *host, struct errmsg *e)
 {
-    struct results results;
+    struct judged results;
     if (p->result.exit_code != 0 || !p->learned.digest[0])
         return ERR_OK;
     read_results(p, host, &results);
@@ -191,7 +191,7 @@ static bool lost_output(struct process *p)
 
 static enum err summarize_run(struct process *p, const struct host *host, struct errmsg *e)
 {
-    struct results results;
+    struct judged results;
     read_results(p, host, &results);
     const struct summarize what = {.evaluator = p->cluster.has_evaluator ? &results.log : NULL,
                                    .job = &p->job,

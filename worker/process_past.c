@@ -18,7 +18,7 @@
 #include "worker/evaluator/eval_log.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
-#include "model/growth.h"
+#include "model/model.h"
 #include "worker/warm_start/first_weights.h"
 #include "worker/warm_start/warm_start.h"
 

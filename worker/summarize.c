@@ -14,8 +14,6 @@
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
 #include "worker/control/progress.h"
-#include "export/eval_json.h"
-#include "model/metric.h"
 
 /* ---- values computed from the facts ---- */
 
@@ -170,14 +168,11 @@ static struct chief_facts facts(const struct summarize *what)
 static const struct evaluation *trained(const struct summarize *what, const struct chief_facts *f,
                                         struct evaluation *room)
 {
-    const struct job *job = what->job;
     const struct epoch_sums *last =
         last_epoch(f->epoch, ends_within(what, f) ? epochs_made(what, f) : UINT64_MAX);
     if (!last)
         return NULL;
-    room->loss = last->loss / last->examples;
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        room->metric[i] = metric_value(job, i, last->metric, last->examples);
+    *room = evaluation_of_sums(what->job, last->examples, last->loss, last->metric);
     return room;
 }
 
@@ -240,8 +235,9 @@ static json_t *history(const struct summarize *what, const struct chief_facts *f
         }
         add(all,
             json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
-                      json_number(from->seconds), "train", eval_json(what->job, &from->trained),
-                      "eval", eval_json(what->job, found)),
+                      json_number(from->seconds), "train",
+                      evaluation_json(what->job, &from->trained), "eval",
+                      evaluation_json(what->job, found)),
             ok);
     }
     return all;
@@ -447,8 +443,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "microbatches", count(job->training.microbatches), ok);
     put(all, "steps", count(f->steps), ok);
     put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", eval_json(job, trained(what, f, &room)), ok);
-    put(all, "eval", eval_json(job, evaluated(what, f)), ok);
+    put(all, "train", evaluation_json(job, trained(what, f, &room)), ok);
+    put(all, "eval", evaluation_json(job, evaluated(what, f)), ok);
     put(all, "examples_per_s",
         json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
     put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
@@ -554,7 +550,7 @@ void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES])
     const struct evaluation *shown = eval ? eval : trained(what, &f, &room);
     uint64_t epochs = epochs_made(what, &f);
     if (shown)
-        progress_words(found, what->job, shown->loss, shown->metric);
+        progress_words(found, what->job, shown);
     (void)snprintf(out, SUMMARY_WORDS_BYTES,
                    "done: %" PRIu64 " epoch%s,%s%s%s digest %s, model in %s/model", epochs,
                    epochs == 1 ? "" : "s", eval ? " eval" : "", found, shown ? "," : "",

@@ -64,8 +64,8 @@ enum err imported_add_metrics(struct imported *m, const enum metric_kind *kind, 
     }
     for (uint32_t i = 0; i < n && yaml && note; i++) {
         struct errmsg why = {""};
-        const char *name = metric_name(kind[i]);
-        if (metric_check(m->model, kind[i], &why))
+        const char *name = job_metric_of(kind[i]).name;
+        if (metric_type_of(kind[i])->check(m->model, name, &why))
             (void)fprintf(note, "not taken over: the metric %s: %s\n", name, why.text);
         else
             (void)fprintf(yaml, "%s%s", written++ ? ", " : "  metrics: [", name);

@@ -87,7 +87,7 @@ void models_reshape(struct job *job, uint32_t height, uint32_t width, uint32_t c
 
 void models_metric(struct job *job, enum metric_kind metric)
 {
-    job->model.metric[job->model.metrics++] = metric;
+    job->model.metric[job->model.metrics++] = job_metric_of(metric);
 }
 
 void models_read(struct job *job, uint32_t a, uint32_t b)

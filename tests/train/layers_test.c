@@ -14,7 +14,6 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "tests/lib/models.h"
-#include "model/auc.h"
 #include "model/layers.h"
 #include "model/metric.h"
 #include "model/model.h"
@@ -291,13 +290,19 @@ static void an_embedding_reads_the_data_and_nothing_else(void **state)
 
 /* ---- metrics, class weights, regularizers ---- */
 
+static int by_score(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    return (x->score > y->score) - (x->score < y->score);
+}
+
 static double auc_of(struct scored *rows, size_t n)
 {
-    struct auc auc = {0};
-    qsort(rows, n, sizeof *rows, scored_compare);
+    _Alignas(max_align_t) char auc[METRIC_RANKED_BYTES] = {0};
+    qsort(rows, n, sizeof *rows, by_score);
     for (size_t i = 0; i < n; i++)
-        auc_add(&auc, &rows[i]);
-    return auc_value(&auc);
+        metric_auc.add_scored(auc, &rows[i]);
+    return metric_auc.value_of_scored(auc);
 }
 
 /* A dense layer of one weight, 1, and no bias: its outputs are the inputs. */

@@ -11,7 +11,7 @@
 
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
-#include "model/packed.h"
+#include "model/model.h"
 
 enum { ROWS = LEAF_ROWS, WIDE_IN = 600, OUTPUTS = 5 };
 

@@ -27,7 +27,7 @@ static struct job job;
 static int begin(void **state)
 {
     (void)state;
-    job = (struct job){.model = {.metrics = 1, .metric = {METRIC_ACCURACY}},
+    job = (struct job){.model = {.metrics = 1, .metric = {{METRIC_ACCURACY, "accuracy"}}},
                        .training = {.monitor = MONITOR_LOSS},
                        .early_stopping = {.patience = 2}};
     return folder_make(folder);
@@ -156,7 +156,7 @@ static void it_stops_after_patience_epochs_without_a_better_one(void **state)
 static void a_metric_that_the_rows_do_not_have_is_undefined(void **state)
 {
     (void)state;
-    job.model.metric[0] = METRIC_AUC;
+    job.model.metric[0] = job_metric_of(METRIC_AUC);
     job.training.monitor = MONITOR_METRIC + METRIC_AUC;
     struct best b = opened();
     assert_true(best_is_undefined(&b, &(struct evaluation){.loss = 0.5, .metric = {(double)NAN}}));

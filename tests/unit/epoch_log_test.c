@@ -20,8 +20,9 @@
 static const struct job *job(void)
 {
     static struct job j;
-    j = (struct job){
-        .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_MEAN_ABSOLUTE_ERROR}}};
+    j = (struct job){.model = {.metrics = 2,
+                               .metric = {{METRIC_ACCURACY, "accuracy"},
+                                          {METRIC_MEAN_ABSOLUTE_ERROR, "mean_absolute_error"}}}};
     return &j;
 }
 

@@ -15,8 +15,9 @@
 #include "worker/evaluator/eval_log.h"
 
 static char *const folder = folder_dir;
-static const struct job job = {.name = "digits",
-                               .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_AUC}}};
+static const struct job job = {
+    .name = "digits",
+    .model = {.metrics = 2, .metric = {{METRIC_ACCURACY, "accuracy"}, {METRIC_AUC, "auc"}}}};
 
 static struct manifest cut(uint64_t generation, uint64_t number, const char *uuid)
 {

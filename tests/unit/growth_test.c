@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/growth.h"
+#include "model/model.h"
 #include "worker/warm_start/block_map.h"
 
 /* Columns a (1 feature), b (3, the last one new) and c (2, the last one new). */

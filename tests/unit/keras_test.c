@@ -22,7 +22,7 @@
 #include "formats/keras/network.h"
 #include "formats/keras/words.h"
 #include "tests/lib/trained.h"
-#include "model/packed.h"
+#include "model/model.h"
 
 static struct errmsg e;
 

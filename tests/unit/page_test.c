@@ -59,8 +59,9 @@ static void the_point_of_an_epoch_has_all_metrics_and_those_of_the_evaluation(vo
     (void)state;
     static struct history h;
     struct evaluation eval = {.loss = 3, .metric = {4, 5}};
-    struct history_point with = history_epoch(7, 2, 1, (double[]){2, NAN}, &eval);
-    struct history_point without = history_epoch(8, 2, 1, (double[]){2, NAN}, NULL);
+    const struct evaluation found = {.loss = 1, .metric = {2, (double)NAN}};
+    struct history_point with = history_epoch(7, 2, &found, &eval);
+    struct history_point without = history_epoch(8, 2, &found, NULL);
     history_add(&h, &with);
     history_add(&h, &without);
     json_t *all = history_json(&h, 6);

@@ -205,7 +205,7 @@ static void progress_logs_of_an_epoch_what_there_is(void **state)
     const struct evaluation eval = {.loss = 0.125, .metric = {0.75}};
     assert_epoch_is_logged(&job, 8, &eval, "epoch 1/2: loss 0.25, eval loss 0.125");
     job.model.metrics = 1;
-    job.model.metric[0] = METRIC_ACCURACY;
+    job.model.metric[0] = job_metric_of(METRIC_ACCURACY);
     assert_epoch_is_logged(&job, 8, &eval,
                            "epoch 1/2: loss 0.25 accuracy 0.5, eval loss 0.125 accuracy 0.75");
     job.optimizer.use_ema = true;
@@ -222,8 +222,8 @@ static void progress_tells_the_launcher_all_metrics_and_the_best_epoch(void **st
     int pipes[2];
     char line[2048], text[400];
     job.model.metrics = 2;
-    job.model.metric[0] = METRIC_ACCURACY;
-    job.model.metric[1] = METRIC_AUC;
+    job.model.metric[0] = job_metric_of(METRIC_ACCURACY);
+    job.model.metric[1] = job_metric_of(METRIC_AUC);
     const struct sums trained = {.loss = 2, .examples = 8, .metric = {4}};
     const struct evaluation eval = {.loss = 0.125, .metric = {0.75, (double)NAN}};
     const struct progress_best best = {.name = "loss", .value = 0.1, .epoch = 1, .waited = 1};

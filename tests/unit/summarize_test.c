@@ -74,7 +74,9 @@ static struct known *full(void)
     k = (struct known){
         .job = {.name = "mnist-mlp",
                 .training = {.microbatches = 4},
-                .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_MEAN_ABSOLUTE_ERROR}},
+                .model = {.metrics = 2,
+                          .metric = {{METRIC_ACCURACY, "accuracy"},
+                                     {METRIC_MEAN_ABSOLUTE_ERROR, "mean_absolute_error"}}},
                 .optimizer = {.learning_rate = 0.125F, .use_ema = true},
                 .compression = {.push = CODEC_INT8}},
         .cluster = {.n_ps = 2},

@@ -16,7 +16,7 @@
 #include "evaluate/evaluate.h"
 #include "export/export.h"
 #include "worker/control/progress.h"
-#include "model/metric.h"
+#include "model/evaluation.h"
 
 enum {
     /* the control thread gets steps at most this often, and at each epoch's end */
@@ -313,16 +313,14 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
                                  const struct sums *trained, double now_s)
 {
     const struct job *job = end->config.job;
-    struct epoch_line line = {.epoch = epoch,
-                              .step = end_of(end, epoch),
-                              .seconds = end->result->seconds_before +
-                                         driver_trained_s(end->parts->driver, now_s),
-                              .trained.loss = trained->loss / trained->examples,
-                              .has_eval = end->evaluator != NULL,
-                              .eval = end->result->eval,
-                              .best = end->evaluator && will_keep(end, epoch)};
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        line.trained.metric[i] = metric_value(job, i, trained->metric, trained->examples);
+    struct epoch_line line = {
+        .epoch = epoch,
+        .step = end_of(end, epoch),
+        .seconds = end->result->seconds_before + driver_trained_s(end->parts->driver, now_s),
+        .trained = evaluation_of_sums(job, trained->examples, trained->loss, trained->metric),
+        .has_eval = end->evaluator != NULL,
+        .eval = end->result->eval,
+        .best = end->evaluator && will_keep(end, epoch)};
     if (line.has_eval)
         epoch_log_name_data(&line, &end->config.eval->contents);
     return line;

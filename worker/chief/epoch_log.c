@@ -13,7 +13,6 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "worker/evaluator/best.h"
-#include "model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 
@@ -119,19 +118,6 @@ bool epoch_line_equal(const struct epoch_line *a, const struct epoch_line *b, ui
 
 /* ---- text ---- */
 
-/* {"loss":...,"accuracy":...}. */
-static json_t *results_json(const struct evaluation *found, const struct job *job)
-{
-    json_t *object = json_pack("{s:o}", "loss", json_number(found->loss));
-    for (uint32_t i = 0; object && i < job->model.metrics; i++)
-        if (json_object_set_new(object, metric_name(job->model.metric[i]),
-                                json_number(found->metric[i]))) {
-            json_decref(object);
-            object = NULL;
-        }
-    return object;
-}
-
 /* The key is there only if the line has it. */
 static const char best_by[] = "best_by";
 
@@ -156,11 +142,12 @@ static bool crc_fits(const char *line, size_t bytes)
 static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
 {
     const char *monitor = line->best ? best_monitor_name(job) : NULL;
-    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*, s:s*}", "job", uuid, "epoch",
-                            (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
-                            json_number(line->seconds), "train", results_json(&line->trained, job),
-                            "eval", line->has_eval ? results_json(&line->eval, job) : json_null(),
-                            "eval_data", *line->data ? line->data : NULL, best_by, monitor);
+    json_t *all =
+        json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*, s:s*}", "job", uuid, "epoch",
+                  (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
+                  json_number(line->seconds), "train", evaluation_json(job, &line->trained), "eval",
+                  line->has_eval ? evaluation_json(job, &line->eval) : json_null(), "eval_data",
+                  *line->data ? line->data : NULL, best_by, monitor);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
@@ -202,14 +189,6 @@ static bool count(const json_t *object, const char *key, uint64_t *out)
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
-static struct evaluation results_of(const json_t *object, const struct job *job)
-{
-    struct evaluation found = {.loss = number(object, "loss")};
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        found.metric[i] = number(object, metric_name(job->model.metric[i]));
-    return found;
-}
-
 /* An epoch that was the best by another monitor is not the best. */
 static bool is_best(const json_t *one, const struct job *job)
 {
@@ -224,9 +203,9 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
     const char *data = json_string_value(json_object_get(one, "eval_data"));
     *uuid = json_string_value(json_object_get(one, "job"));
     *line = (struct epoch_line){.seconds = number(one, "seconds"),
-                                .trained = results_of(trained, job),
+                                .trained = evaluation_read(job, trained, number),
                                 .has_eval = json_is_object(eval),
-                                .eval = results_of(eval, job),
+                                .eval = evaluation_read(job, eval, number),
                                 .best = is_best(one, job)};
     (void)snprintf(line->data, sizeof line->data, "%s", data ? data : "");
     return *uuid && json_is_object(trained) && !isnan(line->seconds) &&

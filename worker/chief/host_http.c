@@ -3,7 +3,6 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "worker/chief/host_state.h"
-#include "model/metric.h"
 
 const char *host_waits_for(void *role)
 {
@@ -87,7 +86,6 @@ static const struct evaluation *last_evaluation(const struct host *h)
 
 static void put_learned(const struct host *h, const struct chief_facts *f, struct metrics *m)
 {
-    const struct job *job = h->control->config.job;
     const struct epoch_sums *last = last_epoch(f);
     if (last)
         metrics_gauge(m, "gradwire_job_train_loss",
@@ -99,8 +97,9 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
     metrics_gauge(m, "gradwire_job_eval_loss", "Loss of the last evaluation.", eval->loss);
     metrics_gauge(m, "gradwire_job_eval_step", "Step of the last evaluation.", (double)eval->step);
     metrics_family(m, "gradwire_job_eval_metric", METRICS_GAUGE, "Metrics of the last evaluation.");
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        metrics_put(m, eval->metric[i], "metric", metric_name(job->model.metric[i]), NULL);
+    const struct results r = results_of(h->control->config.job, eval);
+    for (uint32_t i = 1; i < r.n; i++)
+        metrics_put(m, r.of[i].value, "metric", r.of[i].name, NULL);
 }
 
 /* A family with `value`, an expression of worker or ps i, for each of the first n. */
@@ -198,16 +197,11 @@ static json_t *waiting_json(const struct host *h, int64_t now)
 
 static json_t *eval_json(const struct host *h)
 {
-    const struct job *job = h->control->config.job;
     const struct evaluation *last = last_evaluation(h);
     if (!last)
         return json_null();
-    json_t *eval =
-        json_pack("{s:I, s:o}", "step", (json_int_t)last->step, "loss", json_number(last->loss));
-    for (uint32_t i = 0; eval && i < job->model.metrics; i++)
-        (void)json_object_set_new(eval, metric_name(job->model.metric[i]),
-                                  json_number(last->metric[i]));
-    return eval;
+    return evaluation_add_json(json_pack("{s:I}", "step", (json_int_t)last->step),
+                               h->control->config.job, last);
 }
 
 enum err host_status(void *role, json_t *to)

@@ -8,7 +8,6 @@
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/control/meter.h"
-#include "model/metric.h"
 
 enum { WARNINGS_SHOWN = 12 };
 
@@ -21,8 +20,8 @@ static void add_epochs(struct host *h)
         const struct epoch_line *l = &log->line[i];
         struct history_point step = {l->epoch * h->config.batches_per_epoch,
                                      {l->trained.loss, NAN}};
-        struct history_point epoch = history_epoch(
-            l->epoch, metrics, l->trained.loss, l->trained.metric, l->has_eval ? &l->eval : NULL);
+        struct history_point epoch =
+            history_epoch(l->epoch, metrics, &l->trained, l->has_eval ? &l->eval : NULL);
         step.value[HISTORY_LEFT] = NAN;
         memcpy(step.value + HISTORY_STEP_METRICS, l->trained.metric,
                metrics * sizeof l->trained.metric[0]);
@@ -193,9 +192,10 @@ static json_t *cuts_json(const struct host *h)
 
 static json_t *metrics_json(const struct job *job)
 {
+    const struct results r = results_of(job, NULL);
     json_t *names = json_array();
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        (void)json_array_append_new(names, json_string(metric_name(job->model.metric[i])));
+    for (uint32_t i = 1; i < r.n; i++)
+        (void)json_array_append_new(names, json_string(r.of[i].name));
     return names;
 }
 

@@ -6,15 +6,15 @@
 
 #include "common/base/json.h"
 
-struct history_point history_epoch(uint64_t epoch, uint32_t metrics, double loss,
-                                   const double *metric, const struct evaluation *eval)
+struct history_point history_epoch(uint64_t epoch, uint32_t metrics, const struct evaluation *found,
+                                   const struct evaluation *eval)
 {
     struct history_point p = {.step = epoch};
     double *trained = p.value, *evaluated = p.value + 1 + metrics;
-    trained[0] = loss;
+    trained[0] = found->loss;
     evaluated[0] = eval ? eval->loss : (double)NAN;
     for (uint32_t i = 0; i < metrics; i++) {
-        trained[1 + i] = metric[i];
+        trained[1 + i] = found->metric[i];
         evaluated[1 + i] = eval ? eval->metric[i] : (double)NAN;
     }
     return p;

@@ -34,8 +34,8 @@ struct history {
 };
 
 /* The point of an epoch (from 1) in a job with so many metrics. `eval` NULL: not evaluated. */
-struct history_point history_epoch(uint64_t epoch, uint32_t metrics, double loss,
-                                   const double *metric, const struct evaluation *eval);
+struct history_point history_epoch(uint64_t epoch, uint32_t metrics, const struct evaluation *found,
+                                   const struct evaluation *eval);
 /* Add a point; an all-zero history has no points. If the step is not after the last point's, a rollback happened:
  * points from this step on are dropped first. */
 void history_add(struct history *h, const struct history_point *p);

@@ -11,7 +11,6 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
-#include "model/metric.h"
 
 enum { PROGRESS_LINE_BYTES = 2048 }; /* < PIPE_BUF */
 
@@ -76,9 +75,9 @@ static const char *not_finite(char out[48], const char *key, bool there, double 
     return out;
 }
 
-static double mean(double sum, double n)
+static struct evaluation means_of(const struct progress *p, const struct sums *trained)
 {
-    return n > 0 ? sum / n : NAN;
+    return evaluation_of_sums(p->job, trained->examples, trained->loss, trained->metric);
 }
 
 /* The mean of an epoch's first batches fluctuates, so curves begin after a twentieth of the epoch. The first epoch
@@ -88,18 +87,17 @@ static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
     return epoch > 1 && step < steps / 20;
 }
 
-static void tell_step(const struct progress *p, const struct eta_place *at, double loss,
-                      const struct sums *trained)
+static void tell_step(const struct progress *p, const struct eta_place *at,
+                      const struct evaluation *trained)
 {
     struct history_point point = {.step = (at->epoch - 1) * at->steps + at->step};
     bool few = too_few(at->epoch, at->step, at->steps);
-    point.value[0] = few ? (double)NAN : loss;
+    point.value[0] = few ? (double)NAN : trained->loss;
     point.value[HISTORY_RATE] = p->examples_per_s;
     point.value[HISTORY_LEFT] = eta_left_s(&p->eta, at);
     point.value[HISTORY_EARLY] = eta_is_early(&p->eta, at);
     for (uint32_t i = 0; i < p->job->model.metrics; i++)
-        point.value[HISTORY_STEP_METRICS + i] =
-            few ? (double)NAN : metric_value(p->job, i, trained->metric, trained->examples);
+        point.value[HISTORY_STEP_METRICS + i] = few ? (double)NAN : trained->metric[i];
     if (p->on_point)
         p->on_point(p->ctx, &point, false);
 }
@@ -146,31 +144,31 @@ void progress_step(struct progress *p, double examples, const struct sums *train
         return;
     char loss[32], metric[32], rate[32], odd[48], left[100];
     const struct job *job = p->job;
-    double mean_loss = mean(trained->loss, trained->examples);
-    double first =
-        job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
+    const struct evaluation means = means_of(p, trained);
+    const struct results r = results_of(job, &means);
+    const struct result first = r.n > 1 ? r.of[1] : (struct result){"", NAN};
     measure_rate(p);
-    tell_step(p, &at, mean_loss, trained);
+    tell_step(p, &at, &means);
     write_line(p->fd,
                "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
                ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
                ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s%s}\n",
                epoch, job->training.epochs, step, steps, steps * job->training.epochs,
-               number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
-               job->model.metrics ? metric_name(job->model.metric[0]) : "", number(first, metric),
-               number(p->examples_per_s, rate), left_json(left, p, &at));
+               number(means.loss, loss), not_finite(odd, "loss", trained->examples > 0, means.loss),
+               first.name, number(first.value, metric), number(p->examples_per_s, rate),
+               left_json(left, p, &at));
     p->said_s = now_s;
 }
 
-void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
-                    const double *metric)
+void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job,
+                    const struct evaluation *found)
 {
     char text[32];
-    size_t n = (size_t)snprintf(out, PROGRESS_WORDS_BYTES, " loss %s", shown(loss, text));
-    for (uint32_t i = 0; i < job->model.metrics && n < PROGRESS_WORDS_BYTES; i++)
-        n += (size_t)snprintf(out + n, PROGRESS_WORDS_BYTES - n, " %s %s",
-                              metric_name(job->model.metric[i]),
-                              isfinite(metric[i]) ? number(metric[i], text) : "-");
+    const struct results r = results_of(job, found);
+    size_t n = 0;
+    for (uint32_t i = 0; i < r.n && n < PROGRESS_WORDS_BYTES; i++)
+        n += (size_t)snprintf(out + n, PROGRESS_WORDS_BYTES - n, " %s %s", r.of[i].name,
+                              i == 0 || isfinite(r.of[i].value) ? shown(r.of[i].value, text) : "-");
 }
 
 const char *progress_planted(const struct planted *planted, char out[64])
@@ -183,16 +181,16 @@ const char *progress_planted(const struct planted *planted, char out[64])
 }
 
 /* {"name":...,"train":...,"eval":...},... of all metrics. */
-static void metrics_json(char *out, size_t room, const struct job *job, const double *trained,
-                         const struct evaluation *eval)
+static void metrics_json(char *out, size_t room, const struct results *trained,
+                         const struct results *eval)
 {
     char a[32], b[32];
     size_t n = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < job->model.metrics && n < room; i++)
+    for (uint32_t i = 1; i < trained->n && n < room; i++)
         n += (size_t)snprintf(out + n, room - n, "%s{\"name\":\"%s\",\"train\":%s,\"eval\":%s}",
-                              i ? "," : "", metric_name(job->model.metric[i]),
-                              number(trained[i], a), number(eval ? eval->metric[i] : NAN, b));
+                              i > 1 ? "," : "", trained->of[i].name,
+                              number(trained->of[i].value, a), number(eval->of[i].value, b));
 }
 
 /* ,"best":{...} */
@@ -215,26 +213,25 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
                        planted[64];
     char odd[48], odd_eval[48], metrics[1200], best_text[160];
     const struct job *job = p->job;
-    double loss = mean(trained->loss, trained->examples), metric[METRICS_MAX] = {(double)NAN};
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        metric[i] = metric_value(job, i, trained->metric, trained->examples);
-    metrics_json(metrics, sizeof metrics, job, metric, eval);
+    const struct evaluation means = means_of(p, trained);
+    const struct results of_train = results_of(job, &means), of_eval = results_of(job, eval);
+    metrics_json(metrics, sizeof metrics, &of_train, &of_eval);
     best_json(best_text, sizeof best_text, best);
     write_line(p->fd,
                "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,%s"
                "\"eval_loss\":%s,%s\"metrics\":[%s],\"seconds\":%.3f%s}\n",
-               epoch, job->training.epochs, number(loss, a),
-               not_finite(odd, "train_loss", trained->examples > 0, loss),
+               epoch, job->training.epochs, number(means.loss, a),
+               not_finite(odd, "train_loss", trained->examples > 0, means.loss),
                number(eval ? eval->loss : NAN, c),
                not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0), metrics,
                now_s - p->epoch_s, best_text);
-    struct history_point point = history_epoch(epoch, job->model.metrics, loss, metric, eval);
+    struct history_point point = history_epoch(epoch, job->model.metrics, &means, eval);
     if (p->on_point)
         p->on_point(p->ctx, &point, true);
     if (trained->examples > 0)
-        progress_words(learned, job, loss, metric);
+        progress_words(learned, job, &means);
     if (eval)
-        progress_words(evaluated, job, eval->loss, eval->metric);
+        progress_words(evaluated, job, eval);
     log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,

@@ -45,8 +45,8 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
 /* Write " (planted: auc 0.7912 logloss 0.4410)", or nothing, to `out`. Returns out. */
 const char *progress_planted(const struct planted *planted, char out[64]);
 /* Write " loss L METRIC M", with all metrics of the job; "-" stands for a metric that is not finite. */
-void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job, double loss,
-                    const double *metric);
+void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job,
+                    const struct evaluation *found);
 /* A step is made; from time to time this writes a line. examples: of all workers so far, as far as this process knows;
  * never falls. `trained`: sums over the epoch so far. `step` counts from 1 in the epoch. */
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,

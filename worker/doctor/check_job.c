@@ -16,7 +16,7 @@
 #include "common/process/program.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
-#include "model/growth.h"
+#include "model/model.h"
 #include "worker/warm_start/first_weights.h"
 
 bool check_computes(const struct check *p)

@@ -15,6 +15,7 @@
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "model/metric.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "worker/warm_start/warm_start.h"
@@ -43,13 +44,11 @@ uint64_t check_activations_bytes(const struct check *p)
     return (uint64_t)(after.uordblks + after.hblkhd) - (uint64_t)(before.uordblks + before.hblkhd);
 }
 
-/* Bytes for the scores of an exact auc. */
+/* Bytes for the scores of metrics that rank them. */
 static uint64_t scores_bytes(const struct check *p)
 {
-    bool sorts = false;
-    for (uint32_t i = 0; i < p->job.model.metrics; i++)
-        sorts |= p->job.model.metric[i] == METRIC_AUC;
-    return sorts && p->looked_eval ? p->eval.rows * SCORE_BYTES : 0;
+    return metric_is_needed(&p->job, METRIC_SCORES) && p->looked_eval ? p->eval.rows * SCORE_BYTES
+                                                                      : 0;
 }
 
 static uint64_t most_bytes(const struct dataset_look *l)

@@ -17,7 +17,6 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "export/export.h"
-#include "model/metric.h"
 #include "worker/warm_start/warm_start.h"
 
 enum { NOTES_MAX = 11 + METRICS_MAX };
@@ -32,8 +31,9 @@ static bool monitors(const struct best *b)
 const char *best_monitor_name(const struct job *job)
 {
     uint32_t monitor = job->training.monitor;
-    return monitor == MONITOR_LOSS ? "loss"
-                                   : metric_name((enum metric_kind)(monitor - MONITOR_METRIC));
+    return monitor == MONITOR_LOSS
+               ? "loss"
+               : job_metric_of((enum metric_kind)(monitor - MONITOR_METRIC)).name;
 }
 
 double best_monitored(const struct job *job, const struct evaluation *eval)
@@ -41,7 +41,7 @@ double best_monitored(const struct job *job, const struct evaluation *eval)
     if (job->training.monitor == MONITOR_LOSS)
         return eval->loss;
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        if (MONITOR_METRIC + (uint32_t)job->model.metric[i] == job->training.monitor)
+        if (MONITOR_METRIC + (uint32_t)job->model.metric[i].kind == job->training.monitor)
             return eval->metric[i];
     return NAN;
 }
@@ -50,7 +50,7 @@ double best_monitored(const struct job *job, const struct evaluation *eval)
 static bool larger_is_better(const struct job *job)
 {
     return job->training.monitor >= MONITOR_METRIC &&
-           metric_larger_is_better((enum metric_kind)(job->training.monitor - MONITOR_METRIC));
+           job_metric_larger_is_better((enum metric_kind)(job->training.monitor - MONITOR_METRIC));
 }
 
 static bool has_tables(const struct best *b)
@@ -145,9 +145,7 @@ static enum err restore_notes(struct best *b, const json_t *notes, struct errmsg
     if (strcmp(name, best_monitor_name(b->job)) != 0)
         return err_set(e, ERR_STATE, "%s is the best by %s, but training.monitor is %s", b->path,
                        name, best_monitor_name(b->job));
-    b->eval.loss = note_number(notes, "loss");
-    for (uint32_t i = 0; i < b->job->model.metrics; i++)
-        b->eval.metric[i] = note_number(notes, metric_name(b->job->model.metric[i]));
+    b->eval = evaluation_read(b->job, notes, note_number);
     double epoch = note_number(notes, "epoch"), step = note_number(notes, "step");
     b->value = best_monitored(b->job, &b->eval);
     if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value))
@@ -323,6 +321,7 @@ static enum err best_write(const struct best *b, uint64_t epoch, const struct ev
                            const struct manifest *cut, const float *w, struct errmsg *e)
 {
     struct export_note notes[NOTES_MAX];
+    const struct results r = results_of(b->job, eval);
     size_t n = 0;
     char digest[65];
     notes[n] = (struct export_note){.key = "job"};
@@ -333,11 +332,9 @@ static enum err best_write(const struct best *b, uint64_t epoch, const struct ev
     (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, epoch);
     notes[n] = (struct export_note){.key = "step"};
     (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, eval->step);
-    notes[n] = (struct export_note){.key = "loss"};
-    (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->loss);
-    for (uint32_t i = 0; i < b->job->model.metrics; i++) {
-        notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
-        (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
+    for (uint32_t i = 0; i < r.n; i++) {
+        notes[n] = (struct export_note){.key = r.of[i].name};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", r.of[i].value);
     }
     if (b->run[0]) {
         notes[n] = (struct export_note){.key = "run"};

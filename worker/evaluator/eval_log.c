@@ -11,7 +11,6 @@
 #include "common/process/files.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
-#include "model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 
@@ -161,18 +160,12 @@ void eval_log_add_blas(struct eval_log *l, const char *blas)
 
 static json_t *result_json(const struct eval_result *r, const struct job *job)
 {
-    json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "cut", (json_int_t)r->cut,
-                            "generation", (json_int_t)r->generation, "manifest",
-                            (json_int_t)r->manifest, "step", (json_int_t)r->eval.step, "final",
-                            (int)r->final, "examples", json_number(r->examples), "seconds",
-                            json_number(r->seconds), "loss", json_number(r->eval.loss));
-    for (uint32_t i = 0; one && i < job->model.metrics; i++)
-        if (json_object_set_new(one, metric_name(job->model.metric[i]),
-                                json_number(r->eval.metric[i]))) {
-            json_decref(one);
-            one = NULL;
-        }
-    return one;
+    json_t *one =
+        json_pack("{s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "cut", (json_int_t)r->cut, "generation",
+                  (json_int_t)r->generation, "manifest", (json_int_t)r->manifest, "step",
+                  (json_int_t)r->eval.step, "final", (int)r->final, "examples",
+                  json_number(r->examples), "seconds", json_number(r->seconds));
+    return evaluation_add_json(one, job, &r->eval);
 }
 
 /* NULL: no memory. */
@@ -228,9 +221,7 @@ static bool result_of(const json_t *one, const struct job *job, struct eval_resu
     *r = (struct eval_result){.final = json_is_true(json_object_get(one, "final")),
                               .examples = result_number(one, "examples"),
                               .seconds = result_number(one, "seconds"),
-                              .eval.loss = result_number(one, "loss")};
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        r->eval.metric[i] = result_number(one, metric_name(job->model.metric[i]));
+                              .eval = evaluation_read(job, one, result_number)};
     uint64_t manifest;
     r->manifest = result_count(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
     return result_count(one, "cut", &r->cut) && result_count(one, "generation", &r->generation) &&

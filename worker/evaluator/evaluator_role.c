@@ -30,7 +30,6 @@
 #include "evaluate/evaluate.h"
 #include "job/job.h"
 #include "model/blas.h"
-#include "model/metric.h"
 #include "worker/control/http_thread.h"
 #include "worker/control/progress.h"
 #include "worker/evaluator/eval_log.h"
@@ -70,6 +69,15 @@ static enum process_state http_state(const struct evaluator_http *h)
     return atomic_load(&h->meter->seen) ? STATE_EVALUATING : STATE_WAITING;
 }
 
+/* The results of the last evaluation. */
+static struct evaluation http_last(const struct evaluator_http *h)
+{
+    struct evaluation last = {.loss = atomic_load(&h->meter->loss)};
+    for (uint32_t i = 0; i < h->job->model.metrics; i++)
+        last.metric[i] = atomic_load(&h->meter->metric[i]);
+    return last;
+}
+
 static void http_metrics(void *ctx, struct metrics *m)
 {
     const struct evaluator_http *h = ctx;
@@ -92,10 +100,10 @@ static void http_metrics(void *ctx, struct metrics *m)
                   atomic_load(&of->seconds));
     metrics_family(m, "gradwire_evaluator_result", METRICS_GAUGE,
                    "Results of the last evaluation.");
-    metrics_put(m, atomic_load(&of->loss), "name", "loss", NULL);
-    for (uint32_t i = 0; i < h->job->model.metrics; i++)
-        metrics_put(m, atomic_load(&of->metric[i]), "name", metric_name(h->job->model.metric[i]),
-                    NULL);
+    const struct evaluation last = http_last(h);
+    const struct results r = results_of(h->job, &last);
+    for (uint32_t i = 0; i < r.n; i++)
+        metrics_put(m, r.of[i].value, "name", r.of[i].name, NULL);
 }
 
 static json_t *last_json(const struct evaluator_http *h)
@@ -103,14 +111,12 @@ static json_t *last_json(const struct evaluator_http *h)
     const struct evaluator_meter *of = h->meter;
     if (atomic_load(&of->results) == 0)
         return json_null();
-    json_t *last = json_pack("{s:I, s:I, s:o, s:o}", "cut", (json_int_t)atomic_load(&of->cut),
-                             "step", (json_int_t)atomic_load(&of->step), "seconds",
-                             json_number(atomic_load(&of->seconds)), "loss",
-                             json_number(atomic_load(&of->loss)));
-    for (uint32_t i = 0; last && i < h->job->model.metrics; i++)
-        (void)json_object_set_new(last, metric_name(h->job->model.metric[i]),
-                                  json_number(atomic_load(&of->metric[i])));
-    return last;
+    const struct evaluation last = http_last(h);
+    return evaluation_add_json(json_pack("{s:I, s:I, s:o}", "cut",
+                                         (json_int_t)atomic_load(&of->cut), "step",
+                                         (json_int_t)atomic_load(&of->step), "seconds",
+                                         json_number(atomic_load(&of->seconds))),
+                               h->job, &last);
 }
 
 static json_t *http_status(void *ctx)
@@ -412,7 +418,7 @@ static void report_result(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
     char words[PROGRESS_WORDS_BYTES], best[64];
-    progress_words(words, job, r->eval.loss, r->eval.metric);
+    progress_words(words, job, &r->eval);
     (void)progress_planted(&v->role->planted, best);
     atomic_store(&v->meter.cut, r->cut);
     atomic_store(&v->meter.step, r->eval.step);

@@ -4,7 +4,6 @@
 
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "model/metric.h"
 
 static const double every_s = 1; /* interval of points within an epoch, in seconds */
 
@@ -58,15 +57,21 @@ void curves_close(struct curves *c, bool success)
 
 /* ---- training ---- */
 
+static void put_results(struct events_note *n, const struct job *job, const char *prefix,
+                        const char *suffix, const struct evaluation *found)
+{
+    const struct results r = results_of(job, found);
+    for (uint32_t i = 0; i < r.n; i++)
+        events_scalar(n, prefix, r.of[i].name, suffix, r.of[i].value);
+}
+
 static void put_means(struct events_note *n, const struct job *job, const char *prefix,
                       const struct sums *sums)
 {
-    if (!(sums->examples > 0))
-        return;
-    events_scalar(n, prefix, "loss", "", sums->loss / sums->examples);
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        events_scalar(n, prefix, metric_name(job->model.metric[i]), "",
-                      metric_value(job, i, sums->metric, sums->examples));
+    const struct evaluation means =
+        evaluation_of_sums(job, sums->examples, sums->loss, sums->metric);
+    if (sums->examples > 0)
+        put_results(n, job, prefix, "", &means);
 }
 
 void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double examples_per_s,
@@ -153,12 +158,8 @@ void curves_put_evaluation(struct events *ev, const struct job *job, uint64_t st
     static const char *const before[] = {"evaluation_", "epoch_"};
     static const char *const after[] = {"_vs_iterations", ""};
     struct events_note *n = ev ? events_note(EVENTS_EVAL, step) : NULL;
-    for (int which = 0; which < 1 + ends_epoch; which++) {
-        events_scalar(n, before[which], "loss", after[which], eval->loss);
-        for (uint32_t i = 0; i < job->model.metrics; i++)
-            events_scalar(n, before[which], metric_name(job->model.metric[i]), after[which],
-                          eval->metric[i]);
-    }
+    for (int which = 0; which < 1 + ends_epoch; which++)
+        put_results(n, job, before[which], after[which], eval);
     events_post(ev, n);
 }
 

@@ -9,7 +9,7 @@
 #include "job/keys.h"
 #include "common/base/digits.h"
 #include "common/base/mem.h"
-#include "model/metric.h"
+#include "model/evaluation.h"
 
 enum { TAG_MAX = TENSOR_NAME_MAX + 64 };
 
@@ -277,9 +277,9 @@ void events_session(struct events_note *n, const struct job *job)
     if (!n)
         return;
     hparams_of(&h, job);
-    measure(&m, "loss");
-    for (uint32_t i = 0; i < job->model.metrics; i++)
-        measure(&m, metric_name(job->model.metric[i]));
+    const struct results r = results_of(job, NULL);
+    for (uint32_t i = 0; i < r.n; i++)
+        measure(&m, r.of[i].name);
     experiment.n_hparam_infos = h.n;
     experiment.hparam_infos = h.infos;
     experiment.n_metric_infos = m.n;

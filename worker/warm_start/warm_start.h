@@ -18,7 +18,7 @@ struct warm_start {
     const char *output;              /* DIR */
     const char *checkpoints;         /* DIR/checkpoints */
     const struct layout *layout;     /* of the model */
-    /* (tensors) flags of the new rows (model/growth.h); NULL: none */
+    /* (tensors) flags of the new rows (model_growth); NULL: none */
     uint8_t *const *fresh;
     const char *encoding; /* encoding.json of the rows; NULL: they need none */
 };

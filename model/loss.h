@@ -1,0 +1,51 @@
+/* The inside of model: losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES (job/objective.h);
+ * loss.c joins it with the model's outputs. */
+#ifndef GRADWIRE_MODEL_LOSS_H
+#define GRADWIRE_MODEL_LOSS_H
+
+#include "model/layers.h"
+
+/* A whole microbatch: what the last op gave for its examples, and what is known of them. */
+struct outputs {
+    const struct model *model;
+    size_t n, cols;
+    const float *z; /* (n, cols): logits if the loss works on them, otherwise the model's outputs */
+    const float *y; /* (n): labels */
+    const float *weight; /* (n); NULL: all 1 */
+    float *scratch;      /* (2, n) */
+};
+
+struct loss_type {
+    /* The last activation that is part of the loss's formula, which works on logits. ACT_LINEAR: none; the formula works on
+     * outputs. */
+    enum activation fused;
+    /* Returns the sum over the examples of the example's loss; dz (n, cols) = its gradient by z. */
+    double (*add)(float *dz, const struct outputs *o);
+};
+#define LOSS_TYPE(kind, word, labels, meaning) extern const struct loss_type loss_##word;
+JOB_LOSSES(LOSS_TYPE, JOB_NO_ALIAS)
+#undef LOSS_TYPE
+
+/* Check the pair of loss and last activation, fuse it (the last op is removed), check the outputs. Errors:
+ * ERR_INPUT, naming what would fit. */
+enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
+
+/* The sum over n examples of the loss, and its gradient: loss_type's add. */
+double loss_add(float *dz, const struct outputs *o);
+
+/* p (n, cols) = the outputs from z; p may be z. */
+void loss_outputs(float *p, const struct outputs *o);
+
+/* Multiply the loss and the gradient of example i by its weight. With a weight of 0 they are 0, even if they were not
+ * finite. */
+static inline double loss_weigh(double loss, float *dz, const struct outputs *o, size_t i)
+{
+    if (!o->weight)
+        return loss;
+    float weight = o->weight[i];
+    for (size_t c = i * o->cols; c < (i + 1) * o->cols; c++)
+        dz[c] = weight > 0.0f ? dz[c] * weight : 0.0f;
+    return weight > 0.0f ? loss * (double)weight : 0.0;
+}
+
+#endif

@@ -8,8 +8,8 @@ MAGIC_BYTES = 8
 TAIL = struct.Struct("<II8s")  # bytes of the head, its CRC-32, the magic again
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
-CUT, GENERATION, UUID, DUPLICATES, SECONDS, RESTARTS, FILES = 1, 2, 3, 8, 16, 17, 20
-OF_THE_RUN = {CUT, GENERATION, UUID, DUPLICATES, SECONDS, RESTARTS, FILES}  # fields of a manifest that two equal runs differ in
+CUT, GENERATION, UUID, DUPLICATES, SECONDS, RESTARTS, FILES, JOURNAL = 1, 2, 3, 8, 16, 17, 20, 128
+OF_THE_RUN = {CUT, GENERATION, UUID, DUPLICATES, SECONDS, RESTARTS, FILES, JOURNAL}  # fields of a manifest that two equal runs differ in
 
 
 class Broken(Exception):

@@ -74,6 +74,7 @@ struct spelling {
 
 /* Blocks of the last file that was closed. */
 struct spread {
+    const struct csv_file *file;
     uint64_t begin, end;   /* where they are in the file */
     uint32_t next, blocks; /* next: the first one that is not read */
 };
@@ -268,7 +269,7 @@ static uint64_t counted_bytes(const struct csv *c)
 static struct spread spread_over(const struct csv *c)
 {
     const uint64_t end = stream_likely_bytes(c->stream), counted = counted_bytes(c);
-    struct spread s = {.begin = c->file_bytes, .end = end};
+    struct spread s = {.file = &c->file[c->next_file], .begin = c->file_bytes, .end = end};
     if (!stream_is_compressed(c->stream) && end > counted && counted > s.begin)
         s.blocks = (uint32_t)((counted - s.begin) / SPREAD_BYTES);
     return s;
@@ -279,7 +280,7 @@ static void read_spread(struct csv *c, struct work *w)
 {
     struct spread *s = &c->spread;
     struct csv_piece *p = &w->piece;
-    const struct csv_file *f = &c->file[c->next_file - 1];
+    const struct csv_file *f = s->file;
     const uint64_t each = (s->end - s->begin - SPREAD_BYTES) / s->blocks;
     size_t n = read_at(f->path, s->begin + each * s->next++, w->text), row = 0;
     while (row < n && w->text[row++] != '\n')

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
@@ -350,6 +351,34 @@ static void a_look_counts_keys_in_blocks_of_a_large_file(void **state)
     }
 }
 
+enum { MANY_FILES = 2 * DATASET_SAMPLE_FILES + 1 };
+
+/* a.csv is there by more names. */
+static void add_links(struct fixture *f)
+{
+    char name[32], target[512];
+    (void)snprintf(target, sizeof target, "%s", idx_files_path(&f->files, "a.csv"));
+    for (int i = 1; i < MANY_FILES; i++) {
+        (void)snprintf(name, sizeof name, "b%02d.csv", i);
+        assert_int_equal(symlink(target, idx_files_path(&f->files, name)), 0);
+    }
+}
+
+static void a_look_counts_keys_in_blocks_of_each_file_of_its_sample(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look;
+    enum { ROWS = 8000, ROW_BYTES = 350 + 8 };
+    setup_as(&f, ROWS, of_a_part, "%0350llu", 400);
+    add_links(&f);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_true(look.estimated && look.files == MANY_FILES);
+    ASSERT_NEAR(look.rows, ROWS * MANY_FILES, 0.02);
+    ASSERT_NEAR(look.keys.counted * ROW_BYTES, 32 << 20, 0.05);
+    teardown(&f);
+}
+
 static void no_memory_to_count_is_an_error(void **state)
 {
     (void)state;
@@ -449,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_look_counts_them_too),
         cmocka_unit_test(a_look_counts_all_keys_of_a_file_that_is_not_large),
         cmocka_unit_test(a_look_counts_keys_in_blocks_of_a_large_file),
+        cmocka_unit_test(a_look_counts_keys_in_blocks_of_each_file_of_its_sample),
         cmocka_unit_test(no_memory_to_count_is_an_error),
         cmocka_unit_test(a_row_takes_what_is_estimated),
         cmocka_unit_test(a_ps_has_its_share_and_what_a_checkpoint_takes),

@@ -1049,9 +1049,10 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
         rows = c->drawn.rows;
         alike = (double)rows;
     } else if ((c->partly || c->left_bytes) && c->opened_bytes) {
-        double each = 1 + (double)c->left_bytes / (double)c->opened_bytes;
-        alike = ((double)rows + c->more_alike) * each;
-        rows = (uint64_t)(((double)rows + c->more_rows) * each);
+        const double each = 1 + (double)c->left_bytes / (double)c->opened_bytes;
+        const double least = (double)c->spread_rows; /* likely rows can be fewer */
+        alike = ((double)rows + fmax(c->more_alike, least)) * each;
+        rows = (uint64_t)(((double)rows + fmax(c->more_rows, least)) * each);
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)

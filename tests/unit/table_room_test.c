@@ -379,6 +379,29 @@ static void a_look_counts_keys_in_blocks_of_each_file_of_its_sample(void **state
     teardown(&f);
 }
 
+/* By the lines of its first rows the file has few rows. */
+static void a_look_expects_as_many_rows_as_it_has_read(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look;
+    enum { LONG_ROWS = 1400, ROWS = 200000, LINES = 400 };
+    char lines[LINES + 1], *csv = malloc(4 << 20);
+    size_t at = 0;
+    assert_non_null(csv);
+    memset(lines, '\n', LINES);
+    lines[LINES] = '\0';
+    for (int i = 0; i < ROWS; i++)
+        at += (size_t)sprintf(csv + at, "\"%d%s\",same,1\n", i, i < LONG_ROWS ? lines : "");
+    setup(&f, 10, of_its_own);
+    idx_files_write(&f.files, "a.csv", (struct bytes){(uint8_t *)csv, at});
+    free(csv);
+    add_links(&f);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_true(look.estimated && look.rows >= look.keys.counted);
+    teardown(&f);
+}
+
 static void no_memory_to_count_is_an_error(void **state)
 {
     (void)state;
@@ -479,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_look_counts_all_keys_of_a_file_that_is_not_large),
         cmocka_unit_test(a_look_counts_keys_in_blocks_of_a_large_file),
         cmocka_unit_test(a_look_counts_keys_in_blocks_of_each_file_of_its_sample),
+        cmocka_unit_test(a_look_expects_as_many_rows_as_it_has_read),
         cmocka_unit_test(no_memory_to_count_is_an_error),
         cmocka_unit_test(a_row_takes_what_is_estimated),
         cmocka_unit_test(a_ps_has_its_share_and_what_a_checkpoint_takes),

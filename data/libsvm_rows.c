@@ -194,7 +194,7 @@ static enum err read_row(struct csv_row *r, const char *line, const char *stop)
         note_first(&r->piece->minus_line, r->line);
     else if (!r->bad && r->format->signs && table_float(r->cells[r->format->schema->inputs]) == 0)
         note_first(&r->piece->zero_line, r->line);
-    return ERR_OK;
+    return r->failed;
 }
 
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)

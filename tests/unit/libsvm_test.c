@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
@@ -371,6 +372,28 @@ static void what_libsvm_cannot_have_is_refused(void **state)
     }
 }
 
+static void no_memory_while_rows_are_read_is_an_error(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, "mse", "format: libsvm, " COLUMNS);
+    long n = 0;
+    bool fired = true;
+    while (fired) {
+        mem_fail_at(n++);
+        enum err err = load(&f, "1.00000001 1:1\n1.00000002 1:1 2:1\n1.00000003 1:1 2:1 3:1\n");
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        if (err)
+            assert_int_equal(err, ERR_NOMEM);
+        else
+            dataset_close(&f.d);
+        assert_int_equal(err != ERR_OK, fired);
+    }
+    assert_true(n > 20);
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +408,7 @@ int main(void)
         cmocka_unit_test(packed_files_of_many_pieces_are_read_by_all_threads),
         cmocka_unit_test(the_lines_say_what_keys_are),
         cmocka_unit_test(what_libsvm_cannot_have_is_refused),
+        cmocka_unit_test(no_memory_while_rows_are_read_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

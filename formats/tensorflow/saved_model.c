@@ -226,25 +226,67 @@ static enum err write_folder(const char *given, const void *data, size_t bytes, 
 struct parameter {
     const char *input;
     char *name;
+    bool impossible; /* it has a character that no name of Python can have */
 };
 
-static bool is_letter(char c)
+enum letter { LETTER, SIGN, NUMERAL };
+
+/* Characters beyond ASCII that are no letter or digit for str.isalnum of Python, and numerals, which are one but which no
+ * name can have. Those of rare scripts are left out. */
+static enum letter letter_of(uint32_t code)
 {
-    return isalpha((unsigned char)c) || (unsigned char)c >= 0x80;
+    static const struct {
+        uint32_t first, last;
+        enum letter is;
+    } range[] = {{0x80, 0xA9, SIGN},        {0xAB, 0xB1, SIGN},        {0xB2, 0xB3, NUMERAL},
+                 {0xB4, 0xB4, SIGN},        {0xB6, 0xB8, SIGN},        {0xB9, 0xB9, NUMERAL},
+                 {0xBB, 0xBB, SIGN},        {0xBC, 0xBE, NUMERAL},     {0xBF, 0xBF, SIGN},
+                 {0xD7, 0xD7, SIGN},        {0xF7, 0xF7, SIGN},        {0x300, 0x36F, SIGN},
+                 {0x2000, 0x206F, SIGN},    {0x2070, 0x2070, NUMERAL}, {0x2074, 0x2079, NUMERAL},
+                 {0x207A, 0x207E, SIGN},    {0x2080, 0x2089, NUMERAL}, {0x208A, 0x208E, SIGN},
+                 {0x20A0, 0x2101, SIGN},    {0x2103, 0x2106, SIGN},    {0x2108, 0x2109, SIGN},
+                 {0x2116, 0x2118, SIGN},    {0x211E, 0x2123, SIGN},    {0x2150, 0x215F, NUMERAL},
+                 {0x2190, 0x245F, SIGN},    {0x2460, 0x249B, NUMERAL}, {0x249C, 0x24E9, SIGN},
+                 {0x24EA, 0x24FF, NUMERAL}, {0x2500, 0x2775, SIGN},    {0x2776, 0x2793, NUMERAL},
+                 {0x2794, 0x2BFF, SIGN},    {0x3000, 0x3004, SIGN},    {0x3008, 0x3020, SIGN},
+                 {0xFE00, 0xFE0F, SIGN},    {0xFF01, 0xFF0F, SIGN},    {0x1F110, 0x1FAFF, SIGN}};
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+        if (code >= range[i].first && code <= range[i].last)
+            return range[i].is;
+    return LETTER;
 }
 
-/* As sanitize_arg_name of TensorFlow 2 does it, for which some characters beyond ASCII are no letters. */
-static char *parameter_name(const char *input)
+/* The character at `text`; of ASCII a digit is a numeral. Returns its bytes. */
+static size_t read_letter(const char *text, enum letter *is)
+{
+    uint32_t code = 0;
+    size_t n = printable_character(text, strlen(text), &code);
+    if (code >= 0x80 || n == 0)
+        *is = n ? letter_of(code) : LETTER;
+    else
+        *is = isalpha((int)code) ? LETTER : isdigit((int)code) ? NUMERAL : SIGN;
+    return n ? n : 1;
+}
+
+/* As sanitize_arg_name of TensorFlow 2 does it. False: no memory. */
+static bool name_parameter(struct parameter *p)
 {
     static const char prefix[] = "arg_";
-    size_t bytes = strlen(input), skip = is_letter(*input) ? 0 : strlen(prefix);
-    char *name = mem_zalloc(skip + bytes + 1, 1);
-    if (!name)
-        return NULL;
-    memcpy(name, prefix, skip);
-    for (size_t i = 0; i < bytes; i++)
-        name[skip + i] = is_letter(input[i]) || isdigit((unsigned char)input[i]) ? input[i] : '_';
-    return name;
+    enum letter is;
+    size_t to = 0, n;
+    p->name = mem_zalloc(sizeof prefix + strlen(p->input), 1);
+    if (!p->name)
+        return false;
+    (void)read_letter(p->input, &is);
+    if (is != LETTER)
+        to = (size_t)snprintf(p->name, sizeof prefix, "%s", prefix);
+    for (const char *from = p->input; *from; from += n) {
+        n = read_letter(from, &is);
+        p->impossible |= is == NUMERAL && n > 1;
+        memcpy(p->name + to, is == SIGN ? "_" : from, is == SIGN ? 1 : n);
+        to += is == SIGN ? 1 : n;
+    }
+    return true;
 }
 
 static bool is_keyword(const char *name)
@@ -272,6 +314,10 @@ static enum err check_parameters(struct parameter *p, uint32_t n, struct errmsg 
         if (is_keyword(p[i].name))
             return err_set(e, ERR_INPUT, "the input \"%s\" has the name of a keyword of Python",
                            SHOWN(p[i].input));
+        if (p[i].impossible)
+            return err_set(e, ERR_INPUT,
+                           "the input \"%s\" has a numeral that no name of Python can have",
+                           SHOWN(p[i].input));
         if (i > 0 && strcmp(p[i - 1].name, p[i].name) == 0)
             return err_set(e, ERR_INPUT,
                            "the inputs \"%s\" and \"%s\" have one name, %s, in Python",
@@ -286,8 +332,7 @@ enum err saved_model_check_names(const struct graph *g, struct errmsg *e)
     uint32_t n = 0;
     for (bool made = p != NULL; made && n < g->inputs; n += made) {
         p[n].input = g->value[g->input[n].value].name;
-        p[n].name = parameter_name(p[n].input);
-        made = p[n].name != NULL;
+        made = name_parameter(&p[n]);
     }
     enum err err =
         n == g->inputs && p ? check_parameters(p, n, e) : err_set(e, ERR_NOMEM, "out of memory");

@@ -50,7 +50,9 @@ class SavedModelTest(case.ExportCase):
     def test_export_warns_of_names_with_which_tensorflow_cannot_load_a_model(self):
         import tensorflow as tf
 
-        for names in ["class"], ["a-b", "a_b"], ["1st", "arg_1st"], ["if_", "A-b", "a_b", '"1|\n'], ["x" * 4096, "\u00e9" * 2048]:
+        for names in (["class"], ["a-b", "a_b"], ["1st", "arg_1st"], ["if_", "A-b", "a_b", '"1|\n'], ["x" * 4096, "\u00e9" * 2048],
+                      ["area m\u00b2"], ["CO\u2082"], ["\u00bd"], ["in \u20ac", "in $"],
+                      ["\u00b0C", "\u00b5g", "\u00d7", "\u2126", "\u5024"]):
             with self.subTest(names=[name[:20] for name in names]), tempfile.TemporaryDirectory() as folder:
                 columns = "".join(f"    - number: {json.dumps(name)}\n" for name in names) + "    - label: y\n"
                 job = fixtures.job("    - dense: 1\n", fixtures.csv(columns))

@@ -256,7 +256,11 @@ static void names_that_are_one_parameter_or_none_in_python_are_named(void **stat
               {"x", "None", NULL, "the input \"None\" has the name of a keyword of Python"},
               {"a-b", "b", "a_b", "have one name, a_b, in Python"},
               {"1st", "arg_1st", NULL, "have one name, arg_1st, in Python"},
-              {"?", "!", NULL, "have one name, arg__, in Python"}};
+              {"?", "!", NULL, "have one name, arg__, in Python"},
+              {"in \u20ac", "in $", NULL, "have one name, in__, in Python"},
+              {"x", "area m\u00b2", NULL, "the input \"area m\u00b2\" has a numeral"},
+              {"CO\u2082", NULL, NULL, "the input \"CO\u2082\" has a numeral"},
+              {"\u00bd", NULL, NULL, "the input \"\u00bd\" has a numeral"}};
     struct errmsg e;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         assert_int_equal(check_names(of[i].a, of[i].b, of[i].c, &e), ERR_INPUT);
@@ -265,6 +269,7 @@ static void names_that_are_one_parameter_or_none_in_python_are_named(void **stat
     assert_int_equal(check_names(NULL, NULL, NULL, &e), ERR_OK);
     assert_int_equal(check_names("class_", "Class", "-class", &e), ERR_OK);
     assert_int_equal(check_names("\u00e9", "e", "capital-gain", &e), ERR_OK);
+    assert_int_equal(check_names("\u00b5g", "\u4e8c\u20ac", "\u4e8c", &e), ERR_OK);
     int fired = 1;
     for (long n = 0; fired; n++) {
         mem_fail_at(n);

@@ -126,6 +126,8 @@ void take_dropout(const struct step *s)
     char text[DIGITS_REAL_BYTES];
     if (drops_always(s))
         step_refuse(s, "its training_mode must be false: export the model for evaluation");
+    else if (*walk_input(s->n, 1) && !(t && elems == 1))
+        step_refuse(s, "its ratio must be a constant number");
     else if (!(rate >= 0 && rate < 1))
         step_refuse(s, "its ratio is %s; a job has 0 to below 1",
                     digits_float((double)(float)rate, text));

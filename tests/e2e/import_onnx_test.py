@@ -425,6 +425,10 @@ class ImportOnnxTest(Case):
                 self.refused("Dropout (value_0): its training_mode must be false: export the model for evaluation")
         self.call("import", "m.onnx", "--output", "drops")
         self.assertIn("dropout: {rate: 0.25", (self.tmp / "drops/job.yaml").read_text())
+        net = Net(5, [4])
+        net.then(lambda x: x, "Dropout", net.graph.input).gemm(4, UNITS, True)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("Dropout (value_0): its ratio must be a constant number")
         net = Net(5, [4]).then(lambda x: x, "Dropout", ratio=1.0).gemm(4, UNITS, True)
         net.graph.opset = 7
         (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))

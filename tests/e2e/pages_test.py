@@ -45,6 +45,8 @@ class PagesTest(PageCase):
         self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
         self.assertEqual(self.scores(), int(rows))
         self.wild_numbers()
+        self.open_quote()
+        self.class_of_several_names(rows, accuracy)
 
     def wild_numbers(self):
         """The guide's program refuses what training refuses as a number, with the line."""
@@ -60,6 +62,28 @@ class PagesTest(PageCase):
         self.assertEqual(code, 0, both)
         for i, text in enumerate(texts):
             self.assertIn(f"wild{i}.csv:3: column spend: \"{text}\" is not a number that float32 holds", both)
+
+    def open_quote(self):
+        """The lines that a quote swallows are not left out."""
+        head, row = (self.tmp / "eval.csv").read_text().splitlines()[:2]
+        fields, _, answer = row.rpartition(",")
+        (self.tmp / "open.csv").write_text("\n".join([head, row, f'{fields},"{answer}', row, row]) + "\n")
+        code, _, both = self.shell.run("python3 score.py run/model open.csv open.txt", DEADLINE_S)
+        self.assertEqual(code, 1, both)
+        self.assertIn("open.csv: the row from line 3 on: unexpected end of data", both)
+
+    def class_of_several_names(self, rows, accuracy):
+        encoding = json.loads((self.tmp / "run/model/encoding.json").read_text())
+        (label,) = (c for c in encoding["columns"] if c["kind"] == "label")
+        label["classes"] = ["no|n", "yes|y|y\\|es"]
+        (self.tmp / "named").mkdir()
+        (self.tmp / "named/encoding.json").write_text(json.dumps(encoding))
+        (self.tmp / "named/weights.safetensors").symlink_to(self.tmp / "run/model/weights.safetensors")
+        text = (self.tmp / "eval.csv").read_text()
+        (self.tmp / "named.csv").write_text(re.sub(",no$", ",n", re.sub(",yes$", ",y|es", text, flags=re.M), flags=re.M))
+        code, said, both = self.shell.run("python3 score.py named named.csv named.txt", DEADLINE_S)
+        self.assertEqual(code, 0, both)
+        self.assertTrue(said.startswith(f"{rows} rows, accuracy {accuracy}\n"), said)
 
     def predict_c(self):
         labels = [line.rsplit(",", 1)[1] == "yes" for line in (self.tmp / "eval.csv").read_text().splitlines()[1:]]

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
 #include "common/process/cores.h"
+#include "common/process/files.h"
 #include "common/process/paths.h"
 
 int command_failed(enum err err, const struct errmsg *e)
@@ -80,24 +81,48 @@ static bool is_same_file(const struct stat *a, const char *path)
     return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
 }
 
-enum err command_check_output(const struct job *job, const char *path, struct errmsg *e)
+static enum err check_model(const struct stat *out, const char *dir, const char *path,
+                            struct errmsg *e)
+{
+    static const char *const names[] = {"weights.safetensors", "encoding.json", "job.yaml",
+                                        "manifest.json"};
+    char file[FILES_PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(file, sizeof file, "%s/%s", dir, names[i]);
+        if (is_same_file(out, file))
+            return err_set(e, ERR_INPUT,
+                           "%s: it is a file of the model; give --output another name", path);
+    }
+    return ERR_OK;
+}
+
+static enum err check_data(const struct stat *out, const char *data, const char *path,
+                           struct errmsg *e)
 {
     struct paths paths = {0};
     struct errmsg unread; /* the reader says it */
-    struct stat out;
     enum err err = ERR_OK;
-    if (!path || !job->data.eval || stat(path, &out) != 0 ||
-        paths_expand(&paths, job->data.eval, &unread))
+    if (paths_expand(&paths, data, &unread))
         return ERR_OK;
     for (size_t i = 0; i < paths.count && !err; i++) {
         char file[PATHS_FILE_MAX];
         (void)paths_member(paths.path[i], file, sizeof file);
-        if (strcmp(file, PATHS_STDIN) != 0 && is_same_file(&out, file))
+        if (strcmp(file, PATHS_STDIN) != 0 && is_same_file(out, file))
             err = err_set(e, ERR_INPUT,
                           "%s: the rows are read from this file; give --output another name", path);
     }
     paths_close(&paths);
     return err;
+}
+
+enum err command_check_output(const struct job *job, const char *dir, const char *path,
+                              struct errmsg *e)
+{
+    struct stat out;
+    if (!path || stat(path, &out) != 0)
+        return ERR_OK;
+    enum err err = check_model(&out, dir, path, e);
+    return err || !job->data.eval ? err : check_data(&out, job->data.eval, path, e);
 }
 
 enum err command_flush(struct errmsg *e)

@@ -30,9 +30,11 @@ uint32_t command_threads(void);
  * kind; without DATA: the job has no data.eval; ERR_NOMEM. */
 enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
-/* `path`, the file that the command writes, is none of those that it reads: job->data.eval, stdin aside. Call after
- * command_name_data. A file of the data that does not exist is no error here: reading it is. Errors: ERR_INPUT: it is one. */
-enum err command_check_output(const struct job *job, const char *path, struct errmsg *e) MUST_CHECK;
+/* `path`, the file that the command writes, is none of those that it reads: of job->data.eval, stdin aside, or of the model in
+ * the directory `dir`. Call after command_name_data. A file of the data that does not exist is no error here: reading it is.
+ * Errors: ERR_INPUT: it is one. */
+enum err command_check_output(const struct job *job, const char *dir, const char *path,
+                              struct errmsg *e) MUST_CHECK;
 
 /* All output is printed. Errors: ERR_IO: stdout could not take it. */
 enum err command_flush(struct errmsg *e) MUST_CHECK;

@@ -306,7 +306,7 @@ static enum err prepare(struct predict *p, struct errmsg *e)
     int64_t top = flags_number("top");
     enum err err = command_name_data(&f->job, e);
     if (!err)
-        err = command_check_output(&f->job, flags_given("output"), e);
+        err = command_check_output(&f->job, p->model.path, flags_given("output"), e);
     if (!err)
         err = keep_columns(p, e);
     if (!err)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/process/signals.h"
 
@@ -23,7 +24,10 @@ struct child {
     char line[LINE_BYTES]; /* its last line there, or the beginning of a long one */
     size_t bytes;
     bool ended_line; /* the next byte begins a line */
+    const char *what;
 };
+
+static const char own_words[] = "gradwire: ";
 
 /* ---- the child ---- */
 
@@ -44,7 +48,7 @@ static void become(const struct child_call *call, int null, int said)
 static enum err start(struct child *c, const struct child_call *call, struct errmsg *e)
 {
     int said[2] = {-1, -1}, null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    *c = (struct child){.pid = -1, .pidfd = -1, .said = -1};
+    *c = (struct child){.pid = -1, .pidfd = -1, .said = -1, .what = call->what};
     if (null >= 0 && pipe2(said, O_CLOEXEC) == 0)
         c->pid = signals_fork();
     if (c->pid == 0)
@@ -67,6 +71,19 @@ static enum err start(struct child *c, const struct child_call *call, struct err
 
 /* ---- its words ---- */
 
+static const char *without(const char *line, const char *begin)
+{
+    size_t bytes = strlen(begin);
+    return strncmp(line, begin, bytes) == 0 ? line + bytes : line;
+}
+
+static void warn_of_line(const struct child *c)
+{
+    const char *line = without(c->line, own_words), *warning = without(line, "warning: ");
+    if (line != c->line && warning != line)
+        log_warn("%s: %s", c->what, warning);
+}
+
 static void keep(struct child *c, char byte)
 {
     if (c->ended_line)
@@ -75,6 +92,8 @@ static void keep(struct child *c, char byte)
     if (!c->ended_line && c->bytes < sizeof c->line - 1)
         c->line[c->bytes++] = byte;
     c->line[c->bytes] = '\0';
+    if (c->ended_line)
+        warn_of_line(c);
 }
 
 /* A program that the child left running can keep the pipe open. */
@@ -122,8 +141,7 @@ static enum err await(struct child *c, const struct child_call *call, struct err
 static enum err verdict(struct child *c, const struct child_call *call, int status,
                         struct errmsg *e)
 {
-    static const char own[] = "gradwire: ";
-    const char *line = c->line + (strncmp(c->line, own, sizeof own - 1) ? 0 : sizeof own - 1);
+    const char *line = without(c->line, own_words);
     if (WIFSIGNALED(status))
         return err_set(e, ERR_STATE, "%s: signal %d (%s) ended it", call->argv[0], WTERMSIG(status),
                        strsignal(WTERMSIG(status)));

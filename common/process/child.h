@@ -14,12 +14,14 @@
 struct child_call {
     const char *program;     /* path */
     const char *const *argv; /* ends with NULL; argv[0] is the program's name in messages */
+    const char *what;        /* before its warnings in the log */
     uint32_t deadline_ms;
     /* asked a few times a second; true: kill the child now. NULL: never */
     bool (*ends)(void);
 };
 
-/* Run the program with /dev/null as stdin and stdout. Errors: ERR_INPUT: exit code 2; ERR_STATE: any other failure, with the
+/* Run the program with /dev/null as stdin and stdout. A line of its stderr that begins with "gradwire: warning: " is logged as a
+ * warning. Errors: ERR_INPUT: exit code 2; ERR_STATE: any other failure, with the
  * child's last line; ERR_TIMEOUT; ERR_CLOSED: `ends`; ERR_IO: it could not be started. Thread: any; waits for the child. */
 enum err child_run(const struct child_call *call, struct errmsg *e) MUST_CHECK;
 

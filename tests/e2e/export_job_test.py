@@ -66,6 +66,10 @@ class ExportJobTest(TrainCase):
         self.assertEqual((self.out / "export/safetensors/manifest.json").read_bytes(),
                          (self.out / "model/manifest.json").read_bytes())
 
+    def test_what_export_warns_of_is_a_warning_of_the_job(self):
+        job = self.train(job=ROOT / "examples/adult/mlp.yaml", keys={**CENSUS, "export": "[savedmodel]", "data.columns.0.number.name": "class"})
+        self.assertIn('export: savedmodel: tf.saved_model.load cannot load it: the input "class" has the name of a keyword', job.stderr())
+
     def test_a_model_that_a_format_cannot_express_is_refused_before_training(self):
         keys = {**CENSUS, "export": "[onnx]", "data.columns.0.number.name": "dense_1"}
         job = self.train(code=2, job=ROOT / "examples/adult/mlp.yaml", keys=keys)

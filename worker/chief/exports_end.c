@@ -32,13 +32,15 @@ static enum err remove_folder(const char *path, struct errmsg *e)
 static enum err run(const struct job *job, const char *output, enum export_format format,
                     struct errmsg *e)
 {
-    char program[PATH_MAX], path[PATH_BYTES], to[FLAG_BYTES], as[64];
+    char program[PATH_MAX], path[PATH_BYTES], to[FLAG_BYTES], as[64], what[64];
     (void)snprintf(path, sizeof path, "%s/export/%s", output, export_format_file(format));
     (void)snprintf(to, sizeof to, "--output=%s", path);
     (void)snprintf(as, sizeof as, "--format=%s", export_format_word(format));
+    (void)snprintf(what, sizeof what, "export: %s", export_format_word(format));
     const char *const argv[] = {"gradwire-model", "export", output, as, to, NULL};
     const struct child_call call = {.program = program,
                                     .argv = argv,
+                                    .what = what,
                                     .deadline_ms = job->timeouts.export_s * 1000U,
                                     .ends = signals_held};
     enum err err = program_beside(program, "model", e);

@@ -25,7 +25,8 @@ static const char *const packing_names[] = {"", "gzip", "zstd"};
 struct stream {
     uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far */
     struct zip_member *zip;          /* NULL: not a zip member */
-    int fd;
+    int fd;             /* of a zip member: of its archive, which zip reads by itself */
+    struct stat opened; /* of fd, when it was opened */
     enum packing packing;
     uint64_t filled_bytes; /* bytes of the file that were read into the buffer */
     uint8_t *buffer;       /* STREAM_BUFFER_BYTES; those from `at` to `held` are not used yet */
@@ -54,6 +55,23 @@ static enum err open_stdin(int *fd, uint64_t *bytes, struct errmsg *e)
     *fd = f;
     *bytes = 0;
     return ERR_OK;
+}
+
+/* A reader that is halfway has rows of both contents if the file changes. */
+static enum err check_unchanged(const struct stream *s, struct errmsg *e)
+{
+    const struct stat *then = &s->opened;
+    struct stat now;
+    if (!S_ISREG(then->st_mode))
+        return ERR_OK;
+    if (fstat(s->fd, &now) != 0)
+        return open_error(errno, e);
+    if (now.st_size == then->st_size && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == then->st_mtim.tv_nsec)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "it changed while it was read: run again when nothing writes to it, or write to "
+                   "another file and rename it");
 }
 
 static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct errmsg *e)
@@ -212,6 +230,8 @@ static enum err open_stream(struct stream *s, const char *path, struct errmsg *e
     if (!s->buffer)
         return err_set(e, ERR_NOMEM, "out of memory");
     enum err err = open_file(&s->fd, &s->file_bytes, path, e);
+    if (!err && fstat(s->fd, &s->opened) != 0)
+        err = open_error(errno, e);
     if (!err)
         err = fill(s, HEAD_BYTES, e);
     if (!err)
@@ -240,7 +260,9 @@ enum err stream_open_member(struct stream **out, const char *path, const char *m
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    s->fd = -1;
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (s->fd >= 0)
+        (void)fstat(s->fd, &s->opened); /* if one fails, zip_member_open says why */
     enum err err = zip_member_open(&s->zip, path, member, e);
     if (err)
         stream_close(s);
@@ -452,8 +474,13 @@ static enum err plain_read(struct stream *s, uint8_t *out, size_t bytes, size_t 
 
 enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got, struct errmsg *e)
 {
-    if (s->zip)
-        return zip_member_read(s->zip, out, bytes, got, e);
-    return s->packing == PACKING_NONE ? plain_read(s, out, bytes, got, e)
-                                      : packed_read(s, out, bytes, got, e);
+    size_t n = 0;
+    enum err err = s->zip                       ? zip_member_read(s->zip, out, bytes, &n, e)
+                   : s->packing == PACKING_NONE ? plain_read(s, out, bytes, &n, e)
+                                                : packed_read(s, out, bytes, &n, e);
+    if (!err && n < bytes)
+        err = check_unchanged(s, e);
+    if (!err)
+        *got = n;
+    return err;
 }

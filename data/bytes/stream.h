@@ -23,7 +23,8 @@ enum err stream_open_member(struct stream **s, const char *path, const char *mem
 
 /* Read `bytes` decompressed bytes to `out`; *got is less only at the end of the file. Members of gzip and frames of zstd
  * follow each other; zeros can follow the last member. Errors: ERR_INPUT: corrupt, the file ends inside its compressed data,
- * or other data follow them; ERR_IO; ERR_NOMEM. Their text does not name the file. */
+ * other data follow them, or at the end: the file has changed since it was opened; ERR_IO; ERR_NOMEM. Their text does not name
+ * the file. */
 enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got,
                      struct errmsg *e) MUST_CHECK;
 

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zip.h>
 
@@ -15,6 +17,7 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "tests/lib/idx_files.h"
+#include "data/bytes/stream.h"
 #include "data/dataset.h"
 
 enum { CLASSES = 4 };
@@ -619,6 +622,25 @@ static void bytes_behind_an_archive_are_refused(void **state)
     assert_non_null(strstr(f->e.text, why));
 }
 
+static void an_archive_that_changes_while_it_is_read_is_refused_at_its_members_end(void **state)
+{
+    struct fixture *f = *state;
+    const struct member m[] = {{"x.npy", ROWS, FOUR, sizeof FOUR}};
+    const struct timespec later[2] = {{0, UTIME_OMIT}, {2000000000, 1}};
+    struct errmsg e;
+    struct stream *s;
+    char bytes[1000];
+    size_t got;
+    archive(f, m, 1, true);
+    const char *path = idx_files_path(&f->files, "set.npz");
+    assert_int_equal(stream_open_member(&s, path, "x", &e), ERR_OK);
+    assert_int_equal(stream_read(s, bytes, 2, &got, &e), ERR_OK);
+    assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
+    assert_int_equal(stream_read(s, bytes, sizeof bytes, &got, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "it changed while it was read"));
+    stream_close(s);
+}
+
 static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -790,6 +812,7 @@ int main(void)
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
         TEST(bytes_behind_an_archive_are_refused),
+        TEST(an_archive_that_changes_while_it_is_read_is_refused_at_its_members_end),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
         TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),
         TEST(an_archive_that_grows_is_refused_by_what_its_headers_ask_for),

@@ -1,4 +1,5 @@
 /* Compressed files as their bytes come. tests/e2e/unpack_test.py compares many with other programs. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -121,6 +123,57 @@ static void damaged_first_bytes_are_not_read_as_text(void **state)
     opens("a.csv.gz", "", 0, NULL);
 }
 
+enum change { TOUCH, GROW, REWRITE, RENAME };
+
+static void change(const char *path, enum change how)
+{
+    const struct timespec later[2] = {{0, UTIME_OMIT}, {2000000000, 1}};
+    char old[64];
+    if (how == RENAME) {
+        (void)snprintf(old, sizeof old, "%s.old", path);
+        assert_int_equal(rename(path, old), 0);
+        assert_int_equal(unlink(old), 0);
+    }
+    FILE *f = fopen(path, how == GROW ? "a" : how == TOUCH ? "r" : "w");
+    assert_non_null(f);
+    if (how != TOUCH)
+        assert_int_equal(fwrite("c,d\n", 1, 4, f), 4);
+    assert_int_equal(fclose(f), 0);
+    if (how != GROW) /* a clock of 4 ms can give the same time to both */
+        assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
+}
+
+/* The error at the end of a file that changed after its first 2 bytes were read; "": none. */
+static void ends_after(const char *bytes, size_t n, enum change how, const char *want)
+{
+    char path[] = "/tmp/gradwire-stream-XXXXXX", got[8];
+    struct errmsg e = {""};
+    struct stream *s;
+    size_t one;
+    FILE *f = fdopen(mkstemp(path), "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(stream_open(&s, path, &e), ERR_OK);
+    assert_int_equal(stream_read(s, got, 2, &one, &e), ERR_OK);
+    change(path, how);
+    assert_int_equal(stream_read(s, got, sizeof got, &one, &e), *want ? ERR_INPUT : ERR_OK);
+    assert_memory_equal(e.text, want, strlen(want) + !*want);
+    stream_close(s);
+    (void)unlink(path);
+}
+
+static void a_file_that_changes_while_it_is_read_is_refused_at_its_end(void **state)
+{
+    (void)state;
+    ends_after("a,b\n", 4, GROW, "it changed while it was read: ");
+    ends_after("a,b\n", 4, REWRITE, "it changed while it was read: ");
+    ends_after("a,b\n", 4, TOUCH, "it changed while it was read: ");
+    ends_after(gz, GZ, TOUCH, "it changed while it was read: ");
+    ends_after(zst, ZST, TOUCH, "it changed while it was read: ");
+    ends_after("a,b\n", 4, RENAME, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +181,7 @@ int main(void)
         cmocka_unit_test(other_data_after_compressed_data_is_refused_with_its_place),
         cmocka_unit_test(data_that_ends_early_or_is_damaged_is_refused),
         cmocka_unit_test(damaged_first_bytes_are_not_read_as_text),
+        cmocka_unit_test(a_file_that_changes_while_it_is_read_is_refused_at_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

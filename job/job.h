@@ -420,6 +420,8 @@ enum err job_check_workers(const struct job *job, uint32_t workers, struct errms
 uint32_t job_input_ids(const struct job *job);
 /* The warning about a batch_normalization whose microbatches have one row; NULL: there is none. */
 const char *job_one_row_warning(const struct job *job, char *out, size_t bytes);
+/* The same about numbers and categories that no layer reads (key columns that no layer looks up are refused). */
+const char *job_unread_warning(const struct job *job, char *out, size_t bytes);
 
 /* Checks for settings that exclude an evaluator. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;

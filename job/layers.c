@@ -546,3 +546,46 @@ enum err job_check_embeddings(struct job_reader *r)
     }
     return ERR_OK;
 }
+
+/* ---- columns that no layer reads ---- */
+
+static bool reads_all(const struct job *job)
+{
+    bool all = false;
+    for (uint32_t i = 0; i < job->model.layers; i++)
+        for (uint32_t k = 0; k < job->model.layer[i].inputs; k++)
+            all |= job->model.layer[i].input[k] == 0;
+    return all;
+}
+
+static bool is_selected(const struct job *job, uint32_t column)
+{
+    bool selected = false;
+    for (uint32_t i = 0; i < job->model.selections; i++)
+        for (uint32_t k = 0; k < job->model.selection[i].columns; k++)
+            selected |= job->model.selected[job->model.selection[i].first + k] == column;
+    return selected;
+}
+
+const char *job_unread_warning(const struct job *job, char *out, size_t bytes)
+{
+    enum { NAMES = 3 };
+    char names[NAMES * (PRINTABLE_NAME_BYTES + 2)] = "", more[32] = "";
+    const bool some = job_reads_csv(job) && !reads_all(job);
+    size_t at = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; some && i < job->data.csv.columns; i++) {
+        const struct job_column *c = &job->data.csv.column[i];
+        bool feature = c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY;
+        if (feature && !is_selected(job, i) && n++ < NAMES)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "",
+                                   c->name[0] ? SHOWN(c->name) : "one without a name");
+    }
+    if (n > NAMES)
+        (void)snprintf(more, sizeof more, " and %u more", n - NAMES);
+    (void)snprintf(out, bytes,
+                   "data.columns: no layer reads %s%s: to use a column, name it in the inputs of a "
+                   "layer; otherwise write - ignore",
+                   names, more);
+    return n ? out : NULL;
+}

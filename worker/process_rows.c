@@ -172,12 +172,14 @@ static enum err load_rows(struct process *p, struct errmsg *e)
     return err;
 }
 
-static void say_one_row(const struct process *p)
+static void say_job(const struct process *p)
 {
-    char out[300];
-    const char *warning = job_one_row_warning(&p->job, out, sizeof out);
-    if (warning && p->cluster.is_chief)
-        log_warn("%s", warning);
+    char one_row[300], unread[500];
+    const char *warnings[] = {job_one_row_warning(&p->job, one_row, sizeof one_row),
+                              job_unread_warning(&p->job, unread, sizeof unread)};
+    for (size_t i = 0; p->cluster.is_chief && i < sizeof warnings / sizeof *warnings; i++)
+        if (warnings[i])
+            log_warn("%s", warnings[i]);
 }
 
 /* The bytes of all files of these patterns that can be seen. */
@@ -214,7 +216,7 @@ static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_rows(p, e);
     if (!err)
-        say_one_row(p);
+        say_job(p);
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
         tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)

@@ -341,6 +341,32 @@ static void a_cross_of_what_is_no_key_column_is_refused(void **state)
             "--set data.columns[5]: 'C1' occurs twice in its of");
 }
 
+static void warned(const char *const *sets, size_t n, const char *names)
+{
+    struct job job;
+    struct errmsg e = {""};
+    char out[500], want[200];
+    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, n, &e))
+        fail_msg("%s", e.text);
+    const char *got = job_unread_warning(&job, out, sizeof out);
+    (void)snprintf(want, sizeof want, "data.columns: no layer reads %s: ", names);
+    if (!*names)
+        assert_null(got);
+    else if (!got || strncmp(got, want, strlen(want)) != 0)
+        fail_msg("%s", got ? got : "no warning");
+    job_close(&job);
+}
+
+static void columns_that_no_layer_reads_are_warned_of(void **state)
+{
+    (void)state;
+    static const char all[] = "model.layers[3].dense.inputs=[e, bag, input]",
+                      none[] = "model.layers[3].dense.inputs=[e, bag]";
+    warned(NULL, 0, "I3");
+    warned((const char *const[]){all}, 1, "");
+    warned((const char *const[]){none}, 1, "I1, I2, I3 and 1 more");
+}
+
 static void columns_among_inputs_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -921,6 +947,7 @@ int main(void)
         cmocka_unit_test(key_columns_that_make_no_sense_are_refused),
         cmocka_unit_test(a_cross_is_of_key_columns),
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
+        cmocka_unit_test(columns_that_no_layer_reads_are_warned_of),
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
         cmocka_unit_test(ids_that_overlap_are_refused_with_the_table_that_does_it),

@@ -101,12 +101,14 @@ static void check_roles(const struct check *p, struct finding *f)
         (void)finding_error(f, job_check_workers(&p->job, workers ? workers : 1, &e), &e);
 }
 
-static void say_one_row(const struct check *p, struct finding *f)
+static void say_job(const struct check *p, struct finding *f)
 {
-    char out[300];
-    const char *warning = job_one_row_warning(&p->job, out, sizeof out);
-    if (warning)
-        finding_say(f, VERDICT_WARN, "%s", warning);
+    char one_row[300], unread[500];
+    const char *warnings[] = {job_one_row_warning(&p->job, one_row, sizeof one_row),
+                              job_unread_warning(&p->job, unread, sizeof unread)};
+    for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
+        if (warnings[i])
+            finding_say(f, VERDICT_WARN, "%s", warnings[i]);
 }
 
 void check_job(struct check *p, struct finding *f)
@@ -122,7 +124,7 @@ void check_job(struct check *p, struct finding *f)
     if (finding_error(f, err, &e))
         return;
     p->has_job = true;
-    say_one_row(p, f);
+    say_job(p, f);
     find_folders(p, f);
     check_roles(p, f);
     if (job_needs_data(&p->job)) {

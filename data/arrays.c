@@ -203,6 +203,15 @@ static enum err rounding_new(struct rounding **out, const struct array_file *fil
     return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 
+static uint64_t element_key(const uint8_t *element, const struct array_file *f)
+{
+    uint64_t bits;
+    if (f->type != ELEMENT_I64 && f->type != ELEMENT_U64)
+        return rounding_key(element_double(element, f->type, f->little));
+    memcpy(&bits, element, sizeof bits); /* either byte order tells them apart */
+    return rounding_key_of_integer(bits);
+}
+
 /* Note elements from the `at`-th of the file on, which are these floats. */
 static void note_rounding(struct rounding *of, const struct array_file *f, const uint8_t *elements,
                           const float *floats, size_t n, uint64_t at)
@@ -212,8 +221,7 @@ static void note_rounding(struct rounding *of, const struct array_file *f, const
     for (size_t i = 0; i < n; i++, column = column + 1 < columns ? column + 1 : 0) {
         bool row = at + i < first;
         if (row || rounding_picks(floats[i]))
-            rounding_add(&of[column], element_double(elements + i * width, f->type, f->little),
-                         row);
+            rounding_add(&of[column], element_key(elements + i * width, f), floats[i], row);
     }
 }
 

@@ -862,12 +862,15 @@ static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t colu
             rounding_join(&all, c->work[k].piece.rounding[column]);
     if (!all.noted || !rounding_loses(&all, &numbers, &left))
         return;
+    bool wide = !label && s->input[column].wide;
     dataset_warn(c->reading,
                  "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
-                 "float32, which has about 7 digits; %s",
-                 c->reading->key, SHOWN(column_words(s, column)), numbers, left,
-                 label ? "subtract their mean, or divide them, before you save them"
-                       : "give the column a scale, such as scale: standard, or buckets");
+                 "float%d, which has about %d digits; %s",
+                 c->reading->key, SHOWN(column_words(s, column)), numbers, left, wide ? 64 : 32,
+                 wide ? 16 : 7,
+                 wide    ? "subtract the smallest of them before you save them, or make it a key"
+                 : label ? "subtract their mean, or divide them, before you save them"
+                         : "give the column a scale, such as scale: standard, or buckets");
 }
 
 static void say_rounding(const struct csv *c, uint32_t threads)

@@ -84,23 +84,62 @@ static bool is_sampled(const struct csv_piece *p)
     return p->rows < (p->begins_file ? FIRST_ROWS : ROWS);
 }
 
-/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart. */
-static void note_rounding(struct csv_row *r, uint32_t cell, const char *text, size_t bytes, float v)
+/* Digits with a sign or without, and perhaps blanks around them: *out differs for different integers below 2^64. */
+static bool is_integer(const char *text, size_t bytes, uint64_t *out)
 {
-    enum { SHORT_BYTES = 8 };
-    const struct csv_piece *p = r->piece;
-    struct rounding **of = &p->rounding[cell];
-    const bool first = is_sampled(p);
-    double wide;
-    if (bytes <= SHORT_BYTES || !(first || rounding_picks(v)) ||
-        !csv_number_wide(text, bytes, &wide))
-        return;
+    const char *end = text + bytes;
+    while (text < end && *text == ' ')
+        text++;
+    while (text < end && end[-1] == ' ')
+        end--;
+    bool minus = text < end && *text == '-';
+    text += minus;
+    uint64_t n = 0;
+    const char *digits = text;
+    for (; text < end && *text >= '0' && *text <= '9'; text++)
+        n = n * 10 + (uint64_t)(*text - '0');
+    *out = minus ? 0 - n : n;
+    return text == end && text > digits;
+}
+
+static void note_rounding(struct csv_row *r, uint32_t cell, uint64_t number, double left)
+{
+    struct rounding **of = &r->piece->rounding[cell];
     if (!*of)
         *of = mem_zalloc(1, sizeof **of);
     if (*of)
-        rounding_add(*of, wide, first);
+        rounding_add(*of, number, left, is_sampled(r->piece));
     else
         r->failed = ERR_NOMEM;
+}
+
+/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart. */
+static void note_float(struct csv_row *r, uint32_t cell, const char *text, size_t bytes, float v)
+{
+    enum { SHORT_BYTES = 8 };
+    uint64_t integer;
+    double wide;
+    if (bytes <= SHORT_BYTES || !(is_sampled(r->piece) || rounding_picks(v)))
+        return;
+    if (is_integer(text, bytes, &integer))
+        note_rounding(r, cell, rounding_key_of_integer(integer), v);
+    else if (csv_number_wide(text, bytes, &wide))
+        note_rounding(r, cell, rounding_key(wide), v);
+}
+
+/* A double has all digits of integers of up to 15 characters, and of what a double was printed as. */
+static void note_double(struct csv_row *r, uint32_t cell, const char *text, size_t bytes, double v)
+{
+    enum { SHORT_BYTES = 15 };
+    uint64_t integer;
+    if (bytes > SHORT_BYTES && (is_sampled(r->piece) || rounding_picks((float)v)) &&
+        is_integer(text, bytes, &integer))
+        note_rounding(r, cell, rounding_key_of_integer(integer), v);
+}
+
+static bool is_noted(const struct csv_row *r, uint32_t cell)
+{
+    return r->piece->rounding && cell < r->piece->rounded;
 }
 
 static bool put_number(struct csv_row *r, const struct table_input *in, const char *text,
@@ -114,13 +153,15 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
         if (!csv_number(text, bytes, &v))
             return false;
         r->cells[field_of(r)->cell] = table_bits(v);
-        if (r->piece->rounding && field_of(r)->cell < r->piece->rounded && csv_is_rounded(in))
-            note_rounding(r, field_of(r)->cell, text, bytes, v);
+        if (is_noted(r, field_of(r)->cell) && csv_is_rounded(in))
+            note_float(r, field_of(r)->cell, text, bytes, v);
         return true;
     }
     if (!csv_number_wide(text, bytes, &wide))
         return false;
     table_put_number(r->format->schema, r->cells, field_of(r)->cell, wide);
+    if (is_noted(r, field_of(r)->cell))
+        note_double(r, field_of(r)->cell, text, bytes, wide);
     return true;
 }
 
@@ -241,7 +282,7 @@ void csv_cell_label(struct csv_row *r, uint32_t cell, const char *text, size_t b
     csv_row_label(r, cell, text, bytes);
     bool number = !f->names.count && f->others == VOCABULARY_NONE;
     if (number && !f->classes && r->piece->rounding && !r->bad)
-        note_rounding(r, cell, text, bytes, table_float(r->cells[cell]));
+        note_float(r, cell, text, bytes, table_float(r->cells[cell]));
     if (number && r->piece->spelled && !r->bad)
         note_spelling(r, cell, text, bytes);
 }

@@ -10,10 +10,15 @@ enum {
     PICKED_MIN = 8
 };
 
-static uint64_t mixed(double x)
+uint64_t rounding_key_of_integer(uint64_t bits)
+{
+    return rng_u64(bits, 0);
+}
+
+uint64_t rounding_key(double number)
 {
     uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    memcpy(&bits, &number, sizeof bits);
     return rng_u64(bits, 0);
 }
 
@@ -25,19 +30,19 @@ bool rounding_picks(float number)
     return (bits * odd) >> 59 == 0; /* one in PICKED */
 }
 
-static void add(struct rounding_counts *c, double number)
+void rounding_count(struct rounding_counts *c, uint64_t number, double left)
 {
-    distinct_add(&c->numbers, mixed(number));
-    distinct_add(&c->floats, mixed((double)(float)number));
+    distinct_add(&c->numbers, number);
+    distinct_add(&c->floats, rounding_key(left));
 }
 
-void rounding_add(struct rounding *r, double number, bool row)
+void rounding_add(struct rounding *r, uint64_t number, double left, bool row)
 {
     r->noted = true;
     if (row)
-        add(&r->rows, number);
-    if (rounding_picks((float)number))
-        add(&r->floats, number);
+        rounding_count(&r->rows, number, left);
+    if (rounding_picks((float)left))
+        rounding_count(&r->floats, number, left);
 }
 
 static void join(struct rounding_counts *c, const struct rounding_counts *other)
@@ -53,7 +58,7 @@ void rounding_join(struct rounding *r, const struct rounding *other)
     join(&r->floats, &other->floats);
 }
 
-static bool loses(const struct rounding_counts *c, double *numbers, double *left)
+bool rounding_counts_lose(const struct rounding_counts *c, double *numbers, double *left)
 {
     *numbers = distinct_keys(&c->numbers);
     *left = distinct_keys(&c->floats);
@@ -62,9 +67,9 @@ static bool loses(const struct rounding_counts *c, double *numbers, double *left
 
 bool rounding_loses(const struct rounding *r, double *numbers, double *left)
 {
-    if (loses(&r->rows, numbers, left))
+    if (rounding_counts_lose(&r->rows, numbers, left))
         return true;
-    bool lost = loses(&r->floats, numbers, left) && *left >= PICKED_MIN;
+    bool lost = rounding_counts_lose(&r->floats, numbers, left) && *left >= PICKED_MIN;
     *numbers *= PICKED;
     *left *= PICKED;
     return lost;

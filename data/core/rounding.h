@@ -1,5 +1,5 @@
-/* Whether float32 is enough for the numbers of a column: estimates how many different numbers it has, and how many of them are
- * left as floats. Pure. */
+/* Whether float32, or float64, is enough for the numbers of a column: estimates how many different numbers it has, and how many
+ * of them are left. Pure. */
 #ifndef GRADWIRE_DATA_CORE_ROUNDING_H
 #define GRADWIRE_DATA_CORE_ROUNDING_H
 
@@ -21,12 +21,18 @@ struct rounding {
 
 /* Whether a number that becomes this float is in the sample of floats. */
 bool rounding_picks(float number);
-/* Note a number. row: it is of a row in the sample of rows. */
-void rounding_add(struct rounding *r, double number, bool row);
+/* Equal for equal numbers. An integer can have digits that a double loses. */
+uint64_t rounding_key(double number);
+uint64_t rounding_key_of_integer(uint64_t bits);
+/* Note a number, by its key, of which `left` is left. row: it is of a row in the sample of rows. */
+void rounding_add(struct rounding *r, uint64_t number, double left, bool row);
+/* The same in one sample. */
+void rounding_count(struct rounding_counts *c, uint64_t number, double left);
 /* Add what another one has noted; the order does not matter. */
 void rounding_join(struct rounding *r, const struct rounding *other);
-/* Returns true if less than a tenth of the different numbers are left in one of the samples. They are about so many in all of
+/* Returns true if less than a tenth of the different numbers are left in the sample, or in one of the samples. They are about so many in all of
  * what the sample is for. */
+bool rounding_counts_lose(const struct rounding_counts *c, double *numbers, double *left);
 bool rounding_loses(const struct rounding *r, double *numbers, double *left);
 
 #endif

@@ -1978,6 +1978,28 @@ static void a_label_that_float32_makes_equal_is_warned_of(void **state)
     teardown(&f);
 }
 
+/* Ids of 2^60 and more: float64 has 53 bits. */
+static void integers_that_float64_makes_equal_are_warned_of(void **state)
+{
+    (void)state;
+    static const char *const columns[] = {"number: {name: t, scale: standard}",
+                                          "number: {name: t, buckets: {quantiles: 4}}"};
+    struct fixture f;
+    char text[16000], job[200], *at = text;
+    for (int i = 0; i < 400; i++)
+        at += sprintf(at, " %lld,1\n", (1LL << 60) + i);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        snprintf(job, sizeof job, "columns: [%s, label: y]", columns[i]);
+        setup(&f, job, NULL, 0);
+        warns(&f, text, "but about 3 in float64, which has about 16 digits; subtract the smallest");
+        warns(&f, "1152921504606846976,1\n1152921504606847232,1\n", "nothing");
+        teardown(&f);
+    }
+    setup(&f, "columns: [number: t, label: y]", NULL, 0);
+    warns(&f, text, "but about 1 in float32");
+    teardown(&f);
+}
+
 /* A sample takes 16 KiB for each column and thread. */
 static void of_many_columns_the_first_and_the_label_are_noted(void **state)
 {
@@ -2569,6 +2591,7 @@ int main(void)
         cmocka_unit_test(a_column_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(rows_in_any_order_are_warned_of),
         cmocka_unit_test(a_label_that_float32_makes_equal_is_warned_of),
+        cmocka_unit_test(integers_that_float64_makes_equal_are_warned_of),
         cmocka_unit_test(of_many_columns_the_first_and_the_label_are_noted),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),

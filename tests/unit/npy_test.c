@@ -149,10 +149,12 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
     static uint64_t x[ROWS][2];
     static uint8_t y[ROWS];
     struct dataset_look look;
-    for (uint64_t close = 0; close < 2; close++) {
+    /* the last ones are equal as doubles, too */
+    static const uint64_t steps[] = {UINT64_C(1) << 40, 2048, 1};
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
         for (uint64_t i = 0; i < ROWS; i++) {
             x[i][0] = i;
-            x[i][1] = (UINT64_C(1) << 63) + (close ? 2048 * i : i << 40);
+            x[i][1] = (UINT64_C(1) << 63) + steps[k] * i;
         }
         put(f, "x.npy", "{'descr': '<u8', 'fortran_order': False, 'shape': (1000, 2), }", x,
             sizeof x);
@@ -160,7 +162,7 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
             sizeof y);
         struct job job = job_of(f, both(f, "x.npy", "y.npy"));
         assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), ERR_OK);
-        if (!close)
+        if (k == 0)
             assert_string_equal(look.warning.text, "");
         else
             assert_non_null(

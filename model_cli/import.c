@@ -13,7 +13,6 @@
 #include "common/flags/flags.h"
 #include "common/process/files.h"
 #include "formats/imports/imports.h"
-#include "formats/imports/named.h"
 #include "formats/keras/import.h"
 #include "model_cli/command.h"
 #include "export/export.h"

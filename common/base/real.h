@@ -12,4 +12,18 @@ double real_cos_pi(double x);
 /* x^y, x >= 0: exp(y log x), exact where y is 0, 1 or 2; its relative error grows with |y log x|. */
 double real_pow(double x, double y);
 
+/* Logarithm and exponential with the same bits on every machine. They use only sums, products and quotients,
+ * because IEEE 754 defines their rounding, and libm's functions differ by CPU. The error is a few ulp. Thread:
+ * any. */
+/* The natural logarithm of x; x must be positive and not denormal. */
+double series_log(double x);
+/* e^x for |x| <= 700. */
+double series_exp(double x);
+
+/* The quantile function of the normal distribution, with the same bits on every machine.
+ * Returns x such that a standard normal variable is below x with probability p, 0 < p < 1. The relative error is
+ * about 1e-15. It uses only sums, products, quotients and square roots, because IEEE 754 defines their rounding,
+ * and libm's functions differ by CPU. Source: Wichura 1988, algorithm AS 241, PPND16. Thread: any. */
+double normal_quantile(double p);
+
 #endif

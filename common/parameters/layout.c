@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/normal.h"
+#include "common/base/real.h"
 #include "common/base/rng.h"
 
 #define BLOCK_ELEMS_MAX (UINT64_C(1) << 40)

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "common/base/rng.h"
-#include "common/base/series.h"
+#include "common/base/real.h"
 
 enum { CLICKS_CHANCE = 2, PART_MODEL = 2 }; /* parts 0 and 1 are rows; the census uses 1 */
 /* The variance of the logit due to weights, and due to products. */

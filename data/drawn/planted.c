@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/base/mem.h"
-#include "common/base/series.h"
+#include "common/base/real.h"
 #include "data/drawn/clicks.h"
 
 /* Rows are counted by their logit in steps of 1 / 2048, so nothing needs sorting. Rows of one step count as ties. */

@@ -1,4 +1,5 @@
-#include "formats/imports/imported.h"
+/* The result of an import: freeing it, the model of its text, and the metrics that fit the model. */
+#include "formats/imports/imports.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-#include "formats/imports/named.h"
+/* For each tensor of the job's model: the file's tensor of its name, or of PyTorch's name for it; then its elements in the job's order.
+ * Whether a tensor fits is decided by its shape in that order. */
+#include "formats/imports/imports.h"
 
 #include <math.h>
 #include <stdio.h>

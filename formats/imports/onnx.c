@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "formats/imports/onnx_external.h"
+#include "formats/imports/onnx_tensor.h"
 #include "formats/imports/onnx_walk.h"
 
 #define FILE_BYTES_MAX ((size_t)INT32_MAX /* protobuf's own limit */)

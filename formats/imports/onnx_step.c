@@ -1,3 +1,4 @@
+/* Shared by the files of the operators: refusing a node, making a layer of it, passing its value on. */
 #include "formats/imports/onnx_step.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/err.h"
 #include "proto/formats/onnx.pb-c.h"
 
 enum { ONNX_RANK_MAX = 8 };
@@ -25,5 +26,13 @@ double onnx_float(const Onnx__Node *n, const char *name, double otherwise);
 size_t onnx_ints(const Onnx__Node *n, const char *name, int64_t *out, size_t room);
 /* True if the attribute is missing or is this text. */
 bool onnx_text_is(const Onnx__Node *n, const char *name, const char *text);
+
+/* The tensors of an ONNX graph that are in other files ("external data"), as torch.onnx.export writes them today:
+ * https://github.com/onnx/onnx/blob/main/docs/ExternalData.md. */
+
+/* Read them into the graph, as if they had been in the model's file. path: of the model. Only regular files in its folder, or
+ * below it, are read; neither the file nor a folder on the way to it may be a link.
+ * Owns: the graph, as the rest of it. Errors: ERR_INPUT, ERR_IO, ERR_NOMEM; the text names the tensor. */
+enum err onnx_external_read(Onnx__Graph *g, const char *path, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -1,3 +1,5 @@
+/* Keeps the lines of YAML and the values of tensors as the layers are found. At the end a model is made of the lines, and each of its
+ * tensors gets the values of its name. */
 #include "formats/imports/sketch.h"
 
 #include <stdarg.h>
@@ -16,7 +18,7 @@ void sketch_init(struct sketch *s)
 }
 
 /* The text is complete; it is for free(). */
-static void end(struct sketch *s, FILE **lines)
+static void sketch_end_lines(struct sketch *s, FILE **lines)
 {
     if (*lines && fclose(*lines) != 0)
         s->failed = true;
@@ -25,9 +27,9 @@ static void end(struct sketch *s, FILE **lines)
 
 void sketch_close(struct sketch *s)
 {
-    end(s, &s->layer_lines);
-    end(s, &s->refused_lines);
-    end(s, &s->note_lines);
+    sketch_end_lines(s, &s->layer_lines);
+    sketch_end_lines(s, &s->refused_lines);
+    sketch_end_lines(s, &s->note_lines);
     free(s->layer_text);
     free(s->refused_text);
     free(s->note_text);
@@ -38,7 +40,7 @@ void sketch_close(struct sketch *s)
 
 /* ---- lines ---- */
 
-static void add_line(struct sketch *s, FILE *to, const char *format, va_list args)
+static void sketch_add_line(struct sketch *s, FILE *to, const char *format, va_list args)
 {
     char line[512];
     if (s->failed)
@@ -53,7 +55,7 @@ void sketch_refuse(struct sketch *s, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add_line(s, s->refused_lines, format, args);
+    sketch_add_line(s, s->refused_lines, format, args);
     va_end(args);
     s->refusals++;
 }
@@ -62,13 +64,13 @@ void sketch_note(struct sketch *s, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add_line(s, s->note_lines, format, args);
+    sketch_add_line(s, s->note_lines, format, args);
     va_end(args);
 }
 
 /* ---- layers ---- */
 
-static bool has_name(const struct sketch *s, const char *name)
+static bool sketch_has_name(const struct sketch *s, const char *name)
 {
     for (uint32_t i = 0; i < s->layers; i++)
         if (strcmp(s->name[i], name) == 0)
@@ -92,7 +94,7 @@ static void choose_name(const struct sketch *s, const char *word, const char *wa
     base[n] = 0;
     const char *from = n ? base : word;
     (void)snprintf(name, JOB_NAME_MAX, "%s", from);
-    for (uint32_t i = 1; has_name(s, name); i++)
+    for (uint32_t i = 1; sketch_has_name(s, name); i++)
         (void)snprintf(name, JOB_NAME_MAX, "%.*s_%u", ROOM - 1, from, i);
 }
 
@@ -148,7 +150,8 @@ float *sketch_part(struct sketch *s, const char *layer, const char *what, uint64
     return p->value;
 }
 
-static enum err fill(const struct sketch *s, const struct layout *l, float *w, struct errmsg *e)
+static enum err sketch_fill(const struct sketch *s, const struct layout *l, float *w,
+                            struct errmsg *e)
 {
     for (uint32_t i = 0; i < l->tensors; i++) {
         const struct tensor *t = &l->tensor[i];
@@ -164,8 +167,8 @@ static enum err fill(const struct sketch *s, const struct layout *l, float *w, s
 
 /* ---- the model ---- */
 
-static enum err make(struct sketch *s, const char *input_shape, const char *tail,
-                     struct imported *m, struct errmsg *e)
+static enum err sketch_make(struct sketch *s, const char *input_shape, const char *tail,
+                            struct imported *m, struct errmsg *e)
 {
     int n = asprintf(&m->yaml, "model:\n  input: {shape: %s}\n  layers:\n%s%s", input_shape,
                      s->layer_text, tail);
@@ -181,16 +184,17 @@ static enum err make(struct sketch *s, const char *input_shape, const char *tail
     if (err)
         return err;
     m->w = mem_floats(model_layout(m->model)->elems);
-    return m->w ? fill(s, model_layout(m->model), m->w, e) : err_set(e, ERR_NOMEM, "out of memory");
+    return m->w ? sketch_fill(s, model_layout(m->model), m->w, e)
+                : err_set(e, ERR_NOMEM, "out of memory");
 }
 
 enum err sketch_finish(struct sketch *s, const char *input_shape, const char *tail,
                        struct imported *m, char **refused, struct errmsg *e)
 {
     struct imported made = {.scale = m->scale};
-    end(s, &s->layer_lines);
-    end(s, &s->refused_lines);
-    end(s, &s->note_lines);
+    sketch_end_lines(s, &s->layer_lines);
+    sketch_end_lines(s, &s->refused_lines);
+    sketch_end_lines(s, &s->note_lines);
     if (s->failed)
         return err_set(e, ERR_NOMEM, "out of memory");
     if (s->refusals) {
@@ -198,7 +202,7 @@ enum err sketch_finish(struct sketch *s, const char *input_shape, const char *ta
         return *refused ? err_set(e, ERR_INPUT, "a job cannot have %u of its parts", s->refusals)
                         : err_set(e, ERR_NOMEM, "out of memory");
     }
-    enum err err = make(s, input_shape, tail, &made, e);
+    enum err err = sketch_make(s, input_shape, tail, &made, e);
     if (err)
         imported_close(&made);
     else

@@ -1,3 +1,4 @@
+/* Runs gradwire-hdf5: it gets the two files as descriptors 3 and 4, and its stderr is a pipe, whose first line becomes the error. */
 #include "formats/keras/hdf5.h"
 
 #include <errno.h>

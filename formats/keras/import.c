@@ -1,3 +1,5 @@
+/* Reads the archive or the JSON file, makes a model of its layers (config.h), and fills the model's tensors from the weights, layer by
+ * layer, in Keras's order. */
 #include "formats/keras/import.h"
 
 #include <fcntl.h>
@@ -50,7 +52,7 @@ struct weights {
     struct tensors list;
 };
 
-static bool same_shape(const struct tensor_entry *w, const struct tensor *t)
+static bool has_shape_of(const struct tensor_entry *w, const struct tensor *t)
 {
     bool same = w->rank == t->rank;
     for (uint32_t i = 0; same && i < t->rank; i++)
@@ -58,21 +60,21 @@ static bool same_shape(const struct tensor_entry *w, const struct tensor *t)
     return same;
 }
 
-static enum err take_tensor(const struct weights *from, const char *name, const struct tensor *t,
+static enum err copy_tensor(const struct weights *from, const char *name, const struct tensor *t,
                             float *w, struct errmsg *e)
 {
     const struct tensor_entry *entry = tensors_find(&from->list, name);
     if (!entry)
         return err_set(e, ERR_INPUT, "%s: its weights lack %s, which is %s", from->path, name,
                        t->name);
-    if (!same_shape(entry, t))
+    if (!has_shape_of(entry, t))
         return err_set(e, ERR_INPUT, "%s: the weights %s have another shape than %s", from->path,
                        name, t->name);
     return tensors_read_values(from->fd, from->path, w + t->offset_elems, entry->bytes,
                                from->at + entry->at, e);
 }
 
-static enum err take_layer(const struct weights *from, const struct config_weights *of,
+static enum err copy_layer(const struct weights *from, const struct config_weights *of,
                            const struct layout *l, float *w, struct errmsg *e)
 {
     char name[CONFIG_GROUP_BYTES + 16];
@@ -80,7 +82,7 @@ static enum err take_layer(const struct weights *from, const struct config_weigh
     for (const char *const *what = words_weights(of->kind); *what; what++) {
         const struct tensor *t = layout_weight(l, of->name, *what);
         (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
-        enum err err = t ? take_tensor(from, name, t, w, e) : ERR_OK;
+        enum err err = t ? copy_tensor(from, name, t, w, e) : ERR_OK;
         if (err)
             return err;
         k += t != NULL;
@@ -92,14 +94,14 @@ static enum err take_layer(const struct weights *from, const struct config_weigh
     return ERR_OK;
 }
 
-static enum err take_all(const struct weights *from, const struct config *c, struct model *m,
+static enum err copy_all(const struct weights *from, const struct config *c, struct model *m,
                          float **out, struct errmsg *e)
 {
     const struct layout *l = model_layout(m);
     float *w = mem_floats(l->elems);
     enum err err = w ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from->path);
     for (uint32_t i = 0; i < c->weighted && !err; i++)
-        err = take_layer(from, &c->weights[i], l, w, e);
+        err = copy_layer(from, &c->weights[i], l, w, e);
     if (err)
         mem_free(w);
     else
@@ -108,8 +110,8 @@ static enum err take_all(const struct weights *from, const struct config *c, str
 }
 
 /* hdf5: an open file. */
-static enum err read_weights(const char *path, int hdf5, const struct config *c, struct model *m,
-                             float **w, struct errmsg *e)
+static enum err import_weights(const char *path, int hdf5, const struct config *c, struct model *m,
+                               float **w, struct errmsg *e)
 {
     struct weights from = {.path = path, .fd = -1};
     enum err err = hdf5_scratch(&from.fd, e);
@@ -120,7 +122,7 @@ static enum err read_weights(const char *path, int hdf5, const struct config *c,
     if (!err)
         err = tensors_read_header(&from.list, from.fd, path, &from.at, e);
     if (!err)
-        err = take_all(&from, c, m, w, e);
+        err = copy_all(&from, c, m, w, e);
     tensors_close(&from.list);
     (void)close(from.fd);
     return err;
@@ -128,8 +130,8 @@ static enum err read_weights(const char *path, int hdf5, const struct config *c,
 
 /* ---- the file ---- */
 
-static enum err read_file(const char *path, char **config, size_t *bytes, int *weights,
-                          struct errmsg *e)
+static enum err import_read_file(const char *path, char **config, size_t *bytes, int *weights,
+                                 struct errmsg *e)
 {
     uint8_t *text;
     char head[HEAD_BYTES];
@@ -156,7 +158,7 @@ static enum err import_model(struct imported *m, const char *path, const struct 
     (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
     enum err err = imported_model(&m->model, name, c->yaml, e);
     if (!err && weights >= 0)
-        err = read_weights(path, weights, c, m->model, &m->w, e);
+        err = import_weights(path, weights, c, m->model, &m->w, e);
     if (err)
         return err;
     m->yaml = mem_strdup(c->yaml);
@@ -178,7 +180,7 @@ enum err keras_import(struct imported *m, const char *path, char **refused, stru
     size_t bytes = 0;
     int weights = -1;
     *refused = NULL;
-    enum err err = read_file(path, &text, &bytes, &weights, e);
+    enum err err = import_read_file(path, &text, &bytes, &weights, e);
     if (err)
         return err;
     err = config_read(&c, text, bytes, path, weights >= 0, refused, e);

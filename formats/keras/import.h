@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "formats/imports/imported.h"
+#include "formats/imports/imports.h"
 
 /* True if the file is for keras_import: by its first bytes, a zip archive, a JSON object, or HDF5 (which it refuses, and says
  * what to do). */

@@ -14,7 +14,6 @@
 #include "common/base/mem.h"
 #include "common/formats/safetensors.h"
 #include "formats/imports/imports.h"
-#include "formats/imports/named.h"
 #include "formats/tensors/tensors.h"
 #include "export/export.h"
 

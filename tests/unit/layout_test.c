@@ -10,7 +10,7 @@
 
 #include "common/parameters/layout.h"
 #include "common/base/mem.h"
-#include "common/base/normal.h"
+#include "common/base/real.h"
 
 static struct tensor tensor_of(const char *name, uint32_t rows, uint32_t cols, enum init_kind init,
                                float value)

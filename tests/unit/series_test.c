@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "common/base/rng.h"
-#include "common/base/series.h"
+#include "common/base/real.h"
 
 /* In [low, high). */
 static double any(uint64_t i, double low, double high)

@@ -1,3 +1,4 @@
+/* Buffers are of a power of two of floats. Each of these sizes has a list of free buffers, and the first one is taken. */
 #include "common/base/buffer.h"
 
 #include <assert.h>

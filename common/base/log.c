@@ -1,3 +1,4 @@
+/* Formats a line, remembers warnings and the last words of the process, and writes the line with one call. */
 #include "common/base/log.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+/* The heap, with a fail point in front of each allocation; and large blocks as mappings of their own, which grow without being copied
+ * and can be given back to the system. */
 #include "common/base/mem.h"
 
 #include <errno.h>

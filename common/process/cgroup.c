@@ -1,3 +1,5 @@
+/* Reads the limits of each group that /proc/self/cgroup names and of the groups above it, and keeps the lowest of each. A file that
+ * is missing, or that says "max", sets no limit. */
 #include "common/process/cgroup.h"
 
 #include <limits.h>

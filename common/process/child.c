@@ -1,3 +1,5 @@
+/* Starts the program with a pipe as its stderr, whose last line is kept, and waits for its end and for its words together. The child
+ * is reaped in every case. */
 #include "common/process/child.h"
 
 #include <errno.h>

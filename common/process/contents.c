@@ -1,3 +1,5 @@
+/* The digests are made while the bytes pass. As contents travel between processes, neighbouring files share an entry, so that the
+ * number of files does not make a message long. */
 #include "common/process/contents.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Reads the affinity mask with sets that grow until they fit the host's CPUs, and the quota of the cgroup. */
 #include "common/process/cores.h"
 
 #include <sched.h>

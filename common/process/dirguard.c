@@ -1,3 +1,5 @@
+/* Compares the open file DIR/lock with the file at its path. A directory that seems to be missing is tried again, because shared
+ * storage can hide it for a moment. */
 #include "common/process/dirguard.h"
 
 #include <errno.h>

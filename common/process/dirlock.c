@@ -1,3 +1,4 @@
+/* The lock is a flock, so it ends with its process. The pid in the file only tells others which process holds it. */
 #include "common/process/dirlock.h"
 
 #include <dirent.h>

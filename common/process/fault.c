@@ -1,3 +1,5 @@
+/* Reads the text of --fault, and says for a batch, a checkpoint or a number of bytes whether the fault concerns it, and how long it
+ * lasts. */
 #include "common/process/fault.h"
 
 #include <inttypes.h>

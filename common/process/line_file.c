@@ -1,3 +1,5 @@
+/* Each call asks the guard of the directory first (dirguard.h), so nothing is written into another job's. An append ends a torn line
+ * before it adds its own. */
 #include "common/process/line_file.h"
 
 #include <errno.h>

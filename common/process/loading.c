@@ -1,3 +1,4 @@
+/* Counters that the reading threads add to. One of these threads calls `tell`, at most once a second. */
 #include "common/process/loading.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Histograms of atomic counters, which one thread writes without a lock; then the page as text, in libevent's buffer. */
 #include "common/process/metrics.h"
 
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+/* Each line names a file, the member of an archive (FILE.npz:MEMBER), or a glob, whose matches come in the order of their bytes. A
+ * file whose name looks like a glob is that file. */
 #include "common/process/paths.h"
 
 #include <errno.h>

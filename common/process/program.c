@@ -1,3 +1,4 @@
+/* Looks for FOLDER/gradwire-NAME, and for FOLDER/NAME/NAME. For the running program FOLDER is its own directory, or the one above. */
 #include "common/process/program.h"
 
 #include <stdbool.h>

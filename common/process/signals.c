@@ -1,3 +1,5 @@
+/* One handler for SIGTERM and SIGINT: it ends the process with 143 or, if signals are held, notes that one came. It makes only system
+ * calls that a handler may make. */
 #include "common/process/signals.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Writes the message, and as a process ends the last line of its log. A failure is logged, and changes nothing else. */
 #include "common/process/termination.h"
 
 #include <errno.h>

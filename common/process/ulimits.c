@@ -1,3 +1,5 @@
+/* Texts about the limits, for errors that they cause; and a check that opens descriptors and closes them again, because other limits
+ * than ulimit's count, too. */
 #include "common/process/ulimits.h"
 
 #include <errno.h>

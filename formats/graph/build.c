@@ -1,3 +1,4 @@
+/* Makes the parts of a graph: memory that the graph owns, values, nodes, and the shapes that follow from their inputs. */
 #include "formats/graph/build.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Builds the graph of a model layer by layer, each from the values of its inputs; at the end every value gets its name. */
 #include "formats/graph/graph.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Copies the rows of a table's file, if they fit the limit. The file's keys ascend as numbers without a sign, the graph's with one. */
 #include "formats/graph/table_rows.h"
 
 #include "common/rows/key.h"

@@ -1,3 +1,4 @@
+/* Copies the tensors of a safetensors file into an HDF5 file, which is made in memory and then written. */
 #include "formats/hdf5/program.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Describes the inputs and the output, and writes them with the nodes of lower.c as one protobuf message, which can have 2 GiB. */
 #include "formats/onnx/onnx.h"
 
 #include "common/base/mem.h"

@@ -1,3 +1,4 @@
+/* Memory, nodes, attributes and constants of the ONNX graph; and which of a value's two orders is there already. */
 #include "formats/onnx/parts.h"
 
 #include <stdarg.h>

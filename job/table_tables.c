@@ -55,7 +55,7 @@ static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 #define SCHEDULE_KEY(name, type, member, text, ...)                                                \
     TABLE_KEY(".learning_rate_schedule." name, type, optimizer.schedule.member, text,              \
               OWN(schedule), .as_job = true, __VA_ARGS__)
-#define NESTEROV_HEEDED .heeded = NULL /* tables_training.c checks it */
+#define NESTEROV_HEEDED .heeded = NULL /* tables.c checks it */
 #define ROWWISE_HEEDED .heeded = NULL
 
 static const struct job_key keys[] = {

@@ -1,5 +1,5 @@
 /* Everything is computed with integers, or with functions that have the same bits on every machine
- * (common/base/series.h). Weights and vectors of keys are not stored: they are drawn again for each row, so a
+ * (common/base/real.h). Weights and vectors of keys are not stored: they are drawn again for each row, so a
  * vocabulary of any size takes no memory. */
 #include "data/drawn/clicks.h"
 

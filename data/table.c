@@ -98,7 +98,6 @@ static void add_key(struct table_schema *s, const struct job_csv *csv,
                             .options = column->key,
                             .seed = csv_key_seed(column->key.space)};
     k->cells = key_cells(k);
-    s->several += k->kind == COLUMN_KEYS;
     if (k->kind == COLUMN_CROSS)
         k->crossed = job_cross_columns(csv, column, k->of);
     for (uint32_t i = 0; i < k->crossed; i++)
@@ -114,6 +113,10 @@ static void place_keys(struct table_schema *s, bool several)
             continue;
         k->cell = s->key_cells;
         s->key_cells += k->cells;
+        if (!several)
+            continue;
+        k->nth = s->several;
+        s->each[s->several++] = TABLE_KEY_CELLS + k->options.weights;
     }
 }
 
@@ -140,9 +143,11 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
         *s = (struct table_schema){.refs = 1,
                                    .input = mem_zalloc(csv->columns, sizeof *s->input),
                                    .missing = csv->missing};
-    if (s)
+    if (s) {
         s->key = mem_zalloc(csv->columns, sizeof *s->key);
-    enum err err = s && s->input && s->key ? ERR_OK : ERR_NOMEM;
+        s->each = mem_zalloc(csv->columns, sizeof *s->each);
+    }
+    enum err err = s && s->input && s->key && s->each ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; i < csv->columns && !err; i++) {
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
@@ -190,6 +195,7 @@ void table_schema_unref(struct table_schema *s)
     }
     mem_free(s->input);
     mem_free(s->key);
+    mem_free(s->each);
     mem_free(s->lookup);
     mem_free(s);
 }
@@ -206,7 +212,7 @@ size_t table_pack(const struct table_schema *s, uint32_t *cells)
         if (k->kind != COLUMN_KEYS)
             continue;
         const uint32_t *from = cells + table_keys_at(s) + k->cell;
-        size_t n = table_values_cells(k, from);
+        size_t n = 1 + (size_t)from[0] * s->each[k->nth];
         assert(n <= k->cells);
         if (to != from)
             memmove(to, from, n * sizeof *to);
@@ -562,8 +568,9 @@ enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread rea
 
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
+    const uint32_t *high = table_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, i) : NAN;
+        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, high, i) : NAN;
         if (isnan(v))
             continue;
         double off = fabs((double)(float)v - v);
@@ -578,8 +585,9 @@ static void add_sums(struct moments *m, const struct table_schema *s, const uint
 static void add_squares(struct moments *m, const struct moments *whole,
                         const struct table_schema *s, const uint32_t *cells)
 {
+    const uint32_t *high = table_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, i) : NAN;
+        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, high, i) : NAN;
         if (isnan(v))
             continue;
         double off = v - whole[i].sum / whole[i].count;
@@ -590,16 +598,18 @@ static void add_squares(struct moments *m, const struct moments *whole,
 static void count_quantiles(struct quantiles *q, const struct table_schema *s,
                             const uint32_t *cells)
 {
+    const uint32_t *high = table_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++)
-        if (q[i].n > 0 && !isnan(table_number(s, cells, i)))
-            quantiles_count(&q[i], table_number(s, cells, i));
+        if (q[i].n > 0 && !isnan(table_number(s, cells, high, i)))
+            quantiles_count(&q[i], table_number(s, cells, high, i));
 }
 
 static void find_moves(atomic_bool *moves, const struct table_schema *s, const uint32_t *cells)
 {
+    const uint32_t *high = table_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
-        double v = in->bucketing == BUCKETS_NONE ? NAN : table_number(s, cells, i);
+        double v = in->bucketing == BUCKETS_NONE ? NAN : table_number(s, cells, high, i);
         if (!isnan(v) && buckets_round_moves(&in->buckets, v))
             atomic_store_explicit(&moves[i], true, memory_order_relaxed);
     }
@@ -624,11 +634,12 @@ static uint32_t bucket(const struct table_input *in, double v)
 
 void table_scale_row(const struct table_schema *s, uint32_t *cells)
 {
+    const uint32_t *high = table_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
         if (in->kind != COLUMN_NUMBER)
             continue;
-        double v = table_number(s, cells, i);
+        double v = table_number(s, cells, high, i);
         cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(scaled(in, v)) : bucket(in, v);
     }
 }

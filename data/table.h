@@ -47,6 +47,7 @@ struct table_key {
     uint64_t seed; /* of its key space */
     /* in the key part of a row that is not packed; of keys: with room for max_values */
     uint32_t cell, cells;
+    uint32_t nth; /* of keys: number of `keys` columns before it */
     /* cross: indices of the schema's keys that it combines */
     uint32_t crossed, of[JOB_CROSS_MAX];
 };
@@ -73,6 +74,7 @@ struct table_schema {
     uint32_t keys, key_cells;  /* key_cells: number in a row that is not packed */
     struct table_key *key;     /* (keys) in the same order */
     uint32_t several;          /* number of `keys` columns */
+    uint32_t *each;            /* (several) cells of one of their values */
     uint32_t several_at;       /* in the key part of a row: where their cells begin */
     uint32_t lists, lookups;   /* of the model */
     struct table_lookup *lookup;
@@ -125,24 +127,22 @@ static inline uint32_t table_raw_cells(const struct table_schema *s)
  * do this when the row is whole; everybody else has packed rows. */
 size_t table_pack(const struct table_schema *s, uint32_t *cells);
 
-/* The cells that the values of a `keys` column take, which begin at `cells`. */
-static inline size_t table_values_cells(const struct table_key *k, const uint32_t *cells)
+/* Where the cells of a `keys` column begin in a packed row, and where those of the one before it end. nth: up to s->several. */
+static inline const uint32_t *table_several_cells(const struct table_schema *s, uint32_t nth,
+                                                  const uint32_t *cells)
 {
-    return 1 + (size_t)cells[0] * (TABLE_KEY_CELLS + k->options.weights);
+    cells += table_keys_at(s) + s->several_at;
+    for (uint32_t i = 0; i < nth; i++)
+        cells += 1 + (size_t)cells[0] * s->each[i];
+    return cells;
 }
 
-/* Where the cells of a key column begin in a packed row. NULL: where those of all end. */
+/* Where the cells of a key column begin in a packed row. */
 static inline const uint32_t *table_key_cells(const struct table_schema *s,
                                               const struct table_key *k, const uint32_t *cells)
 {
-    cells += table_keys_at(s);
-    if (k && k->kind != COLUMN_KEYS)
-        return cells + k->cell;
-    cells += s->several_at;
-    for (uint32_t i = 0; s->several && i < s->keys && &s->key[i] != k; i++)
-        if (s->key[i].kind == COLUMN_KEYS)
-            cells += table_values_cells(&s->key[i], cells);
-    return cells;
+    return k->kind == COLUMN_KEYS ? table_several_cells(s, k->nth, cells)
+                                  : cells + table_keys_at(s) + k->cell;
 }
 
 /* Number of cells of a packed row without values in its `keys` columns, once its numbers are scaled. */
@@ -154,7 +154,7 @@ static inline size_t table_fixed_cells(const struct table_schema *s)
 /* Number of cells of a packed row, once its numbers are scaled. */
 static inline size_t table_packed_cells(const struct table_schema *s, const uint32_t *cells)
 {
-    return (size_t)(table_key_cells(s, NULL, cells) - cells);
+    return (size_t)(table_several_cells(s, s->several, cells) - cells);
 }
 
 /* The same before the numbers are scaled. */
@@ -183,8 +183,14 @@ static inline float table_float(uint32_t bits)
     return w.f;
 }
 
-/* A number of a row that is not scaled. */
-static inline double table_number(const struct table_schema *s, const uint32_t *cells, uint32_t i)
+/* The second cells of doubles, of a packed row that is not scaled. NULL: it has none. */
+static inline const uint32_t *table_high_cells(const struct table_schema *s, const uint32_t *cells)
+{
+    return s->wide ? cells + table_packed_cells(s, cells) : NULL;
+}
+/* A number of a row that is not scaled. high: its second cells */
+static inline double table_number(const struct table_schema *s, const uint32_t *cells,
+                                  const uint32_t *high, uint32_t i)
 {
     union {
         uint64_t u;
@@ -192,7 +198,7 @@ static inline double table_number(const struct table_schema *s, const uint32_t *
     } w;
     if (!s->input[i].wide)
         return (double)table_float(cells[i]);
-    w.u = cells[i] | (uint64_t)cells[table_packed_cells(s, cells) + s->input[i].wide - 1] << 32;
+    w.u = cells[i] | (uint64_t)high[s->input[i].wide - 1] << 32;
     return w.d;
 }
 /* Put it into a row that is not packed yet. */

@@ -277,11 +277,12 @@ static void encode_add_row(const struct encode *x, struct worker *w, const uint3
                            const struct csv_text *kept)
 {
     const struct table_schema *s = x->model.folder.schema;
+    const uint32_t *high = table_high_cells(s, cells);
     bool bad = is_bad(s, cells);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct encoded *of = &x->encoded[i];
         if (of->source == SOURCE_NUMBER)
-            add_number(x, w, i, bad ? NAN : table_number(s, cells, of->of));
+            add_number(x, w, i, bad ? NAN : table_number(s, cells, high, of->of));
         else if (of->source == SOURCE_WORD)
             array_word(&w->text[i], kept[of->of].at, bad ? 0 : kept[of->of].bytes);
         else if (of->source == SOURCE_KEYS || of->source == SOURCE_WEIGHTS)

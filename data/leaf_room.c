@@ -43,6 +43,7 @@ struct leaf_room {
     struct key_list *key_list;
     struct lookup_column *lookup; /* (schema->lookups) */
     uint32_t *column_of;          /* (schema->lookups) */
+    const uint32_t **several; /* (schema->several) where a row's cells of a `keys` column begin */
     struct leaf_keys keys;
 };
 
@@ -95,8 +96,10 @@ enum err leaf_room_new(struct leaf_room **out, const struct table_schema *s, uin
                             .list = mem_zalloc(s->lists, sizeof *r->list),
                             .key_list = mem_zalloc(s->lists, sizeof *r->key_list),
                             .lookup = mem_zalloc(s->lookups, sizeof *r->lookup),
-                            .column_of = mem_zalloc(s->lookups, sizeof *r->column_of)};
-    if (!r->column || !r->list || !r->key_list || !r->lookup || !r->column_of || !columns_init(r)) {
+                            .column_of = mem_zalloc(s->lookups, sizeof *r->column_of),
+                            .several = mem_zalloc((size_t)s->several + 1, sizeof(uint32_t *))};
+    if (!r->several || !r->column || !r->list || !r->key_list || !r->lookup || !r->column_of ||
+        !columns_init(r)) {
         leaf_room_free(r);
         return err_set(e, ERR_NOMEM, "out of memory for the keys of %u rows", rows);
     }
@@ -164,6 +167,7 @@ void leaf_room_free(struct leaf_room *r)
     mem_free(r->key_list);
     mem_free(r->lookup);
     mem_free(r->column_of);
+    mem_free(r->several);
     mem_free(r);
 }
 
@@ -268,7 +272,8 @@ static void add_nothing(struct room_column *c, uint32_t row)
 
 static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_t *cells)
 {
-    const uint32_t *at = table_key_cells(r->schema, c->key, cells);
+    const uint32_t *at =
+        c->count ? r->several[c->key->nth] : table_key_cells(r->schema, c->key, cells);
     if (r->schema->weighted && !(table_float(cells[r->schema->inputs + 1]) > 0.0f)) {
         add_nothing(c, r->rows);
         return true;
@@ -277,10 +282,22 @@ static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_
                     : add_key(&r->list[c->list], c, at, &c->at[r->rows]);
 }
 
+/* In one walk over the row. */
+static void find_several(struct leaf_room *r, const uint32_t *cells)
+{
+    const struct table_schema *s = r->schema;
+    const uint32_t *at = table_several_cells(s, 0, cells);
+    for (uint32_t i = 0; i < s->several; i++) {
+        r->several[i] = at;
+        at += 1 + (size_t)at[0] * s->each[i];
+    }
+}
+
 enum err leaf_room_add(struct leaf_room *r, const uint32_t *cells, struct errmsg *e)
 {
     assert(r->rows < r->rows_max);
     bool ok = true;
+    find_several(r, cells);
     for (uint32_t i = 0; i < r->columns && ok; i++)
         ok = add_column(r, &r->column[i], cells);
     r->rows++;

@@ -35,16 +35,24 @@ static bool is_id(double number, uint32_t ids)
     return job_is_id((float)number, ids) && (double)(float)number == number;
 }
 
+/* The number of a cell, which can be a label's or a weight's. */
+static double number_at(const struct csv_row *r, uint32_t cell)
+{
+    const struct table_schema *s = r->format->schema;
+    return cell < s->inputs ? table_number(s, r->cells, r->cells + table_row_cells(s), cell)
+                            : (double)table_float(r->cells[cell]);
+}
+
 /* Note a field that is no marker of a missing value, but has the number of one. Its cell has been filled. */
 static void note_spelling(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
 {
     const struct csv_format *f = r->format;
     struct csv_spelling *of = &r->piece->spelled[cell];
-    bool wide = cell < f->schema->inputs && f->schema->input[cell].wide;
+    const double number = of->line ? 0 : number_at(r, cell);
     double v;
     for (uint32_t i = 0; i < f->markers && !of->line; i++) {
         const struct csv_marker *m = &f->marker[i];
-        if (!wide && table_float(r->cells[cell]) != (float)m->value) /* most do not */
+        if ((float)number != (float)m->value) /* most do not */
             continue;
         if (!csv_number_wide(text, bytes, &v) || v != m->value)
             continue;

@@ -34,6 +34,7 @@
 #include "data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "data/readers.h"
+#include "data/scale_note.h"
 #include "data/same_files.h"
 #include "data/bytes/stream.h"
 
@@ -1100,6 +1101,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     if (!err && !r->schema)
         err = encoding_given_teaches(r->given) ? table_schema_number(d->table.schema, e)
                                                : table_learn(&d->table, pool, e);
+    if (!err && !r->schema)
+        err = scale_note(&d->table, r, e);
     if (!err)
         err = table_scale(&d->table, pool, e);
     if (err)

@@ -615,7 +615,7 @@ static void find_moves(atomic_bool *moves, const struct table_schema *s, const u
     }
 }
 
-static float scaled(const struct table_input *in, double v)
+float table_scaled(const struct table_input *in, double v)
 {
     double x = isnan(v) ? in->fill : v;
     if (in->scale == SCALE_LOG1P)
@@ -640,7 +640,7 @@ void table_scale_row(const struct table_schema *s, uint32_t *cells)
         if (in->kind != COLUMN_NUMBER)
             continue;
         double v = table_number(s, cells, high, i);
-        cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(scaled(in, v)) : bucket(in, v);
+        cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(table_scaled(in, v)) : bucket(in, v);
     }
 }
 

@@ -258,6 +258,8 @@ enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHEC
  * table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 /* The same for the cells of a packed row that is in no table; the second cells of doubles stay behind it. Thread: any. */
+/* The feature of a number without buckets. NaN: it is missing. */
+float table_scaled(const struct table_input *in, double v);
 void table_scale_row(const struct table_schema *s, uint32_t *cells);
 
 /* The keys of a row in a key column, from table_key_cells: key and weight (table_key_width). A place without a key has

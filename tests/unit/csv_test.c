@@ -1978,6 +1978,41 @@ static void a_label_that_float32_makes_equal_is_warned_of(void **state)
     teardown(&f);
 }
 
+/* A logarithm of times, of fractions, and one number far from the others. */
+static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scale, *fmt;
+        double first, step;
+        const char *outlier, *said;
+    } of[] = {
+        {"log1p", "%.0f,1\n", 1.7e12, 1, "",
+         " different numbers, but scale: log1p makes "
+         "them about 1 features in float32; use scale: standa"},
+        {"log2", "%.3f,1\n", 0, 0.002, "", "scale: log2 makes them about 1 features"},
+        {"standard", "%.0f,1\n", 0, 1, "1e18,1\n",
+         "scale: standard makes them about 2 features in "
+         "float32; remove the numbers that are far from"},
+        {"min_max", "%.0f,1\n", 0, 1, "-1e18,1\n", "scale: min_max makes them about 2 features"},
+        {"min_max", "%.0f,1\n", 0, 1, "1e18,1\n", "nothing"}, /* small floats are dense */
+        {"standard", "%.0f,1\n", 1.7e12, 1, "", "nothing"},
+        {"standard", "%.0f,1\n", 7, 0, "", "nothing"}, /* one number */
+        {"log1p", "%.0f,1\n", 0, 1000, "", "nothing"},
+    };
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        struct fixture f;
+        char text[16000], job[200], *at = text;
+        for (int i = 0; i < 400; i++)
+            at += sprintf(at, of[k].fmt, of[k].first + i * of[k].step);
+        strcpy(at, of[k].outlier);
+        snprintf(job, sizeof job, "columns: [number: {scale: %s}, label]", of[k].scale);
+        setup(&f, job, NULL, 0);
+        warns(&f, text, of[k].said);
+        teardown(&f);
+    }
+}
+
 /* Ids of 2^60 and more: float64 has 53 bits. */
 static void integers_that_float64_makes_equal_are_warned_of(void **state)
 {
@@ -2592,6 +2627,7 @@ int main(void)
         cmocka_unit_test(rows_in_any_order_are_warned_of),
         cmocka_unit_test(a_label_that_float32_makes_equal_is_warned_of),
         cmocka_unit_test(integers_that_float64_makes_equal_are_warned_of),
+        cmocka_unit_test(numbers_that_their_scale_makes_equal_are_warned_of),
         cmocka_unit_test(of_many_columns_the_first_and_the_label_are_noted),
         cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),

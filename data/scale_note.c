@@ -1,0 +1,107 @@
+#include "data/scale_note.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "data/core/rounding.h"
+
+enum {
+    COLUMNS = 256, /* of more the first ones: a sample takes 8 KiB for each */
+    BLOCKS = 16,   /* of rows, spread over all */
+    ROWS = 4096    /* of all blocks together */
+};
+
+struct noted {
+    uint32_t columns, column[COLUMNS];
+    struct rounding_counts count[COLUMNS];
+};
+
+static void choose(struct noted *n, const struct table_schema *s)
+{
+    for (uint32_t i = 0; i < s->inputs && n->columns < COLUMNS; i++)
+        if (s->input[i].kind == COLUMN_NUMBER && s->input[i].scale != SCALE_NONE)
+            n->column[n->columns++] = i;
+}
+
+static void note_row(struct noted *n, const struct table_schema *s, const uint32_t *cells)
+{
+    const uint32_t *high = table_high_cells(s, cells);
+    for (uint32_t k = 0; k < n->columns; k++) {
+        double v = table_number(s, cells, high, n->column[k]);
+        if (!isnan(v))
+            rounding_count(&n->count[k], rounding_key(v), table_scaled(&s->input[n->column[k]], v));
+    }
+}
+
+/* Rows from `row` on. */
+static enum err note_block(struct noted *n, const struct table *t, uint64_t row, uint64_t rows,
+                           uint32_t *buffer, struct errmsg *e)
+{
+    const struct table_schema *s = t->schema;
+    for (const uint64_t end = row + rows; row < end;) {
+        const uint32_t *cells;
+        uint64_t held = end - row;
+        enum err err = table_look(t, row, &held, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        if (err)
+            return err;
+        row += held;
+        for (; held > 0; held--, cells += table_packed_raw_cells(s, cells))
+            if (!isnan(table_float(cells[s->inputs]))) /* not a bad row */
+                note_row(n, s, cells);
+    }
+    return ERR_OK;
+}
+
+static enum err note_blocks(struct noted *n, const struct table *t, uint32_t *buffer,
+                            struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    if (t->rows <= ROWS)
+        return note_block(n, t, 0, t->rows, buffer, e);
+    for (uint64_t i = 0; i < BLOCKS && !err; i++)
+        err = note_block(n, t, (t->rows - ROWS / BLOCKS) / (BLOCKS - 1) * i, ROWS / BLOCKS, buffer,
+                         e);
+    return err;
+}
+
+static void say(const struct noted *n, const struct table_schema *s, const struct reading *r)
+{
+    static const char *const scale[] = {[SCALE_STANDARD] = "standard",
+                                        [SCALE_MIN_MAX] = "min_max",
+                                        [SCALE_LOG1P] = "log1p",
+                                        [SCALE_LOG2] = "log2"};
+    double numbers, left;
+    for (uint32_t k = 0; k < n->columns; k++) {
+        const uint32_t i = n->column[k];
+        const enum column_scale by = s->input[i].scale;
+        if (!rounding_counts_lose(&n->count[k], &numbers, &left))
+            continue;
+        dataset_warn(
+            r,
+            "%s: column %s: a sample has about %.0f different numbers, but scale: %s makes "
+            "them about %.0f features in float32; %s",
+            r->key, SHOWN(s->input[i].name[0] ? s->input[i].name : "without a name"), numbers,
+            scale[by], left,
+            by == SCALE_LOG1P || by == SCALE_LOG2
+                ? "use scale: standard, or buckets"
+                : "remove the numbers that are far from the others, or use buckets");
+    }
+}
+
+enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e)
+{
+    struct noted *n = mem_zalloc(1, sizeof *n);
+    uint32_t *buffer = mem_resize(NULL, TABLE_ROW_CELLS_MAX, sizeof *buffer);
+    enum err err = n && buffer ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err)
+        choose(n, t->schema);
+    if (!err && n->columns > 0)
+        err = note_blocks(n, t, buffer, e);
+    if (!err)
+        say(n, t->schema, r);
+    mem_free(buffer);
+    mem_free(n);
+    return err;
+}

@@ -11,6 +11,7 @@
 #include "common/process/contents.h"
 #include "job/job.h"
 #include "common/rows/lookups.h"
+#include "data/core/order.h"
 #include "data/core/key_growth.h"
 #include "data/csv_rows.h"
 #include "data/table.h"
@@ -127,21 +128,6 @@ enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint
 enum err dataset_look_given(struct dataset_look *look, struct job *job,
                             const struct encoding_given *given, int eval, uint32_t classes,
                             struct table_schema **schema, struct errmsg *e) MUST_CHECK;
-
-/* ---- order.c: decides which rows make which batch; pure ---- */
-struct order {
-    uint64_t rows, batch_size, seed;
-    uint32_t microbatches;
-};
-/* Batches in an epoch: rows / batch_size rounded up; the last one can be short. */
-uint64_t order_batches(const struct order *o);
-/* Number of rows of a batch, by its id: epoch * order_batches + batch within the epoch. */
-uint64_t order_batch_rows(const struct order *o, uint64_t id);
-/* The rows of microbatch `leaf` of batch `batch` (within its epoch) in epoch `epoch`: writes row numbers, returns
- * how many (0 is possible in a short batch). `out` has room for batch_size / microbatches + 1. Position p of a batch
- * of R rows is in leaf j where R*j/M <= p < R*(j+1)/M, both rounded down. */
-uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
-                    uint64_t *out);
 
 /* Gather the rows named, scaled. x: (n, features), y: (n) floats. Vectorized, with the same bits on every machine.
  * Bad rows are left out; *there is the number of the others. Errors: ERR_DISK: the file of rows fails. Thread: any;

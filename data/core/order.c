@@ -1,7 +1,8 @@
+#include "data/core/order.h"
+
 #include <assert.h>
 
 #include "common/base/rng.h"
-#include "data/dataset.h"
 
 uint64_t order_batches(const struct order *o)
 {

@@ -1,0 +1,21 @@
+/* Decides which rows make which batch. Pure. */
+#ifndef GRADWIRE_DATA_CORE_ORDER_H
+#define GRADWIRE_DATA_CORE_ORDER_H
+
+#include <stdint.h>
+
+struct order {
+    uint64_t rows, batch_size, seed;
+    uint32_t microbatches;
+};
+/* Batches in an epoch: rows / batch_size rounded up; the last one can be short. */
+uint64_t order_batches(const struct order *o);
+/* Number of rows of a batch, by its id: epoch * order_batches + batch within the epoch. */
+uint64_t order_batch_rows(const struct order *o, uint64_t id);
+/* The rows of microbatch `leaf` of batch `batch` (within its epoch) in epoch `epoch`: writes row numbers, returns
+ * how many (0 is possible in a short batch). `out` has room for batch_size / microbatches + 1. Position p of a batch
+ * of R rows is in leaf j where R*j/M <= p < R*(j+1)/M, both rounded down. */
+uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
+                    uint64_t *out);
+
+#endif

@@ -94,7 +94,7 @@ static void keep(struct child *c, char byte)
     if (!c->ended_line && c->bytes < sizeof c->line - 1)
         c->line[c->bytes++] = byte;
     c->line[c->bytes] = '\0';
-    if (c->ended_line)
+    if (byte == '\n')
         warn_of_line(c);
 }
 

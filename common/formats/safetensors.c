@@ -54,6 +54,55 @@ static enum err read_header(struct safetensors *s, uint64_t file_bytes, struct e
     return err || json_is_object(s->header) ? err : not_one(s, e);
 }
 
+struct place {
+    uint64_t begin, end;
+    const char *name;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+static enum err check_order(const struct safetensors *s, const struct place *p, size_t n,
+                            struct errmsg *e)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < n; at = p[i++].end)
+        if (p[i].begin != at)
+            return err_set(e, ERR_CORRUPT,
+                           "%s: the data_offsets of tensor %.95s are wrong: it begins at %llu, and "
+                           "the tensor before it ends at %llu",
+                           s->path, p[i].name, (unsigned long long)p[i].begin,
+                           (unsigned long long)at);
+    return ERR_OK;
+}
+
+/* The format has no gaps, and no bytes belong to two tensors. An entry that is no place in the file is refused by its reader. */
+static enum err check_places(const struct safetensors *s, struct errmsg *e)
+{
+    struct place *p = mem_zalloc(json_object_size(s->header) + 1, sizeof *p);
+    bool places = true;
+    const char *name;
+    json_t *said;
+    size_t n = 0;
+    if (!p)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", s->path);
+    json_object_foreach(s->header, name, said) if (strcmp(name, "__metadata__") != 0)
+    {
+        p[n].name = name;
+        places &= safetensors_offsets(said, &p[n].begin, &p[n].end) && p[n].end <= s->data_bytes;
+        n++;
+    }
+    qsort(p, n, sizeof *p, compare_places);
+    enum err err = places ? check_order(s, p, n, e) : ERR_OK;
+    mem_free(p);
+    return err;
+}
+
 enum err safetensors_open_fd(struct safetensors *out, int fd, const char *path, struct errmsg *e)
 {
     struct safetensors s = {.path = path, .fd = fd, .borrowed = true};
@@ -65,6 +114,8 @@ enum err safetensors_open_fd(struct safetensors *out, int fd, const char *path, 
         err = not_one(&s, e);
     else
         err = read_header(&s, (uint64_t)st.st_size, e);
+    if (!err)
+        err = check_places(&s, e);
     if (err)
         json_decref(s.header);
     else

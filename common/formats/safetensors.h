@@ -24,8 +24,8 @@ struct safetensors {
     json_t *header;
 };
 
-/* Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM; ERR_CORRUPT: not a safetensors file, or two tensors have the same name. Owns:
- * safetensors_close. */
+/* Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM; ERR_CORRUPT: not a safetensors file, or two tensors have the same name or the same
+ * bytes, or leave a gap. Owns: safetensors_close. */
 enum err safetensors_open(struct safetensors *s, const char *path, struct errmsg *e) MUST_CHECK;
 /* The same of an open file, which stays the caller's. */
 enum err safetensors_open_fd(struct safetensors *s, int fd, const char *path,

@@ -76,7 +76,7 @@ static void sizes_that_no_file_has_are_refused(void **state)
     }
 }
 
-/* The same as the weights of a model, with gaps and in any order. */
+/* The same as the weights of a model, in any order. */
 static void weights_that_are_not_where_their_header_says_are_refused(void **state)
 {
     (void)state;
@@ -105,6 +105,44 @@ static void weights_that_are_not_where_their_header_says_are_refused(void **stat
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (export_read_safetensors(path, &l, values, &e) != ERR_CORRUPT ||
             !strstr(e.text, cases[i].why))
+            fail_msg("%s: %s", header, e.text);
+        (void)close(fd);
+    }
+}
+
+static void tensors_that_overlap_or_leave_a_gap_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *w, *v, *why; /* NULL: it is read */
+    } cases[] = {
+        {"0,8", "8,16", NULL},
+        {"8,16", "0,8", NULL},
+        {"0,8", "4,12",
+         "the data_offsets of tensor v are wrong: it begins at 4, and the tensor before it ends at "
+         "8"},
+        {"0,8", "0,8", "are wrong: it begins at 0, and the tensor before it ends at 8"},
+        {"8,16", "16,24",
+         "the data_offsets of tensor w are wrong: it begins at 8, and the tensor before it ends at "
+         "0"},
+        {"12,20", "0,8", "tensor w are wrong: it begins at 12, and the tensor before it ends at 8"},
+    };
+    struct tensor both[] = {{.name = "w", .rank = 1, .shape = {2}, .elems = 2},
+                            {.name = "v", .rank = 1, .shape = {2}, .offset_elems = 2, .elems = 2}};
+    const struct layout l = {.tensors = 2, .tensor = both, .elems = 4};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char header[256], path[64];
+        float values[4];
+        int n =
+            snprintf(header, sizeof header,
+                     "{\"__metadata__\":{},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":"
+                     "[%s]},\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[%s]}}",
+                     cases[i].w, cases[i].v);
+        int fd = file_of(header, (uint64_t)n, 24);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        enum err err = export_read_safetensors(path, &l, values, &e);
+        if (err != (cases[i].why ? ERR_CORRUPT : ERR_OK) ||
+            (cases[i].why && !strstr(e.text, cases[i].why)))
             fail_msg("%s: %s", header, e.text);
         (void)close(fd);
     }
@@ -155,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_that_no_file_has_are_refused),
         cmocka_unit_test(weights_that_are_not_where_their_header_says_are_refused),
+        cmocka_unit_test(tensors_that_overlap_or_leave_a_gap_are_refused),
         cmocka_unit_test(a_table_whose_product_of_sizes_wraps_is_refused),
         cmocka_unit_test(two_tensors_of_one_name_are_refused),
         cmocka_unit_test(a_header_longer_than_its_file_is_refused_without_memory_for_it),

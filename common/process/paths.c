@@ -69,6 +69,11 @@ static enum err add_matches(struct paths *p, const char *path, struct errmsg *e)
         return add_member(p, pattern, member, e);
     if (strcmp(path, PATHS_STDIN) == 0)
         return paths_add(p, path, e);
+    if (strstr(pattern, "**"))
+        return err_set(e, ERR_INPUT,
+                       "%s: ** does not go into directories of any depth here: give a pattern for "
+                       "each depth, as in [*.csv, */*.csv]",
+                       pattern);
     glob_t found;
     int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (rc == GLOB_NOMATCH) {

@@ -180,6 +180,9 @@ static void idx_names_the_pattern_that_matches_nothing(void **state)
     struct errmsg e;
     assert_int_equal(load(f, "gone", &d, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "/gone: No such file"));
+    /* a shell or Python would find files in directories of any depth */
+    assert_int_equal(load(f, "**/t-*", &d, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "/**/t-*: ** does not go into directories of any depth here"));
 }
 
 static void idx_refuses_what_is_no_regular_file(void **state)

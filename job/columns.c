@@ -516,6 +516,21 @@ static enum err check_separators(struct job_reader *r)
     return ERR_OK;
 }
 
+/* Rows whose first field is empty, or in quotes, are no comments. */
+static enum err check_comment(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    if (csv->comment[0] && csv->comment[0] == job_delimiter_char(csv))
+        return job_refuse(r, NULL, "data.comment",
+                          "it begins with data.delimiter, so rows whose first field is empty would "
+                          "be comments; choose another");
+    if (csv->comment[0] == '"' && csv->quotes)
+        return job_refuse(r, NULL, "data.comment",
+                          "it begins with a quote, so rows whose first field is in quotes would be "
+                          "comments; choose another, or data.quotes: false");
+    return ERR_OK;
+}
+
 static enum err csv_check_columns(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
@@ -597,6 +612,8 @@ enum err job_check_csv(struct job_reader *r)
     enum err err = libsvm ? job_check_libsvm(r) : csv_check_columns(r);
     if (!err && !libsvm)
         err = check_separators(r);
+    if (!err)
+        err = check_comment(r);
     if (!err)
         err = job_check_crosses(r);
     return err ? err : check_row_cells(r);

@@ -289,6 +289,11 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
         (const char *const[]){"data.quotes=false", "data.columns[4].keys.separator=\", \""}, 2,
         "j.yaml:22: data.columns[4]: its separator contains data.delimiter, which no field can "
         "contain with data.quotes: false; choose another");
+    refused("data.comment=\",x\"", "--set data.comment: it begins with data.delimiter, so rows "
+                                   "whose first field is empty would be comments; choose another");
+    refused("data.comment='\"'",
+            "--set data.comment: it begins with a quote, so rows whose first field is in quotes "
+            "would be comments; choose another, or data.quotes: false");
     refused("data.columns[1].number.name=I{1..",
             "j.yaml:19: data.columns[1]: its name, I{1.., is "
             "not a valid range; write a range like C{1..26}, or \\{ for a { of the name");

@@ -331,6 +331,10 @@ static enum err is_corrupt(const struct stream *s, const char *why, struct errms
 /* libzstd's own limit of a frame's window: 2^27. */
 static enum err zstd_failed(const struct stream *s, size_t code, struct errmsg *e)
 {
+    if (ZSTD_getErrorCode(code) == ZSTD_error_dictionary_wrong)
+        return err_set(e, ERR_INPUT,
+                       "the zstd data was compressed with a dictionary: decompress it with this "
+                       "dictionary (zstd -d -D)");
     if (ZSTD_getErrorCode(code) != ZSTD_error_frameParameter_windowTooLarge)
         return is_corrupt(s, ZSTD_getErrorName(code), e);
     return err_set(

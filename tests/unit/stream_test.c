@@ -84,6 +84,8 @@ static void data_that_ends_early_or_is_damaged_is_refused(void **state)
     reads("\x28\xb5\x2f\xfd\0\xa8\1\0\0", 9, 0, "", 0, /* a window of 2 GiB */
           "the zstd data needs more than 128 MiB of memory to be decompressed: compress it again, "
           "without --long");
+    reads("\x28\xb5\x2f\xfd\x21\7\2\1\0\0", 10, 0, "", 0,
+          "the zstd data was compressed with a dictionary: decompress it with this dictionary");
 }
 
 /* A file of this name with these bytes is named as damaged, or opens. */

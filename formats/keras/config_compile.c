@@ -2,14 +2,16 @@
  * values that change nothing here; an option that is not in it, or has another value, is noted.
  *
  * A prediction does not depend on any of them, so a model is refused only for a loss that a job does not have. */
+#include <ctype.h>
 #include <string.h>
 
 #include "formats/keras/config.h"
 #include "formats/keras/config_lines.h"
+#include "job/keys.h"
 
 /* ---- the tables ---- */
 
-enum { KNOWN_MAX = 14, NO_METRIC = -1 };
+enum { KNOWN_MAX = 14 };
 
 struct known {
     const char *key;
@@ -29,7 +31,7 @@ struct known {
 struct object {
     const char *names; /* of the class, its function and its short forms, separated by blanks */
     const char *word;  /* in a job */
-    int metric;        /* enum metric_kind, or NO_METRIC */
+    int metric;        /* enum metric_kind; of a loss nothing */
     const char *loss;  /* a metric: the job's loss that it needs; NULL: each that it fits */
     struct known option[KNOWN_MAX];
 };
@@ -42,7 +44,7 @@ struct object {
 #define AXIS KNOWN("axis", "-1")
 #define LOSS(names, word, ...)                                                                     \
     {                                                                                              \
-        names, word, NO_METRIC, NULL,                                                              \
+        names, word, 0, NULL,                                                                      \
         {                                                                                          \
             NAME_AND_TYPE, REDUCTION, __VA_ARGS__                                                  \
         }                                                                                          \
@@ -83,40 +85,15 @@ static const struct object metrics[] = {
     METRIC("MeanSquaredError mean_squared_error mse MSE", MEAN_SQUARED_ERROR, NULL, {NULL, NULL}),
 };
 
-/* The options of a job have the same names. `usual`: Keras' value and the job's, which need not be written. */
+/* Options of every optimizer that a job does not have, or that are not Keras's. */
 static const struct known optimizer_options[] = {
     NAME,
+    {"rowwise", "null"},
     {"clipnorm", "null"},
     {"clipvalue", "null"},
     {"loss_scale_factor", "null|1"},
     {"gradient_accumulation_steps", "null|1"},
     {NULL, NULL},
-};
-#define AVERAGE                                                                                    \
-    KNOWN("use_ema", "false"), KNOWN("ema_momentum", "0.99"),                                      \
-        KNOWN("ema_overwrite_frequency", "null")
-#define OPTIMIZER(class, word, decay, ...)                                                         \
-    {                                                                                              \
-        class, word, NO_METRIC, NULL,                                                              \
-        {                                                                                          \
-            {"weight_decay", decay}, AVERAGE, __VA_ARGS__                                          \
-        }                                                                                          \
-    }
-#define EPSILON KNOWN("epsilon", "1e-7")
-#define MOMENTS {"beta_1", "0.9"}, {"beta_2", "0.999"}, EPSILON
-static const struct object optimizers[] = {
-    OPTIMIZER("SGD sgd", "sgd", "null|0", {"momentum", "0"}, {"nesterov", "false"}),
-    OPTIMIZER("Adam adam", "adam", "null|0", MOMENTS, {"amsgrad", "false"}),
-    OPTIMIZER("AdamW adamw", "adamw", "0.004", MOMENTS, {"amsgrad", "false"}),
-    OPTIMIZER("Lamb lamb", "lamb", "null|0", MOMENTS),
-    OPTIMIZER("Adagrad adagrad", "adagrad", "null|0", {"initial_accumulator_value", "0.1"},
-              EPSILON),
-    OPTIMIZER("RMSprop rmsprop", "rmsprop", "null|0", {"rho", "0.9"}, {"momentum", "0"}, EPSILON,
-              {"centered", "false"}),
-    OPTIMIZER("Ftrl ftrl", "ftrl", "null|0", {"learning_rate_power", "-0.5"},
-              {"initial_accumulator_value", "0.1"}, {"l1_regularization_strength", "0"},
-              {"l2_regularization_strength", "0"}, {"l2_shrinkage_regularization_strength", "0"},
-              {"beta", "0"}),
 };
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -351,25 +328,55 @@ static bool write_rate(struct config_lines *to, const char *key, const json_t *v
     return true;
 }
 
+/* A job's optimizers and their options have Keras's names: the class in small letters, and its keys.
+ * NULL: a job does not have it, or the class is not Keras's own. */
+static const char *optimizer_word(const json_t *optimizer)
+{
+    char word[32] = "";
+    const char *class = config_name(optimizer);
+    for (size_t i = 0; class && class[i] && i < sizeof word - 1; i++)
+        word[i] = (char)tolower((unsigned char)class[i]);
+    const struct job_word *found = job_word_find(job_key_find("optimizer")->words, word);
+    return found && found->value != JOB_WORD_LATER && !config_is_foreign(optimizer) ? found->word
+                                                                                    : NULL;
+}
+
+/* NULL: a job has no such option. */
+static const struct job_key *optimizer_key(const char *word, const char *key)
+{
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "optimizer.%s.%.80s", word, key);
+    const struct job_key *found = job_key_find(path);
+    return found && found->fallback ? found : NULL;
+}
+
+/* The job's default need not be written; where it is 0, Keras may have null. */
+static bool is_default(const struct job_key *key, const json_t *value)
+{
+    return config_is_one_of(value, key->fallback) ||
+           (json_is_null(value) && strcmp(key->fallback, "0") == 0);
+}
+
 /* False: a job cannot have the option's value. *begun: an option was written. */
-static bool take_option(struct config_lines *to, const struct object *o, const json_t *options,
+static bool read_option(struct config_lines *to, const char *word, const json_t *options,
                         const char *key, const json_t *value, bool *begun)
 {
-    const struct known *job = find_known(o->option, key);
+    const struct known *known = find_known(optimizer_options, key);
+    const struct job_key *job = known ? NULL : optimizer_key(word, key);
     if (strcmp(key, "learning_rate") == 0)
         return write_rate(to, "learning_rate", value);
     if (strcmp(key, "global_clipnorm") == 0)
         return json_is_null(value) || write_rate(to, "clip_norm", value);
     if (!job)
-        return is_usual(find_known(optimizer_options, key), value);
-    if (is_usual(job, value) || is_without_effect(options, key))
+        return is_usual(known, value);
+    if (is_default(job, value) || is_without_effect(options, key))
         return true;
     if (!json_is_number(value) && !json_is_boolean(value))
         return false;
     if (*begun)
         (void)fprintf(to->optimizer, ", %s: ", key);
     else
-        (void)fprintf(to->optimizer, "{%s: {%s: ", o->word, key);
+        (void)fprintf(to->optimizer, "{%s: {%s: ", word, key);
     write_value(to->optimizer, value);
     *begun = true;
     return true;
@@ -377,16 +384,15 @@ static bool take_option(struct config_lines *to, const struct object *o, const j
 
 static void read_optimizer(struct config_lines *to, const json_t *optimizer)
 {
-    const struct object *o = find(optimizers, COUNT(optimizers), optimizer);
     const json_t *options = options_of(optimizer);
     const char *key;
     bool begun = false;
     char of[CONFIG_SHOWN_BYTES], shown[CONFIG_SHOWN_BYTES];
-    const char *name = config_name(optimizer);
+    const char *name = config_name(optimizer), *word = optimizer_word(optimizer);
     json_t *value;
     if (!optimizer || json_is_null(optimizer))
         return;
-    if (!o) {
+    if (!word) {
         (void)fprintf(to->notes, "not taken over: the optimizer %.80s: the job has adam\n",
                       name && !config_is_foreign(optimizer) ? name : config_show(optimizer, shown));
         return;
@@ -394,9 +400,9 @@ static void read_optimizer(struct config_lines *to, const json_t *optimizer)
     (void)snprintf(of, sizeof of, "the optimizer %.40s", name);
     (void)fputs("optimizer: ", to->optimizer);
     json_object_foreach((json_t *)(uintptr_t)options, key,
-                        value) if (!take_option(to, o, options, key, value, &begun))
+                        value) if (!read_option(to, word, options, key, value, &begun))
         config_not_taken(to, of, key, config_show(value, shown));
-    (void)fprintf(to->optimizer, "%s\n", begun ? "}}" : o->word);
+    (void)fprintf(to->optimizer, "%s\n", begun ? "}}" : word);
 }
 
 /* ---- all ---- */

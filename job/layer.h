@@ -28,31 +28,45 @@ enum padding { PADDING_VALID, PADDING_SAME };
 enum bag_mode { BAG_SUM, BAG_MEAN, BAG_SQRTN };
 enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 
-/* X(suffix of the LAYER_ constant, prefix of model's NAME_add function) */
-#define JOB_LAYERS(X)                                                                              \
-    X(FLATTEN, flatten)                                                                            \
-    X(DENSE, dense)                                                                                \
-    X(DROPOUT, dropout)                                                                            \
-    X(ACTIVATION, activation)                                                                      \
-    X(CONV2D, conv2d)                                                                              \
-    X(MAX_POOLING2D, max_pooling2d)                                                                \
-    X(AVERAGE_POOLING2D, average_pooling2d)                                                        \
-    X(GLOBAL_MAX_POOLING2D, global_max_pooling2d)                                                  \
-    X(GLOBAL_AVERAGE_POOLING2D, global_average_pooling2d)                                          \
-    X(RESHAPE, reshape)                                                                            \
-    X(ADD, add)                                                                                    \
-    X(CONCATENATE, concatenate)                                                                    \
-    X(LEAKY_RELU, leaky_relu)                                                                      \
-    X(ELU, elu)                                                                                    \
-    X(GELU, gelu)                                                                                  \
-    X(BATCH_NORMALIZATION, batch_normalization)                                                    \
-    X(LAYER_NORMALIZATION, layer_normalization)                                                    \
-    X(EMBEDDING, embedding)                                                                        \
-    X(EMBEDDING_BAG, embedding_bag)                                                                \
-    X(LINEAR, linear)
+enum layer_traits {
+    LAYER_PLAIN = 0,
+    LAYER_IN_ORDER = 1,   /* the elements of a flattened image keep their order */
+    LAYER_MERGES = 2,     /* takes several inputs; the others read several side by side */
+    LAYER_BY_ELEMENT = 4, /* its weights belong to the elements of the vector that it reads */
+};
 
-#define JOB_LAYER_KIND(KIND, name) LAYER_##KIND,
+/* X(suffix of the LAYER_ constant, prefix of model's NAME_add function, traits) */
+#define JOB_LAYERS(X)                                                                              \
+    X(FLATTEN, flatten, LAYER_IN_ORDER)                                                            \
+    X(DENSE, dense, LAYER_BY_ELEMENT)                                                              \
+    X(DROPOUT, dropout, LAYER_IN_ORDER)                                                            \
+    X(ACTIVATION, activation, LAYER_IN_ORDER)                                                      \
+    X(CONV2D, conv2d, LAYER_PLAIN)                                                                 \
+    X(MAX_POOLING2D, max_pooling2d, LAYER_PLAIN)                                                   \
+    X(AVERAGE_POOLING2D, average_pooling2d, LAYER_PLAIN)                                           \
+    X(GLOBAL_MAX_POOLING2D, global_max_pooling2d, LAYER_PLAIN)                                     \
+    X(GLOBAL_AVERAGE_POOLING2D, global_average_pooling2d, LAYER_PLAIN)                             \
+    X(RESHAPE, reshape, LAYER_IN_ORDER)                                                            \
+    X(ADD, add, LAYER_IN_ORDER | LAYER_MERGES)                                                     \
+    X(CONCATENATE, concatenate, LAYER_MERGES)                                                      \
+    X(LEAKY_RELU, leaky_relu, LAYER_IN_ORDER)                                                      \
+    X(ELU, elu, LAYER_IN_ORDER)                                                                    \
+    X(GELU, gelu, LAYER_IN_ORDER)                                                                  \
+    X(BATCH_NORMALIZATION, batch_normalization, LAYER_IN_ORDER | LAYER_BY_ELEMENT)                 \
+    X(LAYER_NORMALIZATION, layer_normalization, LAYER_IN_ORDER | LAYER_BY_ELEMENT)                 \
+    X(EMBEDDING, embedding, LAYER_PLAIN)                                                           \
+    X(EMBEDDING_BAG, embedding_bag, LAYER_PLAIN)                                                   \
+    X(LINEAR, linear, LAYER_PLAIN)
+
+#define JOB_LAYER_KIND(KIND, name, traits) LAYER_##KIND,
 enum layer_kind { JOB_LAYERS(JOB_LAYER_KIND) LAYER_KINDS };
+
+static inline bool layer_has(enum layer_kind kind, enum layer_traits trait)
+{
+#define JOB_LAYER_TRAITS(KIND, name, traits) traits,
+    static const int of[] = {JOB_LAYERS(JOB_LAYER_TRAITS)};
+    return (of[kind] & (int)trait) != 0;
+}
 
 /* Initializer and regularizer of a kernel or a bias. */
 struct job_weights {

@@ -119,6 +119,6 @@ static const struct op_type concatenate_op = {.forward = concatenate_forward,
 
 enum err merge_inputs(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    bool merges = l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE;
+    bool merges = layer_has(l->kind, LAYER_MERGES);
     return merges ? ERR_OK : concatenate_add(m, l, e);
 }

@@ -138,7 +138,7 @@ enum err flatten_add(struct model *m, const struct job_layer *l, struct errmsg *
 /* ---- the list of layers ---- */
 
 static layer_add *const add[LAYER_KINDS] = {
-#define ADD(KIND, name) [LAYER_##KIND] = name##_add,
+#define ADD(KIND, name, traits) [LAYER_##KIND] = name##_add,
     JOB_LAYERS(ADD)};
 
 /* Set *out to one input: tap[0] is the model's input, tap[j + 1] the output of layer j. */

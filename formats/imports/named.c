@@ -127,26 +127,6 @@ struct order {
     uint32_t channels; /* of flattened images whose channels are first in the file; 0: none */
 };
 
-/* True if a flattened image keeps the order of its elements in the layer. */
-static bool keeps_order(enum layer_kind kind)
-{
-    switch (kind) {
-    case LAYER_FLATTEN:
-    case LAYER_RESHAPE:
-    case LAYER_DROPOUT:
-    case LAYER_ACTIVATION:
-    case LAYER_LEAKY_RELU:
-    case LAYER_ELU:
-    case LAYER_GELU:
-    case LAYER_BATCH_NORMALIZATION:
-    case LAYER_LAYER_NORMALIZATION:
-    case LAYER_ADD:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* The channels of the image of which value `at` is a flattened one; 0: no image, or the order is the same. MIXED: it is
  * made of several. Value 0 is the model's input, i + 1 the output of layer i. */
 static uint32_t channels_of(const struct reader *r, uint32_t at)
@@ -156,10 +136,11 @@ static uint32_t channels_of(const struct reader *r, uint32_t at)
         uint32_t dim[TENSOR_RANK_MAX];
         if (model_layer_shape(r->m, at - 1, dim) == 3)
             return dim[0] * dim[1] > 1 && dim[2] > 1 ? dim[2] : 0;
-        for (uint32_t i = 0; i < l->inputs && l->kind == LAYER_CONCATENATE; i++)
+        bool in_order = layer_has(l->kind, LAYER_IN_ORDER);
+        for (uint32_t i = 0; i < l->inputs && layer_has(l->kind, LAYER_MERGES) && !in_order; i++)
             if (channels_of(r, l->input[i]) != 0)
                 return MIXED;
-        if (!keeps_order(l->kind) || l->inputs == 0)
+        if (!in_order || l->inputs == 0)
             return 0;
         at = l->input[0];
     }
@@ -188,11 +169,9 @@ static enum err order_of(const struct reader *r, const char *tensor, bool torch,
     *order = (struct order){.torch = torch};
     for (uint32_t i = 0; torch && i < r->job->model.layers; i++) {
         const struct job_layer *l = &r->job->model.layer[i];
-        bool reads = l->kind == LAYER_DENSE || l->kind == LAYER_BATCH_NORMALIZATION ||
-                     l->kind == LAYER_LAYER_NORMALIZATION;
         size_t n = strlen(l->name);
-        if (!reads || strncmp(tensor, l->name, n) != 0 || tensor[n] != '/' ||
-            strcmp(tensor + n, "/bias") == 0)
+        if (!layer_has(l->kind, LAYER_BY_ELEMENT) || strncmp(tensor, l->name, n) != 0 ||
+            tensor[n] != '/' || strcmp(tensor + n, "/bias") == 0)
             continue;
         order->channels = channels_before(r, l);
         if (order->channels == MIXED)

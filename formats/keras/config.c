@@ -10,7 +10,7 @@
 
 #include "common/base/mem.h"
 #include "formats/keras/config_lines.h"
-#include "formats/keras/words.h"
+#include "formats/keras/layers.h"
 
 enum { KERAS_LAYERS_MAX = 2 * JOB_LAYERS_MAX, NOT_HERE = -1, MODEL_INPUT = 0 };
 
@@ -114,7 +114,7 @@ static uint32_t arguments(struct reader *r, size_t i, int from[JOB_INPUTS_MAX])
 /* "inputs: [a, b], ", if they are not the layer before. */
 static void write_inputs(struct reader *r, const int *from, uint32_t n, enum layer_kind kind)
 {
-    bool merges = kind == LAYER_ADD || kind == LAYER_CONCATENATE;
+    bool merges = layer_has(kind, LAYER_MERGES);
     if (n == 1 && from[0] == (int)r->written && !merges)
         return;
     (void)fputs("inputs: [", r->to.yaml);
@@ -199,7 +199,7 @@ static bool is_name(const char *name)
 static void keep_weights(struct reader *r, size_t i, enum layer_kind kind)
 {
     struct config_weights *w = &r->c->weights[r->c->weighted];
-    if (!*words_weights(kind) || r->c->weighted == JOB_LAYERS_MAX)
+    if (!*keras_weights(kind) || r->c->weighted == JOB_LAYERS_MAX)
         return;
     w->kind = kind;
     (void)snprintf(w->name, sizeof w->name, "%s", r->layer[i].name);
@@ -232,7 +232,7 @@ static void read_layer(struct reader *r, size_t i)
     if (config_write_options(&r->to, l, &word, &kind))
         write_inputs(r, from, n, kind);
     bool frozen = r->frozen || json_is_false(json_object_get(l->config, "trainable"));
-    if (frozen && *words_weights(kind))
+    if (frozen && *keras_weights(kind))
         (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
     r->failed |= !closes_well(own);

@@ -1,4 +1,4 @@
-/* The options of Keras' layers: for each class, what each option becomes. */
+/* Reading the options of Keras' layers: what each becomes, by its rule in the table of layers.h. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,163 +7,13 @@
 #include "common/base/digits.h"
 #include "common/base/printable.h"
 #include "formats/keras/config_lines.h"
-#include "formats/keras/words.h"
-
-enum rule {
-    RULE_END,
-    SKIP,        /* it changes nothing that a job has, or config.c reads it */
-    TRAINS,      /* only training would use it: another value than those in `arg` is noted */
-    TYPE,        /* the type of the numbers */
-    MUST,        /* it must have one of the values in `arg`, JSON separated by '|' */
-    LAST_AXIS,   /* it must be the last axis */
-    NUMBER,      /* written as it is, under the name `arg`; also true and false */
-    PAIR,        /* an integer, or a list of two */
-    SHAPE,       /* a list of dimensions */
-    ACTIVATION,  /* the name of one */
-    WORD,        /* one of the words in `arg`, separated by '|' */
-    INITIALIZER, /* of a layer that has this option in a job */
-    FIRST_VALUE, /* an initializer that a job cannot set: it must be `arg`, or the file has weights */
-    REGULARIZER,
-};
-
-struct option {
-    const char *key;
-    enum rule rule;
-    const char *arg;
-};
-
-struct class
-{
-    const char *name, *word; /* word: of the job file */
-    enum layer_kind kind;
-    struct option option[20];
-};
-
-#define NO(key)                                                                                    \
-    {                                                                                              \
-        key, MUST, "null"                                                                          \
-    }
-#define FORMAT                                                                                     \
-    {                                                                                              \
-        "data_format", MUST, "\"channels_last\"|null"                                              \
-    }
-#define PADDING                                                                                    \
-    {                                                                                              \
-        "padding", WORD, "valid|same"                                                              \
-    }
-#define KERNEL_AND_BIAS                                                                            \
-    {"activation", ACTIVATION, NULL}, {"use_bias", NUMBER, NULL},                                  \
-        {"kernel_initializer", INITIALIZER, "GlorotUniform"},                                      \
-        {"bias_initializer", INITIALIZER, "Zeros"}, {"kernel_regularizer", REGULARIZER, NULL},     \
-        {"bias_regularizer", REGULARIZER, NULL}, NO("activity_regularizer"),                       \
-        NO("kernel_constraint"), NO("bias_constraint")
-#define GAMMA_AND_BETA                                                                             \
-    {"epsilon", NUMBER, NULL}, {"center", NUMBER, NULL}, {"scale", NUMBER, NULL},                  \
-        {"beta_initializer", FIRST_VALUE, "Zeros"}, {"gamma_initializer", FIRST_VALUE, "Ones"},    \
-        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),                    \
-        NO("gamma_constraint")
-#define POOLING                                                                                    \
-    {                                                                                              \
-        {"pool_size", PAIR, NULL}, {"strides", PAIR, NULL}, PADDING, FORMAT                        \
-    }
-#define GLOBAL                                                                                     \
-    {                                                                                              \
-        {"keepdims", NUMBER, NULL}, FORMAT                                                         \
-    }
-
-static const struct class classes[] = {
-    {"Dense",
-     "dense",
-     LAYER_DENSE,
-     {{"units", NUMBER, NULL}, KERNEL_AND_BIAS, NO("quantization_config"), NO("lora_rank")}},
-    {"Conv2D",
-     "conv2d",
-     LAYER_CONV2D,
-     {{"filters", NUMBER, NULL},
-      {"kernel_size", PAIR, NULL},
-      {"strides", PAIR, NULL},
-      PADDING,
-      FORMAT,
-      {"dilation_rate", PAIR, NULL},
-      {"groups", MUST, "1"},
-      KERNEL_AND_BIAS}},
-    {"MaxPooling2D", "max_pooling2d", LAYER_MAX_POOLING2D, POOLING},
-    {"AveragePooling2D", "average_pooling2d", LAYER_AVERAGE_POOLING2D, POOLING},
-    {"GlobalMaxPooling2D", "global_max_pooling2d", LAYER_GLOBAL_MAX_POOLING2D, GLOBAL},
-    {"GlobalAveragePooling2D", "global_average_pooling2d", LAYER_GLOBAL_AVERAGE_POOLING2D, GLOBAL},
-    {"BatchNormalization",
-     "batch_normalization",
-     LAYER_BATCH_NORMALIZATION,
-     {{"axis", LAST_AXIS, NULL},
-      {"momentum", NUMBER, NULL},
-      GAMMA_AND_BETA,
-      {"moving_mean_initializer", FIRST_VALUE, "Zeros"},
-      {"moving_variance_initializer", FIRST_VALUE, "Ones"},
-      {"synchronized", TRAINS, "false"},
-      {"renorm", MUST, "false"},
-      {"renorm_clipping", SKIP, NULL},
-      {"renorm_momentum", SKIP, NULL}}},
-    {"LayerNormalization",
-     "layer_normalization",
-     LAYER_LAYER_NORMALIZATION,
-     {{"axis", LAST_AXIS, NULL}, GAMMA_AND_BETA, {"rms_scaling", MUST, "false"}}},
-    {"Dropout",
-     "dropout",
-     LAYER_DROPOUT,
-     {{"rate", NUMBER, NULL}, {"seed", TRAINS, "null"}, NO("noise_shape")}},
-    {"Flatten", "flatten", LAYER_FLATTEN, {FORMAT}},
-    {"Reshape", "reshape", LAYER_RESHAPE, {{"target_shape", SHAPE, NULL}}},
-    {"Activation", "activation", LAYER_ACTIVATION, {{"activation", ACTIVATION, NULL}}},
-    {"ReLU",
-     "relu",
-     LAYER_ACTIVATION,
-     {NO("max_value"), {"negative_slope", MUST, "0"}, {"threshold", MUST, "0"}}},
-    {"LeakyReLU", "leaky_relu", LAYER_LEAKY_RELU, {{"negative_slope", NUMBER, NULL}}},
-    {"ELU", "elu", LAYER_ELU, {{"alpha", NUMBER, NULL}}},
-    {"Softmax", "softmax", LAYER_ACTIVATION, {{"axis", LAST_AXIS, NULL}}},
-    {"Add", "add", LAYER_ADD, {{NULL, RULE_END, NULL}}},
-    {"Concatenate", "concatenate", LAYER_CONCATENATE, {{"axis", LAST_AXIS, NULL}}},
-    {"Embedding",
-     "embedding",
-     LAYER_EMBEDDING,
-     {{"input_dim", NUMBER, NULL},
-      {"output_dim", NUMBER, NULL},
-      {"embeddings_initializer", FIRST_VALUE, "RandomUniform"},
-      NO("embeddings_regularizer"),
-      NO("activity_regularizer"),
-      NO("embeddings_constraint"),
-      {"mask_zero", MUST, "false"},
-      {"input_length", SKIP, NULL},
-      NO("quantization_config"),
-      NO("lora_rank")}},
-};
-/* config.c writes these. */
-static const struct class others[] = {
-    {"InputLayer",
-     "",
-     LAYER_FLATTEN,
-     {{"batch_shape", SKIP, NULL},
-      {"batch_input_shape", SKIP, NULL},
-      {"sparse", MUST, "false"},
-      {"ragged", MUST, "false"},
-      {"optional", MUST, "false"}}},
-    {"Rescaling", "", LAYER_FLATTEN, {{"scale", SKIP, NULL}, {"offset", SKIP, NULL}}},
-};
-enum { CLASSES = sizeof classes / sizeof *classes };
+#include "formats/keras/layers.h"
 
 /* Options of every layer. */
-static const struct option common_options[] = {
+static const struct keras_option common_options[] = {
     {"name", SKIP, NULL}, {"trainable", SKIP, NULL}, {"dtype", TYPE, NULL}, {NULL, RULE_END, NULL}};
 
-static const struct class *find_class(const struct class *in, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(in[i].name, name) == 0)
-            return &in[i];
-    return NULL;
-}
-
-static const struct option *find_option(const struct option *in, const char *key)
+static const struct keras_option *find_option(const struct keras_option *in, const char *key)
 {
     for (; in->key; in++)
         if (strcmp(in->key, key) == 0)
@@ -243,7 +93,7 @@ size_t config_input_rank(const struct config_layer *l)
 struct reading {
     struct config_lines *to;
     const struct config_layer *layer;
-    const struct option *option;
+    const struct keras_option *option;
     const json_t *value;
 };
 
@@ -567,13 +417,13 @@ static void read_option(const struct reading *r)
 /* Keras writes null for an option that was not given. Any other value of an option that this release does not know may
  * change what the layer computes. */
 static void read_options(struct config_lines *to, const struct config_layer *l,
-                         const struct class *class)
+                         const struct keras_class *class)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)l->config, key, value)
     {
-        const struct option *o = find_option(class->option, key);
+        const struct keras_option *o = find_option(class->option, key);
         struct reading r = {to, l, o ? o : find_option(common_options, key), value};
         char shown[CONFIG_SHOWN_BYTES];
         if (r.option)
@@ -594,7 +444,7 @@ static bool is_own(struct config_lines *to, const struct config_layer *l)
 
 bool config_check_options(struct config_lines *to, const struct config_layer *l)
 {
-    const struct class *class = find_class(others, sizeof others / sizeof *others, l->class);
+    const struct keras_class *class = keras_class_find_other(l->class);
     uint32_t before = to->refusals;
     if (is_own(to, l))
         read_options(to, l, class);
@@ -604,7 +454,7 @@ bool config_check_options(struct config_lines *to, const struct config_layer *l)
 bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
                           enum layer_kind *kind)
 {
-    const struct class *class = find_class(classes, CLASSES, l->class);
+    const struct keras_class *class = keras_class_find(l->class);
     uint32_t before = to->refusals;
     if (!class) {
         config_refuse(to, l, "a job has no such layer: replace it in Keras, or remove it");

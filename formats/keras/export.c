@@ -11,7 +11,7 @@
 #include "formats/keras/archive.h"
 #include "formats/keras/hdf5.h"
 #include "formats/keras/network.h"
-#include "formats/keras/words.h"
+#include "formats/keras/layers.h"
 #include "formats/tensors/tensors.h"
 
 enum { GROUP_BYTES = 200 };
@@ -29,7 +29,7 @@ static enum err each_weight(const struct network *n, const struct layout *l, use
         const struct job_layer *of = n->layer[n->order[i]].of;
         uint32_t k = 0;
         network_group(n, i, group, sizeof group);
-        for (const char *const *what = of ? words_weights(of->kind) : NULL; what && *what; what++) {
+        for (const char *const *what = of ? keras_weights(of->kind) : NULL; what && *what; what++) {
             const struct tensor *t = layout_weight(l, of->name, *what);
             if (!t)
                 continue;

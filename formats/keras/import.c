@@ -13,7 +13,7 @@
 #include "formats/keras/archive.h"
 #include "formats/keras/config.h"
 #include "formats/keras/hdf5.h"
-#include "formats/keras/words.h"
+#include "formats/keras/layers.h"
 #include "formats/tensors/tensors.h"
 #include "data/bytes/zip_member.h"
 
@@ -79,7 +79,7 @@ static enum err copy_layer(const struct weights *from, const struct config_weigh
 {
     char name[CONFIG_GROUP_BYTES + 16];
     uint32_t k = 0;
-    for (const char *const *what = words_weights(of->kind); *what; what++) {
+    for (const char *const *what = keras_weights(of->kind); *what; what++) {
         const struct tensor *t = layout_weight(l, of->name, *what);
         (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
         enum err err = t ? copy_tensor(from, name, t, w, e) : ERR_OK;

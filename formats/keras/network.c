@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "formats/keras/network_json.h"
-#include "formats/keras/words.h"
+#include "formats/keras/layers.h"
 
 /* After the first failure nothing more is added. */
 struct making {
@@ -262,7 +262,7 @@ static uint32_t sources(struct making *m, uint32_t i, uint32_t from[JOB_INPUTS_M
     }
     for (uint32_t k = 0; k < l->inputs; k++)
         from[k] = source(m, l, l->input[k]);
-    bool merges = l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE;
+    bool merges = layer_has(l->kind, LAYER_MERGES);
     if (merges || l->inputs == 1)
         return l->inputs;
     uint32_t joined =
@@ -316,10 +316,11 @@ static uint32_t add_layer(struct making *m, uint32_t i)
     if (l->kind == LAYER_GELU && l->gelu.approximate)
         return gelu_tanh(m, l, from[0]);
     own_name(m, name, l);
-    uint32_t made = append(m, name, network_class(l), network_options(l));
+    const struct keras_class *class = keras_class_of(l->kind);
+    uint32_t made = append(m, name, class->name, class->make ? class->make(l) : json_object());
     for (uint32_t k = 0; k < n; k++)
         read_from(m, from[k]);
-    if (!m->failed && *words_weights(l->kind))
+    if (!m->failed && class->weights)
         m->n->layer[made].of = l;
     return made;
 }

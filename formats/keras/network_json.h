@@ -1,4 +1,4 @@
-/* The JSON of Keras' layers: classes and options. Each function returns a new reference; NULL: out of memory. */
+/* The JSON of Keras' shapes and numbers. Each function returns a new reference; NULL: out of memory. */
 #ifndef GRADWIRE_FORMATS_KERAS_NETWORK_JSON_H
 #define GRADWIRE_FORMATS_KERAS_NETWORK_JSON_H
 
@@ -6,13 +6,6 @@
 #include <stdint.h>
 
 #include <jansson.h>
-
-#include "job/layer.h"
-
-/* Keras' class of a layer that looks up no table: "Dense". */
-const char *network_class(const struct job_layer *l);
-/* The options that it has in Keras, without name and dtype. */
-json_t *network_options(const struct job_layer *l);
 
 /* [dims]; batch: with null before them. */
 json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim);

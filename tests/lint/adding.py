@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("common", "job", "data", "model", "export", "evaluate", "launch", "proto", "ps", "worker", "k8s/entrypoint")
+FOLDERS = ("common", "job", "data", "model", "export", "evaluate", "predict", "formats", "model_cli", "launch", "proto", "ps",
+           "worker", "k8s/entrypoint", "python")
 COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|//[^\n]*', re.S)
 EXAMPLE = re.compile(r'\bEXAMPLE\((?:\s*"(?:\\.|[^"\\])*")+\)')
 # Names of other programs, where nothing that is added needs a line; and the order of the reference of keys, which is documentation.
@@ -23,8 +24,11 @@ EXAMPLES = [
     ("an optimizer", 4, "adagrad", r"(?i)adagrad"),
     ("an optimizer", 4, "ftrl", r"(?i)ftrl"),
     ("an optimizer with a number of its own", 5, "rmsprop and rho", r"(?i)rmsprop|\brho\b"),
-    ("a layer", 3, "batch_normalization", r"(?i)batch_normalization"),
-    ("a layer", 3, "concatenate", r"(?i)concatenate"),
+    ("a layer that ONNX has, too", 8, "batch_normalization", r"(?i)batch_normalization"),
+    ("a layer that ONNX has, too", 8, "concatenate", r"(?i)concatenate"),
+    ("a metric", 3, "recall", r"\bMETRIC_RECALL\b|\bmetric_recall\b|\bRECALL\b|\brecall\b"),
+    ("a metric that ranks the examples", 3, "auc", r"\bMETRIC_AUC\b|\bmetric_auc\b|\bAUC\b|\bstruct auc\b"),
+    ("a loss", 3, "mean_absolute_error", r'\b(LOSS_)?MEAN_ABSOLUTE_ERROR\b|\bloss_mean_absolute_error\b|"mean_absolute_error"'),
     ("a job key", 4, "training.staleness_rate", r"\bstaleness_rate\b"),
     ("a job key", 4, "training.delay_compensation", r"\bdelay_compensation\b"),
     ("a job key", 4, "training.max_recoveries", r"\bmax_recoveries\b"),
@@ -43,7 +47,7 @@ def code_of(path):
 
 def sources():
     return {str(p.relative_to(ROOT)): code_of(p) for folder in FOLDERS
-            for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".c", ".h", ".cc", ".proto")
+            for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".c", ".h", ".cc", ".proto", ".py")
             and str(p.relative_to(ROOT)) not in NOT_COUNTED}
 
 

@@ -20,7 +20,7 @@
 #include "formats/keras/export.h"
 #include "formats/keras/import.h"
 #include "formats/keras/network.h"
-#include "formats/keras/words.h"
+#include "formats/keras/layers.h"
 #include "tests/lib/trained.h"
 #include "model/model.h"
 
@@ -78,6 +78,15 @@ static const char job[] =
     "       synthetic_eval_rows: 2}\n"
     "optimizer: sgd\n"
     "training: {epochs: 1, batch_size: 4}\n";
+
+static void every_layer_but_those_of_tables_has_a_class(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < LAYER_KINDS; kind++) {
+        const struct job_layer l = {.kind = (enum layer_kind)kind, .embedding.input_dim = 1};
+        assert_true((keras_class_of(l.kind) == NULL) == job_layer_looks_up(&l));
+    }
+}
 
 static void read_bytes(const char *path, uint8_t **data, size_t *bytes)
 {
@@ -590,6 +599,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_have_the_names_of_keras_groups),
+        cmocka_unit_test(every_layer_but_those_of_tables_has_a_class),
         cmocka_unit_test(an_exported_model_comes_back_by_import),
         cmocka_unit_test(groups_are_numbered_in_the_order_of_keras),
         cmocka_unit_test(names_have_no_points_and_stay_different),

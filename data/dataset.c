@@ -135,8 +135,7 @@ void dataset_warn(const struct reading *r, const char *fmt, ...)
 
 bool dataset_has_classes(const struct job *job)
 {
-    return job->model.loss == LOSS_BINARY_CROSSENTROPY ||
-           job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    return job_loss_labels(job->model.loss) != LABELS_VALUES;
 }
 
 /* The labels of the file are class numbers. */
@@ -209,7 +208,7 @@ static const char *eval_key(const struct job *job)
 /* `classes`: from the model, if it is known; for two classes the loss is enough. */
 static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
 {
-    if (!classes && job->model.loss == LOSS_BINARY_CROSSENTROPY)
+    if (!classes && job_loss_labels(job->model.loss) == LABELS_TWO_CLASSES)
         classes = 2;
     return (struct reading){.job = job,
                             .key = eval ? eval_key(job) : "data.train",

@@ -220,10 +220,11 @@ static void read_weight(struct csv_row *r, const char *text, size_t bytes)
     if (csv_is_missing(r->format, text, bytes))
         csv_row_bad(r, "the weight is missing");
     else if (!csv_number(text, bytes, &v) || v < 0)
-        csv_row_bad(r, "the weight \"%s\" %s%s", csv_row_shown(out, text, bytes),
-                    csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE
-                                                     : "is not a finite number of at least 0",
-                    csv_row_hint(r, text, bytes, &r->format->missing, ""));
+        csv_row_bad(
+            r, "the weight \"%s\" %s%s", csv_row_shown(out, text, bytes),
+            csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE
+                                             : "is not a finite number of at least 0",
+            csv_row_hint(r, text, bytes, &r->format->missing, csv_hint_number(text, bytes, "")));
     r->cells[field_of(r)->cell] = table_bits(v);
     if (r->piece->spelled && !r->bad)
         note_spelling(r, field_of(r)->cell, text, bytes);

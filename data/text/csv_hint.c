@@ -19,9 +19,35 @@ bool csv_hint_is_name(const char *text, size_t bytes)
     return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' || first >= 0x80;
 }
 
+/* Characters that copies from a page or a spreadsheet have, and that a message would not show. */
+static const char *invisible_hint(const char *text, size_t bytes)
+{
+    static const struct {
+        const char *character, *hint;
+    } of[] = {
+#define INVISIBLE(text, name) {text, "; it has the invisible character " name ": remove it"}
+        INVISIBLE("\xC2\xA0", "U+00A0, a no-break space"),
+        INVISIBLE("\xE2\x80\x8B", "U+200B, a space without width"),
+        INVISIBLE("\xE2\x80\x8C", "U+200C, a non-joiner without width"),
+        INVISIBLE("\xE2\x80\x8D", "U+200D, a joiner without width"),
+        INVISIBLE("\xE2\x80\x8E", "U+200E, a mark of the direction of text"),
+        INVISIBLE("\xE2\x80\x8F", "U+200F, a mark of the direction of text"),
+        INVISIBLE("\xE2\x80\xAF", "U+202F, a narrow no-break space"),
+        INVISIBLE("\xE2\x81\xA0", "U+2060, a word joiner"),
+#undef INVISIBLE
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        if (memmem(text, bytes, of[i].character, strlen(of[i].character)))
+            return of[i].hint;
+    return NULL;
+}
+
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
 {
     bool digit = false, separator = false;
+    const char *invisible = invisible_hint(text, bytes);
+    if (invisible)
+        return invisible;
     for (size_t i = 0; i < bytes; i++) {
         bool is_digit = text[i] >= '0' && text[i] <= '9';
         bool separates = digit && memchr(",_'", text[i], 3);

@@ -16,7 +16,7 @@ bool csv_hint_is_name(const char *text, size_t bytes);
 /* Remove blanks around the field. False: there are none. */
 bool csv_hint_trim(const char **text, size_t *bytes);
 
-/* The advice for a text that is no number: about decimal commas and separators of thousands if it has them ("1,5", "1_000"),
+/* The advice for a text that is no number: about a character that cannot be seen, about decimal commas and separators of thousands if it has them ("1,5", "1_000"),
  * otherwise `usual`. */
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual);
 

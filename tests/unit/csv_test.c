@@ -614,6 +614,35 @@ static void a_header_that_is_read_as_a_row_names_data_header(void **state)
     }
 }
 
+static void a_character_that_cannot_be_seen_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name;
+    } of[] = {{"\xC2\xA0"
+               "12",
+               "U+00A0, a no-break space"},
+              {"1\xE2\x80\x8B"
+               "2",
+               "U+200B, a space without width"},
+              {"12\xE2\x80\xAF", "U+202F, a narrow no-break space"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char line[32], why[200];
+        (void)snprintf(line, sizeof line, "1,2\n%s,2\n", of[i].text);
+        (void)snprintf(why, sizeof why,
+                       ":2: column \"a\": \"%s\" is not a number; it has the invisible character "
+                       "%s: remove it",
+                       of[i].text, of[i].name);
+        refuses(NUMBER_LABEL, line, why);
+    }
+    refuses("columns: [number: a, weight: w, label: y]",
+            "1,1,0\n1,\xC2\xA0"
+            "3,0\n",
+            ":2: column \"w\": the weight \"\xC2\xA0"
+            "3\" is not a finite number of at least 0; it has "
+            "the invisible character U+00A0, a no-break space: remove it");
+}
+
 #define BLANKS "; blanks around it count: use data.trim: true"
 static void a_field_with_blanks_around_names_data_trim(void **state)
 {
@@ -2574,6 +2603,7 @@ int main(void)
         cmocka_unit_test(each_line_of_a_bad_row_counts),
         cmocka_unit_test(escapes_are_those_of_mysql_and_spark),
         cmocka_unit_test(a_header_that_is_read_as_a_row_names_data_header),
+        cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),

@@ -892,20 +892,52 @@ static int likely_separator(const struct csv_divided *d)
     return d->is || !is ? -1 : best;
 }
 
-/* A separator that no field has makes one key of all words of a field. */
-static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
+static struct csv_divided joined(const struct csv *c, uint32_t threads, uint32_t key)
 {
-    const struct table_key *k = &c->table->schema->key[key];
     struct csv_divided all = {.is = false};
     for (uint32_t i = 0; i < threads; i++) {
         const struct csv_divided *d = &c->work[i].piece.divided[key];
         all.is |= d->is;
         all.fields += d->fields;
         all.others += d->others;
+        all.gaps += d->gaps;
+        all.before += d->before;
+        all.after += d->after;
         for (size_t n = 0; n < sizeof all.other / sizeof all.other[0]; n++)
             all.other[n] += d->other[n];
     }
-    int likely = k->kind == COLUMN_KEYS ? likely_separator(&all) : -1;
+    return all;
+}
+
+/* "a, b" divided at "," has the key " b", which is another one than "b". */
+static void say_blanks(const struct csv *c, const struct table_key *k, const struct csv_divided *d)
+{
+    enum { MANY = 10 };
+    const bool before = d->before > 1 && d->before * MANY >= d->gaps,
+               after = d->after > 1 && d->after * MANY >= d->gaps;
+    const bool all = (!before || d->before == d->gaps) && (!after || d->after == d->gaps);
+    if (!k->options.hash || (!before && !after))
+        return;
+    dataset_warn(c->reading,
+                 "%s: column %s: %s values %s with a blank, which makes another key of a word; %s "
+                 "\"%s%s%s\"",
+                 c->reading->key, SHOWN(k->name), all ? "all" : "many",
+                 before && after ? "begin or end"
+                 : after         ? "begin"
+                                 : "end",
+                 all ? "use separator:" : "remove the blanks from the files where they are, as in",
+                 before ? " " : "", SHOWN(k->options.separator), after ? " " : "");
+}
+
+/* A separator that no field has makes one key of all words of a field. */
+static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
+{
+    const struct table_key *k = &c->table->schema->key[key];
+    const struct csv_divided all = joined(c, threads, key);
+    if (k->kind != COLUMN_KEYS)
+        return;
+    say_blanks(c, k, &all);
+    int likely = likely_separator(&all);
     if (likely < 0)
         return;
     const char text[] = {CSV_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;

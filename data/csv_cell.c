@@ -425,6 +425,15 @@ static void note_divided(struct csv_divided *d, const char *text, size_t bytes)
     d->others += any;
 }
 
+/* A blank next to a separator belongs to the value: data.trim is for fields. */
+static void note_gap(struct csv_divided *d, const char *text, const char *stop, size_t skip,
+                     const char *end)
+{
+    d->gaps++;
+    d->before += stop > text && stop[-1] == ' ';
+    d->after += end > stop + skip && stop[skip] == ' ';
+}
+
 static void read_keys(struct csv_row *r, const char *text, size_t bytes)
 {
     struct csv_divided *divided = r->piece->divided ? &r->piece->divided[field_of(r)->cell] : NULL;
@@ -436,12 +445,15 @@ static void read_keys(struct csv_row *r, const char *text, size_t bytes)
         read_value(r, k, text, bytes);
         return;
     }
-    if (divided && !divided->is && is_sampled(r->piece))
+    const bool sampled = divided && is_sampled(r->piece);
+    if (sampled && !divided->is)
         note_divided(divided, text, bytes);
     while (!r->bad) {
         const char *stop = memmem(text, (size_t)(end - text), separator, skip);
         if (stop && divided)
             divided->is = true;
+        if (stop && sampled)
+            note_gap(divided, text, stop, skip, end);
         read_value(r, k, text, (size_t)((stop ? stop : end) - text));
         if (!stop)
             return;

@@ -65,6 +65,8 @@ struct csv_divided {
     uint64_t fields;                           /* that are not missing */
     uint64_t others;                           /* of these, by a usual one */
     uint64_t other[sizeof CSV_SEPARATORS - 1]; /* by this one; a field can have several */
+    uint64_t gaps, before,
+        after; /* separators between two values, and those with a blank on this side */
 };
 
 struct csv_row; /* csv_row.h */

@@ -244,6 +244,14 @@ static void a_separator_that_no_field_has_is_warned_of_if_many_have_another(void
          "separator: \",\""},
         {", ", "a;b,1\n;c;,1\nd;e,1\n",
          "no field has the separator \", \", and many have \";\"; if"},
+        {",", "\"a, b\",1\n\"c, d, e\",1\n",
+         "all values begin with a blank, which makes another key of a word; use separator: \", \""},
+        {"|", "a | b,1\nc | d,1\n",
+         "all values begin or end with a blank, which makes another key of a word; use separator: "
+         "\" | \""},
+        {"|", "a| b,1\nc| d,1\ne|f,1\n",
+         "many values begin with a blank, which makes another key of a word; remove the blanks"},
+        {"|", "a| b,1\nc|d,1\n", NULL},
         {"|", "a b,1\nc d,1\nc|d,1\n", NULL},
         {"|", "a b,1\nc,1\nd,1\n", NULL}, /* one is not many */
         {"|", "a ,1\n b,1\n c,1\n", NULL},

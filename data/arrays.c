@@ -283,8 +283,13 @@ static enum err put_floats(const struct array_file *f, struct array_out out, con
         note_rounding(out.rounding, f, piece, floats, n, offset / width);
     if (good == n)
         return check_whole(f, out, piece, floats, n, offset, e);
-    return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
-                   (unsigned long long)(f->header_bytes + offset + good * width));
+    const uint64_t at = offset + good * width;
+    return err_set(e, ERR_INPUT,
+                   "the number at offset %llu is not finite, or beyond 32-bit floats (row %llu, "
+                   "number %llu of it, both counted from 0)",
+                   (unsigned long long)(f->header_bytes + at),
+                   (unsigned long long)(at / f->row_bytes),
+                   (unsigned long long)(at % f->row_bytes / width));
 }
 
 static enum err read_elements(struct stream *s, const struct array_file *f, struct array_out out,
@@ -323,7 +328,7 @@ static enum err array_read(const struct array_format *format, const struct array
         return err;
     if (now.header_bytes != f->header_bytes || now.tag_bytes != f->tag_bytes ||
         memcmp(now.tag, f->tag, f->tag_bytes) != 0)
-        err = err_set(e, ERR_INPUT, "it changed while it was being read");
+        err = err_set(e, ERR_INPUT, "it changed while it was read");
     else
         err = read_elements(s, f, out, contents, e);
     stream_close(s);

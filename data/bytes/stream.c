@@ -89,7 +89,9 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
             return open_error(error, e);
         return S_ISDIR(st.st_mode)
                    ? err_set(e, ERR_INPUT, "it is a directory: name its files, as in DIR/*.csv")
-                   : err_set(e, ERR_INPUT, "not a regular file");
+                   : err_set(e, ERR_INPUT,
+                             "not a regular file; gradwire predict, evaluate and encode read "
+                             "stdin if the data is named -");
     }
     *fd = f;
     *bytes = (uint64_t)st.st_size;

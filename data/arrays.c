@@ -146,7 +146,7 @@ static enum err set_open(struct array_set *out, const struct array_format *forma
     struct array_set set = {.format = format,
                             .images = mem_zalloc(p->count, sizeof *set.images),
                             .labels = mem_zalloc(p->count, sizeof *set.labels)};
-    enum err err = set.images && set.labels ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = set.images && set.labels ? ERR_OK : err_memory(e);
     for (size_t i = 0; i < p->count && !err; i++)
         err = set_add(&set, p->path[i], e);
     if (!err && format->thin_labels && (!unlabeled || set.n_images > 1))
@@ -200,7 +200,7 @@ static enum err rounding_new(struct rounding **out, const struct array_file *fil
     if (r->eval || i == n || columns > SAMPLE_COLUMNS)
         return ERR_OK;
     *out = mem_zalloc((size_t)columns, sizeof **out);
-    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return *out ? ERR_OK : err_memory(e);
 }
 
 static uint64_t element_key(const uint8_t *element, const struct array_file *f)
@@ -296,7 +296,7 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
                               struct contents *contents, struct errmsg *e)
 {
     uint8_t *piece = out.bytes ? NULL : mem_zalloc(ARRAY_PIECE_BYTES, 1);
-    enum err err = out.bytes || piece ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = out.bytes || piece ? ERR_OK : err_memory(e);
     contents_file(contents, f->path);
     contents_add(contents, f->tag, f->tag_bytes);
     contents_count(contents, f->bytes);
@@ -430,7 +430,7 @@ static enum err look_for_rounding(const struct array_set *set, const struct arra
     float *floats = mem_floats(elems);
     err = rows && floats
               ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
-              : err_set(e, ERR_NOMEM, "out of memory");
+              : err_memory(e);
     if (!err)
         note_rounding(of, &f, rows, floats, element_floats(floats, rows, elems, f.type, f.little),
                       0);
@@ -486,7 +486,7 @@ static enum err warn_of_pairs(const struct array_set *set, const struct reading 
     const size_t n = set->n_images;
     const char **path = mem_zalloc(2 * n, sizeof *path);
     if (!path)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (size_t i = 0; i < n; i++) {
         path[i] = set->images[i].path;
         path[n + i] = i < set->n_labels ? set->labels[i].path : path[i];

@@ -321,7 +321,7 @@ static enum err digest_piece(const struct csv *c, struct work *w, struct errmsg 
         sha256_add(hash, w->text, w->text_bytes);
     w->digested = hash && !sha256_final(hash, w->digest);
     sha256_free(hash);
-    return w->digested ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return w->digested ? ERR_OK : err_memory(e);
 }
 
 static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, struct errmsg *e)
@@ -957,7 +957,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->work = mem_zalloc(threads, sizeof *c->work);
     c->spelled = c->format.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
     bool all = c->file && c->tail && c->work && (c->spelled || !c->format.markers);
-    enum err err = all ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = all ? ERR_OK : err_memory(e);
     for (uint32_t i = 0; i < threads && !err; i++)
         err = work_init(&c->work[i], c, e);
     if (!err) {
@@ -1005,7 +1005,7 @@ static enum err name_sources(struct csv *c, struct errmsg *e)
                                : NULL;
     if (!name) {
         paths_close(&c->paths);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     c->paths.path[c->paths.count++] = name;
     return ERR_OK;

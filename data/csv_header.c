@@ -22,7 +22,7 @@ static enum err add_field(struct csv_file *file, struct csv_field field, struct 
 {
     struct csv_field *grown = mem_resize(file->field, (size_t)file->fields + 1, sizeof *grown);
     if (!grown)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     file->field = grown;
     file->field[file->fields++] = field;
     return ERR_OK;
@@ -333,7 +333,7 @@ static enum err add_named_fields(struct csv_file *file, const struct csv_format 
         if (!csv_field_text(&from, &to, g))
             return err_set(e, ERR_INPUT, "text follows the quotes of a name in its header");
         if (vocabulary_add(names, from, (size_t)(to - from), &mark[i]))
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_memory(e);
         err = add_named_field(file, f, from, (size_t)(to - from), e);
     }
     return err;
@@ -561,7 +561,7 @@ static enum err see_names(struct csv_file *file, const struct csv_format *f,
     struct csv_line l = {.text = mem_zalloc((size_t)file->fields + 1, sizeof *l.text),
                          .by_text = mem_zalloc((size_t)file->fields + 1, sizeof(void *)),
                          .fields = file->fields};
-    enum err err = l.text && l.by_text ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = l.text && l.by_text ? ERR_OK : err_memory(e);
     if (!err && strip_fields(&l, &p->grammar, line, bytes, p->mark))
         see_fields(file, f, &l);
     (void)printable_copy(names->shown, sizeof names->shown, line,
@@ -583,7 +583,7 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
         return err_set(e, ERR_INPUT, "%s", wrong);
     char *copy = bytes ? mem_zalloc(bytes, 1) : NULL; /* quotes are removed from the text */
     if (bytes && !copy)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     if (copy)
         file->header = (struct csv_text){memcpy(copy, text, bytes), (uint32_t)bytes};
     if (f->job->header == HEADER_SKIP) {

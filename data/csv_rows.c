@@ -75,7 +75,7 @@ static enum err read_missing(struct csv_format *f, const char *markers, struct e
         size_t n;
         next = texts_next(p, &n);
         if (vocabulary_add(&f->missing, p, n, &number) || note_marker(f, p, n, number))
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_memory(e);
         f->missing_lengths |= UINT64_C(1) << (n < 63 ? n : 63);
     }
     return ERR_OK;

@@ -278,7 +278,7 @@ enum err loader_new(struct loader **out, const struct dataset *d, const struct o
     assert(depth > 0 && o->microbatches > 0 && o->microbatches <= JOB_MICROBATCHES_MAX);
     struct loader *l = mem_zalloc(1, sizeof *l);
     if (!l)
-        return err_set(e, ERR_NOMEM, "loader: out of memory");
+        return err_memory_of(e, "loader");
     l->data = d;
     l->order = *o;
     l->depth = depth;

@@ -80,7 +80,7 @@ static enum err warn_twice(const struct reading *r, const char *const *path,
     struct file *files = list(path, count, &n);
     char rest[48];
     if (!files)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (const struct file *a = files, *b = files + 1; b < files + n; a++, b++) {
         if (compare_identity(a, b) != 0 || (with && !is_same(with[a->place], with[b->place])))
             continue;
@@ -115,7 +115,7 @@ static enum err warn_learned(const struct reading *r, const struct paths *eval,
     const char *also = "";
     char rest[48];
     if (!learned)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (size_t i = 0; i < eval->count; i++) {
         const struct file *of = find(&one, eval->path[i], i)
                                     ? bsearch(&one, learned, n, sizeof one, compare_files)

@@ -94,7 +94,7 @@ enum err scale_note(const struct table *t, const struct reading *r, struct errms
 {
     struct noted *n = mem_zalloc(1, sizeof *n);
     uint32_t *buffer = mem_resize(NULL, TABLE_ROW_CELLS_MAX, sizeof *buffer);
-    enum err err = n && buffer ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = n && buffer ? ERR_OK : err_memory(e);
     if (!err)
         choose(n, t->schema);
     if (!err && n->columns > 0)

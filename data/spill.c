@@ -53,13 +53,13 @@ enum err spill_new(struct spill **out, const struct job *job, struct errmsg *e)
     const char *folder = job->data.spill ? job->data.spill : tmp && *tmp ? tmp : "/tmp";
     struct spill *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     *s = (struct spill){.refs = 1, .fd = -1, .folder = mem_strdup(folder)};
     s->budget_bytes = job->data.memory_mb ? (uint64_t)job->data.memory_mb * MIB
                                           : cgroup_memory_bytes() / MEMORY_PART;
     if (!s->folder) {
         spill_unref(s);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     *out = s;
     return ERR_OK;

@@ -735,7 +735,7 @@ static void learn_chunks(void *ctx, uint32_t thread)
     (void)thread;
     bool spilled = table_spilled_bytes(l->table) > 0;
     uint32_t *buffer = spilled ? mem_resize(NULL, LOOK_CELLS, sizeof *buffer) : NULL;
-    enum err err = spilled && !buffer ? err_set(&e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err err = spilled && !buffer ? err_memory(&e) : ERR_OK;
     while (!err && (chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
         err = learn_chunk(l, chunk, buffer, &e);
     if (err)
@@ -911,8 +911,7 @@ static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg
     if (!any)
         return ERR_OK;
     l->moves = mem_zalloc(s->inputs, sizeof *l->moves);
-    enum err err =
-        l->moves ? run_pass(l, pool, PASS_ROUNDING, e) : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = l->moves ? run_pass(l, pool, PASS_ROUNDING, e) : err_memory(e);
     for (uint32_t i = 0; i < s->inputs && !err; i++)
         s->input[i].needs_double |= atomic_load(&l->moves[i]);
     mem_free(l->moves);
@@ -925,7 +924,7 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
     struct learning l = {.table = t,
                          .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
                          .whole = mem_zalloc(inputs, sizeof *l.whole)};
-    enum err err = l.part && l.whole ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = l.part && l.whole ? ERR_OK : err_memory(e);
     for (int pass = PASS_SUMS; pass <= PASS_SQUARES && !err; pass++) {
         err = run_pass(&l, pool, pass, e);
         if (!err)

@@ -55,7 +55,7 @@ static enum err eval_rows_make(struct eval_rows *r, struct errmsg *e)
     enum err err = ERR_OK;
     r->lane = mem_zalloc(pool_threads(r->pool), sizeof *r->lane);
     if (!r->lane)
-        return err_set(e, ERR_NOMEM, "no memory for evaluation");
+        return err_memory_for(e, "evaluation");
     for (uint32_t i = 0; i < pool_threads(r->pool); i++)
         row_values_init(&r->lane[i].own, r->layout);
     for (uint32_t i = 0; i < WINDOW_BLOCKS && !err; i++)
@@ -85,7 +85,7 @@ static enum err eval_rows_new(struct eval_rows **out, const struct row_layout *l
     assert(rows <= BLOCK_ROWS_MAX && pool_threads(pool) >= 1);
     struct eval_rows *r = mem_zalloc(1, sizeof *r);
     if (!r)
-        return err_set(e, ERR_NOMEM, "no memory for evaluation");
+        return err_memory_for(e, "evaluation");
     r->layout = layout;
     r->data = data;
     r->pool = pool;
@@ -264,7 +264,7 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
     struct evaluator *v = mem_zalloc(1, sizeof *v);
     uint32_t threads = pool_threads(pool);
     if (!v)
-        return err_set(e, ERR_NOMEM, "no memory for evaluation");
+        return err_memory_for(e, "evaluation");
     v->job = job;
     v->model = model;
     v->data = data;

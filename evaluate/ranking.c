@@ -77,7 +77,7 @@ static enum err make(struct ranking *r, uint64_t room_bytes, struct errmsg *e)
     r->lane = mem_zalloc(r->lanes, sizeof *r->lane);
     r->run = mem_zalloc(r->runs_max + 1, sizeof *r->run);
     if (!r->row || !r->lane || !r->run)
-        return err_set(e, ERR_NOMEM, "no memory for the scores of an evaluation");
+        return err_memory_for(e, "the scores of an evaluation");
     for (uint32_t i = 0; i < r->lanes && r->in_file; i++)
         r->lane[i].row = r->row + i * (r->room_rows / r->lanes);
     return ERR_OK;
@@ -89,7 +89,7 @@ enum err ranking_new(struct ranking **out, uint64_t rows, uint32_t threads, stru
     assert(room_bytes >= 3 * CURSOR_BYTES); /* two that are read, one that is written */
     struct ranking *r = mem_zalloc(1, sizeof *r);
     if (!r)
-        return err_set(e, ERR_NOMEM, "no memory for the scores of an evaluation");
+        return err_memory_for(e, "the scores of an evaluation");
     r->spill = spill;
     r->rows_max = rows;
     r->lanes = threads;

@@ -109,7 +109,7 @@ static enum err write_digest(const struct cut_tables *t, const struct checkpoint
     struct export_note note = {.key = "digest"};
     float *w = mem_floats(t->layout->elems);
     if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     (void)snprintf(path, sizeof path, "%s/%s/weights.safetensors", t->output, t->folder);
     enum err err = export_read_safetensors(path, t->layout, w, e);
     if (!err)

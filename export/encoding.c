@@ -284,7 +284,7 @@ enum err export_encoding_text(const struct job *job, const struct table_schema *
     char *written = ok ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
     json_decref(all);
     if (!written)
-        return err_set(e, ERR_NOMEM, "encoding.json: out of memory");
+        return err_memory_of(e, "encoding.json");
     *text = written;
     return ERR_OK;
 }

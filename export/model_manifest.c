@@ -69,7 +69,7 @@ static enum err hash_file(const char *path, struct sha256 *hash, uint64_t *bytes
         return err;
     uint8_t *piece = mem_zalloc(PIECE_BYTES, 1);
     if (!piece)
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err_memory_of(e, path);
     for (*bytes = 0; !err && got == PIECE_BYTES; *bytes += got) {
         err = files_read_at(fd, path, *bytes, piece, PIECE_BYTES, &got, e);
         if (err)
@@ -85,10 +85,9 @@ static enum err digest_of(const char *path, char digest[static SHA256_HEX_BYTES]
                           struct errmsg *e)
 {
     struct sha256 *hash = sha256_new();
-    enum err err =
-        hash ? hash_file(path, hash, bytes, e) : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    enum err err = hash ? hash_file(path, hash, bytes, e) : err_memory_of(e, path);
     if (sha256_hex(hash, digest))
-        err = err ? err : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err ? err : err_memory_of(e, path);
     return err;
 }
 

@@ -11,11 +11,6 @@
 #include "common/process/files.h"
 #include "export/export.h"
 
-static enum err out_of_memory(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-}
-
 /* ---- writing ---- */
 
 /* {key: value, ...}, added to *to. */
@@ -24,7 +19,7 @@ static enum err add_notes(const char *path, json_t *to, const struct export_note
 {
     for (size_t i = 0; i < n; i++)
         if (json_object_set_new(to, notes[i].key, json_string(notes[i].value)) != 0)
-            return out_of_memory(path, e);
+            return err_memory_of(e, path);
     return ERR_OK;
 }
 
@@ -51,7 +46,7 @@ static enum err write_header(struct files_writer *file, const struct layout *l, 
     if (begin)
         err = files_append(file, begin, bytes, e);
     else if (err != ERR_STATE)
-        err = out_of_memory(file->path, e);
+        err = err_memory_of(e, file->path);
     mem_free(begin);
     return err;
 }
@@ -77,7 +72,7 @@ enum err export_safetensors(const char *path, const struct layout *l, const floa
                             const struct export_note *notes, size_t n_notes, struct errmsg *e)
 {
     json_t *metadata = json_object();
-    enum err err = metadata ? add_notes(path, metadata, notes, n_notes, e) : out_of_memory(path, e);
+    enum err err = metadata ? add_notes(path, metadata, notes, n_notes, e) : err_memory_of(e, path);
     if (!err)
         err = write_file(path, l, w, metadata, e);
     json_decref(metadata);
@@ -95,7 +90,7 @@ enum err export_notes(const char *path, json_t **metadata, struct errmsg *e)
     json_t *said = json_object_get(r.header, "__metadata__");
     *metadata = said ? json_incref(said) : json_object();
     safetensors_close(&r);
-    return *metadata ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    return *metadata ? ERR_OK : err_memory_of(e, path);
 }
 
 enum err export_note(const char *path, const char *key, char *out, size_t bytes, bool *there,
@@ -286,7 +281,7 @@ enum err export_find_safetensors(const char *path, const struct layout *l, float
         return err;
     struct export_found f = {.tensor = mem_zalloc(l->tensors + 1, sizeof *f.tensor)};
     if (!f.tensor)
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err_memory_of(e, path);
     for (uint32_t i = 0; i < l->tensors && !err; i++) {
         err = find_one(&r, &l->tensor[i], w, &f.tensor[i], e);
         f.n += f.tensor[i];

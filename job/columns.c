@@ -42,7 +42,7 @@ enum err job_keep_text(struct job_reader *r, const char *text, const char **kept
     size_t bytes = strlen(text) + 1;
     struct job_text *made = mem_zalloc(sizeof *made + bytes, 1);
     if (!made)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     memcpy(made->text, text, bytes);
     made->before = r->job->texts;
     r->job->texts = made;
@@ -64,7 +64,7 @@ static enum err texts_append(struct job_reader *r, char **texts, size_t *bytes, 
     size_t n = strlen(text);
     char *grown = mem_resize(*texts, *bytes + n + 1, 1);
     if (!grown)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     if (*bytes)
         grown[*bytes - 1] = *TEXTS_JOINT;
     memcpy(grown + *bytes, text, n + 1);
@@ -134,7 +134,7 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
     size_t n = slices_of(c->words, label, NULL);
     struct slice *word = mem_zalloc(n, sizeof *word);
     if (!word)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     (void)slices_of(c->words, label, word);
     qsort(word, n, sizeof *word, slice_order);
     enum err err = ERR_OK;
@@ -309,7 +309,7 @@ static enum err columns_add(struct job_reader *r)
     struct job_csv *csv = &r->job->data.csv;
     struct job_column *grown = mem_resize(csv->column, (size_t)csv->columns + 1, sizeof *grown);
     if (!grown)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     csv->column = grown;
     grown[csv->columns++] = (struct job_column){.item = r->item, .name = "", .key.space = ""};
     return ERR_OK;
@@ -341,7 +341,7 @@ static enum err copy_column(struct job_reader *r, const struct job_column *like)
     struct job_column *c = &r->job->data.csv.column[r->column];
     *c = *like;
     c->words = like->words ? mem_strdup(like->words) : NULL;
-    return like->words && !c->words ? err_set(r->e, ERR_NOMEM, "out of memory") : ERR_OK;
+    return like->words && !c->words ? err_memory(r->e) : ERR_OK;
 }
 
 /* Replaces the column just read with one column for each name of its range. */

@@ -288,7 +288,7 @@ static enum err put_lines(struct canonical *c, const char *path, const char *lin
     enum err err = ERR_OK;
     char *copy = mem_strdup(lines), *rest = copy;
     if (!copy)
-        return err_set(c->e, ERR_NOMEM, "out of memory");
+        return err_memory(c->e);
     bool many = texts || strchr(lines, '\n');
     for (unsigned i = 0; rest && !err; i++) {
         const char *one = strsep(&rest, texts ? TEXTS_JOINT : "\n");
@@ -383,7 +383,7 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
     value[0] = 0; /* if nothing is written to the stream, the text must be empty */
     FILE *out = fmemopen(value, sizeof value, "w");
     if (!out)
-        return err_set(c->e, ERR_NOMEM, "out of memory");
+        return err_memory(c->e);
     value_write(out, key, job, element);
     (void)fclose(out);
     if (key->type == KEY_CHOICE)
@@ -427,7 +427,7 @@ enum err job_identify(struct job *job, struct errmsg *e)
 {
     enum err err = canonical_text(job, e);
     if (!err && (identity_text(job) || identity_hash(job)))
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     return err;
 }
 
@@ -654,7 +654,7 @@ enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e)
     enum geo_merge settled = merge_that_was(was);
     char *text = with_merge(job->identity_text, settled == GEO_MERGE_PADDLE ? "paddle" : "average");
     if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     mem_free(job->identity_text);
     job->identity_text = text;
     t->geo_merge = settled;
@@ -666,7 +666,7 @@ enum err job_settle_weights(struct job *job, const char *value, struct errmsg *e
     size_t bytes = strlen(job->identity_text) + strlen(value) + 32;
     char *text = mem_zalloc(bytes, 1);
     if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     (void)snprintf(text, bytes, "%smodel.weights = %s\n", job->identity_text, value);
     mem_free(job->identity_text);
     job->identity_text = text;

@@ -561,7 +561,7 @@ static enum err job_from_tree(struct job *job, const struct job_node *root, cons
 {
     struct job *made = mem_zalloc(1, sizeof *made);
     struct job_reader *r = mem_zalloc(1, sizeof *r);
-    enum err err = made && r ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = made && r ? ERR_OK : err_memory(e);
     if (!err) {
         *r = (struct job_reader){.job = made, .name = name, .dir = dir, .e = e};
         err = read_tree(r, root);
@@ -622,7 +622,7 @@ enum err job_load(struct job *job, const char *path, const char *const *sets, si
         dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
         err = job_parse(job, (const char *)text, bytes, path, dir, sets, n_sets, e);
     } else {
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     }
     mem_free(dir);
     mem_free(text);

@@ -140,7 +140,7 @@ static enum err layer_add_lookup(struct job_reader *r, const struct job_node *no
     struct job_lookup *grown =
         mem_resize(job->model.lookup, (size_t)job->model.lookups + 1, sizeof *grown);
     if (!grown)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     job->model.lookup = grown;
     if (layer->lookups++ == 0)
         layer->first_lookup = job->model.lookups;
@@ -181,7 +181,7 @@ static enum err layer_add_selected(struct job_reader *r, const struct job_node *
                           "more than %d columns are named by all layers together", JOB_LOOKUPS_MAX);
     uint32_t *grown = mem_resize(job->model.selected, used + 1, sizeof *grown);
     if (!grown)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     job->model.selected = grown;
     grown[used] = column;
     s->columns++;

@@ -513,7 +513,7 @@ static enum err path_append(struct job_reader *r, const struct job_key *key,
     size_t room = old + strlen(base) + strlen(node->text) + 2;
     char *grown = mem_resize(*paths, room, 1);
     if (!grown)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     if (old)
         grown[old - 1] = '\n';
     (void)snprintf(grown + old, room - old, "%s%s%s", base, relative ? "/" : "", node->text);
@@ -555,7 +555,7 @@ static enum err read_path(struct job_reader *r, const struct job_key *key,
     if ((err = check_utf8(r, key, node, path)))
         return err;
     if (!none && !(copy = mem_strdup(path)))
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     mem_free(*at);
     *at = copy;
     return ERR_OK;
@@ -596,7 +596,7 @@ static enum err read_options(struct job_reader *r, const struct job_word *w, con
     (void)snprintf(path, sizeof path, "%.*s.%s", JOB_PATH_MAX, group, w->lone);
     struct job_node *option = mem_zalloc(1, sizeof *option);
     if (!option)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     *option = *value;
     option->next = NULL;
     option->key = (char *)(uintptr_t)w->lone;

@@ -118,7 +118,7 @@ static enum err settle_lists(struct job_reader *r)
 {
     struct column_set *set = mem_zalloc(ROW_TABLES_MAX, sizeof *set);
     if (!set)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
+        return err_memory(r->e);
     collect_columns(r->job, set);
     number_lists(r->job, set);
     mem_free(set);

@@ -107,7 +107,7 @@ static enum err copy_scalar(struct tree_copy *t, const yaml_node_t *from, struct
         return copy_refuse(t, node->line, "a NUL byte in text", "");
     node->quoted = from->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     node->text = mem_strdup(text);
-    return node->text ? ERR_OK : err_set(t->e, ERR_NOMEM, "out of memory");
+    return node->text ? ERR_OK : err_memory(t->e);
 }
 
 static enum err copy_list(struct tree_copy *t, const yaml_node_t *from, struct job_node *node)
@@ -132,7 +132,7 @@ static enum err copy_key(struct tree_copy *t, int index, uint32_t line, char **k
     if (!*text || strlen(text) != from->data.scalar.length)
         return copy_refuse(t, (uint32_t)from->start_mark.line + 1, "a key is empty", "");
     *key = mem_strdup(text);
-    return *key ? ERR_OK : err_set(t->e, ERR_NOMEM, "out of memory");
+    return *key ? ERR_OK : err_memory(t->e);
 }
 
 static enum err copy_map(struct tree_copy *t, const yaml_node_t *from, struct job_node *node)
@@ -197,7 +197,7 @@ static enum err copy_node(struct tree_copy *t, int index, struct job_node **out)
                                                                         : NODE_MAP,
                                      line, t->set);
     if (!node)
-        return err_set(t->e, ERR_NOMEM, "out of memory");
+        return err_memory(t->e);
     enum err err = copy_children(t, from, node);
     if (err) {
         job_tree_free(node);
@@ -211,7 +211,7 @@ static enum err parse_failed(const yaml_parser_t *parser, const char *name, cons
                              struct errmsg *e)
 {
     if (parser->error == YAML_MEMORY_ERROR)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     char where[160];
     char began[48] = "";
     const char *problem = parser->problem ? parser->problem : "cannot be read";
@@ -258,7 +258,7 @@ enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, 
         return copy_refuse(&t, 1, "longer than 8 MiB", "");
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     struct job_node *made = NULL;
     enum err err = parse_document(&parser, &t, &made);
@@ -321,7 +321,7 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
             set ? (int)strcspn(set, "=") : 0, set ? set : "", (int)s->bytes, s->text, n);
     struct job_node *made = node_new(NODE_SCALAR, 0, set);
     if (!made)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     node_append(list, made);
     *out = made;
     return ERR_OK;
@@ -334,7 +334,7 @@ static enum err scalar_to_map(struct job_node *node, const char *set, struct err
     if (!job_tree_is_null(node)) {
         name = node_new(NODE_SCALAR, node->line, node->set);
         if (!name)
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_memory(e);
         name->key = node->text;
         node->text = NULL;
     }
@@ -359,7 +359,7 @@ static enum err step_into_map(struct job_node *map, const struct path_step *s, c
     if (!made || !key) {
         mem_free(key);
         job_tree_free(made);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     memcpy(key, s->text, s->bytes);
     made->key = key;
@@ -427,7 +427,7 @@ static enum err scalar_new(struct job_node **out, const char *text, bool quoted,
     if (!node || !copy) {
         mem_free(copy);
         job_tree_free(node);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     node->text = copy;
     node->quoted = quoted;
@@ -452,7 +452,7 @@ enum err job_tree_new(struct job_node **root, struct errmsg *e)
 {
     struct job_node *node = node_new(NODE_MAP, 1, NULL);
     if (!node)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     *root = node;
     return ERR_OK;
 }
@@ -562,7 +562,7 @@ enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *
         *text = made;
     else
         free(made);
-    return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return ok ? ERR_OK : err_memory(e);
 }
 
 /* ---- from the tree to JSON ---- */

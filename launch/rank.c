@@ -445,7 +445,7 @@ static enum err rank_judge(struct rank *r, struct errmsg *e)
     r->bad = r->size;
     r->look = mem_zalloc(r->size, sizeof *r->look);
     if (!r->look)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; i < r->size; i++)
         r->look[i] = rank_is_first(r, i) || rank_is_chief(r, i) ? RANK_LOOKS : RANK_LOOKS_NOT;
     if (rank_is_chief(r, r->rank))
@@ -493,7 +493,7 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     char token[PATH_MAX + 32];
     uint32_t *site_of = mem_zalloc(r->size, sizeof *site_of);
     if (!site_of)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     rank_share(r, site_of);
     if (r->token_file)
         (void)snprintf(token, sizeof token, "--token_file=%.4000s", r->token_file);

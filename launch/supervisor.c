@@ -602,7 +602,7 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
     *result = (struct supervisor_result){.first_step_s = (double)NAN};
     struct supervisor *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     s->plan = plan;
     s->result = result;
     enum err err = supervisor_init(s);

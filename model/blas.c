@@ -93,7 +93,7 @@ enum err blas_take(uint32_t threads, struct errmsg *e)
         return err;
     void **buffer = mem_zalloc(threads, sizeof *buffer);
     if (!buffer)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; i < threads; i++)
         buffer[i] = blas_memory_alloc(0);
     for (uint32_t i = 0; i < threads; i++)

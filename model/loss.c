@@ -96,7 +96,7 @@ static enum err attach_class_weights(struct model *m, const struct job *job, str
                        job_loss_word(m->loss));
     m->class_weight = mem_floats(classes);
     if (!m->class_weight)
-        return err_set(e, ERR_NOMEM, "model: out of memory");
+        return err_memory_of(e, "model");
     for (uint32_t i = 0; i < classes; i++)
         m->class_weight[i] = 1.0f;
     for (uint32_t i = 0; i < n; i++) {

@@ -290,7 +290,7 @@ static enum err add_row_tables(struct model *m, const struct job *job, struct er
         return ERR_OK;
     struct row_layout *rows = m->layout.rows = mem_zalloc(1, sizeof *rows);
     if (!rows)
-        return err_set(e, ERR_NOMEM, "model: out of memory");
+        return err_memory_of(e, "model");
     for (uint32_t i = 0; i < job->model.tables; i++) {
         rows->codecs.push[i] = job->model.table[i].push;
         rows->codecs.reply[i] = job->model.table[i].reply;
@@ -344,7 +344,7 @@ enum err model_new(struct model **out, const struct job *job, struct errmsg *e)
 {
     struct model *m = mem_zalloc(1, sizeof *m);
     if (!m)
-        return err_set(e, ERR_NOMEM, "model: out of memory");
+        return err_memory_of(e, "model");
     enum err code = build(m, job, e);
     if (code) {
         model_free(m);

@@ -69,7 +69,7 @@ enum err model_run_new(struct model_run **out, const struct model *m, uint32_t r
                        rows_max, widest(m));
     struct model_run *r = mem_zalloc(1, sizeof *r);
     if (!r)
-        return err_set(e, ERR_NOMEM, "model: out of memory");
+        return err_memory_of(e, "model");
     r->m = m;
     r->rows_max = rows_max;
     if (!alloc_all(r)) {

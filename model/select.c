@@ -28,7 +28,7 @@ static enum err grow(struct model *m, uint32_t more, struct errmsg *e)
 {
     struct feature_range *grown = mem_resize(m->range, (size_t)m->ranges + more + 1, sizeof *grown);
     if (!grown)
-        return err_set(e, ERR_NOMEM, "model: out of memory");
+        return err_memory_of(e, "model");
     m->range = grown;
     return ERR_OK;
 }

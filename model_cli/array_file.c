@@ -48,7 +48,7 @@ static enum err put_header(const struct array_file *a, int fd, uint64_t rows, st
                                            : words,
                     rows, a->rank, a->dim);
     if (t.failed)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = files_put_at(fd, t.at, t.bytes, 0) < t.bytes ? failed(a->path, e) : ERR_OK;
     text_close(&t);
     return err;
@@ -141,7 +141,7 @@ static enum err copy_words(const struct array_file *a, FILE *from, FILE *to, str
     while (!err && fread(&bytes, sizeof bytes, 1, from) == 1) {
         text_clear(&t);
         if (!text_reserve(&t, bytes) || fread(t.at, 1, bytes, from) != bytes)
-            err = t.failed ? err_set(e, ERR_NOMEM, "out of memory") : failed(a->path, e);
+            err = t.failed ? err_memory(e) : failed(a->path, e);
         else
             err = write_word(a, t.at, bytes, to, e);
     }
@@ -201,7 +201,7 @@ enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path, s
     if (err)
         return err;
     if (!text_reserve(&t, COPY_BYTES))
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     for (uint64_t at = 0; !err && n > 0; at += (uint64_t)n) {
         n = files_get_at(a->fd, t.at, COPY_BYTES, at);
         t.bytes = n > 0 ? (size_t)n : 0;

@@ -43,7 +43,7 @@ static enum err join_names(const char *const *words, char **paths, struct errmsg
     }
     char *all = mem_zalloc(bytes, 1);
     if (!all)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (size_t i = 0, at = 0; words[i]; i++)
         at += (size_t)snprintf(all + at, bytes - at, "%s%s", i ? "\n" : "", words[i]);
     mem_free(*paths);

@@ -124,7 +124,7 @@ static enum err parse_job(const char *dir, const char *text, size_t bytes, json_
     json_t *made = by_names(root);
     job_tree_free(root);
     if (!made)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", name);
+        return err_memory_of(e, name);
     *keys = made;
     return ERR_OK;
 }
@@ -298,9 +298,9 @@ static enum err compare_job_read(const char *path, json_t **facts, json_t **keys
                        ? facts_read(&r, path, e)
                        : err_set(e, ERR_INPUT, "%.80s...: the path is too long", path);
     if (!err && !r.keys && !(r.keys = json_object()))
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err_memory_of(e, path);
     if (!err && !(made = facts_of(path, &r)))
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err_memory_of(e, path);
     facts_close(&r);
     if (err) {
         json_decref(r.keys);
@@ -779,7 +779,7 @@ static enum err read_jobs(const char *const *dirs, size_t jobs, json_t *facts, j
         if (err)
             return err;
         if (json_array_append_new(facts, of) != 0)
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_memory(e);
     }
     return ERR_OK;
 }
@@ -789,7 +789,7 @@ static enum err compare_jobs(const char *const *dirs, size_t jobs, json_t **all,
     json_t *facts = json_array(), *keys[COMPARE_JOBS_MAX] = {NULL};
     enum err err = read_jobs(dirs, jobs, facts, keys, e);
     if (!err && !(*all = json_pack("{s:O, s:o}", "jobs", facts, "differ", differences(keys, jobs))))
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     for (size_t i = 0; i < jobs; i++)
         json_decref(keys[i]);
     json_decref(facts);

@@ -71,7 +71,7 @@ static enum err add_array(struct encode *x, const struct encoded *of, enum array
     x->array = array ? array : x->array;
     if (!encoded || !array || !full) {
         mem_free(full);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     (void)snprintf(full, bytes, "%s%s", name, end);
     x->array[x->arrays] = (struct array_file){
@@ -205,7 +205,7 @@ static enum err name_layers(struct encode *x, struct errmsg *e)
     struct names all = {.most = lookups + 2};
     all.name = x->layer = mem_zalloc(all.most, sizeof *all.name);
     if (!all.name)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = flags_on("raw") ? ERR_OK : keras_values(&x->model.folder, next_name, &all, e);
     for (uint32_t i = 0; i < lookups && flags_on("raw"); i++)
         next_name(&all, model_lookup(m, i).layer, "");
@@ -222,7 +222,7 @@ static enum err add_arrays(struct encode *x, struct errmsg *e)
     x->kept = mem_zalloc(columns + 1, sizeof *x->kept);
     x->kept_name = mem_zalloc(columns + 1, sizeof *x->kept_name);
     if (!x->kept || !x->kept_name)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = f->schema ? name_layers(x, e) : ERR_OK;
     if (!err && !(f->schema && raw))
         err = add_features(x, f->schema ? "features" : "input", e);
@@ -406,8 +406,7 @@ static enum err make_worker(const struct encode *x, struct worker *w, struct err
     w->text = mem_zalloc(x->arrays + 1, sizeof *w->text);
     w->floats = mem_floats((size_t)LANE_ROWS * x->widest + 1);
     w->key = mem_zalloc(x->widest + 1, sizeof *w->key);
-    return w->text && w->floats && w->key ? lane_new(&w->lane, &x->model.folder, e)
-                                          : err_set(e, ERR_NOMEM, "out of memory");
+    return w->text && w->floats && w->key ? lane_new(&w->lane, &x->model.folder, e) : err_memory(e);
 }
 
 static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
@@ -424,7 +423,7 @@ static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
         err = array_file_open(&x->array[i], path, e);
     x->worker = mem_zalloc(f->job.worker.threads, sizeof *x->worker);
     if (!err && !x->worker)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     for (uint32_t i = 0; i < f->job.worker.threads && !err; i++)
         err = make_worker(x, &x->worker[i], e);
     return err ? err : blas_take(f->job.worker.threads, e);

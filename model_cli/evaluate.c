@@ -128,7 +128,7 @@ static enum err print_json(const struct evaluate *v, struct errmsg *e)
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);
     if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     printf("%s\n", text);
     free(text);
     return ERR_OK;

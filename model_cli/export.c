@@ -48,7 +48,7 @@ static enum err append_all(struct files_writer *w, int fd, const char *from, str
 {
     char *piece = mem_zalloc(PIECE_BYTES, 1);
     ssize_t n = 1;
-    enum err err = piece ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from);
+    enum err err = piece ? ERR_OK : err_memory_of(e, from);
     while (!err && n != 0) {
         n = files_get(fd, piece, PIECE_BYTES);
         err = n < 0 ? folder_error(from, e) : files_append(w, piece, (size_t)n, e);

@@ -117,7 +117,7 @@ static enum err write_job(const char *file, const char *dir, const struct import
     struct job job;
     char *text = job_text(file, m);
     if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", dir);
     enum err err = job_parse(&job, text, strlen(text), path, dir, NULL, 0, e);
     if (!err) {
@@ -215,7 +215,7 @@ static enum err write_found(const struct named *m, const char *dir, struct errms
     const struct layout *l = model_layout(m->model);
     struct layout some = {.tensor = mem_zalloc(l->tensors + 1, sizeof *some.tensor)};
     if (!some.tensor)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; i < l->tensors; i++)
         if (m->found[i])
             some.tensor[some.tensors++] = l->tensor[i];

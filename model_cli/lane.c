@@ -23,7 +23,7 @@ static enum err lane_make(struct lane *l, struct errmsg *e)
     l->y = mem_floats(LANE_ROWS);
     l->z = mem_floats((size_t)LANE_ROWS * model_outputs(l->folder->model));
     if (!l->x || !l->y || !l->z)
-        return err_set(e, ERR_NOMEM, "no memory for %d rows", LANE_ROWS);
+        return err_memory_for(e, "%d rows", LANE_ROWS);
     enum err err = s && s->lookups ? leaf_room_new(&l->keys, s, LANE_ROWS, e) : ERR_OK;
     return err ? err : scorer_new(&l->scorer, l->folder, LANE_ROWS, e);
 }
@@ -32,7 +32,7 @@ enum err lane_new(struct lane **out, const struct folder *f, struct errmsg *e)
 {
     struct lane *l = mem_zalloc(1, sizeof *l);
     if (!l)
-        return err_set(e, ERR_NOMEM, "no memory for %d rows", LANE_ROWS);
+        return err_memory_for(e, "%d rows", LANE_ROWS);
     l->folder = f;
     l->features = model_features(f->model);
     enum err err = lane_make(l, e);

@@ -75,7 +75,7 @@ static enum err put_last(struct predict *p, struct errmsg *e)
     if (p->columns.floats)
         npy_file_header(&t, "<f4", p->read.rows, p->columns.outputs > 1, &p->columns.outputs);
     if (!err && t.failed)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     else if (!err && t.bytes)
         err = output_put_first(&p->output, t.at, t.bytes, e);
     text_close(&t);
@@ -251,7 +251,7 @@ static enum err keep_columns(struct predict *p, struct errmsg *e)
         bytes += strlen(values[i]) + 1;
     p->kept_names = mem_zalloc(bytes, 1);
     if (!p->kept_names)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (size_t i = 0; i < n; i++)
         at += (size_t)snprintf(p->kept_names + at, bytes - at, "%s%s", i ? "," : "", values[i]);
     for (char *rest = p->kept_names, *name; n && (name = strsep(&rest, ","));) {
@@ -322,7 +322,7 @@ static enum err prepare(struct predict *p, struct errmsg *e)
     p->columns.floats = wants_npy();
     p->worker = mem_zalloc(f->job.worker.threads, sizeof *p->worker);
     if (!err && !p->worker)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     for (uint32_t i = 0; i < f->job.worker.threads && !err; i++)
         err = lane_new(&p->worker[i].lane, f, e);
     return err ? err : blas_take(f->job.worker.threads, e);

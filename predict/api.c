@@ -91,7 +91,7 @@ static enum err name_classes(struct gradwire_model *m, struct errmsg *e)
     m->text = mem_strdup(label->words);
     m->name = mem_zalloc(most, sizeof *m->name);
     if (!m->text || !m->name)
-        return err_set(e, ERR_NOMEM, "no memory for the names of classes");
+        return err_memory_for(e, "the names of classes");
     for (char *at = m->text; at;) {
         char *end = strchr(at, *TEXTS_JOINT);
         m->name[m->names++] = at;
@@ -107,8 +107,7 @@ enum gradwire_status gradwire_model_open(struct gradwire_model **model, const ch
 {
     struct errmsg e = {""};
     struct gradwire_model *m = mem_zalloc(1, sizeof *m);
-    enum err err =
-        m ? folder_open(&m->folder, path, &e) : err_set(&e, ERR_NOMEM, "no memory for a model");
+    enum err err = m ? folder_open(&m->folder, path, &e) : err_memory_for(&e, "a model");
     if (!err)
         err = columns_init(&m->columns, &m->folder, &e);
     if (!err)
@@ -272,8 +271,8 @@ enum gradwire_status gradwire_scorer_new(struct gradwire_scorer **scorer,
     if (rows_max == 0)
         return refuse_call(error, "rows_max is 0: a scorer has at least one row");
     struct gradwire_scorer *s = mem_zalloc(1, sizeof *s);
-    enum err err = s ? scorer_new(&s->scorer, &model->folder, rows_max, &e)
-                     : err_set(&e, ERR_NOMEM, "no memory for a scorer");
+    enum err err =
+        s ? scorer_new(&s->scorer, &model->folder, rows_max, &e) : err_memory_for(&e, "a scorer");
     if (!err)
         err = rows_new(&s->rows, &model->folder, rows_max, &e);
     if (err) {

@@ -94,7 +94,7 @@ static enum err read_encoding(struct folder *f, const struct folder_options *o,
         return err_set(e, ERR_INPUT, "%s: it has no encoding of the columns", path);
     f->encoding = mem_strdup(o->encoding);
     *bytes = strlen(o->encoding);
-    return f->encoding ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    return f->encoding ? ERR_OK : err_memory_of(e, path);
 }
 
 static enum err read_schema(struct folder *f, const struct folder_options *o, struct errmsg *e)

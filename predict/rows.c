@@ -45,7 +45,7 @@ enum err columns_init(struct columns *out, const struct folder *f, struct errmsg
     struct columns c = {0};
     uint32_t keys = 0;
     if (f->schema && !(c.of = mem_zalloc(csv->columns, sizeof *c.of)))
-        return err_set(e, ERR_NOMEM, "no memory for the columns");
+        return err_memory_for(e, "the columns");
     for (uint32_t i = 0; f->schema && i < csv->columns; i++)
         if (is_value(csv->column[i].kind))
             c.of[c.values++] = csv_field_of(csv, i);
@@ -85,7 +85,7 @@ static enum err rows_make_columns(struct rows *r, struct errmsg *e)
     r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
     if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
-        return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
+        return err_memory_for(e, "%u rows", r->rows_max);
     return s->lookups ? leaf_room_new_repeating(&r->keys, s, r->rows_max, e) : ERR_OK;
 }
 
@@ -94,7 +94,7 @@ static enum err rows_make(struct rows *r, struct errmsg *e)
     uint64_t features = model_features(r->folder->model);
     r->x = mem_floats(features * r->rows_max);
     if (!r->x)
-        return err_set(e, ERR_NOMEM, "no memory for %u rows", r->rows_max);
+        return err_memory_for(e, "%u rows", r->rows_max);
     return r->schema ? rows_make_columns(r, e) : ERR_OK;
 }
 
@@ -102,7 +102,7 @@ enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, 
 {
     struct rows *r = mem_zalloc(1, sizeof *r);
     if (!r)
-        return err_set(e, ERR_NOMEM, "no memory for rows");
+        return err_memory_for(e, "rows");
     r->folder = f;
     r->schema = f->schema;
     r->rows_max = rows_max;

@@ -42,7 +42,7 @@ static enum err scorer_make_rows(struct scorer *s, struct errmsg *e)
         s->row[t] = mem_floats((size_t)s->keys_max[of->list] * of->dim);
         s->rows.w[t] = s->row[t];
         if (!s->row[t])
-            err = err_set(e, ERR_NOMEM, "no memory for the rows that %u rows look up", s->rows_max);
+            err = err_memory_for(e, "the rows that %u rows look up", s->rows_max);
     }
     return err;
 }
@@ -59,7 +59,7 @@ enum err scorer_new(struct scorer **out, const struct folder *f, uint32_t rows_m
 {
     struct scorer *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_set(e, ERR_NOMEM, "no memory for scores");
+        return err_memory_for(e, "scores");
     s->folder = f;
     s->layout = model_layout(f->model)->rows;
     s->rows_max = rows_max;

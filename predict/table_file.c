@@ -181,7 +181,7 @@ static enum err open_parts(struct table_file *t, const char *folder, struct errm
         return err;
     t->part = mem_zalloc(files, sizeof *t->part);
     if (!t->part)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", folder);
+        return err_memory_of(e, folder);
     for (; t->parts < files && !err; t->parts++) {
         char name[TABLE_EXPORT_NAME_MAX], path[FOLDER_BYTES_MAX + TABLE_EXPORT_NAME_MAX];
         table_export_file(t->of->name, t->parts, files, name);
@@ -198,7 +198,7 @@ enum err table_file_open(struct table_file **out, const char *folder,
 {
     struct table_file *t = mem_zalloc(1, sizeof *t);
     if (!t)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", folder);
+        return err_memory_of(e, folder);
     t->of = of;
     t->seed = seed;
     enum err err = open_parts(t, folder, e);

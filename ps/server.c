@@ -904,7 +904,7 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     s->thread = mem_zalloc(wanted, sizeof *s->thread);
     s->report = mem_zalloc(wanted, sizeof *s->report);
     if (!s->thread || !s->report)
-        return err_set(e, ERR_NOMEM, "no memory for %u shard threads", wanted);
+        return err_memory_for(e, "%u shard threads", wanted);
     for (uint32_t i = 0; i < wanted; i++) {
         enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
                                         s->config->output, &s->store, &s->config->fault, &s->in, e);

@@ -474,7 +474,7 @@ static enum err decode_body(struct peer *p, const Gradwire__Push *m, struct errm
 {
     struct buffer *plain = buffer_acquire(&p->t->pool, p->elems);
     if (!plain)
-        return err_set(e, ERR_NOMEM, "no memory for a gradient");
+        return err_memory_for(e, "a gradient");
     enum err err = shard_push_decode(p->t->shard, m, p->body->data, p->body_bytes, plain->data, e);
     buffer_unref(p->body);
     p->body = plain;
@@ -794,7 +794,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
 {
     struct shard_thread *t = mem_zalloc(1, sizeof *t);
     if (!t)
-        return err_set(e, ERR_NOMEM, "no memory for shard thread %u", thread);
+        return err_memory_for(e, "shard thread %u", thread);
     t->ps = ps;
     t->thread = thread;
     t->out = mailbox;

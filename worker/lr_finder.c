@@ -88,7 +88,7 @@ static enum err run_open(struct run *r, const struct job *job, const struct mode
             r->slot[i][j] = optimizer_slot_initial(&job->optimizer, i);
     }
     if (!there)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     enum err err = first_values(r, e);
     if (!err)
         err = blas_take(threads, e);

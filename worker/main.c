@@ -244,7 +244,7 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
 {
     struct lr_found *found = mem_zalloc(1, sizeof *found);
     if (!found)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = lr_finder_run(&p->job, p->model, &p->data, &p->order, found, e);
     if (!err)
         err = lr_finder_report(found, p->output, e);

@@ -66,7 +66,7 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
     uint64_t elems = model_layout(p->model)->elems;
     float *w = mem_floats(elems);
     if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     bool best = epoch_end_restores_best(config);
     enum err err = best
                        ? best_read(&p->best, w, e)

@@ -63,6 +63,26 @@ enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...)
     return code;
 }
 
+enum err err_memory(struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "out of memory");
+}
+
+enum err err_memory_of(struct errmsg *e, const char *name)
+{
+    return err_set(e, ERR_NOMEM, "%s: out of memory", name);
+}
+
+enum err err_memory_for(struct errmsg *e, const char *fmt, ...)
+{
+    va_list args;
+    struct errmsg what;
+    va_start(args, fmt);
+    (void)printable_vformat(what.text, sizeof what.text, fmt, args);
+    va_end(args);
+    return err_set(e, ERR_NOMEM, "no memory for %s", what.text);
+}
+
 enum err err_wrap(struct errmsg *e, enum err code, const char *fmt, ...)
 {
     if (e) {

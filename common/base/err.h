@@ -56,6 +56,11 @@ void err_limits_set(const struct err_limits *limits);
 /* Writes the message and returns `code`: `return err_set(e, ERR_INPUT, "...")`. `e` can be NULL. */
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* err_set with ERR_NOMEM: "out of memory"; "NAME: out of memory"; "no memory for ...". */
+enum err err_memory(struct errmsg *e);
+enum err err_memory_of(struct errmsg *e, const char *name);
+enum err err_memory_for(struct errmsg *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 /* Puts context before the present message ("checkpoint 1200: " + "disk full") and returns `code`. `e` can be NULL. */
 enum err err_wrap(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

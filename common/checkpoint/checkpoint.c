@@ -294,7 +294,7 @@ static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct
     }
     free(entry);
     if (!list)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", dir);
+        return err_memory_of(e, dir);
     qsort(list, (size_t)found, sizeof *list, newest_first);
     *cuts = list;
     *n = (size_t)found;

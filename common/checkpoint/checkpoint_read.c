@@ -16,11 +16,6 @@
 #include "common/checkpoint/checkpoint_file.h"
 #include "proto/checkpoint.pb-c.h"
 
-static enum err read_no_memory(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-}
-
 static enum err shard_file_read_at(const struct shard_file *f, uint64_t at, void *out, size_t bytes,
                                    struct errmsg *e)
 {
@@ -155,7 +150,7 @@ static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, s
 {
     uint8_t *packed = mem_resize(NULL, bytes, 1);
     if (!packed)
-        return read_no_memory(f->path, e);
+        return err_memory_of(e, f->path);
     enum err err = shard_file_read_at(f, at, packed, bytes, e);
     if (!err && (uint32_t)crc32_z(0, packed, bytes) != f->head_crc)
         err = checkpoint_corrupt(e, f->path, "the head's checksum differs");
@@ -164,7 +159,7 @@ static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, s
         ProtobufCAllocator allocator = checkpoint_allocator(&failed);
         f->head = checkpoint__shard_head__unpack(&allocator, bytes, packed);
         if (!f->head)
-            err = failed ? read_no_memory(f->path, e)
+            err = failed ? err_memory_of(e, f->path)
                          : checkpoint_corrupt(e, f->path, "its head cannot be parsed");
     }
     mem_free(packed);
@@ -296,7 +291,7 @@ static enum err shard_file_reserve(struct shard_file *f, struct errmsg *e)
         f->plain = mem_floats(frames_per_block(h) ? frame_elems(h, 0) : 0);
     if (!f->zstd)
         f->zstd = ZSTD_createDCtx();
-    return f->stored && f->plain && f->zstd ? ERR_OK : read_no_memory(f->path, e);
+    return f->stored && f->plain && f->zstd ? ERR_OK : err_memory_of(e, f->path);
 }
 
 /* Reads frame `i`, at offset `at` of the file, into f->stored and checks its CRC. Errors: ERR_CORRUPT, ERR_IO. */
@@ -317,7 +312,7 @@ static enum err shard_file_unpack(struct shard_file *f, size_t i, size_t stored,
         return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu bytes", i, bytes);
     size_t r = ZSTD_decompressDCtx(f->zstd, out, bytes, f->stored, stored);
     if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
-        return read_no_memory(f->path, e);
+        return err_memory_of(e, f->path);
     if (ZSTD_isError(r))
         return checkpoint_corrupt(e, f->path, "frame %zu: %s", i, ZSTD_getErrorName(r));
     if (r != bytes)
@@ -390,7 +385,7 @@ static enum err shard_file_reserve_rows(struct shard_file *f, struct errmsg *e)
     if (!f->rows_plain)
         f->rows_plain = mem_zalloc(largest, 1);
     if (!f->rows_plain)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", f->path);
+        return err_memory_of(e, f->path);
     return shard_file_reserve(f, e);
 }
 

@@ -100,7 +100,7 @@ static enum err tables_add_file(const char *dir, const struct manifest *m, uint3
     if (err)
         return err;
     if (i == 0 && !digests_init(d, t->tables))
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", f.path);
+        err = err_memory_of(e, f.path);
     for (uint32_t j = 0; j < t->tables && !err; j++) {
         t->rows[j] += f.head->rows->table[j]->rows;
         digests_add(d, j, f.head->rows);
@@ -118,7 +118,7 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
     for (uint32_t i = 0; m->tables && i < m->files && !err; i++)
         err = tables_add_file(dir, m, i, &made, &d, e);
     if (!err && digests_end(&d, &made))
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", dir);
+        err = err_memory_of(e, dir);
     digests_close(&d);
     if (!err)
         *t = made;

@@ -27,15 +27,10 @@ struct frame_file {
     size_t packed_bytes;
 };
 
-static enum err write_no_memory(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-}
-
 static enum err zstd_error(const char *path, size_t r, struct errmsg *e)
 {
     if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
-        return write_no_memory(path, e);
+        return err_memory_of(e, path);
     return err_set(e, ERR_IO, "%s: zstd: %s", path, ZSTD_getErrorName(r));
 }
 
@@ -49,7 +44,7 @@ static enum err frame_file_open(struct frame_file *f, const char *path, size_t l
     f->zstd = ZSTD_createCCtx();
     f->packed = mem_resize(NULL, f->packed_bytes, 1);
     if (!f->zstd || !f->packed)
-        return write_no_memory(path, e);
+        return err_memory_of(e, path);
     size_t r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_compressionLevel, 1);
     if (!ZSTD_isError(r))
         r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_checksumFlag, 1);
@@ -116,7 +111,7 @@ static enum err rows_writer_init(struct rows_writer *w, const struct checkpoint_
         t->digest.data = mem_zalloc(buckets, SHA256_BYTES);
         there = there && t->bucket && t->digest.data;
     }
-    return there ? ERR_OK : write_no_memory(w->out->file.path, e);
+    return there ? ERR_OK : err_memory_of(e, w->out->file.path);
 }
 
 static void rows_writer_close(struct rows_writer *w)
@@ -159,7 +154,7 @@ static enum err reserve_frame(struct rows_writer *w, struct errmsg *e)
                  grow_frames((void **)&h->frame_crc, h->n_frame_bytes, sizeof *h->frame_crc) &&
                  grow_frames((void **)&h->frame_plain, h->n_frame_bytes, sizeof *h->frame_plain) &&
                  grow_frames((void **)&h->frame_bucket, h->n_frame_bytes, sizeof *h->frame_bucket);
-    return grown ? ERR_OK : write_no_memory(w->out->file.path, e);
+    return grown ? ERR_OK : err_memory_of(e, w->out->file.path);
 }
 
 /* Writes the frame if it is not empty. */
@@ -245,7 +240,7 @@ static enum err end_bucket(struct rows_writer *w, struct errmsg *e)
     sha256_free(w->hash);
     w->hash = NULL;
     if (failed)
-        return write_no_memory(w->out->file.path, e);
+        return err_memory_of(e, w->out->file.path);
     t->bucket[t->n_bucket++] = w->at.bucket;
     t->digest.len += SHA256_BYTES;
     return ERR_OK;
@@ -257,7 +252,7 @@ static enum err hash_rows(struct rows_writer *w, const struct row_group *g, stru
     if (!w->hash)
         w->hash = sha256_new();
     if (!w->hash)
-        return write_no_memory(w->out->file.path, e);
+        return err_memory_of(e, w->out->file.path);
     for (uint32_t i = 0; i < g->rows; i++) {
         uint64_t key = key_unmix(g->mixed[i]);
         sha256_add(w->hash, &key, sizeof key);
@@ -332,7 +327,7 @@ static enum err shard_writer_init(struct shard_writer *w, const char *path,
     w->frame_bytes = mem_zalloc(w->frames, sizeof *w->frame_bytes);
     w->frame_crc = mem_zalloc(w->frames, sizeof *w->frame_crc);
     if (!w->frame_bytes || !w->frame_crc)
-        return write_no_memory(path, e);
+        return err_memory_of(e, path);
     return frame_file_open(&w->out, path, s->rows ? ROW_FRAME_BYTES : elems * sizeof(float), e);
 }
 
@@ -383,7 +378,7 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
                        w->out.file.path, bytes);
     uint8_t *packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!packed)
-        return write_no_memory(w->out.file.path, e);
+        return err_memory_of(e, w->out.file.path);
     checkpoint__shard_head__pack(&head, packed);
     *head_crc =
         checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s), packed, bytes);

@@ -257,7 +257,7 @@ static enum err manifest_file(const Checkpoint__Manifest *h, uint8_t **data, siz
                        head_bytes);
     uint8_t *p = mem_zalloc(CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!p)
-        return err_set(e, ERR_NOMEM, "manifest: out of memory");
+        return err_memory_of(e, "manifest");
     uint8_t *head = p + CHECKPOINT_MAGIC_BYTES;
     uint32_t format = h->tables ? CHECKPOINT_FORMAT_TABLES : CHECKPOINT_FORMAT_FIRST;
     checkpoint_magic_encode(p, CHECKPOINT_MANIFEST_KIND, format);
@@ -452,7 +452,7 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     ProtobufCAllocator allocator = checkpoint_allocator(&failed);
     Checkpoint__Manifest *h = checkpoint__manifest__unpack(&allocator, head_bytes, head);
     if (!h && failed)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     if (!h)
         return checkpoint_corrupt(e, path, "its head cannot be parsed");
     if (h->tables != (format == CHECKPOINT_FORMAT_TABLES))

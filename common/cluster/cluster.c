@@ -35,7 +35,7 @@ static enum err check_twins(const struct cluster_given *g, struct errmsg *e)
         most += g->of[role].n;
     struct place *all = mem_zalloc(most, sizeof *all);
     if (!all)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (int role = 0; role < ROLES; role++)
         for (uint32_t i = 0; i < g->of[role].n; i++)
             all[n++] = (struct place){g->of[role].at[i], (enum role)role, i};
@@ -185,7 +185,7 @@ static enum err copy_text(char **out, const char *text, struct errmsg *e)
     if (!text)
         return ERR_OK;
     *out = mem_strdup(text);
-    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return *out ? ERR_OK : err_memory(e);
 }
 
 static const char *chief_address(const struct cluster_given *g)

@@ -12,11 +12,6 @@
 
 enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };
 
-static enum err no_memory(struct errmsg *e)
-{
-    return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* ---- addresses ---- */
 
 /* Looks like a numeric address but is invalid: report it now instead of waiting for a resolver. */
@@ -74,7 +69,7 @@ static enum err addresses_add(struct addresses *a, const char *address, const ch
     if (grown)
         a->at = grown;
     if (!grown || !(copy = mem_strdup(address)))
-        return no_memory(e);
+        return err_memory(e);
     a->at[a->n++] = copy;
     return ERR_OK;
 }
@@ -264,7 +259,7 @@ enum err cluster_given_tf_config(struct cluster_given *g, const char *text, stru
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
     if (!root)
         return json_error_code(&problem) == json_error_out_of_memory
-                   ? no_memory(e)
+                   ? err_memory(e)
                    : err_set(e, ERR_INPUT, "TF_CONFIG: not JSON: line %d, column %d: %s",
                              problem.line, problem.column, problem.text);
     g->any = true;
@@ -285,7 +280,7 @@ static enum err flag_hosts(struct addresses *a, const char *flag, const char *ho
                            struct errmsg *e)
 {
     char *copy = mem_strdup(hosts), *rest = copy;
-    enum err err = copy ? ERR_OK : no_memory(e);
+    enum err err = copy ? ERR_OK : err_memory(e);
     addresses_close(a);
     a->by_flag = true;
     while (rest && !err)

@@ -44,7 +44,7 @@ static enum err read_header(struct safetensors *s, uint64_t file_bytes, struct e
         return not_one(s, e);
     char *text = mem_zalloc(bytes + 1, 1);
     if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", s->path);
+        return err_memory_of(e, s->path);
     err = safetensors_read(s, text, bytes, sizeof bytes, e);
     if (!err)
         s->header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -90,7 +90,7 @@ static enum err check_places(const struct safetensors *s, struct errmsg *e)
     json_t *said;
     size_t n = 0;
     if (!p)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", s->path);
+        return err_memory_of(e, s->path);
     json_object_foreach(s->header, name, said) if (strcmp(name, "__metadata__") != 0)
     {
         p[n].name = name;

@@ -53,7 +53,7 @@ enum err pool_new(struct pool **out, uint32_t threads, struct errmsg *e)
 {
     struct pool *p = mem_zalloc(1, sizeof *p);
     if (!p)
-        return err_set(e, ERR_NOMEM, "no memory for compute threads");
+        return err_memory_for(e, "compute threads");
     p->threads = threads;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);

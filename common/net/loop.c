@@ -13,13 +13,13 @@ enum err loop_base_new(struct event_base **out, struct errmsg *e)
         return err;
     struct event_config *config = event_config_new();
     if (!config)
-        return err_set(e, ERR_NOMEM, "no memory for an event loop");
+        return err_memory_for(e, "an event loop");
     /* One thread per loop, so libevent needs no locks. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
     if (!base)
-        return err_set(e, ERR_NOMEM, "no memory for an event loop");
+        return err_memory_for(e, "an event loop");
     *out = base;
     return ERR_OK;
 }

@@ -194,14 +194,14 @@ enum err tls_new(struct tls **out, const struct tls_files *f, struct errmsg *e)
 {
     struct tls *t = mem_zalloc(1, sizeof *t);
     if (!t)
-        return err_set(e, ERR_NOMEM, "no memory for TLS");
+        return err_memory_for(e, "TLS");
     (void)pthread_mutex_init(&t->lock, NULL);
     const char *const file[TLS_FILES] = {f->cert, f->key, f->ca};
     enum err err = ERR_OK;
     for (int i = 0; i < TLS_FILES && !err; i++) {
         t->file[i] = mem_strdup(file[i]);
         if (!t->file[i])
-            err = err_set(e, ERR_NOMEM, "no memory for TLS");
+            err = err_memory_for(e, "TLS");
     }
     if (!err)
         err = tls_allowed_parse(t, f->names, e);

@@ -40,7 +40,7 @@ enum err layout_add(struct layout *l, const struct tensor *t, struct errmsg *e)
                        t->name);
     struct tensor *grown = mem_resize(l->tensor, l->tensors + 1, sizeof *grown);
     if (!grown)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", t->name);
+        return err_memory_of(e, t->name);
     l->tensor = grown;
     grown[l->tensors] = *t;
     grown[l->tensors].offset_elems = l->elems;

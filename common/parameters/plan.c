@@ -79,8 +79,7 @@ static enum err make(struct plan *p, uint64_t elems, const uint32_t *threads, ui
         plan.run_chunks = 1;
     plan.shard = mem_zalloc(all, sizeof *plan.shard);
     if (!plan.shard)
-        return err_set(e, ERR_NOMEM, "no memory for a plan of %llu shards",
-                       (unsigned long long)all);
+        return err_memory_for(e, "a plan of %llu shards", (unsigned long long)all);
     uint64_t slot = 0;
     for (uint32_t i = 0; i < ps; i++) {
         for (uint32_t thread = 0; thread < threads[i]; thread++, slot++) {

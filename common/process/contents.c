@@ -35,12 +35,12 @@ enum err contents_begin(struct contents *c, struct errmsg *e)
     struct contents_digests *d = mem_zalloc(1, sizeof *d);
     assert(!c->open && c->files == 0);
     if (!d)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     d->all = sha256_new();
     d->file = XXH3_createState();
     if (!d->all || !d->file || XXH3_64bits_reset(d->file) != XXH_OK) {
         digests_free(d);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     }
     c->open = d;
     return ERR_OK;
@@ -114,7 +114,7 @@ enum err contents_finish(struct contents *c, struct errmsg *e)
     bool done = !c->open->failed && !sha256_final(c->open->all, c->fingerprint) && make_print(c);
     digests_free(c->open);
     c->open = NULL;
-    return done ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return done ? ERR_OK : err_memory(e);
 }
 
 void contents_close(struct contents *c)

@@ -285,7 +285,7 @@ enum err files_write_json(const char *path, json_t *take, size_t flags, struct e
     char *text = take ? json_dumps(take, flags) : NULL;
     json_decref(take);
     if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     size_t bytes = strlen(text);
     text[bytes] = '\n'; /* overwrites the NUL; the file is written by length */
     enum err err = files_write(path, text, bytes + 1, e);
@@ -311,7 +311,7 @@ static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, s
         size_t more = room < max / 2 ? room * 2 : max + 1;
         uint8_t *p = mem_resize(*data, more + 1, 1);
         if (!p)
-            return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+            return err_memory_of(e, path);
         *data = p;
         room = more;
     }
@@ -370,7 +370,7 @@ static enum err read_whole(int fd, const char *path, size_t max, uint8_t **data,
     size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : max < 4096 ? max + 1 : 4096;
     uint8_t *buffer = mem_resize(NULL, room + 1, 1);
     if (!buffer)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     enum err err = read_all(fd, path, max, &buffer, room, bytes, e);
     if (err)
         mem_free(buffer);

@@ -25,11 +25,11 @@ enum err paths_add(struct paths *p, const char *path, struct errmsg *e)
         return err_set(e, ERR_INPUT, "more than %d files are named", PATHS_MAX);
     char **grown = mem_resize(p->path, p->count + 1, sizeof *grown);
     if (!grown)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     p->path = grown;
     char *copy = mem_strdup(path);
     if (!copy)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     p->path[p->count++] = copy;
     return ERR_OK;
 }
@@ -113,7 +113,7 @@ enum err paths_expand(struct paths *out, const char *patterns, struct errmsg *e)
     struct paths p = {0};
     char *lines = mem_strdup(patterns);
     if (!lines)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = expand(&p, lines, e);
     mem_free(lines);
     if (err)

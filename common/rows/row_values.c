@@ -56,7 +56,7 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys, 
         forget(v, list);
         if (!allocate(v, list, roomy(keys))) {
             forget(v, list);
-            return err_set(e, ERR_NOMEM, "no memory for %u rows of tables", keys);
+            return err_memory_for(e, "%u rows of tables", keys);
         }
         v->list[list].room = roomy(keys);
     }
@@ -114,7 +114,7 @@ static enum err grow_scratch(struct row_values *v, size_t keys, struct errmsg *e
     size_t room = keys + keys / 4;
     uint64_t *grown = mem_resize(v->scratch, room, sizeof *grown);
     if (!grown)
-        return err_set(e, ERR_NOMEM, "no memory for the keys of a batch");
+        return err_memory_for(e, "the keys of a batch");
     v->scratch = grown;
     v->scratch_keys = room;
     return ERR_OK;

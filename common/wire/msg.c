@@ -179,7 +179,7 @@ static enum err tables_get(const Gradwire__Plan *p, struct row_layout **rows, st
                        p->n_tables, ROW_TABLES_MAX);
     struct row_layout *out = mem_zalloc(1, sizeof *out);
     if (!out)
-        return err_set(e, ERR_NOMEM, "no memory for %zu tables", p->n_tables);
+        return err_memory_for(e, "%zu tables", p->n_tables);
     for (size_t i = 0; i < p->n_tables; i++) {
         if (table_get(p->tables[i], i ? &out->table[i - 1] : NULL, &out->table[i])) {
             mem_free(out);
@@ -201,7 +201,7 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
     struct layout out = {.elems = p->elems};
     out.tensor = mem_zalloc(p->n_tensors, sizeof *out.tensor);
     if (!out.tensor)
-        return err_set(e, ERR_NOMEM, "no memory for %zu tensors", p->n_tensors);
+        return err_memory_for(e, "%zu tensors", p->n_tensors);
     uint64_t end = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         struct tensor *t = &out.tensor[out.tensors++];

@@ -219,9 +219,7 @@ static enum err open_packed(struct stream *s, struct errmsg *e)
         s->gz_ready = inflateInit2(&s->gz, GZIP_WINDOW_BITS) == Z_OK;
     else if (s->packing == PACKING_ZSTD)
         s->zstd = ZSTD_createDStream();
-    return s->packing == PACKING_NONE || s->gz_ready || s->zstd
-               ? ERR_OK
-               : err_set(e, ERR_NOMEM, "out of memory");
+    return s->packing == PACKING_NONE || s->gz_ready || s->zstd ? ERR_OK : err_memory(e);
 }
 
 /* ---- opening ---- */
@@ -230,7 +228,7 @@ static enum err open_stream(struct stream *s, const char *path, struct errmsg *e
 {
     s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
     if (!s->buffer)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = open_file(&s->fd, &s->file_bytes, path, e);
     if (!err && fstat(s->fd, &s->opened) != 0)
         err = open_error(errno, e);
@@ -245,7 +243,7 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
 {
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     s->fd = -1;
     enum err err = open_stream(s, path, e);
     if (err) {
@@ -261,7 +259,7 @@ enum err stream_open_member(struct stream **out, const char *path, const char *m
 {
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd >= 0)
         (void)fstat(s->fd, &s->opened); /* if one fails, zip_member_open says why */
@@ -413,7 +411,7 @@ static enum err gzip_step(struct stream *s, uint8_t *out, size_t bytes, size_t *
         code = inflateReset(&s->gz);
     }
     if (code == Z_MEM_ERROR)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     if (code != Z_OK && code != Z_BUF_ERROR)
         return is_corrupt(s, s->gz.msg ? s->gz.msg : "it needs a dictionary", e);
     return ERR_OK;

@@ -176,8 +176,7 @@ enum err zip_members(const char *path, char (**names)[ZIP_MEMBER_NAME_MAX], size
                        (long long)entries, ZIP_MEMBERS_MAX);
     }
     char(*list)[ZIP_MEMBER_NAME_MAX] = mem_zalloc((size_t)entries + 1, sizeof *list);
-    err = list ? read_names(zip, path, list, (size_t)entries, e)
-               : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    err = list ? read_names(zip, path, list, (size_t)entries, e) : err_memory_of(e, path);
     zip_discard(zip);
     if (err) {
         mem_free(list);
@@ -280,7 +279,7 @@ enum err zip_member_open(struct zip_member **out, const char *path, const char *
 {
     struct zip_member *m = mem_zalloc(1, sizeof *m);
     if (!m)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     enum err err = open_member(m, path, name, e);
     if (err)
         zip_member_close(m);

@@ -350,7 +350,7 @@ enum err graph_new(struct graph **out, const struct folder *f, const struct grap
     struct build b = {.g = mem_zalloc(1, sizeof *b.g), .folder = f, .options = o, .e = e};
     struct taps t = {.input_made = false};
     if (!b.g)
-        return err_set(e, ERR_NOMEM, "no memory for the graph of the model");
+        return err_memory_for(e, "the graph of the model");
     b.column = build_own(&b, f->job.data.csv.columns, sizeof *b.column);
     b.key = build_own(&b, f->job.data.csv.columns, sizeof *b.key);
     b.weights = build_own(&b, f->job.data.csv.columns, sizeof *b.weights);

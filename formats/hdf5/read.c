@@ -249,7 +249,7 @@ static enum err open_image(const char *from, void *image, size_t bytes, hid_t *f
     enum err err = ERR_OK;
     if (access < 0 || H5Pset_fapl_core(access, 1 << 16, false) < 0 ||
         H5Pset_file_image(access, image, bytes) < 0)
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", from);
+        err = err_memory_of(e, from);
     else if ((*file = H5Fopen(HDF5_IMAGE, H5F_ACC_RDONLY, access)) < 0)
         err = err_set(e, ERR_INPUT, "%s: not an HDF5 file, or a damaged one", from);
     if (access >= 0)

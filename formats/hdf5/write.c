@@ -81,7 +81,7 @@ static enum err write_image(hid_t file, const char *to, struct errmsg *e)
     int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     enum err err = ERR_OK;
     if (!image || H5Fget_file_image(file, image, (size_t)bytes) != bytes)
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", to);
+        err = err_memory_of(e, to);
     else if (fd < 0)
         err = err_set(e, ERR_IO, "%s: %s", to, strerror(errno));
     else

@@ -27,7 +27,7 @@ enum err imported_model(struct model **m, const char *name, const char *yaml, st
     size_t bytes = strlen(yaml) + sizeof rest;
     char *text = mem_zalloc(bytes, 1);
     if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", name);
+        return err_memory_of(e, name);
     (void)snprintf(text, bytes, "%s%s", yaml, rest);
     enum err err = job_parse(&job, text, strlen(text), name, "/", NULL, 0, e);
     mem_free(text);

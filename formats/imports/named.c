@@ -325,7 +325,7 @@ static enum err read_all(struct reader *r, struct named *m, struct errmsg *e)
     m->w = mem_floats(l->elems);
     m->found = mem_zalloc(l->tensors + 1, sizeof *m->found);
     if (!m->w || !m->found)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", r->file.path);
+        return err_memory_of(e, r->file.path);
     for (uint32_t i = 0; i < l->tensors && !err; i++) {
         err = take_one(r, i, m->w, &m->found[i], e);
         m->n += m->found[i];

@@ -333,7 +333,7 @@ static enum err external_read_part(struct external *x, const struct part *part, 
     size_t got = 0, bytes = (size_t)part->bytes;
     uint8_t *data = mem_zalloc(bytes, 1);
     if (!data)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = files_read_at(x->fd, part->location, part->offset, data, bytes, &got, e);
     if (!err && got < bytes)
         err = err_set(e, ERR_INPUT, "%.200s, which becomes shorter as it is read", part->location);

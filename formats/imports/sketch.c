@@ -179,13 +179,12 @@ static enum err sketch_make(struct sketch *s, const char *input_shape, const cha
     m->yaml = copy;
     m->notes = mem_strdup(s->note_text);
     if (!m->yaml || !m->notes)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = imported_model(&m->model, "the imported model", m->yaml, e);
     if (err)
         return err;
     m->w = mem_floats(model_layout(m->model)->elems);
-    return m->w ? sketch_fill(s, model_layout(m->model), m->w, e)
-                : err_set(e, ERR_NOMEM, "out of memory");
+    return m->w ? sketch_fill(s, model_layout(m->model), m->w, e) : err_memory(e);
 }
 
 enum err sketch_finish(struct sketch *s, const char *input_shape, const char *tail,
@@ -196,11 +195,11 @@ enum err sketch_finish(struct sketch *s, const char *input_shape, const char *ta
     sketch_end_lines(s, &s->refused_lines);
     sketch_end_lines(s, &s->note_lines);
     if (s->failed)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     if (s->refusals) {
         *refused = mem_strdup(s->refused_text);
         return *refused ? err_set(e, ERR_INPUT, "a job cannot have %u of its parts", s->refusals)
-                        : err_set(e, ERR_NOMEM, "out of memory");
+                        : err_memory(e);
     }
     enum err err = sketch_make(s, input_shape, tail, &made, e);
     if (err)

@@ -113,7 +113,7 @@ enum err archive_write(const char *path, const char *config, int weights, struct
 {
     zip_source_t *whole = zip_source_buffer_create(NULL, 0, 0, NULL);
     if (!whole)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     enum err err = archive_fill(whole, path, config, weights, e);
     if (!err)
         err = archive_drain(whole, path, e);
@@ -152,7 +152,7 @@ static enum err archive_read_text(const char *path, struct zip_member *m, size_t
 {
     char *own = mem_zalloc(most + 1, 1);
     if (!own)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     enum err err = zip_member_read(m, own, most, bytes, e);
     if (err) {
         mem_free(own);
@@ -212,7 +212,7 @@ static enum err copy_member(const char *path, struct zip_member *m, uint64_t mos
     uint64_t at = 0;
     size_t got = 1;
     char *part = mem_zalloc(PART_BYTES, 1);
-    enum err err = part ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    enum err err = part ? ERR_OK : err_memory_of(e, path);
     while (!err && got > 0) {
         err = zip_member_read(m, part, PART_BYTES, &got, e);
         if (err)

@@ -412,7 +412,7 @@ static enum err open_lines(struct reader *r, char *text[TEXTS], size_t bytes[TEX
                                 &r->to.refused};
     for (int i = 0; i < TEXTS; i++)
         if (!(*file[i] = open_memstream(&text[i], &bytes[i])))
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_memory(e);
     return ERR_OK;
 }
 
@@ -437,7 +437,7 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
     if (!err)
         read_all(r);
     if ((!close_lines(r) || r->failed) && !err)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     if (!err && r->to.refusals) {
         err = err_set(e, ERR_INPUT, "%s: a job cannot have %u of the model's layers and options",
                       name, r->to.refusals);
@@ -464,7 +464,7 @@ enum err config_read(struct config *c, const char *text, size_t bytes, const cha
     struct reader *r = mem_zalloc(1, sizeof *r);
     *refused = NULL;
     if (!r)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
     r->root = root;
     r->c = &made;

@@ -99,7 +99,7 @@ static enum err copy_all(const struct weights *from, const struct config *c, str
 {
     const struct layout *l = model_layout(m);
     float *w = mem_floats(l->elems);
-    enum err err = w ? ERR_OK : err_set(e, ERR_NOMEM, "%s: out of memory", from->path);
+    enum err err = w ? ERR_OK : err_memory_of(e, from->path);
     for (uint32_t i = 0; i < c->weighted && !err; i++)
         err = copy_layer(from, &c->weights[i], l, w, e);
     if (err)
@@ -168,7 +168,7 @@ static enum err import_model(struct imported *m, const char *path, const struct 
     m->scale = c->scale;
     if (!m->yaml || !m->notes || !m->optimizer || !m->training ||
         imported_add_metrics(m, c->metric, c->metrics))
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     return ERR_OK;
 }
 

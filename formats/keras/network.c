@@ -391,7 +391,7 @@ enum err network_init(struct network *n, const struct job *job, struct errmsg *e
         m.made[i] = add_layer(&m, i);
     n->output = m.made[job->model.layers - 1];
     if (m.failed || !set_order(n))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     return ERR_OK;
 }
 

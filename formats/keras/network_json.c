@@ -105,5 +105,5 @@ enum err network_config(const struct network *n, const struct job *job, char **t
     /* a double has more digits, and versions of jansson differ in how they write it */
     *text = config ? json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS_FLOAT)) : NULL;
     json_decref(config);
-    return *text ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return *text ? ERR_OK : err_memory(e);
 }

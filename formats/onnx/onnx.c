@@ -79,7 +79,7 @@ static enum err pack(const char *path, const Onnx__Model *m, graph_told *told, s
                        path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     if (told)
         told(path, bytes);
     (void)onnx__model__pack(m, data);
@@ -124,8 +124,7 @@ enum err onnx_write(const char *path, const struct graph *g, graph_told *told, s
     graph.n_input = g->inputs;
     graph.output = &output;
     graph.n_output = 1;
-    enum err err = o.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path)
-                            : write_model(path, &o, &graph, told, e);
+    enum err err = o.failed ? err_memory_of(e, path) : write_model(path, &o, &graph, told, e);
     onnx_close(&o);
     return err;
 }

@@ -334,8 +334,7 @@ enum err saved_model_check_names(const struct graph *g, struct errmsg *e)
         p[n].input = g->value[g->input[n].value].name;
         made = name_parameter(&p[n]);
     }
-    enum err err =
-        n == g->inputs && p ? check_parameters(p, n, e) : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = n == g->inputs && p ? check_parameters(p, n, e) : err_memory(e);
     for (uint32_t i = 0; i < n; i++)
         mem_free(p[i].name);
     mem_free(p);
@@ -354,7 +353,7 @@ static enum err pack(const char *path, const struct message *m, graph_told *told
                        path, bytes >> 20);
     uint8_t *data = mem_resize(NULL, bytes, 1);
     if (!data)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        return err_memory_of(e, path);
     if (told)
         told(path, bytes);
     (void)tensorflow__saved_model__pack(&m->model, data);
@@ -378,8 +377,7 @@ enum err saved_model_write(const char *path, const struct graph *g, graph_told *
     m.graph.n_node = nodes.count;
     if (init)
         set_init(&m, init);
-    enum err err =
-        nodes.failed ? err_set(e, ERR_NOMEM, "%s: out of memory", path) : pack(path, &m, told, e);
+    enum err err = nodes.failed ? err_memory_of(e, path) : pack(path, &m, told, e);
     nodes_close(&nodes);
     return err;
 }

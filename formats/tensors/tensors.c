@@ -51,7 +51,7 @@ enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const u
     if (grown)
         t->entry = grown;
     if (!grown || !(new.name = mem_strdup(name)))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     memcpy(new.shape, shape, rank * sizeof *shape);
     t->entry[t->n++] = new;
     t->bytes += new.bytes;
@@ -158,7 +158,7 @@ enum err tensors_write_header(const struct tensors *t, int fd, const char *path,
     if (begin)
         err = files_write_at(fd, path, 0, begin, bytes, e);
     else
-        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        err = err_memory_of(e, path);
     mem_free(begin);
     *data_at = bytes;
     return err;

@@ -33,7 +33,7 @@ static enum err add_ps(json_t *list, const char *address, struct errmsg *e)
                        "65534",
                        address);
     if (json_array_append_new(list, json_sprintf("%.*s:%u", host, address, port + 1)))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     return ERR_OK;
 }
 
@@ -50,7 +50,7 @@ static enum err add_all_ps(char **out, const struct cluster_given *g, const char
     if (!err && json_object_set(json_object_get(root, "cluster"), "ps", list) == 0)
         *out = json_dumps(root, JSON_COMPACT);
     if (!err && !*out)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     json_decref(list);
     json_decref(root);
     return err;

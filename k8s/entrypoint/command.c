@@ -95,7 +95,7 @@ enum err command_add(struct command *c, struct errmsg *e, const char *format, ..
     int bytes = vasprintf(&word, format, args);
     va_end(args);
     if (bytes < 0)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     c->words[c->n++] = word;
     return ERR_OK;
 }

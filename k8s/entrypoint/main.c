@@ -51,7 +51,7 @@ static enum err find_role(const char *pod, enum role *role, struct errmsg *e)
 static enum err set_tf_config(const char *json, struct errmsg *e)
 {
     if (setenv("TF_CONFIG", json, 1))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     if (flags_on("print"))
         printf("TF_CONFIG=%s\n", json);
     return ERR_OK;
@@ -72,7 +72,7 @@ static enum err make_tf_config(const char *pod, struct errmsg *e)
 static enum err say_pod(struct errmsg *e)
 {
     int failed = form_hosts() || form_tf_config() ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
-    return failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    return failed ? err_memory(e) : ERR_OK;
 }
 
 static enum err run_one(const char *pod, int *code, struct errmsg *e)

@@ -44,7 +44,7 @@ static enum err list(const char *count, const char *flag, json_t **out, struct e
     for (uint32_t i = 0; i < flags_number(count) && !err; i++) {
         err = fill(flag, flags_text(flag), i, address, sizeof address, e);
         if (!err && json_array_append_new(*out, json_string(address)))
-            err = err_set(e, ERR_NOMEM, "out of memory");
+            err = err_memory(e);
     }
     return err;
 }
@@ -74,9 +74,7 @@ static enum err add_chief(json_t *cluster, struct errmsg *e)
     const char *problem = cluster_address_problem(chief);
     if (problem)
         return err_set(e, ERR_INPUT, "--chief_address: '%.80s': %s", chief, problem);
-    return json_object_set_new(cluster, "chief", json_pack("[s]", chief))
-               ? err_set(e, ERR_NOMEM, "out of memory")
-               : ERR_OK;
+    return json_object_set_new(cluster, "chief", json_pack("[s]", chief)) ? err_memory(e) : ERR_OK;
 }
 
 /* The TF_CONFIG's cluster. The caller owns *cluster, also after an error. */
@@ -88,7 +86,7 @@ static enum err make_cluster(json_t **cluster, struct errmsg *e)
         err = list("workers", "worker_host", &workers, e);
     *cluster = json_pack("{s:o*,s:o*}", "ps", ps, "worker", workers);
     if (!err && !*cluster)
-        err = err_set(e, ERR_NOMEM, "out of memory");
+        err = err_memory(e);
     return err ? err : add_chief(*cluster, e);
 }
 
@@ -107,7 +105,7 @@ enum err ordinals_tf_config(const char *completion, const char *pod, char **json
         if (made)
             *json = made;
         else
-            err = err_set(e, ERR_NOMEM, "out of memory");
+            err = err_memory(e);
     }
     json_decref(cluster);
     return err;

@@ -107,7 +107,7 @@ enum err ahead_ask(const struct ahead *a, void (*warn)(void *arg, const char *te
     child_set_environment();
     char **argv = ahead_argv(a);
     if (!argv)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     enum err err = ahead_run(argv, &heard, e);
     argv_free(argv);
     return err;

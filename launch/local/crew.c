@@ -34,7 +34,7 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir, str
     *c = (struct crew){.guardian = {.fd = -1}, .chief = o->ps, .evaluators = o->evaluator};
     c->process = mem_zalloc(options_processes(o), sizeof *c->process);
     if (!c->process)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     const struct {
         enum role role;
         uint32_t count;
@@ -84,7 +84,7 @@ static enum err crew_list_hosts(struct crew *c, struct errmsg *e)
         c->ps_hosts = crew_hosts(c, ROLE_PS);
     if (!c->worker_hosts)
         c->worker_hosts = crew_hosts(c, ROLE_WORKER);
-    return c->ps_hosts && c->worker_hosts ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return c->ps_hosts && c->worker_hosts ? ERR_OK : err_memory(e);
 }
 
 static bool is_ps(const struct process *p)
@@ -175,7 +175,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
         args_add(&a, "--set=%s", o->sets[k]);
     args_add_faults(&a, p, o);
     p->argv = a.argv;
-    return a.failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    return a.failed ? err_memory(e) : ERR_OK;
 }
 
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
@@ -184,7 +184,7 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
     enum err err = ERR_OK;
     c->local_place = mem_zalloc(c->n, sizeof *c->local_place);
     if (!c->local_place)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; !err && i < c->n; i++)
         err = local_settle(&c->process[i], &c->local_place[i], &c->guardian, e);
     if (err)

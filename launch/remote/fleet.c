@@ -450,7 +450,7 @@ static enum err remote_key(const struct remote *c, char key[static SHA256_HEX_BY
     struct sha256 *h = sha256_new();
     if (h)
         sha256_add(h, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
-    return sha256_hex(h, key) ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    return sha256_hex(h, key) ? err_memory(e) : ERR_OK;
 }
 
 static enum err remote_make_command(struct remote *c, struct errmsg *e)
@@ -465,7 +465,7 @@ static enum err remote_make_command(struct remote *c, struct errmsg *e)
     (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %.*s", FLEET_KEY_HEX,
                    key);
     c->command = mem_strdup(text);
-    return c->command ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return c->command ? ERR_OK : err_memory(e);
 }
 
 static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, const char *launcher,
@@ -491,7 +491,7 @@ static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, c
         return err;
     c->again = evtimer_new(f->config.base, on_again, c);
     if (!c->again || link_init(&c->link, f->config.base, &link_ops, c))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     return ERR_OK;
 }
 
@@ -522,7 +522,7 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
     struct fleet *f = mem_zalloc(1, sizeof *f);
     ssize_t n = readlink("/proc/self/exe", launcher, sizeof launcher - 1);
     if (!f)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     *out = f;
     f->config = *config;
     f->rsh = config->options->rsh ? config->options->rsh : getenv("GRADWIRE_RSH");
@@ -530,7 +530,7 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
     f->remote = mem_zalloc(config->hosts->n, sizeof *f->remote);
     f->place = mem_zalloc(config->crew->n, sizeof *f->place);
     if (!f->remote || !f->place)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     if (n <= 0 || !getcwd(f->cwd, sizeof f->cwd))
         return err_set(e, ERR_IO, "the current directory: %s", strerror(errno));
     launcher[n] = 0;
@@ -579,7 +579,7 @@ enum err fleet_serve_page(struct fleet *f, struct errmsg *e)
     uint16_t port = socket_port(fd);
     f->door_loop.base = f->config.base;
     if (listen_start(&f->door, &f->door_loop, fd, WEB_MAX, on_browser, f))
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     f->has_door = true;
     web_init(&f->web, f->config.base);
     web_talk(&f->web, &((struct remote_place *)chief->place)->remote->link.talk);

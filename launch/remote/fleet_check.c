@@ -257,7 +257,7 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
     if (!check_hash_file(f->config.options->job, hash))
         return err_set(e, ERR_INPUT, "%s: %s", f->config.options->job, strerror(errno));
     f->job_hash = mem_strdup(hash);
-    enum err err = f->job_hash ? fleet_open_all(f, e) : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = f->job_hash ? fleet_open_all(f, e) : err_memory(e);
     if (err)
         return err;
     fleet_ask(f, ask_clock, judge_clock);

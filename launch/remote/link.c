@@ -206,7 +206,7 @@ static enum err link_start(struct link *l, char **argv, struct errmsg *e)
     if (!err && l->errors && event_add(l->errors, NULL) == 0 && event_add(l->tick, &every) == 0)
         return ERR_OK;
     link_drop(l);
-    return err_set(e, ERR_NOMEM, "out of memory");
+    return err_memory(e);
 }
 
 enum err link_open(struct link *l, const char *rsh, const char *name, const char *command,
@@ -223,7 +223,7 @@ enum err link_open(struct link *l, const char *rsh, const char *name, const char
     l->words[0] = 0;
     l->line_n = 0;
     l->opened_ms = l->pinged_ms = l->ticked_ms = clock_now_ms();
-    enum err err = words ? link_start(l, argv, e) : err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = words ? link_start(l, argv, e) : err_memory(e);
     mem_free(words);
     if (!err)
         l->state = LINK_OPENING;

@@ -498,7 +498,7 @@ static enum err runner_run(struct runner *r, const char *key, struct errmsg *e)
 {
     r->ward = mem_zalloc(RUNNER_PROCESSES_MAX, sizeof *r->ward);
     if (!r->ward)
-        return err_set(e, ERR_NOMEM, "runner: out of memory");
+        return err_memory_of(e, "runner");
     for (uint32_t i = 0; i < RUNNER_PROCESSES_MAX; i++)
         r->ward[i] = (struct ward){.listen_fd = -1, .out = {.fd = -1}, .progress = {.fd = -1}};
     enum err err = runner_lock(r, key, e);

@@ -160,7 +160,7 @@ static enum err admit_part(struct shard *s, const struct shard_peer *peer,
     if (err || v == ONCE_DUPLICATE)
         return err;
     if (m->examples && update_part(s, peer, part, m->examples, section))
-        return err_set(e, ERR_NOMEM, "no memory for the rows of batch %" PRIu64, m->name);
+        return err_memory_for(e, "the rows of batch %" PRIu64, m->name);
     s->async.part_clock[part]++;
     ++*applied;
     note_resolved(s, once_admit(&s->async.once, m->name, entry), m->examples);

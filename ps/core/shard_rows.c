@@ -256,7 +256,7 @@ static enum err sections_made(struct shard *s, const struct row_keys *asked,
         return err;
     out->held = buffer_acquire(&s->rows.pool, room / sizeof(float));
     if (!out->held)
-        return err_set(e, ERR_NOMEM, "no memory for %" PRIu64 " bytes of rows", room);
+        return err_memory_for(e, "%" PRIu64 " bytes of rows", room);
     row_push_expand(&push, (uint8_t *)out->held->data, out->at);
     return ERR_OK;
 }
@@ -338,7 +338,7 @@ static enum err ask_open(struct shard *s, struct shard_ask *ask, const Gradwire_
     memcpy(ask->keys, m->keys, l->lists * sizeof *ask->keys);
     ask->room = most ? buffer_acquire(&s->rows.pool, most / sizeof(float)) : NULL;
     if (most && !ask->room)
-        return err_set(e, ERR_NOMEM, "no memory for an answer of %" PRIu64 " bytes", most);
+        return err_memory_for(e, "an answer of %" PRIu64 " bytes", most);
     if (body)
         buffer_ref(body);
     return ERR_OK;

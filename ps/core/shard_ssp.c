@@ -87,7 +87,7 @@ static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__
     reply.generation = &s->wire_generation;
     reply.entry = m->entry;
     if (clocks_enter(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, &reply.clock))
-        return err_set(e, ERR_NOMEM, "no memory for the clock of a worker");
+        return err_memory_for(e, "the clock of a worker");
     s->io->send(s->ctx, peer, FRAME_REPLY, &reply.base, NULL, 0);
     return ERR_OK;
 }

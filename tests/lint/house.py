@@ -35,7 +35,8 @@ RUN_LINES_MAX = 12
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 FUNCTION = re.compile(r"^(?!static\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{}]*?\)\n\{", re.M)
 FALLIBLE = re.compile(r"^(?:static inline )?enum err (\w+)\([^;{}]*\)([^;{]*)[;{]", re.M)
-MAKES_ERR = ("err_set", "err_wrap", "job_blame", "job_blame_layer", "job_refuse", "checkpoint_corrupt")  # never ERR_OK
+MAKES_ERR = ("err_set", "err_wrap", "err_memory", "err_memory_of", "err_memory_for", "job_blame", "job_blame_layer", "job_refuse",
+             "checkpoint_corrupt")  # never ERR_OK
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)", re.M)

@@ -83,6 +83,13 @@ static void errors_of_memory_and_descriptors_name_the_limit_once_and_others_do_n
     assert_string_equal(e.text, "no memory for rows; ulimit -v is 65536 KiB");
     (void)err_set(&outer, ERR_NOMEM, "table 2: %s", e.text);
     assert_string_equal(outer.text, "table 2: no memory for rows; ulimit -v is 65536 KiB");
+    assert_int_equal(err_memory_for(&e, "%u rows", 7), ERR_NOMEM);
+    assert_string_equal(e.text, "no memory for 7 rows; ulimit -v is 65536 KiB");
+    assert_int_equal(err_memory_of(&e, "job.yaml"), ERR_NOMEM);
+    assert_string_equal(e.text, "job.yaml: out of memory; ulimit -v is 65536 KiB");
+    assert_int_equal(err_memory(&e), ERR_NOMEM);
+    assert_string_equal(e.text, "out of memory; ulimit -v is 65536 KiB");
+    assert_int_equal(err_memory_for(NULL, "rows"), ERR_NOMEM);
     (void)err_set(&e, ERR_FILES, "job.yaml: %s", strerror(EMFILE));
     assert_string_equal(e.text, "job.yaml: Too many open files; ulimit -n is 20");
     (void)err_set(&e, ERR_IO, "job.yaml: %s", strerror(EIO));

@@ -29,7 +29,7 @@ static enum err look_at_blocks(struct look *look, const char *checkpoints, const
     struct checkpoint_shard all = {.elems = m->total_elems, .w = mem_floats(m->total_elems)};
     float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
     if (!all.w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     enum err err = checkpoint_read(checkpoints, m, 0, all.elems, all.w, no_slots, e);
     if (!err)
         broken_find(&look->broken, &all);

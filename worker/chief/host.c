@@ -27,7 +27,7 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
 {
     struct host *h = mem_zalloc(1, sizeof *h);
     if (!h)
-        return err_set(e, ERR_NOMEM, "no memory for the chief");
+        return err_memory_for(e, "the chief");
     h->config = *config;
     h->kept_cut = h->judged = UINT64_MAX;
     h->kept_hold = -1;

@@ -35,7 +35,7 @@ enum err host_page_start(struct host *h, struct errmsg *e)
     h->page.worker = mem_zalloc(CHIEF_WORKERS_MAX, sizeof *h->page.worker);
     h->page.ps = mem_zalloc(h->control->config.cluster->n_ps, sizeof *h->page.ps);
     add_epochs(h);
-    return h->page.worker && h->page.ps ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for the page");
+    return h->page.worker && h->page.ps ? ERR_OK : err_memory_for(e, "the page");
 }
 
 void host_page_restored(struct host *h, const struct manifest *m)

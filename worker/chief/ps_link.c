@@ -29,8 +29,7 @@ static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, c
         return ERR_OK;
     /* the ps would send it again and again: the process ends */
     struct errmsg e;
-    enum err err =
-        err_set(&e, ERR_NOMEM, "no memory for %zu bytes of a checkpoint's file", p->bytes);
+    enum err err = err_memory_for(&e, "%zu bytes of a checkpoint's file", p->bytes);
     control_stop_train(p->host->control, err_exit_code(err), "%s", e.text);
     return err;
 }
@@ -183,7 +182,7 @@ enum err ps_links_start(struct host *h, struct errmsg *e)
     enum err err = ERR_OK;
     h->ps = mem_zalloc(cluster->n_ps, sizeof *h->ps);
     if (!h->ps)
-        return err_set(e, ERR_NOMEM, "no memory for %u ps", cluster->n_ps);
+        return err_memory_for(e, "%u ps", cluster->n_ps);
     for (uint32_t i = 0; i < cluster->n_ps && !err; i++) {
         char what[32];
         (void)snprintf(what, sizeof what, "ps %u", i);

@@ -99,7 +99,7 @@ enum err chief_link_new(struct chief_link **out, struct errmsg *e)
 {
     struct chief_link *l = mem_zalloc(1, sizeof *l);
     if (!l)
-        return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
+        return err_memory_for(e, "the connection to the chief");
     disk_thread_init(&l->disk);
     atomic_init(&l->abandoned, false);
     *out = l;

@@ -35,7 +35,7 @@ void control_to_train(struct control *c, enum train_letter type, uint64_t number
 static void stop_without_memory(struct control *c, const char *what)
 {
     struct errmsg e;
-    enum err err = err_set(&e, ERR_NOMEM, "no memory for %s", what);
+    enum err err = err_memory_for(&e, "%s", what);
     control_stop_train(c, err_exit_code(err), "%s", e.text);
 }
 

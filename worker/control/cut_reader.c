@@ -83,7 +83,7 @@ static enum err make_room(struct fetch *f, uint64_t total)
         return wrong_size(f, total);
     f->data = mem_zalloc((size_t)total + 1, 1);
     f->total = total;
-    return f->data ? ERR_OK : err_set(f->e, ERR_NOMEM, "no memory for %s", f->file);
+    return f->data ? ERR_OK : err_memory_for(f->e, "%s", f->file);
 }
 
 static enum err begin_piece(struct fetch *f, const Gradwire__StoreAnswer *m)
@@ -242,7 +242,7 @@ static void on_over(struct fetch *f, const Gradwire__Over *m)
     if (!f->of->over_ms)
         end_done(f);
     else if (loop_timer_once(&f->bound, f->of->over_ms))
-        end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
+        end(f, err_memory_for(f->e, "a timer"));
 }
 
 /* When this connection is closed, the chief is contacted. */
@@ -278,7 +278,7 @@ static enum err on_frame(struct conn *c, void *owner)
     f->message = NULL;
     /* otherwise the bound of ps 0 applies */
     if (f->dialer && loop_timer_once(&f->bound, f->of->silent_ms))
-        end(f, err_set(f->e, ERR_NOMEM, "no memory for a timer"));
+        end(f, err_memory_for(f->e, "a timer"));
     else if (f->type == FRAME_REFUSE)
         on_refuse(f, (const Gradwire__Refuse *)m);
     else if (f->type == FRAME_HELLO_REPLY && !f->dialer)

@@ -188,7 +188,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
         plan_close(&plan);
         mem_free(links);
         mem_free(skipped);
-        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan.shards);
+        return err_memory_for(e, "%u connections to shards", plan.shards);
     }
     if (m->n_skipped)
         memcpy(skipped, m->skipped, m->n_skipped * sizeof *skipped);

@@ -311,7 +311,7 @@ void check_weights(struct check *p, struct finding *f)
     }
     float *w = mem_floats(model_layout(p->model)->elems);
     enum err err = w ? first_weights_read(&p->job, model_layout(p->model), w, words, NULL, &e)
-                     : err_set(&e, ERR_NOMEM, "no memory for the parameters");
+                     : err_memory_for(&e, "the parameters");
     mem_free(w);
     if (!finding_error(f, err, &e))
         finding_say(f, VERDICT_OK, "the job %s", words);

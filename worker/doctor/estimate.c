@@ -14,7 +14,7 @@ enum err estimate_share(uint64_t elems, uint32_t ps, uint64_t *share, struct err
     struct plan plan;
     uint32_t *threads = mem_zalloc(ps, sizeof *threads);
     if (!threads)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; i < ps; i++)
         threads[i] = 1;
     enum err err = plan_init(&plan, elems, threads, ps, e);

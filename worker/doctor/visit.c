@@ -169,7 +169,7 @@ enum err visit_all(struct visit *v, struct reach *reach, size_t n, const struct 
         return ERR_OK;
     r.call = mem_zalloc(n + 1, sizeof *r.call);
     if (!r.call)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     err = loop_init(&r.loop);
     if (!err) {
         err = talk(&r, v);

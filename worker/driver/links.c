@@ -58,7 +58,7 @@ enum err links_new(struct links **out, const struct links_config *config, struct
             push_codec_free(l->codec);
         mem_free(l);
         mem_free(scratch);
-        return err_set(e, ERR_NOMEM, "no memory for connections to shards");
+        return err_memory_for(e, "connections to shards");
     }
     l->config = *config;
     l->terms = session_terms(config->session);
@@ -120,8 +120,7 @@ static enum err encoded_room(struct link *k, uint64_t bytes)
     /* to ask again does not help: the process ends */
     struct errmsg e;
     enum err err =
-        err_set(&e, ERR_NOMEM, "no memory for the %" PRIu64 " bytes of an answer of shard %u",
-                bytes, k->shard);
+        err_memory_for(&e, "the %" PRIu64 " bytes of an answer of shard %u", bytes, k->shard);
     k->links->config.on_refused(k->links->config.ctx, err_exit_code(err), e.text);
     return err;
 }
@@ -374,16 +373,16 @@ enum err links_restart(struct links *l, struct errmsg *e)
     close_all(l);
     memset(l->asked, 0, sizeof l->asked);
     if (unreached_begin(l->config.unreached, plan->shards, clock_now_ms()))
-        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
+        return err_memory_for(e, "%u connections to shards", plan->shards);
     if (push_codec_restart(l->codec, l->terms))
-        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
+        return err_memory_for(e, "%u connections to shards", plan->shards);
     mem_free(l->remainder.value);
     l->remainder = (struct gradient_node){.examples = 1};
     if (l->terms->feedback && !l->terms->sync && !(l->remainder.value = mem_floats(plan->elems)))
-        return err_set(e, ERR_NOMEM, "no memory for the parts of gradients that are withheld");
+        return err_memory_for(e, "the parts of gradients that are withheld");
     l->link = mem_zalloc(plan->shards, sizeof *l->link);
     if (!l->link)
-        return err_set(e, ERR_NOMEM, "no memory for %u connections to shards", plan->shards);
+        return err_memory_for(e, "%u connections to shards", plan->shards);
     for (uint32_t i = 0; i < plan->shards; i++) {
         uint32_t ps = plan->shard[i].ps;
         if (ps >= l->config.cluster->n_ps)
@@ -548,7 +547,7 @@ enum { ROWS_FRAME_BYTES = 256 << 10 };
 static void no_memory(struct links *l)
 {
     struct errmsg e;
-    enum err err = err_set(&e, ERR_NOMEM, "no memory for rows to send");
+    enum err err = err_memory_for(&e, "rows to send");
     l->config.on_refused(l->config.ctx, err_exit_code(err), e.text);
 }
 

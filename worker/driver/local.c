@@ -9,7 +9,7 @@ enum err local_new(struct local **out, const struct layout *layout, const struct
 {
     struct local *l = mem_zalloc(1, sizeof *l);
     if (!l)
-        return err_set(e, ERR_NOMEM, "no memory for local training");
+        return err_memory_for(e, "local training");
     l->layout = layout;
     l->old = mem_floats(layout->elems);
     l->server = mem_floats(layout->elems);
@@ -21,8 +21,7 @@ enum err local_new(struct local **out, const struct layout *layout, const struct
     }
     if (!there) {
         local_free(l);
-        return err_set(e, ERR_NOMEM, "no memory for local training: %u blocks of parameters",
-                       3 + optimizer_slots(o));
+        return err_memory_for(e, "local training: %u blocks of parameters", 3 + optimizer_slots(o));
     }
     local_reset(l, o);
     *out = l;

@@ -239,7 +239,7 @@ static enum err feedback_run(struct push_codec *p, const struct gradient_node *n
     const struct residual_name name = {p->task.name, n->node, p->task.remainder};
     struct residual_push *push = residual_push(p->residual, &name);
     if (!push)
-        return err_set(e, ERR_NOMEM, "no memory for a gradient that is being sent");
+        return err_memory_for(e, "a gradient that is being sent");
     enum err err = push->run[first].made ? ERR_OK : make_run(p, push, n, first, chunks, e);
     if (err)
         return err;
@@ -345,7 +345,7 @@ enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradi
     }
     float **encoded = &p->encoded[n->number];
     if (!*encoded && !(*encoded = mem_floats(p->shape.plan->elems)))
-        return err_set(e, ERR_NOMEM, "no memory for an encoded gradient");
+        return err_memory_for(e, "an encoded gradient");
     uint8_t *out = (uint8_t *)(*encoded + at);
     double began = clock_now_s();
     uint64_t made;

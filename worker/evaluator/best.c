@@ -483,7 +483,7 @@ static enum err best_write_cut(const struct best *b, uint64_t epoch, const struc
     float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
     float *w = mem_floats(b->layout->elems);
     if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
     enum err err = checkpoint_read(b->checkpoints, m, 0, b->layout->elems, w, no_slots, e);
     if (!err)

@@ -242,7 +242,7 @@ static enum err read_results(struct eval_log *l, const json_t *all, const struct
         if (!result_of(json_array_get(results, i), job, &r))
             return err_set(e, ERR_CORRUPT, "%s: result %zu lacks cut, generation or step", path, i);
         if (eval_log_add(l, uuid, &r, &again))
-            return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+            return err_memory_of(e, path);
     }
     (void)snprintf(l->data, sizeof l->data, "%s", data ? data : "");
     const json_t *blas = json_object_get(all, "blas");

@@ -534,7 +534,7 @@ static enum err found_read(const struct watch *v, struct found *f, struct errmsg
         return err_wrap(e, ERR_INPUT, "start the release that wrote it: ");
     }
     leave_other_jobs(v, f);
-    return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return f->m ? ERR_OK : err_memory(e);
 }
 
 static const struct eval_passed *passed(const struct watch *v)
@@ -713,7 +713,7 @@ static enum err watch_make(struct watch *v, struct errmsg *e)
         return err;
     v->w = mem_floats(model_layout(r->model)->elems);
     if (!v->w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     err = blas_take(threads, e);
     if (!err)
         err = pool_new(&v->pool, threads, e);

@@ -66,7 +66,7 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
 {
     struct gradient *g = mem_zalloc(1, sizeof *g);
     if (!g)
-        return err_set(e, ERR_NOMEM, "no memory for gradients");
+        return err_memory_for(e, "gradients");
     g->model = model;
     g->pool = pool;
     g->loader = loader;
@@ -76,7 +76,7 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->progress, NULL);
     g->thread = mem_zalloc(pool_threads(pool), sizeof *g->thread);
-    enum err err = g->thread ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for gradients");
+    enum err err = g->thread ? ERR_OK : err_memory_for(e, "gradients");
     for (uint32_t i = 0; !err && i < pool_threads(pool); i++) {
         g->thread[i] = (struct worker_thread){.g = g, .index = i};
         row_values_init(&g->thread[i].rows, g->layout);

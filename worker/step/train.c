@@ -159,7 +159,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     if (averages)
         is->averages = mem_floats(layout->elems);
     if (!is->w || (averages && !is->averages))
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     enum err err = blas_take(threads, e);
     if (!err)
         err = pool_new(&is->pool, threads, e);

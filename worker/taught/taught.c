@@ -346,7 +346,7 @@ static enum err digest(struct job *job, const char *text, struct errmsg *e)
         sha256_add(hash, text, strlen(text));
     job->encoded = hash && !sha256_final(hash, job->encoding);
     sha256_free(hash);
-    return job->encoded ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return job->encoded ? ERR_OK : err_memory(e);
 }
 
 enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,

@@ -49,7 +49,7 @@ enum err events_file_append(struct events_file *f, const Tensorboard__Event *eve
     size_t bytes = tensorboard__event__get_packed_size(event);
     uint8_t *record = mem_zalloc(HEAD_BYTES + bytes + TAIL_BYTES, 1);
     if (!record)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", f->path);
+        return err_memory_of(e, f->path);
     put_le(record, bytes, 8);
     put_le(record + 8, events_file_masked_crc(record, 8), 4);
     tensorboard__event__pack(event, record + HEAD_BYTES);

@@ -37,7 +37,7 @@ enum err block_map_init(struct block_map *map, const struct layout *l, uint8_t *
     *map = (struct block_map){.runs = 0};
     for (uint32_t i = 0; i < l->tensors; i++) {
         if (add_tensor(map, &l->tensor[i], fresh ? fresh[i] : NULL, &map->old_elems))
-            return err_set(e, ERR_NOMEM, "no memory for the positions of new words");
+            return err_memory_for(e, "the positions of new words");
         map->old_elems =
             (map->old_elems + LAYOUT_ALIGN_ELEMS - 1) / LAYOUT_ALIGN_ELEMS * LAYOUT_ALIGN_ELEMS;
     }

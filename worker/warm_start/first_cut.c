@@ -102,7 +102,7 @@ enum err first_cut_write(const struct first_cut *c, struct manifest *m, struct e
 {
     struct piece p;
     if (piece_init(&p, c))
-        return err_set(e, ERR_NOMEM, "no memory for the job's first checkpoint");
+        return err_memory_for(e, "the job's first checkpoint");
     m->slots = p.slots;
     m->tables = c->rows != NULL;
     enum err err = write_pieces(&p, c, m, e);

@@ -25,13 +25,13 @@ static enum err digest_found(const struct layout *l, const float *w, const bool 
 {
     struct layout some = {.tensor = mem_zalloc(l->tensors, sizeof *some.tensor)};
     if (!some.tensor)
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_memory(e);
     for (uint32_t i = 0; i < l->tensors; i++)
         if (found[i])
             some.tensor[some.tensors++] = l->tensor[i];
     export_digest(&some, w, NULL, digest);
     mem_free(some.tensor);
-    return digest[0] ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    return digest[0] ? ERR_OK : err_memory(e);
 }
 
 /* "model.weights: FILE has 4 of the 6 tensors; dense_1/kernel, dense_1/bias begin as their initializers say" */
@@ -137,7 +137,7 @@ enum err first_weights_begin(const struct first_weights *s, struct errmsg *e)
     char digest[DIGEST_BYTES];
     float *w = mem_floats(s->layout->elems);
     if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     enum err err = first_weights_read(s->job, s->layout, w, s->words, digest, e);
     if (!err)
         err = job_settle_weights(s->job, digest, e);
@@ -163,7 +163,7 @@ static enum err digest_file(const struct job *job, const struct layout *l,
     char words[FIRST_WEIGHTS_WORDS_BYTES];
     float *w = mem_floats(l->elems);
     if (!w)
-        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+        return err_memory_for(e, "the parameters");
     enum err err = first_weights_read(job, l, w, words, digest, e);
     mem_free(w);
     return err;

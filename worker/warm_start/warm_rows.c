@@ -56,7 +56,7 @@ static enum err begin_anew(struct warm_rows *w, struct row_group *g, struct errm
     const struct checkpoint_table *was = &w->tables.table[g->table], *is = &w->table[g->table];
     size_t width = is->dim + is->slots;
     if (!make_room(w, g->rows * width + g->rows, g->rows))
-        return err_set(e, ERR_NOMEM, "no memory for the rows of a new job's first checkpoint");
+        return err_memory_for(e, "the rows of a new job's first checkpoint");
     const float *from = g->values;
     float *to = w->values;
     uint64_t *stamp = w->mixed + w->keys_room;

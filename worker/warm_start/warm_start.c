@@ -116,7 +116,7 @@ static enum err write_with_rows(struct source *of, const struct first_cut *cut, 
     uint64_t now = (uint64_t)clock_wall_ms() / 1000;
     enum err err = warm_rows_init(&of->rows, of->s->checkpoints, of->from, of->s->job, now, e);
     if (!err && beginnings_after(&to->begun, &of->from->begun, now, of->rows.tables.clock))
-        err = err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
+        err = err_memory_for(e, "a new job's first checkpoint");
     if (!err)
         err = first_cut_write(cut, to, e);
     if (!err)

@@ -48,8 +48,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         (config->journal && journal_join(&c->journal, config->journal)) ||
         (config->workers && !chief_worker(c, config->workers - 1))) {
         chief_free(c);
-        return err_set(e, ERR_NOMEM, "no memory for a cluster of %u ps and %u workers", config->ps,
-                       config->workers);
+        return err_memory_for(e, "a cluster of %u ps and %u workers", config->ps, config->workers);
     }
     for (uint32_t i = 0; i < config->ps; i++)
         c->ps[i].lost_ms = now_ms;
@@ -208,7 +207,7 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     struct chief_worker *w = chief_worker(c, worker);
     Gradwire__Hello *hello = w ? (Gradwire__Hello *)msg_copy(&m->base) : NULL;
     if (!hello)
-        return err_set(e, ERR_NOMEM, "no memory for %s", name);
+        return err_memory_for(e, "%s", name);
     msg_free(w->hello ? &w->hello->base : NULL);
     w->hello = hello;
     w->hello_used = false;

@@ -109,15 +109,16 @@ class ChecksumsTest(HandCase):
 
     def test_what_a_worker_says_before_the_next_chief_has_answered_waits_for_the_answer(self):
         """The next chief waits for a ps, and a worker tells it that it does not reach that ps."""
-        ps, (chief, worker), _, _ = self.cluster(2, 2)
+        keys = {"training.epochs": 100}  # the kills come before the end
+        ps, (chief, worker), _, _ = self.cluster(2, 2, keys=keys)
         self.until("training", lambda: "epoch 1/" in chief.log())
         for p in ps[1], chief:
             p.process.send_signal(signal.SIGKILL)
             p.wait(-signal.SIGKILL)
-        chief = self.start(WORKER, "next", "--job_name=worker", "--task_index=0", *self.hosts)
+        chief = self.start(WORKER, "next", "--job_name=worker", "--task_index=0", *self.hosts, keys=keys)
         self.until("the worker's message", lambda: "ps 1 has not been reachable for" in worker.log())
-        ps[1] = self.start(PS, "again", "--job_name=ps", "--task_index=1", *self.hosts)
-        self.assertEqual(self.all_done(chief, worker, *ps)["digest"], self.undisturbed())
+        ps[1] = self.start(PS, "again", "--job_name=ps", "--task_index=1", *self.hosts, keys=keys)
+        self.assertEqual(self.all_done(chief, worker, *ps)["digest"], self.undisturbed(keys=keys))
         self.assertNotIn("no checksums", chief.log())
 
 

@@ -207,7 +207,7 @@ class EncodingTest(unittest.TestCase):
 class LayersTest(unittest.TestCase):
     def test_each_layer_and_activation_of_a_job_is_known(self):
         header = (ROOT / "job/layer.h").read_text()
-        kinds = re.findall(r"X\([A-Z0-9_]+, (\w+)\)", header)
+        kinds = re.findall(r"X\([A-Z0-9_]+, (\w+), ", header)
         self.assertIn("conv2d", kinds)
         ours = {name for name in vars(reader.NumpyLayers) if not name.startswith("_")}
         elsewhere = {"add", "concatenate", "embedding_bag", "linear"}  # of several inputs, or a table

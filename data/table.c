@@ -559,6 +559,7 @@ struct learning {
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
     atomic_bool *moves; /* (inputs) a number is in another bucket if it is rounded to float32 */
+    bool spilled;       /* rows are in the file; the lengths of chunks change during PASS_SCALE */
 
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
@@ -733,9 +734,8 @@ static void learn_chunks(void *ctx, uint32_t thread)
     struct errmsg e = {""};
     uint64_t chunk;
     (void)thread;
-    bool spilled = table_spilled_bytes(l->table) > 0;
-    uint32_t *buffer = spilled ? mem_resize(NULL, LOOK_CELLS, sizeof *buffer) : NULL;
-    enum err err = spilled && !buffer ? err_memory(&e) : ERR_OK;
+    uint32_t *buffer = l->spilled ? mem_resize(NULL, LOOK_CELLS, sizeof *buffer) : NULL;
+    enum err err = l->spilled && !buffer ? err_memory(&e) : ERR_OK;
     while (!err && (chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
         err = learn_chunk(l, chunk, buffer, &e);
     if (err)
@@ -750,6 +750,7 @@ static void learn_chunks(void *ctx, uint32_t thread)
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
     l->pass = (unsigned)pass; /* only reached if no earlier pass failed */
+    l->spilled = table_spilled_bytes(l->table) > 0;
     atomic_store(&l->next, 0);
     pool_run(pool, learn_chunks, l);
     return l->err ? err_set(e, l->err, "%s", l->e.text) : ERR_OK;

@@ -64,7 +64,7 @@ struct work {
 };
 
 struct place {
-    const char *path; /* NULL: no such label yet */
+    const char *path; /* NULL: no such line yet */
     uint64_t line;
 };
 

@@ -148,8 +148,9 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
     return ERR_OK;
 }
 
-enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
-                       const struct order *order, struct lr_found *found, struct errmsg *e)
+static enum err find_rates(const struct job *job, const struct model *model,
+                           const struct dataset *data, const struct order *order,
+                           struct lr_found *found, struct errmsg *e)
 {
     struct run r;
     double least = INFINITY;
@@ -221,4 +222,17 @@ enum err lr_finder_report(const struct lr_found *f, const char *output, struct e
                      f->steepest, f->tenth_of_least);
     (void)printf("%s\n", PRINTABLE(path));
     return ERR_OK;
+}
+
+enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
+                       const struct order *order, const char *output, struct errmsg *e)
+{
+    struct lr_found *found = mem_zalloc(1, sizeof *found);
+    if (!found)
+        return err_memory(e);
+    enum err err = find_rates(job, model, data, order, found, e);
+    if (!err)
+        err = lr_finder_report(found, output, e);
+    mem_free(found);
+    return err;
 }

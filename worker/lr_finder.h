@@ -27,11 +27,10 @@ struct lr_found {
 };
 
 /* Train with growing rates until the running mean of the loss is four times its least value, until the loss is not
- * finite, or until the last step. Batches are as in training. Writes nothing. Errors: ERR_INPUT: the model has tables;
- * those of gradient_compute. Thread: main; uses worker.threads threads of its own. */
+ * finite, or until the last step, and report that (lr_finder_report). Batches are as in training. Errors: ERR_INPUT: the
+ * model has tables; those of gradient_compute. Thread: main; uses worker.threads threads of its own. */
 enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
-                       const struct order *order, struct lr_found *found,
-                       struct errmsg *e) MUST_CHECK;
+                       const struct order *order, const char *output, struct errmsg *e) MUST_CHECK;
 
 /* Compute `smooth`, and the two rates, from rate and loss of the points. Pure. */
 void lr_finder_judge(struct lr_found *found);

@@ -1,5 +1,6 @@
-/* A worker process in any role: its flags, job, data and model, and its result. main.c has its life, process_rows.c
- * reads its rows, process_past.c and process_chief.c have the chief's additional work. Thread: the main one. */
+/* A worker process in any role: its flags, job, data and model, and its result. main.c walks through the phases of its
+ * life, and each phase is a file: process_start.c, process_rest.c, process_rows.c, process_run.c; the chief's
+ * additional work is in process_past.c and process_chief.c. Thread: the main one. */
 #ifndef GRADWIRE_WORKER_PROCESS_H
 #define GRADWIRE_WORKER_PROCESS_H
 
@@ -66,7 +67,10 @@ struct process {
     char done_words[SUMMARY_WORDS_BYTES]; /* the chief's: the result of a job that is done */
 };
 
-/* ---- main.c ---- */
+/* ---- process_start.c ---- */
+/* Load the secrets that the flags name, and find the process's place in the cluster. Errors: ERR_INPUT: flags that
+ * contradict each other, or do not fit the role. */
+enum err process_begin(struct process *p, struct errmsg *e) MUST_CHECK;
 /* The chief: lock DIR until the process ends, unless whoever started it has the lock, and guard it (dirguard.h). */
 enum err process_lock_output(const struct process *p, struct errmsg *e) MUST_CHECK;
 /* Read the job file, and apply --set. */
@@ -76,6 +80,19 @@ enum err process_begin_interim(struct process *p, enum process_state state,
                                struct errmsg *e) MUST_CHECK;
 /* True if a launcher started this process, directly or by exec, and this is not a restart. */
 bool process_is_first_start(const struct process *p);
+/* Open the ports, once in the life of the process. From here on peers and probes can connect, however long reading the data
+ * takes. */
+enum err process_listen(struct process *p, struct errmsg *e) MUST_CHECK;
+/* True for a worker that a chief calls to a job. */
+static inline bool process_may_rest(const struct process *p)
+{
+    return p->cluster.role != ROLE_EVALUATOR && !p->cluster.is_chief && !p->cluster.alone &&
+           !p->flags.find_learning_rate;
+}
+
+/* ---- process_rest.c ---- */
+/* Decide whether there is something to train; a worker that waits stays here until a chief calls. */
+enum err process_rest(struct process *p, bool *trains, struct errmsg *e) MUST_CHECK;
 
 /* ---- process_rows.c ---- */
 /* Set p->base to the newest usable cut. None: has_base is false. */
@@ -111,5 +128,12 @@ void process_tell_failed(const struct process *p, int exit_code, const char *why
 /* A chief that fails before it has connected writes code and reason to summary.json, where its evaluator reads them. */
 void process_note_failed(const struct process *p, int exit_code, const char *why);
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e) MUST_CHECK;
+
+/* ---- process_run.c ---- */
+/* The role's work, once the job and its data are loaded. *alone: processes that it starts, which the caller stops. */
+struct alone;
+enum err process_run(struct process *p, struct alone *alone, struct errmsg *e) MUST_CHECK;
+/* Log how the job ended, from p->result. */
+void process_say_end(const struct process *p);
 
 #endif

@@ -208,10 +208,9 @@ static enum err summarize_run(struct process *p, const struct host *host, struct
                                    .planted = p->planted,
                                    .output = p->output,
                                    .exports = &p->exports,
-                                   .host = host};
+                                   .host = host,
+                                   .words = p->done_words};
     enum err err = summarize(&what, e);
-    if (p->result.exit_code == 0 && p->learned.digest[0])
-        summary_words(&what, p->done_words);
     results_close(&results);
     return err;
 }
@@ -351,12 +350,66 @@ static enum err write_again(struct process *p, const struct epoch_end_config *co
     return process_summarize_failed(p, e);
 }
 
+/* Connect the processes of the job, and train until the end, which p->result has. */
+static enum err meet_and_train(struct process *p, struct host *host, struct train *train,
+                               struct epoch_end *end, struct errmsg *e)
+{
+    struct driver *driver = train_parts(train)->driver;
+    struct control control;
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = driver_mailbox(driver),
+                                            .http_fd = p->http_fd,
+                                            .handed = process_is_first_start(p),
+                                            .meter = driver_meter(driver)};
+    interim_end(&p->interim);
+    enum err err = control_init(&control, &control_config, &host_ops, host, e);
+    p->introduced = err == ERR_OK;
+    if (err)
+        return err;
+    train_run(train, &control, &epoch_end_ops, end, &p->result);
+    /* a launcher that learned of the end from another process sends SIGTERM now */
+    signals_hold();
+    control_post(&control, CONTROL_LEAVES, (uint64_t)p->result.exit_code,
+                 mem_strdup(p->result.error), mem_free);
+    control_close(&control);
+    /* the exports, and the wait for the evaluator, can take longer than a probe waits */
+    if (p->result.exit_code == 0 && process_begin_interim(p, STATE_DONE, e))
+        log_warn("%s", e->text);
+    return ERR_OK;
+}
+
+static enum err run_training(struct process *p, const struct epoch_end_config *config,
+                             struct host *host, struct train *train, struct epoch_end *end,
+                             struct errmsg *e)
+{
+    enum err err = meet_and_train(p, host, train, end, e);
+    return err || lost_output(p) ? err : write_end(p, config, host, e);
+}
+
+/* The job was done before: only report that to the others. The result stays that of the run that did it. */
+static enum err run_done(struct process *p, const struct epoch_end_config *config,
+                         struct host *host, struct train *train, struct epoch_end *end,
+                         struct errmsg *e)
+{
+    const struct driver_result before = p->result;
+    const struct epoch_end_result learned = p->learned;
+    enum err err = meet_and_train(p, host, train, end, e);
+    if (err)
+        return err;
+    int exit_code = p->result.exit_code;
+    p->learned = learned;
+    p->result = before;
+    p->result.exit_code = exit_code;
+    if (p->cluster.has_evaluator)
+        await_evaluator(p);
+    return lost_output(p) ? ERR_OK : write_end(p, config, host, e);
+}
+
 static enum err run_host(struct process *p, const struct epoch_end_config *config,
                          struct train *train, struct epoch_end *end, struct errmsg *e)
 {
     struct host *host = NULL;
-    struct driver *driver = train_parts(train)->driver;
-    struct control control;
     struct host_config host_config = {.layout = model_layout(p->model),
                                       .batches_per_epoch = order_batches(&p->order),
                                       .output = p->output,
@@ -373,44 +426,10 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .finished = p->finished,
                                       .learned_epochs = epochs_learned(p->base.epoch),
                                       .unkept_step = config->unkept_step};
-    struct control_config control_config = {.job = &p->job,
-                                            .cluster = &p->cluster,
-                                            .train = driver_mailbox(driver),
-                                            .http_fd = p->http_fd,
-                                            .handed = process_is_first_start(p),
-                                            .meter = driver_meter(driver)};
-    p->exports.n = 0;
-    enum err err = p->finished ? write_again(p, config, e) : ERR_OK;
-    if (!err && p->result.exit_code == 0)
-        err = host_new(&host, &host_config, e);
-    if (err || p->result.exit_code)
-        return err;
-    interim_end(&p->interim);
-    err = control_init(&control, &control_config, &host_ops, host, e);
-    p->introduced = err == ERR_OK;
-    if (!err) {
-        const struct driver_result before = p->result;
-        const struct epoch_end_result learned = p->learned;
-        train_run(train, &control, &epoch_end_ops, end, &p->result);
-        /* a launcher that learned of the end from another process sends SIGTERM now */
-        signals_hold();
-        control_post(&control, CONTROL_LEAVES, (uint64_t)p->result.exit_code,
-                     mem_strdup(p->result.error), mem_free);
-        control_close(&control);
-        /* the exports, and the wait for the evaluator, can take longer than a probe waits */
-        if (p->result.exit_code == 0 && process_begin_interim(p, STATE_DONE, e))
-            log_warn("%s", e->text);
-        if (p->finished) {
-            int exit_code = p->result.exit_code;
-            p->learned = learned;
-            p->result = before;
-            p->result.exit_code = exit_code;
-            if (p->cluster.has_evaluator)
-                await_evaluator(p);
-        }
-        if (!lost_output(p))
-            err = write_end(p, config, host, e);
-    }
+    enum err err = host_new(&host, &host_config, e);
+    if (!err)
+        err = p->finished ? run_done(p, config, host, train, end, e)
+                          : run_training(p, config, host, train, end, e);
     host_free(host);
     return err;
 }
@@ -461,8 +480,10 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     if (err)
         return err;
     disk_thread_init(&p->logs_disk);
+    p->exports.n = 0;
     if (p->finished) {
         note_done(p);
+        err = write_again(p, &config, e);
     } else {
         describe(p);
         warn_of_kernels(p);
@@ -470,7 +491,8 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
         curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
                     p->data.rows, p->logs, &p->logs_disk);
     }
-    err = run_host(p, &config, train, end, e);
+    if (!err && p->result.exit_code == 0)
+        err = run_host(p, &config, train, end, e);
     curves_close(&curves, !err && p->result.exit_code == 0);
     disk_thread_close(&p->logs_disk);
     epoch_end_free(end);

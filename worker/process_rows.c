@@ -20,7 +20,9 @@
 #include "worker/alone.h"
 #include "worker/chief/host.h"
 #include "worker/control/cut_reader.h"
-#include "worker/tables_ahead.h"
+#include "worker/control/progress.h"
+#include "worker/doctor/estimate.h"
+#include "worker/doctor/table_room.h"
 
 enum {
     ENCODING_TRIES = 3, /* to read a cut's encoding.json from the chief */
@@ -212,13 +214,52 @@ static void tell_loading(void *ctx, const struct loading *now)
     progress_loading(p->flags.progress_fd, now);
 }
 
+static void warn_of_room(const struct table_room *room, const struct job *job,
+                         const struct cluster *cluster)
+{
+    char needed[24], there[24], text[200];
+    uint32_t here = table_room_ps_here(cluster);
+    uint64_t bytes =
+        here * table_room_ps_bytes(room->all.memory_bytes, cluster->n_ps, job->ps.memory);
+    uint64_t free_bytes = table_room_free_bytes();
+    if (bytes <= free_bytes)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "tables: they will not fit: %s for %u ps on this host, but %s are free",
+                   estimate_text(needed, bytes), here, estimate_text(there, free_bytes));
+    log_warn("%s", text);
+}
+
+/* Report the expected size of the tables to the log and the launcher; a warning if the ps on this host have less
+ * free memory. */
+static void say_tables(const struct job *job, const struct cluster *cluster,
+                       const struct dataset *data, int progress_fd)
+{
+    struct key_growth growth;
+    struct errmsg e = {""};
+    char text[400];
+    if (!dataset_has_keys(data))
+        return;
+    if (dataset_count_keys(data, data->rows, DATASET_COUNTED_LOOKUPS, &growth, &e)) {
+        log_warn("tables: not estimated: %s", e.text);
+        return;
+    }
+    const struct table_room room = table_room_of(job, &growth);
+    table_room_text(&room, cluster->n_ps, text, sizeof text);
+    log_info("tables: %s", text);
+    progress_say(progress_fd, "tables: %s", text);
+    if (!table_room_fits(&room, job, cluster->n_ps, text, sizeof text))
+        log_warn("tables: %s", text);
+    warn_of_room(&room, job, cluster);
+}
+
 static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_rows(p, e);
     if (!err)
         say_job(p);
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
-        tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
+        say_tables(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)
         err = measure_planted(p, e);
     if (err)

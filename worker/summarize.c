@@ -484,6 +484,22 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
     return files_write_json(path, all, JSON_INDENT(2), e);
 }
 
+/* The result of a job that is done, as one line. Without an evaluation it has the values of the training. */
+static void write_words(const struct summarize *what, const struct chief_facts *f)
+{
+    char found[PROGRESS_WORDS_BYTES] = "";
+    struct evaluation room;
+    const struct evaluation *eval = evaluated(what, f);
+    const struct evaluation *shown = eval ? eval : trained(what, f, &room);
+    uint64_t epochs = epochs_made(what, f);
+    if (shown)
+        progress_words(found, what->job, shown);
+    (void)snprintf(what->words, SUMMARY_WORDS_BYTES,
+                   "done: %" PRIu64 " epoch%s,%s%s%s digest %s, model in %s/model", epochs,
+                   epochs == 1 ? "" : "s", eval ? " eval" : "", found, shown ? "," : "",
+                   what->learned->digest, what->output);
+}
+
 enum err summarize(const struct summarize *what, struct errmsg *e)
 {
     const struct chief *chief = what->host ? host_chief(what->host) : NULL;
@@ -508,6 +524,8 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     }
     enum err err = summary_write(&of, &f, worker, workers, e);
     mem_free(worker);
+    if (what->result->exit_code == 0 && what->learned->digest[0])
+        write_words(what, &f);
     return err;
 }
 
@@ -539,20 +557,4 @@ enum err summary_write_failed(const struct job *job, const char *output, int exi
         all = NULL;
     }
     return files_write_json(path, all, JSON_INDENT(2), e);
-}
-
-void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES])
-{
-    char found[PROGRESS_WORDS_BYTES] = "";
-    struct evaluation room;
-    const struct chief_facts f = facts(what);
-    const struct evaluation *eval = evaluated(what, &f);
-    const struct evaluation *shown = eval ? eval : trained(what, &f, &room);
-    uint64_t epochs = epochs_made(what, &f);
-    if (shown)
-        progress_words(found, what->job, shown);
-    (void)snprintf(out, SUMMARY_WORDS_BYTES,
-                   "done: %" PRIu64 " epoch%s,%s%s%s digest %s, model in %s/model", epochs,
-                   epochs == 1 ? "" : "s", eval ? " eval" : "", found, shown ? "," : "",
-                   what->learned->digest, what->output);
 }

@@ -10,6 +10,8 @@
 #include "worker/control/progress.h"
 #include "worker/evaluator/eval_log.h"
 
+enum { SUMMARY_WORDS_BYTES = 4096 + PROGRESS_WORDS_BYTES + 160 }; /* a path, values, and the rest */
+
 struct summarize {
     const struct job *job;
     const struct cluster *cluster;
@@ -27,9 +29,10 @@ struct summarize {
     const struct exports_end *exports; /* NULL: none */
     const char *output;                /* DIR */
     const struct host *host;           /* after control_close; NULL: the chief was never started */
+    /* SUMMARY_WORDS_BYTES: gets the result of a job that is done as one line, such as "done: 10 epochs, eval loss 0.0712
+     * accuracy 0.9789, digest .., model in DIR/model" */
+    char *words;
 };
-
-enum { SUMMARY_WORDS_BYTES = 4096 + PROGRESS_WORDS_BYTES + 160 }; /* a path, values, and the rest */
 
 /* One worker's process. */
 struct summary_worker {
@@ -55,9 +58,5 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
  * is done stays as it is. Errors: ERR_IO, ERR_NOMEM. */
 enum err summary_write_failed(const struct job *job, const char *output, int exit_code,
                               const char *why, struct errmsg *e) MUST_CHECK;
-
-/* Write the result of a job that is done as one line, such as "done: 10 epochs, eval loss 0.0712 accuracy 0.9789, digest ..,
- * model in DIR/model". Without an evaluation it has the values of the training. */
-void summary_words(const struct summarize *what, char out[SUMMARY_WORDS_BYTES]);
 
 #endif

@@ -163,9 +163,8 @@ bool row_budget_takes(struct row_tables *t, uint32_t part, uint32_t table)
 /* ---- memory ---- */
 
 /* Bytes of the budget that are not allocated. */
-static uint64_t unused(const struct row_tables *t)
+static uint64_t unused(const struct row_tables *t, uint64_t bytes)
 {
-    uint64_t bytes = row_tables_bytes(t);
     for (uint32_t i = 0; i < t->layout->tables; i++)
         bytes += ROW_BUDGET_TABLE_BYTES / 2; /* for the end of the index, and for lists of slabs */
     return bytes < t->budget.bytes ? t->budget.bytes - bytes : 0;
@@ -197,11 +196,10 @@ static uint64_t most_places(const struct row_tables *t, const struct row_table *
     return most > of->index.grown ? most : of->index.grown;
 }
 
-void row_budget_begin(struct row_tables *t, uint32_t part, const struct row_grads *g)
+void row_budget_begin(struct row_tables *t, uint32_t part, const struct row_grads *g,
+                      uint64_t allocated)
 {
-    if (t->budget.bytes == 0)
-        return;
-    uint64_t bytes = unused(t);
+    uint64_t bytes = unused(t, allocated);
     t->budget.left = left_of_room(t, part);
     for (uint32_t i = 0; i < t->layout->tables; i++) {
         const struct row_table *of = t->table[i];

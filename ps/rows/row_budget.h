@@ -55,8 +55,9 @@ void row_budget_set(struct row_tables *t, uint64_t bytes, enum row_full full);
 /* A step is complete, a batch is resolved, or a checkpoint is read. `clock`: the least clock of all parts. */
 void row_budget_step(struct row_tables *t, uint64_t clock);
 /* Rows of this part for these gradients are about to be created: free the memory of evicted rows as far as it is needed,
- * and compute `left`. Call before row_budget_takes. */
-void row_budget_begin(struct row_tables *t, uint32_t part, const struct row_grads *g);
+ * and compute `left`. `allocated`: bytes that the tables take. Call before row_budget_takes, if there is a budget. */
+void row_budget_begin(struct row_tables *t, uint32_t part, const struct row_grads *g,
+                      uint64_t allocated);
 /* Account for one more row of this part. False: there is no room for it. */
 bool row_budget_takes(struct row_tables *t, uint32_t part, uint32_t table);
 

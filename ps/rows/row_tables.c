@@ -396,7 +396,8 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
 {
     struct touched of = {.part = part};
     assert(part < ROW_PARTS && u->t > 0);
-    row_budget_begin(t, part, g);
+    if (t->budget.bytes)
+        row_budget_begin(t, part, g, row_tables_bytes(t));
     enum err err = find_touched(t, g, u->clock - 1, &of);
     if (err)
         return err;

@@ -22,6 +22,7 @@ ALLOWED = {
     ("worker/control/progress.c", "early_stopping.patience"): "called by the chief's own session alone",
     ("worker/driver/driver.c", "optimizer"): "its slots are those of the kind, an identity key; each welcome has the chief's values",
     ("worker/process_rows.c", "sync.dropped"): "refuses too many microbatches; the chief has refused them, too",
+    ("worker/process_rows.c", "ps.memory"): "the chief reports the size of the tables",
 }
 ROW = re.compile(r"\b(?:JOB_KEY|OPTIMIZER_KEY|OPTIMIZER_REAL|SCHEDULE_KEY|TABLE_KEY)\(")
 READ = re.compile(r"\bjob\)?(?:->|\.)((?:\w+\.)*\w+)")

@@ -272,10 +272,13 @@ static void the_summary_of_a_finished_job_does_not_count_lost_batches_as_applied
     struct known *k = full();
     struct errmsg e;
     struct journal journal = {0};
+    char words[SUMMARY_WORDS_BYTES];
     k->base = (struct manifest){.step = 100, .dealt = 100, .lost = 4};
     k->what.finished = true;
     k->what.journal = &journal;
+    k->what.words = words;
     assert_int_equal(summarize(&k->what, &e), ERR_OK);
+    assert_non_null(strstr(words, "digest abcd, model in "));
     json_t *json = read_back();
     json_int_t dealt, least, most, lost;
     assert_int_equal(json_unpack(json, "{s:{s:I s:I s:I s:I}}", "batches", "dealt", &dealt,

@@ -21,7 +21,6 @@
 #include "worker/tensorboard/curves.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/model_end.h"
-#include "worker/chief/tables_end.h"
 #include "worker/evaluator/eval_log.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/failed_start.h"
@@ -35,7 +34,7 @@ static enum err export_tables(struct process *p, const struct manifest *final, s
                                    .layout = model_layout(p->model),
                                    .output = p->output,
                                    .checkpoints = p->checkpoints};
-    return end.layout->rows ? tables_end_export(&end, final, &p->best, p->learned.digest, e)
+    return end.layout->rows ? model_end_tables(&end, final, &p->best, p->learned.digest, e)
                             : ERR_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "worker/chief/best_cut.h"
+#include "worker/chief/evaluating.h"
 #include "evaluate/evaluate.h"
 #include "export/export.h"
 #include "worker/control/progress.h"
@@ -30,7 +31,7 @@ struct epoch_end {
     struct session *session;
     const struct session_terms *terms; /* the session's */
     struct epoch_end_result *result;
-    struct evaluator *evaluator; /* NULL: no eval data */
+    struct evaluating evaluating;
     struct progress progress;
     double examples; /* of all workers, in this process */
     bool finish_asked, evaluate_asked;
@@ -242,58 +243,24 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
 /* The weights that are evaluated, kept as the best and exported. */
 static float *learned(const struct epoch_end *end)
 {
-    return end->parts->averages ? end->parts->averages : end->parts->w;
-}
-
-/* False: the averages are requested, and arrive while the loop runs. */
-static bool averages_are_here(struct epoch_end *end)
-{
-    if (!end->parts->averages || session_take_averages(end->session))
-        return true;
-    session_pull_averages(end->session);
-    return false;
-}
-
-/* Reads rows of tables from the shards. */
-static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
-{
-    const struct epoch_end *end = ctx;
-    return driver_look(end->parts->driver, v, e);
+    return evaluating_weights(&end->evaluating);
 }
 
 /* NULL: no result; *missing: it was to have one, but a new generation or the end of the run interrupted it, or it failed: then
  * this process ends, and the next chief evaluates. */
-static struct evaluation *evaluate(struct epoch_end *end, bool *missing)
+static const struct evaluation *evaluate(struct epoch_end *end, bool *missing)
 {
     struct epoch_end_result *r = end->result;
-    const struct row_reader rows = {.read = look_rows, .ctx = end};
-    double began = clock_now_s();
+    struct errmsg e;
     *missing = false;
-    if (!end->evaluator)
+    if (!end->evaluating.evaluator)
         return NULL;
-    struct errmsg e = {""};
-    struct sums sums;
-    enum err err = evaluator_run(end->evaluator, learned(end), &rows, &sums, &e);
+    enum err err = evaluating_run(&end->evaluating, &r->eval, &e);
     *missing = err != ERR_OK;
     if (err && err != ERR_STATE)
         stop(end, err_exit_code(err), e.text);
-    if (err)
-        return NULL;
-    struct evaluation *copy = mem_zalloc(1, sizeof *copy);
-    if (!copy) { /* the next checkpoint would have an earlier evaluation */
-        stop_without_memory(end);
-        *missing = true;
-        return NULL;
-    }
-    *copy = (struct evaluation){.step = session_step(end->session), .loss = sums.loss};
-    memcpy(copy->metric, sums.metric, sizeof copy->metric);
-    r->has_eval = true;
-    r->eval = *copy;
-    post(end, CONTROL_EVALUATED, copy);
-    double took_s = clock_now_s() - began;
-    driver_paused(end->parts->driver, took_s);
-    metrics_observe(&driver_meter(end->parts->driver)->evaluation, took_s);
-    return &r->eval;
+    r->has_eval |= !err;
+    return err ? NULL : &r->eval;
 }
 
 /* The number of batches at an epoch's end; in sync steps, of which some may be extra ones. */
@@ -318,9 +285,9 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
         .step = end_of(end, epoch),
         .seconds = end->result->seconds_before + driver_trained_s(end->parts->driver, now_s),
         .trained = evaluation_of_sums(job, trained->examples, trained->loss, trained->metric),
-        .has_eval = end->evaluator != NULL,
+        .has_eval = end->evaluating.evaluator != NULL,
         .eval = end->result->eval,
-        .best = end->evaluator && will_keep(end, epoch)};
+        .best = end->evaluating.evaluator && will_keep(end, epoch)};
     if (line.has_eval)
         epoch_log_name_data(&line, &end->config.eval->contents);
     return line;
@@ -684,7 +651,7 @@ static bool is_judged(struct epoch_end *end, uint64_t step)
     if (session_place(end->session).steps == 0 || end->evaluated_step == step ||
         end->config.finished)
         return true;
-    if (!averages_are_here(end))
+    if (!evaluating_is_ready(&end->evaluating))
         return false;
     (void)evaluate(end, &missing);
     if (!missing)
@@ -704,7 +671,7 @@ static bool between_steps(struct epoch_end *end)
     if (step && place.steps == 0 && end->evaluated_step != step) {
         if (best_cut_is_open(&end->best_cut))
             return false;
-        if (!averages_are_here(end) || !end_epoch(end, place.epochs))
+        if (!evaluating_is_ready(&end->evaluating) || !end_epoch(end, place.epochs))
             return true;
         end->evaluated_step = step;
         end->step_due = true;
@@ -734,7 +701,7 @@ static void between_batches(struct epoch_end *end)
     if (best_cut_is_open(&end->best_cut))
         return; /* the request is handled when the best cut is settled */
     if (end->finish_asked && session_is_final(end->session)) {
-        if (!averages_are_here(end))
+        if (!evaluating_is_ready(&end->evaluating))
             return;
         if (end->final_seen || end_epoch(end, last_epoch(end))) {
             end->final_seen = true;
@@ -743,7 +710,7 @@ static void between_batches(struct epoch_end *end)
         }
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
                !end->finished && /* the exported weights must be those of the last evaluation */
-               averages_are_here(end)) {
+               evaluating_is_ready(&end->evaluating)) {
         const struct generation begun = end->terms->generation;
         end->evaluate_asked = false;
         /* Interrupted by another incarnation: once more. Interrupted by another generation: the epoch may be trained
@@ -798,8 +765,9 @@ enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *co
     end->progress.planted = config->planted;
     end->progress.on_point = tell_point;
     end->progress.ctx = end;
-    enum err err = config->eval ? evaluator_new(&end->evaluator, config->job, config->model,
-                                                config->eval, parts->pool, e)
+    end->evaluating.parts = parts;
+    enum err err = config->eval ? evaluator_new(&end->evaluating.evaluator, config->job,
+                                                config->model, config->eval, parts->pool, e)
                                 : ERR_OK;
     if (err) {
         epoch_end_free(end);
@@ -813,6 +781,6 @@ void epoch_end_free(struct epoch_end *end)
 {
     if (!end)
         return;
-    evaluator_free(end->evaluator);
+    evaluator_free(end->evaluating.evaluator);
     mem_free(end);
 }

@@ -1,9 +1,16 @@
-/* The chief's last work on a finished job's model: the manifest of model/, and that of best/. */
+/* The chief's last work on a finished job's model: the tables and the manifest of model/, and those of best/. */
 #ifndef GRADWIRE_WORKER_CHIEF_MODEL_END_H
 #define GRADWIRE_WORKER_CHIEF_MODEL_END_H
 
+#include "export/table_export.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/evaluator/eval_log.h"
+
+/* At a job's end: best/ gets the tables of the best epoch's cut, if that exists. model/ gets the same tables if the
+ * job restores the best weights, otherwise those of the final cut. t->folder is ignored. Errors: as
+ * cut_tables_export. */
+enum err model_end_tables(const struct cut_tables *t, const struct manifest *final,
+                          const struct best *best, char digest[65], struct errmsg *e) MUST_CHECK;
 
 struct model_end {
     const struct epoch_end_config *config;

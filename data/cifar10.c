@@ -132,7 +132,7 @@ static enum err read_file(const char *path, struct dataset *d, const struct read
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
-enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+static enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const uint32_t shape[] = {SIDE, SIDE, CHANNELS};
     struct paths paths;
@@ -152,3 +152,5 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg 
     paths_close(&paths);
     return err;
 }
+
+const struct reader_type reader_cifar10 = {.load = cifar10_load};

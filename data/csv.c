@@ -1163,7 +1163,7 @@ static enum err take_given(struct table_schema *s, const struct reading *r, stru
     return err;
 }
 
-enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+static enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     struct pool *pool = NULL;
     uint32_t threads = r->look                  ? 1
@@ -1193,3 +1193,6 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
     pool_free(pool);
     return err;
 }
+
+const struct reader_type reader_csv = {.load = csv_load};
+const struct reader_type reader_libsvm = {.load = csv_load};

@@ -56,24 +56,14 @@ enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *f
     return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
 }
 
+#define READER(kind, word, rows, meaning) [DATA_##kind] = &reader_##word,
+
 static enum err read_format(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
+    static const struct reader_type *const reader[] = {JOB_FORMATS(READER, JOB_NO_ALIAS)};
     if (!r->patterns && r->job->data.format != DATA_SYNTHETIC)
         return err_set(e, ERR_INPUT, "no file is named");
-    switch (r->job->data.format) {
-    case DATA_IDX:
-        return idx_load(d, r, e);
-    case DATA_NPY:
-        return npy_load(d, r, e);
-    case DATA_CIFAR10:
-        return cifar10_load(d, r, e);
-    case DATA_SYNTHETIC:
-        return job_reads_csv(r->job) ? csv_load(d, r, e) : synthetic_load(d, r, e);
-    case DATA_CSV:
-    case DATA_LIBSVM:
-        return csv_load(d, r, e);
-    }
-    return err_set(e, ERR_INPUT, "unknown format %d", (int)r->job->data.format);
+    return reader[r->job->data.format]->load(d, r, e);
 }
 
 static enum err read_and_digest(struct dataset *d, const struct reading *r, struct errmsg *e)

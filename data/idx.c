@@ -66,8 +66,10 @@ static enum err idx_open(struct array_file *f, struct stream **out, struct errms
     return ERR_OK;
 }
 
-enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+static enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const struct array_format format = {.name = "idx files", .open = idx_open};
     return arrays_load(d, r, &format, e);
 }
+
+const struct reader_type reader_idx = {.load = idx_load};

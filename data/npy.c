@@ -309,9 +309,11 @@ static enum err npy_list(struct paths *p, bool unlabeled, struct errmsg *e)
     return ERR_OK;
 }
 
-enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+static enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const struct array_format format = {
         .name = "arrays", .open = npy_open, .list = npy_list, .thin_labels = true};
     return arrays_load(d, r, &format, e);
 }
+
+const struct reader_type reader_npy = {.load = npy_load};

@@ -1,4 +1,4 @@
-/* Shared by dataset.c and the readers. One reader per format fills a dataset. */
+/* Shared by dataset.c and the readers. */
 #ifndef GRADWIRE_DATA_READERS_H
 #define GRADWIRE_DATA_READERS_H
 
@@ -34,13 +34,15 @@ static inline bool dataset_saw_enough(const struct dataset_seen *s)
     return s->differs && s->weighs && s->zero;
 }
 
-/* The readers fill rows, features, rank, shape, x and labels of a zeroed dataset, and add what they read to d->contents.
- * On error the caller closes *d. */
-enum err idx_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
-enum err npy_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
-enum err cifar10_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
-enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
-enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+/* A reader: it is in the file of its format, which has a row in JOB_FORMATS (job/job.h). */
+struct reader_type {
+    /* Fills rows, features, rank, shape, x and labels of a zeroed dataset, and adds what it reads to d->contents. On error
+     * the caller closes *d. Errors: ERR_INPUT and others, naming the file. */
+    enum err (*load)(struct dataset *d, const struct reading *r, struct errmsg *e);
+};
+#define READER_TYPE(kind, word, rows, meaning) extern const struct reader_type reader_##word;
+JOB_FORMATS(READER_TYPE, JOB_NO_ALIAS)
+#undef READER_TYPE
 
 /* Whether the job's loss has classes, so that labels are whole numbers. */
 bool dataset_has_classes(const struct job *job);

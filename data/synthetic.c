@@ -261,7 +261,7 @@ static uint8_t draw(const struct brushes *b, uint64_t key, uint8_t *out)
     return (uint8_t)digit;
 }
 
-enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+static enum err digits_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     static const uint32_t shape[] = {SIDE, SIDE};
     uint32_t rows = r->eval ? r->job->data.synthetic_eval_rows : r->job->data.synthetic_train_rows;
@@ -282,3 +282,11 @@ enum err synthetic_load(struct dataset *d, const struct reading *r, struct errms
     contents_count(&d->contents, (uint64_t)rows * (d->features + 1));
     return ERR_OK;
 }
+
+/* Other rows are made as text. */
+static enum err synthetic_load(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    return job_reads_csv(r->job) ? reader_csv.load(d, r, e) : digits_load(d, r, e);
+}
+
+const struct reader_type reader_synthetic = {.load = synthetic_load};

@@ -571,9 +571,12 @@ bool job_reads_csv(const struct job *job)
            (job->data.format == DATA_SYNTHETIC && job->data.synthetic != SYNTHETIC_DIGITS);
 }
 
+#define FORMAT_ROWS(kind, word, rows, meaning) [DATA_##kind] = rows,
 bool job_reads_columns(const struct job *job)
 {
-    return job_reads_csv(job) || job->data.format == DATA_LIBSVM;
+    enum { ARRAYS, COLUMNS, MAKES };
+    static const int rows[] = {JOB_FORMATS(FORMAT_ROWS, JOB_NO_ALIAS)};
+    return rows[job->data.format] == COLUMNS || job_reads_csv(job);
 }
 
 bool job_draws_clicks(const struct job *job)

@@ -79,13 +79,27 @@ enum job_labels {
     X(CALIBRATION, calibration, NEITHER,                                                           \
       "The sum of the predictions, divided by the sum of the labels. 1 is best.")
 
+/* X(format, word, what its rows are, meaning). The rows are ARRAYS: numbers with a shape; or COLUMNS: data.columns describes
+ * them; or the job MAKES them. A reader of each is in data/ (data/readers.h). */
+#define JOB_FORMATS(X, ALIAS)                                                                      \
+    X(IDX, idx, ARRAYS, "MNIST's files, with any of the format's number types.")                   \
+    X(SYNTHETIC, synthetic, MAKES, "Rows that gradwire generates; see `data.synthetic`.")          \
+    X(CIFAR10, cifar10, ARRAYS, "The binary batches of CIFAR-10, of shape `[32, 32, 3]`.")         \
+    X(CSV, csv, COLUMNS, "Text with one row per line; `data.columns` describes its columns.")      \
+    X(LIBSVM, libsvm, COLUMNS, "Text with one row per line: `label index:value index:value ...`.") \
+    X(NPY, npy, ARRAYS, "NumPy arrays, in `.npy` or `.npz` files.")                                \
+    ALIAS(NPY, npy, npz)
+
 #define JOB_NO_ALIAS(kind, word, alias)
 #define JOB_LOSS_KIND(kind, word, labels, meaning) LOSS_##kind,
 #define JOB_METRIC_KIND(kind, word, better, meaning) METRIC_##kind,
 enum loss_kind { JOB_LOSSES(JOB_LOSS_KIND, JOB_NO_ALIAS) };
+#define JOB_FORMAT_KIND(kind, word, rows, meaning) DATA_##kind,
 enum metric_kind { JOB_METRICS(JOB_METRIC_KIND, JOB_NO_ALIAS) };
+enum data_format { JOB_FORMATS(JOB_FORMAT_KIND, JOB_NO_ALIAS) };
 #undef JOB_LOSS_KIND
 #undef JOB_METRIC_KIND
+#undef JOB_FORMAT_KIND
 
 /* One of the job's metrics. */
 struct job_metric {
@@ -111,7 +125,6 @@ enum nan_guard {
 };
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
-enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV, DATA_LIBSVM, DATA_NPY };
 enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS, SYNTHETIC_CLICKS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
 enum column_kind {

@@ -3,16 +3,10 @@
 
 #include "job/table.h"
 
+#define FORMAT_WORD(kind, word, rows, meaning) {#word, DATA_##kind, NULL, meaning},
+#define FORMAT_ALIAS(kind, word, alias) {#alias, DATA_##kind, NULL, "Another name of `" #word "`."},
 static const struct job_word format_words[] = {
-    {"idx", DATA_IDX, NULL, "MNIST's files, with any of the format's number types."},
-    {"synthetic", DATA_SYNTHETIC, NULL, "Rows that gradwire generates; see `data.synthetic`."},
-    {"cifar10", DATA_CIFAR10, NULL, "The binary batches of CIFAR-10, of shape `[32, 32, 3]`."},
-    {"csv", DATA_CSV, NULL, "Text with one row per line; `data.columns` describes its columns."},
-    {"libsvm", DATA_LIBSVM, NULL,
-     "Text with one row per line: `label index:value index:value ...`."},
-    {"npy", DATA_NPY, NULL, "NumPy arrays, in `.npy` or `.npz` files."},
-    {"npz", DATA_NPY, NULL, "Another name of `npy`."},
-    LATER("tfrecord"),
+    JOB_FORMATS(FORMAT_WORD, FORMAT_ALIAS) LATER("tfrecord"),
     LAST_WORD,
 };
 

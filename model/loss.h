@@ -1,4 +1,4 @@
-/* The inside of model: losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES (job/objective.h);
+/* The inside of model: losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES (job/job.h);
  * loss.c joins it with the model's outputs. */
 #ifndef GRADWIRE_MODEL_LOSS_H
 #define GRADWIRE_MODEL_LOSS_H

@@ -1,4 +1,4 @@
-/* Metrics. A metric is a metric_type, in the file of its formula, and a row of JOB_METRICS (job/objective.h). It needs
+/* Metrics. A metric is a metric_type, in the file of its formula, and a row of JOB_METRICS (job/job.h). It needs
  * either sums over the examples, which workers and threads add to their own, or all examples in the order of their
  * scores, which only an evaluation has. */
 #ifndef GRADWIRE_MODEL_METRIC_H

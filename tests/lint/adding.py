@@ -29,6 +29,8 @@ EXAMPLES = [
     ("a metric", 3, "recall", r"\bMETRIC_RECALL\b|\bmetric_recall\b|\bRECALL\b|\brecall\b"),
     ("a metric that ranks the examples", 3, "auc", r"\bMETRIC_AUC\b|\bmetric_auc\b|\bAUC\b|\bstruct auc\b"),
     ("a loss", 3, "mean_absolute_error", r'\b(LOSS_)?MEAN_ABSOLUTE_ERROR\b|\bloss_mean_absolute_error\b|"mean_absolute_error"'),
+    ("a format of data", 2, "idx", r"\bIDX\b|\b(reader_)?idx_|\bidx,"),
+    ("a format of data", 2, "cifar10", r"(?i)cifar10"),
     ("a job key", 4, "training.staleness_rate", r"\bstaleness_rate\b"),
     ("a job key", 4, "training.delay_compensation", r"\bdelay_compensation\b"),
     ("a job key", 4, "training.max_recoveries", r"\bmax_recoveries\b"),

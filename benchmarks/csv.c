@@ -110,7 +110,7 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
         for (row += n; n > 0; n--, cells += table_packed_cells(d->table.schema, cells))
             sum += (double)table_float(cells[0]);
     }
-    size_t in_file = spilling ? b->rows * table_row_cells(d->table.schema) * sizeof *buffer : 0;
+    size_t in_file = spilling ? b->rows * schema_row_cells(d->table.schema) * sizeof *buffer : 0;
     return d->rows == b->rows && d->features == NUMBERS + 4 * WORDS && sum == (double)b->sum &&
            table_spilled_bytes(&d->table) == in_file;
 }

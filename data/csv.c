@@ -30,7 +30,7 @@
 #include "data/csv_rows.h"
 #include "data/text/csv_scan.h"
 #include "data/drawn/drawn.h"
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 #include "data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "data/readers.h"
@@ -447,7 +447,7 @@ static void renumber_cells(const struct work *w, const struct table_schema *s, u
     uint32_t *cells = w->piece.cells;
     for (uint64_t row = 0; row < w->piece.rows; row++) {
         cells[input] = w->renumber[cells[input]];
-        cells += table_packed_raw_cells(s, cells);
+        cells += schema_packed_raw_cells(s, cells);
     }
 }
 
@@ -595,7 +595,7 @@ static void see_rows(const struct csv *c, struct work *w)
     for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
         dataset_see(&w->seen, table_float(cells[s->inputs]),
                     s->weighted ? table_float(cells[s->inputs + 1]) : 1);
-        cells += table_packed_raw_cells(s, cells);
+        cells += schema_packed_raw_cells(s, cells);
     }
 }
 
@@ -685,7 +685,7 @@ static void work_close(struct work *w, uint32_t inputs)
 /* Without a value in any row a category or a number tells the model nothing. */
 static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
 {
-    const struct table_input *in = &c->table->schema->input[i];
+    const struct schema_input *in = &c->table->schema->input[i];
     bool known =
         in->kind == COLUMN_CATEGORY && (in->words.count == 0 || (c->format.learning && in->learns));
     for (uint32_t k = 0; k < threads && !known; k++)
@@ -693,7 +693,7 @@ static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
     return !known;
 }
 
-static void say_unknown_words(const struct reading *r, const struct table_input *in)
+static void say_unknown_words(const struct reading *r, const struct schema_input *in)
 {
     size_t bytes;
     const char *word = vocabulary_text(&in->words, 0, &bytes);
@@ -718,7 +718,7 @@ static void say_unknown(const struct csv *c, uint32_t threads)
     if (looked_partly(c))
         return;
     for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
+        const struct schema_input *in = &s->input[i];
         if (!rows || !is_unknown(c, threads, i))
             continue;
         if (in->kind == COLUMN_CATEGORY)
@@ -1068,7 +1068,7 @@ static void look_at_memory(struct dataset_look *look, const struct table *t, uin
                            double alike)
 {
     const struct table_schema *s = t->schema;
-    const uint64_t fixed = table_fixed_cells(s) * sizeof(uint32_t);
+    const uint64_t fixed = schema_fixed_cells(s) * sizeof(uint32_t);
     double of_keys = (double)(table_bytes(t) - t->rows * fixed) / (double)t->rows;
     look->bytes = rows * fixed + (uint64_t)(of_keys * alike);
     look->bytes += s->several ? rows * sizeof *t->chunk->begin : 0;
@@ -1092,7 +1092,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)
-        r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
+        r->look->grows |= r->look->estimated && schema_input_grows(&s->input[i]);
     look_at_memory(r->look, &d->table, rows, alike);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
@@ -1131,7 +1131,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)
-        err = encoding_given_teaches(r->given) ? table_schema_number(d->table.schema, e)
+        err = encoding_given_teaches(r->given) ? schema_place_features(d->table.schema, e)
                                                : table_learn(&d->table, pool, e);
     if (!err && !r->schema)
         err = scale_note(&d->table, r, e);
@@ -1176,9 +1176,9 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
         d->table.schema = table_schema_ref(r->schema);
         d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
     } else {
-        err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
+        err = schema_new(&d->table.schema, &r->job->data.csv, e);
         if (!err)
-            err = table_schema_look_up(d->table.schema, r->job, e);
+            err = schema_look_up(d->table.schema, r->job, e);
         if (!err && r->given)
             err = take_given(d->table.schema, r, e);
         if (!err)

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "data/core/rounding.h"
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 #include "data/text/csv_hint.h"
 #include "data/text/csv_number.h"
 
@@ -21,12 +21,12 @@ static const struct csv_field *field_of(const struct csv_row *r)
 static void missing_number(struct csv_row *r)
 {
     const struct csv_field *field = field_of(r);
-    const struct table_input *in = &r->format->schema->input[field->cell];
+    const struct schema_input *in = &r->format->schema->input[field->cell];
     if (in->missing == MISSING_REFUSE && in->ids)
         csv_row_bad(r, "the id is missing; name one for such rows: missing: {value: ID}");
     else if (in->missing == MISSING_REFUSE)
         csv_row_bad(r, "the number is missing");
-    table_put_number(r->format->schema, r->cells, field->cell, NAN);
+    schema_put_number(r->format->schema, r->cells, field->cell, NAN);
 }
 
 /* A number that is no id can become one as a float. */
@@ -39,7 +39,7 @@ static bool is_id(double number, uint32_t ids)
 static double number_at(const struct csv_row *r, uint32_t cell)
 {
     const struct table_schema *s = r->format->schema;
-    return cell < s->inputs ? table_number(s, r->cells, r->cells + table_row_cells(s), cell)
+    return cell < s->inputs ? schema_number(s, r->cells, r->cells + schema_row_cells(s), cell)
                             : (double)table_float(r->cells[cell]);
 }
 
@@ -63,16 +63,16 @@ static void note_spelling(struct csv_row *r, uint32_t cell, const char *text, si
 }
 
 /* An input that stays a float; only such a one has ids. */
-static void put_float(struct csv_row *r, const struct table_input *in, double v)
+static void put_float(struct csv_row *r, const struct schema_input *in, double v)
 {
     if (in->ids && !is_id(v, in->ids))
         csv_row_bad(r, "%.17g is not an id: the embedding that reads it has rows 0 to %u", v,
                     in->ids - 1);
-    r->cells[field_of(r)->cell] = table_bits((float)v);
+    r->cells[field_of(r)->cell] = schema_bits((float)v);
 }
 
 /* A number that is looked up. */
-static bool put_id(struct csv_row *r, const struct table_input *in, const char *text, size_t bytes)
+static bool put_id(struct csv_row *r, const struct schema_input *in, const char *text, size_t bytes)
 {
     char out[CSV_SHOWN_BYTES];
     double v;
@@ -81,7 +81,7 @@ static bool put_id(struct csv_row *r, const struct table_input *in, const char *
     if (!is_id(v, in->ids))
         csv_row_bad(r, "%s is not an id: the embedding that reads it has rows 0 to %u",
                     csv_row_shown(out, text, bytes), in->ids - 1);
-    r->cells[field_of(r)->cell] = table_bits((float)v);
+    r->cells[field_of(r)->cell] = schema_bits((float)v);
     return true;
 }
 
@@ -150,7 +150,7 @@ static bool is_noted(const struct csv_row *r, uint32_t cell)
     return r->piece->rounding && cell < r->piece->rounded;
 }
 
-static bool put_number(struct csv_row *r, const struct table_input *in, const char *text,
+static bool put_number(struct csv_row *r, const struct schema_input *in, const char *text,
                        size_t bytes)
 {
     float v;
@@ -160,14 +160,14 @@ static bool put_number(struct csv_row *r, const struct table_input *in, const ch
     if (!in->wide) {
         if (!csv_number(text, bytes, &v))
             return false;
-        r->cells[field_of(r)->cell] = table_bits(v);
+        r->cells[field_of(r)->cell] = schema_bits(v);
         if (is_noted(r, field_of(r)->cell) && csv_is_rounded(in))
             note_float(r, field_of(r)->cell, text, bytes, v);
         return true;
     }
     if (!csv_number_wide(text, bytes, &wide))
         return false;
-    table_put_number(r->format->schema, r->cells, field_of(r)->cell, wide);
+    schema_put_number(r->format->schema, r->cells, field_of(r)->cell, wide);
     if (is_noted(r, field_of(r)->cell))
         note_double(r, field_of(r)->cell, text, bytes, wide);
     return true;
@@ -199,7 +199,7 @@ static void read_number(struct csv_row *r, const char *text, size_t bytes)
 void csv_cell_number(struct csv_row *r, double v)
 {
     const struct table_schema *s = r->format->schema;
-    const struct table_input *in = &s->input[field_of(r)->cell];
+    const struct schema_input *in = &s->input[field_of(r)->cell];
     assert(field_of(r)->kind == COLUMN_NUMBER && !(in->wide && in->ids));
     if (isnan(v))
         missing_number(r);
@@ -208,7 +208,7 @@ void csv_cell_number(struct csv_row *r, double v)
     else if (isinf((float)v))
         csv_row_bad(r, "the number " CSV_NUMBER_LARGE);
     else if (in->wide)
-        table_put_number(s, r->cells, field_of(r)->cell, v);
+        schema_put_number(s, r->cells, field_of(r)->cell, v);
     else
         put_float(r, in, v);
 }
@@ -225,7 +225,7 @@ static void read_weight(struct csv_row *r, const char *text, size_t bytes)
             csv_number_is_large(text, bytes) ? CSV_NUMBER_LARGE
                                              : "is not a finite number of at least 0",
             csv_row_hint(r, text, bytes, &r->format->missing, csv_hint_number(text, bytes, "")));
-    r->cells[field_of(r)->cell] = table_bits(v);
+    r->cells[field_of(r)->cell] = schema_bits(v);
     if (r->piece->spelled && !r->bad)
         note_spelling(r, field_of(r)->cell, text, bytes);
 }
@@ -250,7 +250,7 @@ static void learn_word(struct csv_row *r, const char *text, size_t bytes, uint32
 static void put_word(struct csv_row *r, const char *text, size_t bytes)
 {
     uint32_t cell = field_of(r)->cell, number = VOCABULARY_NONE;
-    const struct table_input *in = &r->format->schema->input[cell];
+    const struct schema_input *in = &r->format->schema->input[cell];
     if (r->format->learning && in->learns) {
         learn_word(r, text, bytes, &number);
         if (r->failed)
@@ -305,7 +305,7 @@ static const struct table_key *key_of(const struct csv_row *r)
 
 static uint32_t *cells_of(const struct csv_row *r, const struct table_key *k)
 {
-    return r->cells + table_keys_at(r->format->schema) + k->cell;
+    return r->cells + schema_keys_at(r->format->schema) + k->cell;
 }
 
 void csv_cell_no_keys(struct csv_row *r)
@@ -323,10 +323,10 @@ static void put_value(struct csv_row *r, const struct table_key *k, uint64_t key
         csv_row_bad(r, "more than max_values: %u values", k->options.max_values);
         return;
     }
-    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (TABLE_KEY_CELLS + k->options.weights);
+    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (SCHEMA_KEY_CELLS + k->options.weights);
     csv_put_key(at, key);
     if (k->options.weights)
-        at[TABLE_KEY_CELLS] = table_bits(weight);
+        at[SCHEMA_KEY_CELLS] = schema_bits(weight);
 }
 
 static void put_key(struct csv_row *r, const struct table_key *k, uint64_t key, float weight)
@@ -337,15 +337,15 @@ static void put_key(struct csv_row *r, const struct table_key *k, uint64_t key, 
         return;
     }
     csv_put_key(cells, key);
-    if (k->cells > TABLE_KEY_CELLS)
-        cells[TABLE_KEY_CELLS] = 1;
+    if (k->cells > SCHEMA_KEY_CELLS)
+        cells[SCHEMA_KEY_CELLS] = 1;
 }
 
 static void missing_key(struct csv_row *r, float weight)
 {
     const struct table_key *k = key_of(r);
     uint64_t key;
-    if (csv_key_missing(&k->options, k->seed, &key))
+    if (word_key_missing(&k->options, k->seed, &key))
         put_key(r, k, key, weight);
 }
 
@@ -365,7 +365,7 @@ void csv_cell_add_word(struct csv_row *r, const char *word, size_t bytes, float 
     uint64_t key;
     if (csv_is_missing(r->format, word, bytes))
         missing_key(r, weight);
-    else if (csv_key(&k->options, k->seed, word, bytes, &key))
+    else if (word_key(&k->options, k->seed, word, bytes, &key))
         put_key(r, k, key, weight);
     else
         csv_row_bad(r, "\"%s\" is not an integer from 0 to 2^64 - 1%s",
@@ -375,7 +375,7 @@ void csv_cell_add_word(struct csv_row *r, const char *word, size_t bytes, float 
 void csv_cell_add_key(struct csv_row *r, uint64_t key, float weight)
 {
     const struct table_key *k = key_of(r);
-    put_key(r, k, csv_key_fold(&k->options, key), weight);
+    put_key(r, k, word_key_fold(&k->options, key), weight);
 }
 
 /* Remove ":0.5" from the end. NULL, or the reason why the text after the last ':' is no weight. */
@@ -515,14 +515,14 @@ void csv_cell_missing(struct csv_row *r)
 static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *key)
 {
     *key = key_unmix(cells[0] | (uint64_t)cells[1] << 32);
-    return k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
+    return k->cells == SCHEMA_KEY_CELLS || cells[SCHEMA_KEY_CELLS];
 }
 
 /* The hash of the keys that it combines, 8 bytes each, little-endian. */
 static void make_cross(struct csv_row *r, const struct table_key *k)
 {
     const struct table_schema *s = r->format->schema;
-    uint32_t *keys = r->cells + table_keys_at(s);
+    uint32_t *keys = r->cells + schema_keys_at(s);
     char bytes[8 * JOB_CROSS_MAX];
     uint64_t key;
     memset(keys + k->cell, 0, k->cells * sizeof *keys);
@@ -533,9 +533,9 @@ static void make_cross(struct csv_row *r, const struct table_key *k)
         for (uint32_t b = 0; b < 8; b++)
             bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
     }
-    if (csv_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
+    if (word_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
         csv_put_key(keys + k->cell, key);
-        keys[k->cell + TABLE_KEY_CELLS] = 1;
+        keys[k->cell + SCHEMA_KEY_CELLS] = 1;
     }
 }
 

@@ -208,14 +208,14 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
                     csv_row_shown(out, text, bytes)); /* the number of classes is not known yet */
     else if (f->classes && (number < 0 || number >= f->classes || number != trunc(number)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
-    r->cells[cell] = table_bits(v);
+    r->cells[cell] = schema_bits(v);
 }
 
 /* ---- the row's cells ---- */
 
 static uint32_t row_cells(const struct csv_format *f)
 {
-    return table_raw_cells(f->schema);
+    return schema_raw_cells(f->schema);
 }
 
 static enum err reserve_cells(struct csv_piece *p, size_t wanted)
@@ -255,9 +255,9 @@ static void begin_unlabeled(struct csv_row *r)
 {
     const struct csv_format *f = r->format;
     struct csv_piece *p = r->piece;
-    r->cells[f->schema->inputs] = table_bits(0);
+    r->cells[f->schema->inputs] = schema_bits(0);
     if (f->schema->weighted)
-        r->cells[f->schema->inputs + 1] = table_bits(1);
+        r->cells[f->schema->inputs + 1] = schema_bits(1);
     for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
         p->kept[p->rows * f->keep->columns + i] = (struct csv_text){p->text, 0};
 }
@@ -282,11 +282,11 @@ void csv_row_end(struct csv_row *r)
         while (r->added)
             vocabulary_drop_last(&p->words[p->added[--r->added]]);
         memset(r->cells, 0, row_cells(r->format) * sizeof *r->cells);
-        r->cells[r->format->schema->inputs] = table_bits(NAN);
+        r->cells[r->format->schema->inputs] = schema_bits(NAN);
     }
     assert(!r->bad || (r->added == 0 && p->bad > 0));
     note_odd(r);
     if (!r->failed)
-        p->used += table_pack(r->format->schema, r->cells);
+        p->used += schema_pack(r->format->schema, r->cells);
     p->rows++;
 }

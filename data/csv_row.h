@@ -46,7 +46,7 @@ static inline bool csv_is_missing(const struct csv_format *f, const char *text, 
 }
 /* Store the row's label, a number or the name of a class, in cell `cell`. */
 void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes);
-/* Store a key, mixed: lookups, sorting and messages all use mixed keys. cells: (TABLE_KEY_CELLS). */
+/* Store a key, mixed: lookups, sorting and messages all use mixed keys. cells: (SCHEMA_KEY_CELLS). */
 static inline void csv_put_key(uint32_t *cells, uint64_t key)
 {
     uint64_t mixed = key_mix(key);

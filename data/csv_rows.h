@@ -101,7 +101,7 @@ void csv_format_close(struct csv_format *f);
 struct rounding;
 
 /* A number that is a float from the start. A column with a scale that an older release has encoded keeps that encoding. */
-static inline bool csv_is_rounded(const struct table_input *in)
+static inline bool csv_is_rounded(const struct schema_input *in)
 {
     return in->kind == COLUMN_NUMBER && !in->ids && in->scale == SCALE_NONE &&
            in->bucketing == BUCKETS_NONE;

@@ -239,7 +239,7 @@ static uint64_t key_at(const uint32_t *cells)
 static bool add_key(struct room_list *l, const struct room_column *c, const uint32_t *cells,
                     uint32_t *at)
 {
-    bool there = c->key->options.missing != KEY_MISSING_NONE || cells[TABLE_KEY_CELLS];
+    bool there = c->key->options.missing != KEY_MISSING_NONE || cells[SCHEMA_KEY_CELLS];
     *at = LOOKUP_NONE;
     return !there || number_of(l, key_at(cells), at);
 }
@@ -247,7 +247,7 @@ static bool add_key(struct room_list *l, const struct room_column *c, const uint
 static bool add_keys(struct room_list *l, const struct room_column *c, const uint32_t *cells,
                      uint32_t row)
 {
-    uint32_t each = TABLE_KEY_CELLS + (c->weight != NULL), n = cells[0];
+    uint32_t each = SCHEMA_KEY_CELLS + (c->weight != NULL), n = cells[0];
     size_t first = (size_t)row * c->width;
     assert(n <= c->width);
     c->count[row] = n;
@@ -256,7 +256,7 @@ static bool add_keys(struct room_list *l, const struct room_column *c, const uin
         if (!number_of(l, key_at(value), &c->at[first + i]))
             return false;
         if (c->weight)
-            c->weight[first + i] = table_float(value[TABLE_KEY_CELLS]);
+            c->weight[first + i] = table_float(value[SCHEMA_KEY_CELLS]);
     }
     return true;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "data/csv_cell.h"
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 #include "data/text/csv_number.h"
 
 /* ---- words of a line ---- */
@@ -66,7 +66,7 @@ static const char *read_label(struct line *l, const char *at)
     }
     l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
     if (l->minus)
-        l->row->cells[cell] = table_bits(0);
+        l->row->cells[cell] = schema_bits(0);
     else
         csv_cell_label(l->row, cell, at, (size_t)(end - at));
     return end;
@@ -95,9 +95,9 @@ static const char *read_index(const char *at, uint64_t *index)
 static void put_value(struct line *l, uint64_t index, float weight)
 {
     const struct job_key_column *c = &l->key->options;
-    uint32_t *cells = l->values + 1 + (size_t)l->values[0]++ * (TABLE_KEY_CELLS + 1);
-    csv_put_key(cells, csv_key_fold(c, index));
-    cells[TABLE_KEY_CELLS] = table_bits(weight);
+    uint32_t *cells = l->values + 1 + (size_t)l->values[0]++ * (SCHEMA_KEY_CELLS + 1);
+    csv_put_key(cells, word_key_fold(c, index));
+    cells[SCHEMA_KEY_CELLS] = schema_bits(weight);
     l->index = index;
 }
 
@@ -140,7 +140,7 @@ static void note_first(uint64_t *first, uint64_t line)
 static void read_pairs(struct line *l, const char *at)
 {
     struct csv_row *r = l->row;
-    l->values = r->cells + table_keys_at(r->format->schema) + l->key->cell;
+    l->values = r->cells + schema_keys_at(r->format->schema) + l->key->cell;
     l->values[0] = 0;
     at = skip_qid(skip_blanks(at));
     while (!is_over(*at) && !r->bad)

@@ -27,11 +27,12 @@ static void choose(struct noted *n, const struct table_schema *s)
 
 static void note_row(struct noted *n, const struct table_schema *s, const uint32_t *cells)
 {
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t k = 0; k < n->columns; k++) {
-        double v = table_number(s, cells, high, n->column[k]);
+        double v = schema_number(s, cells, high, n->column[k]);
         if (!isnan(v))
-            rounding_count(&n->count[k], rounding_key(v), table_scaled(&s->input[n->column[k]], v));
+            rounding_count(&n->count[k], rounding_key(v),
+                           schema_scaled(&s->input[n->column[k]], v));
     }
 }
 
@@ -47,7 +48,7 @@ static enum err note_block(struct noted *n, const struct table *t, uint64_t row,
         if (err)
             return err;
         row += held;
-        for (; held > 0; held--, cells += table_packed_raw_cells(s, cells))
+        for (; held > 0; held--, cells += schema_packed_raw_cells(s, cells))
             if (!isnan(table_float(cells[s->inputs]))) /* not a bad row */
                 note_row(n, s, cells);
     }

@@ -1,3 +1,4 @@
+/* Rows in chunks, in memory or in a file, and what their columns teach: passes over all chunks, joined in their order. */
 #include "data/table.h"
 
 #include <assert.h>
@@ -5,223 +6,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "common/base/texts.h"
 #include "common/base/crc32c.h"
 #include "common/process/loading.h"
 #include "common/base/mem.h"
-#include "data/csv_key.h"
-
-/* ---- the schema ---- */
-
-/* The words that the job gives, and one more for a missing value. */
-static enum err given_words(struct table_input *in, const char *words, const char *missing)
-{
-    enum err err = ERR_OK;
-    uint32_t number;
-    size_t n;
-    for (const char *p = words, *next; p && !err; p = next) {
-        next = texts_next(p, &n);
-        err = vocabulary_add(&in->words, p, n, &number);
-    }
-    (void)texts_next(missing, &n);
-    return err ? err : vocabulary_add(&in->words, missing, n, &number);
-}
-
-/* Whether the number must stay a double until it is encoded: otherwise large or close numbers become equal before that.
- */
-static bool is_wide(const struct job_column *column)
-{
-    return column->kind == COLUMN_NUMBER &&
-           (column->scale != SCALE_NONE || column->buckets != BUCKETS_NONE);
-}
-
-static enum err init_buckets(struct table_input *in, const struct job_column *column)
-{
-    in->bucketing = column->buckets;
-    in->quantiles = column->quantiles;
-    in->buckets.count = 1; /* until it is learned */
-    return in->bucketing == BUCKETS_BORDERS ? buckets_given(&in->buckets, column->words) : ERR_OK;
-}
-
-static enum err input_init(struct table_input *in, const struct job_column *column,
-                           const char *missing)
-{
-    *in = (struct table_input){.kind = column->kind,
-                               .name = column->name,
-                               .scale = column->scale,
-                               .missing = column->ids && column->missing == MISSING_MEAN
-                                              ? MISSING_REFUSE
-                                              : column->missing,
-                               .ids = column->ids,
-                               .missing_value = column->missing_value,
-                               .encode = column->encode,
-                               .divisor = 1};
-    if (in->kind != COLUMN_CATEGORY)
-        return init_buckets(in, column);
-    in->learns = !column->words;
-    return in->learns ? ERR_OK : given_words(in, column->words, missing);
-}
-
-static enum err add_input(struct table_schema *s, const struct job_column *column,
-                          const char *missing)
-{
-    struct table_input *in = &s->input[s->inputs++];
-    enum err err = input_init(in, column, missing);
-    in->wide = is_wide(column) ? ++s->wide : 0;
-    if (!in->wide)
-        in->missing_value = (double)(float)in->missing_value;
-    return err;
-}
-
-static uint32_t key_cells(const struct table_key *k)
-{
-    if (k->kind == COLUMN_KEYS)
-        return 1 + k->options.max_values * (TABLE_KEY_CELLS + k->options.weights);
-    return TABLE_KEY_CELLS + (k->options.missing == KEY_MISSING_NONE);
-}
-
-/* Index of the column among the schema's keys. */
-static uint32_t key_of(const struct job_csv *csv, uint32_t column)
-{
-    uint32_t key = 0;
-    for (uint32_t i = 0; i < column; i++)
-        key += job_column_has_keys(&csv->column[i]);
-    return key;
-}
-
-static void add_key(struct table_schema *s, const struct job_csv *csv,
-                    const struct job_column *column)
-{
-    struct table_key *k = &s->key[s->keys++];
-    *k = (struct table_key){.kind = column->kind,
-                            .name = column->name,
-                            .options = column->key,
-                            .seed = csv_key_seed(column->key.space)};
-    k->cells = key_cells(k);
-    if (k->kind == COLUMN_CROSS)
-        k->crossed = job_cross_columns(csv, column, k->of);
-    for (uint32_t i = 0; i < k->crossed; i++)
-        k->of[i] = key_of(csv, k->of[i]);
-}
-
-/* The columns whose cells differ in number from row to row come last. */
-static void place_keys(struct table_schema *s, bool several)
-{
-    for (uint32_t i = 0; i < s->keys; i++) {
-        struct table_key *k = &s->key[i];
-        if ((k->kind == COLUMN_KEYS) != several)
-            continue;
-        k->cell = s->key_cells;
-        s->key_cells += k->cells;
-        if (!several)
-            continue;
-        k->nth = s->several;
-        s->each[s->several++] = TABLE_KEY_CELLS + k->options.weights;
-    }
-}
-
-enum err table_schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e)
-{
-    if (job->model.lookups == 0)
-        return ERR_OK;
-    s->lookup = mem_zalloc(job->model.lookups, sizeof *s->lookup);
-    if (!s->lookup)
-        return err_set(e, ERR_NOMEM, "out of memory for the columns");
-    s->lists = job->model.lists;
-    for (uint32_t i = 0; i < job->model.lookups; i++) {
-        const struct job_lookup *from = &job->model.lookup[i];
-        s->lookup[s->lookups++] =
-            (struct table_lookup){from->list, key_of(&job->data.csv, from->column)};
-    }
-    return ERR_OK;
-}
-
-enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, struct errmsg *e)
-{
-    struct table_schema *s = mem_zalloc(1, sizeof *s);
-    if (s)
-        *s = (struct table_schema){.refs = 1,
-                                   .input = mem_zalloc(csv->columns, sizeof *s->input),
-                                   .missing = csv->missing};
-    if (s) {
-        s->key = mem_zalloc(csv->columns, sizeof *s->key);
-        s->each = mem_zalloc(csv->columns, sizeof *s->each);
-    }
-    enum err err = s && s->input && s->key && s->each ? ERR_OK : ERR_NOMEM;
-    for (uint32_t i = 0; i < csv->columns && !err; i++) {
-        enum column_kind kind = csv->column[i].kind;
-        if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
-            err = add_input(s, &csv->column[i], csv->missing);
-        else if (job_column_has_keys(&csv->column[i]))
-            add_key(s, csv, &csv->column[i]);
-        s->weighted |= kind == COLUMN_WEIGHT;
-    }
-    if (!err) {
-        place_keys(s, false);
-        s->several_at = s->key_cells;
-        place_keys(s, true);
-    }
-    if (err) {
-        table_schema_unref(s);
-        return err_set(e, ERR_NOMEM, "out of memory for the columns");
-    }
-    *out = s;
-    return ERR_OK;
-}
-
-void table_schema_round(struct table_schema *s)
-{
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        s->input[i].wide = 0;
-        s->input[i].missing_value = (double)(float)s->input[i].missing_value;
-        buckets_round(&s->input[i].buckets);
-    }
-    s->wide = 0;
-}
-
-struct table_schema *table_schema_ref(struct table_schema *s)
-{
-    s->refs++;
-    return s;
-}
-
-void table_schema_unref(struct table_schema *s)
-{
-    if (!s || --s->refs)
-        return;
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        vocabulary_close(&s->input[i].words);
-        buckets_close(&s->input[i].buckets);
-    }
-    mem_free(s->input);
-    mem_free(s->key);
-    mem_free(s->each);
-    mem_free(s->lookup);
-    mem_free(s);
-}
 
 /* ---- rows ---- */
-
-size_t table_pack(const struct table_schema *s, uint32_t *cells)
-{
-    uint32_t *to = cells + table_keys_at(s) + s->several_at;
-    if (!s->several)
-        return table_raw_cells(s);
-    for (uint32_t i = 0; i < s->keys; i++) {
-        const struct table_key *k = &s->key[i];
-        if (k->kind != COLUMN_KEYS)
-            continue;
-        const uint32_t *from = cells + table_keys_at(s) + k->cell;
-        size_t n = 1 + (size_t)from[0] * s->each[k->nth];
-        assert(n <= k->cells);
-        if (to != from)
-            memmove(to, from, n * sizeof *to);
-        to += n;
-    }
-    if (s->wide)
-        memmove(to, cells + table_row_cells(s), s->wide * sizeof *to);
-    return (size_t)(to - cells) + s->wide;
-}
 
 /* The order of sums depends on the number of rows in a chunk, so this does not depend on their keys. */
 enum { CHUNK_CELLS_MOST = 1 << 20 };
@@ -229,7 +18,7 @@ enum { CHUNK_CELLS_MOST = 1 << 20 };
 /* The most cells of a row. */
 static size_t row_cells(const struct table *t)
 {
-    return t->scaled ? table_row_cells(t->schema) : table_raw_cells(t->schema);
+    return t->scaled ? schema_row_cells(t->schema) : schema_raw_cells(t->schema);
 }
 
 /* The most cells of a chunk. */
@@ -425,7 +214,7 @@ static void note_begins(const struct table *t, struct table_chunk *c, uint64_t i
                         const uint32_t *cells)
 {
     for (; c->begin && n > 0; n--, i++) {
-        size_t own = table_packed_raw_cells(t->schema, cells);
+        size_t own = schema_packed_raw_cells(t->schema, cells);
         c->begin[i + 1] = c->begin[i] + (uint32_t)own;
         cells += own;
     }
@@ -569,9 +358,9 @@ enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread rea
 
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, high, i) : NAN;
+        double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
         if (isnan(v))
             continue;
         double off = fabs((double)(float)v - v);
@@ -586,9 +375,9 @@ static void add_sums(struct moments *m, const struct table_schema *s, const uint
 static void add_squares(struct moments *m, const struct moments *whole,
                         const struct table_schema *s, const uint32_t *cells)
 {
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? table_number(s, cells, high, i) : NAN;
+        double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
         if (isnan(v))
             continue;
         double off = v - whole[i].sum / whole[i].count;
@@ -599,49 +388,20 @@ static void add_squares(struct moments *m, const struct moments *whole,
 static void count_quantiles(struct quantiles *q, const struct table_schema *s,
                             const uint32_t *cells)
 {
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++)
-        if (q[i].n > 0 && !isnan(table_number(s, cells, high, i)))
-            quantiles_count(&q[i], table_number(s, cells, high, i));
+        if (q[i].n > 0 && !isnan(schema_number(s, cells, high, i)))
+            quantiles_count(&q[i], schema_number(s, cells, high, i));
 }
 
 static void find_moves(atomic_bool *moves, const struct table_schema *s, const uint32_t *cells)
 {
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
-        double v = in->bucketing == BUCKETS_NONE ? NAN : table_number(s, cells, high, i);
+        const struct schema_input *in = &s->input[i];
+        double v = in->bucketing == BUCKETS_NONE ? NAN : schema_number(s, cells, high, i);
         if (!isnan(v) && buckets_round_moves(&in->buckets, v))
             atomic_store_explicit(&moves[i], true, memory_order_relaxed);
-    }
-}
-
-float table_scaled(const struct table_input *in, double v)
-{
-    double x = isnan(v) ? in->fill : v;
-    if (in->scale == SCALE_LOG1P)
-        return (float)log1p(x > 0 ? x : 0);
-    if (in->scale == SCALE_LOG2)
-        return (float)log2(x > 1 ? x : 1);
-    return (float)((x - in->shift) / in->divisor);
-}
-
-static uint32_t bucket(const struct table_input *in, double v)
-{
-    if (isnan(v) && in->missing != MISSING_VALUE)
-        return 0;
-    return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
-}
-
-void table_scale_row(const struct table_schema *s, uint32_t *cells)
-{
-    const uint32_t *high = table_high_cells(s, cells);
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
-        if (in->kind != COLUMN_NUMBER)
-            continue;
-        double v = table_number(s, cells, high, i);
-        cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(table_scaled(in, v)) : bucket(in, v);
     }
 }
 
@@ -654,7 +414,7 @@ static void learn_rows(const struct learning *l, struct moments *part, const uin
                        uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
-    for (; n > 0; n--, cells += table_packed_raw_cells(s, cells)) {
+    for (; n > 0; n--, cells += schema_packed_raw_cells(s, cells)) {
         if (is_bad(s, cells))
             continue;
         if (l->pass == PASS_SUMS)
@@ -674,7 +434,7 @@ static void scale_rows(const struct table_schema *s, uint32_t *cells, uint64_t n
     for (uint32_t *to = cells; n > 0; n--) {
         const size_t own = table_packed_cells(s, cells);
         if (!is_bad(s, cells))
-            table_scale_row(s, cells);
+            schema_scale_row(s, cells);
         if (to != cells)
             memmove(to, cells, own * sizeof *to);
         cells += own + s->wide;
@@ -777,7 +537,7 @@ static void join_parts(struct learning *l)
 
 /* Whether a program that reads the column as floats would get features that differ by more than a few units in their last
  * place. Logarithms differ less. For buckets, see learn_moves. */
-static bool needs_double(const struct table_input *in, double rounding)
+static bool needs_double(const struct schema_input *in, double rounding)
 {
     const double enough = 0x1p-20;
     return (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX) &&
@@ -785,7 +545,7 @@ static bool needs_double(const struct table_input *in, double rounding)
 }
 
 /* A column with only one value is shifted to 0 and not divided. */
-static void learn_input(struct table_input *in, const struct moments *m)
+static void learn_input(struct schema_input *in, const struct moments *m)
 {
     double mean = m->count > 0 ? m->sum / m->count : 0;
     double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
@@ -803,39 +563,8 @@ static void learn_input(struct table_input *in, const struct moments *m)
     in->needs_double = needs_double(in, m->rounding);
 }
 
-bool table_input_is_id(const struct table_input *in)
-{
-    return in->kind == COLUMN_CATEGORY || in->bucketing != BUCKETS_NONE;
-}
-
-bool table_input_grows(const struct table_input *in)
-{
-    return in->learns || in->bucketing == BUCKETS_LOG_SQUARED || in->bucketing == BUCKETS_QUANTILES;
-}
-
-enum err table_schema_number(struct table_schema *s, struct errmsg *e)
-{
-    enum { FEATURES_MAX = 1 << 24 };
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        struct table_input *in = &s->input[i];
-        int one_hot = table_input_is_id(in) && in->encode == ENCODE_ONE_HOT;
-        uint32_t ids = in->kind == COLUMN_CATEGORY ? in->words.count : in->buckets.count;
-        in->feature = (uint32_t)at;
-        in->width = one_hot ? ids : 1;
-        at += in->width;
-        if (at > FEATURES_MAX)
-            return err_set(e, ERR_INPUT,
-                           "the columns make more than %d features; a category of many words is "
-                           "better encoded as id",
-                           FEATURES_MAX);
-    }
-    s->features = (uint32_t)at;
-    return ERR_OK;
-}
-
 /* The borders of one input, from its last round. */
-static enum err take_quantiles(struct table_input *in, const struct quantiles *q)
+static enum err take_quantiles(struct schema_input *in, const struct quantiles *q)
 {
     double value[JOB_QUANTILES_MAX];
     quantiles_values(q, value);
@@ -893,12 +622,6 @@ static enum err learn_quantiles(struct learning *l, struct pool *pool, struct er
     return err == ERR_NOMEM ? err_set(e, err, "out of memory for quantiles") : err;
 }
 
-bool table_fill_moves(const struct table_input *in)
-{
-    return in->bucketing != BUCKETS_NONE && in->missing == MISSING_VALUE &&
-           buckets_round_moves(&in->buckets, in->missing_value);
-}
-
 /* Whether floats are enough for numbers in buckets, if not all numbers and borders are floats. */
 static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg *e)
 {
@@ -907,7 +630,7 @@ static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg
     for (uint32_t i = 0; i < s->inputs; i++) {
         any |= s->input[i].bucketing != BUCKETS_NONE &&
                (l->whole[i].rounding > 0 || !buckets_are_floats(&s->input[i].buckets));
-        s->input[i].needs_double |= table_fill_moves(&s->input[i]);
+        s->input[i].needs_double |= schema_fill_moves(&s->input[i]);
     }
     if (!any)
         return ERR_OK;
@@ -940,7 +663,7 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
         err = learn_moves(&l, pool, e);
     mem_free(l.part);
     mem_free(l.whole);
-    return err ? err : table_schema_number(t->schema, e);
+    return err ? err : schema_place_features(t->schema, e);
 }
 
 /* Give back the memory of the second cells, and behind the last row. */
@@ -958,35 +681,4 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
     struct learning l = {.table = t};
     enum err err = run_pass(&l, pool, PASS_SCALE, e);
     return err ? err : shrink(t, e);
-}
-
-/* ---- a row for a batch ---- */
-
-void table_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key, float *weight)
-{
-    bool several = k->kind == COLUMN_KEYS;
-    uint32_t width = table_key_width(k), each = TABLE_KEY_CELLS + k->options.weights;
-    bool weighs = several && k->options.weights;
-    uint32_t n = several ? cells[0] : k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
-    for (uint32_t i = 0; i < width; i++) {
-        const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
-        key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
-        if (weight)
-            weight[i] = i >= n ? 0 : weighs ? table_float(at[TABLE_KEY_CELLS]) : 1;
-    }
-}
-
-void table_features(const struct table_schema *s, const uint32_t *cells, float *x)
-{
-    if (s->features) /* rows with keys only have none, and no memory for them */
-        memset(x, 0, s->features * sizeof *x);
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
-        if (!table_input_is_id(in))
-            x[in->feature] = table_float(cells[i]);
-        else if (in->encode == ENCODE_ID)
-            x[in->feature] = (float)cells[i];
-        else if (cells[i])
-            x[in->feature + cells[i] - 1] = 1;
-    }
 }

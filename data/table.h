@@ -7,79 +7,9 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "job/job.h"
-#include "data/core/buckets.h"
+#include "data/meaning/schema.h"
 #include "data/spill.h"
-#include "data/vocabulary.h"
 #include "common/math/pool.h"
-
-/* One input column. */
-struct table_input {
-    enum column_kind kind; /* COLUMN_NUMBER or COLUMN_CATEGORY */
-    enum column_scale scale;
-    enum column_missing missing;
-    uint32_t ids;         /* as in job_column; a missing id does not become the mean of ids */
-    double missing_value; /* a float, unless the number is wide */
-    enum column_encode encode;
-    /* number: the position of its second cell behind the row, counted from 1, while it is a double; 0: it is a
-     * float from the start */
-    uint32_t wide;
-    bool needs_double;             /* a float is not enough for the training part's numbers */
-    const char *name;              /* the job's, which must live as long */
-    int learns;                    /* category: it learns the words of the training part */
-    struct vocabulary words;       /* category */
-    uint32_t known;                /* number of its words that the checkpoint has taught */
-    double shift, divisor;         /* number: (x - shift) / divisor */
-    double fill;                   /* number: replaces a missing one, before the scaling */
-    enum column_buckets bucketing; /* number: the kind of its buckets */
-    uint32_t quantiles;            /* number of quantiles wanted */
-    struct buckets buckets;
-    uint32_t feature, width; /* its features: [feature, feature + width) */
-};
-
-/* One key column. Its cells come after a row's other cells, those of `keys` columns last. A key has TABLE_KEY_CELLS,
- * and with `missing: none` one more that tells whether it is present. Keys have their number, and for each key its cells
- * and, with weights, its weight. Keys are mixed. */
-struct table_key {
-    enum column_kind kind; /* COLUMN_KEY, COLUMN_KEYS or COLUMN_CROSS */
-    const char *name;      /* and those of options: as above */
-    struct job_key_column options;
-    uint64_t seed; /* of its key space */
-    /* in the key part of a row that is not packed; of keys: with room for max_values */
-    uint32_t cell, cells;
-    uint32_t nth; /* of keys: number of `keys` columns before it */
-    /* cross: indices of the schema's keys that it combines */
-    uint32_t crossed, of[JOB_CROSS_MAX];
-};
-enum { TABLE_KEY_CELLS = 2 /* the low half, the high half */ };
-
-/* The most keys that a row has in the column. */
-static inline uint32_t table_key_width(const struct table_key *k)
-{
-    return k->kind == COLUMN_KEYS ? k->options.max_values : 1;
-}
-
-/* A lookup of a layer, as struct job_lookup. */
-struct table_lookup {
-    uint32_t list, key;
-};
-
-/* The encoding that the training part determines and the eval part is read with. References are not atomic. */
-struct table_schema {
-    uint32_t refs, inputs, features;
-    bool weighted;             /* rows have a weight */
-    bool taught;               /* by a checkpoint, not by the training part */
-    uint32_t wide;             /* number of inputs with a second cell */
-    struct table_input *input; /* (inputs) in the order of the job's columns */
-    uint32_t keys, key_cells;  /* key_cells: number in a row that is not packed */
-    struct table_key *key;     /* (keys) in the same order */
-    uint32_t several;          /* number of `keys` columns */
-    uint32_t *each;            /* (several) cells of one of their values */
-    uint32_t several_at;       /* in the key part of a row: where their cells begin */
-    uint32_t lists, lookups;   /* of the model */
-    struct table_lookup *lookup;
-    const char *missing; /* the job's data.missing. Its first text is the word of a missing value */
-};
 
 /* chunk_rows rows, packed: inputs, the label, the weight if there is one, and keys, and until table_scale also the second
  * cells of doubles. */
@@ -106,131 +36,6 @@ enum {
     TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX + JOB_COLUMNS_MAX + 1,
 };
 
-/* Index of the first key cell of a row. */
-static inline uint32_t table_keys_at(const struct table_schema *s)
-{
-    return s->inputs + 1 + s->weighted;
-}
-/* The most cells of a row: while a reader fills it, each `keys` column has room for max_values. */
-static inline uint32_t table_row_cells(const struct table_schema *s)
-{
-    return table_keys_at(s) + s->key_cells;
-}
-
-/* The same before the numbers are scaled. */
-static inline uint32_t table_raw_cells(const struct table_schema *s)
-{
-    return table_row_cells(s) + s->wide;
-}
-
-/* Pack a row of table_raw_cells: what its `keys` columns do not use is left out. Returns table_packed_raw_cells. Readers
- * do this when the row is whole; everybody else has packed rows. */
-size_t table_pack(const struct table_schema *s, uint32_t *cells);
-
-/* Where the cells of a `keys` column begin in a packed row, and where those of the one before it end. nth: up to s->several. */
-static inline const uint32_t *table_several_cells(const struct table_schema *s, uint32_t nth,
-                                                  const uint32_t *cells)
-{
-    cells += table_keys_at(s) + s->several_at;
-    for (uint32_t i = 0; i < nth; i++)
-        cells += 1 + (size_t)cells[0] * s->each[i];
-    return cells;
-}
-
-/* Where the cells of a key column begin in a packed row. */
-static inline const uint32_t *table_key_cells(const struct table_schema *s,
-                                              const struct table_key *k, const uint32_t *cells)
-{
-    return k->kind == COLUMN_KEYS ? table_several_cells(s, k->nth, cells)
-                                  : cells + table_keys_at(s) + k->cell;
-}
-
-/* Number of cells of a packed row without values in its `keys` columns, once its numbers are scaled. */
-static inline size_t table_fixed_cells(const struct table_schema *s)
-{
-    return (size_t)table_keys_at(s) + s->several_at + s->several;
-}
-
-/* Number of cells of a packed row, once its numbers are scaled. */
-static inline size_t table_packed_cells(const struct table_schema *s, const uint32_t *cells)
-{
-    return (size_t)(table_several_cells(s, s->several, cells) - cells);
-}
-
-/* The same before the numbers are scaled. */
-static inline size_t table_packed_raw_cells(const struct table_schema *s, const uint32_t *cells)
-{
-    return table_packed_cells(s, cells) + s->wide;
-}
-
-/* Cells have the bits of a float for a number (NaN: missing), the label (NaN: the row is left out) and the weight; a
- * category has 0 for unknown, n + 1 for word n. A number with a scale or buckets is a double (table_number) until
- * table_scale. Then it is a float, or in buckets a category: 0 is missing, n + 1 is bucket n. */
-static inline uint32_t table_bits(float v)
-{
-    union {
-        float f;
-        uint32_t u;
-    } w = {.f = v};
-    return w.u;
-}
-static inline float table_float(uint32_t bits)
-{
-    union {
-        uint32_t u;
-        float f;
-    } w = {.u = bits};
-    return w.f;
-}
-
-/* The second cells of doubles, of a packed row that is not scaled. NULL: it has none. */
-static inline const uint32_t *table_high_cells(const struct table_schema *s, const uint32_t *cells)
-{
-    return s->wide ? cells + table_packed_cells(s, cells) : NULL;
-}
-/* A number of a row that is not scaled. high: its second cells */
-static inline double table_number(const struct table_schema *s, const uint32_t *cells,
-                                  const uint32_t *high, uint32_t i)
-{
-    union {
-        uint64_t u;
-        double d;
-    } w;
-    if (!s->input[i].wide)
-        return (double)table_float(cells[i]);
-    w.u = cells[i] | (uint64_t)high[s->input[i].wide - 1] << 32;
-    return w.d;
-}
-/* Put it into a row that is not packed yet. */
-static inline void table_put_number(const struct table_schema *s, uint32_t *cells, uint32_t i,
-                                    double v)
-{
-    union {
-        double d;
-        uint64_t u;
-    } w = {.d = v};
-    if (s->input[i].wide) {
-        cells[i] = (uint32_t)w.u;
-        cells[table_row_cells(s) + s->input[i].wide - 1] = (uint32_t)(w.u >> 32);
-    } else {
-        cells[i] = table_bits((float)v);
-    }
-}
-
-/* Made from the job's columns and their given vocabularies. Errors: ERR_NOMEM. */
-enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
-                          struct errmsg *e) MUST_CHECK;
-/* Add the lookups of the job's model. Errors: ERR_NOMEM. */
-enum err table_schema_look_up(struct table_schema *s, const struct job *job,
-                              struct errmsg *e) MUST_CHECK;
-/* Numbers with a scale or buckets become floats before they are scaled, as in release 0.1.0 (encoding.json without
- * `arithmetic`). Call before the first row. */
-void table_schema_round(struct table_schema *s);
-/* Whether the number for missing ones is in another bucket if it is rounded to float32. */
-bool table_fill_moves(const struct table_input *in);
-struct table_schema *table_schema_ref(struct table_schema *s);
-void table_schema_unref(struct table_schema *s);
-
 /* Call once, when schema and spill are set, before the first row. */
 void table_begin(struct table *t);
 /* Add `rows` packed rows, one behind the other, not scaled. Errors: ERR_NOMEM; ERR_INPUT: no room in the file; ERR_DISK.
@@ -251,27 +56,9 @@ void table_want(const struct table *t, uint64_t row);
 /* All rows of the training part are added: learn shifts, divisors, fills and widths from them. The order of sums
  * does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT: too many features; ERR_DISK. */
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* The same if a checkpoint has taught them, and all words are known: only the features are numbered. Errors:
- * ERR_INPUT: too many. */
-enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHECK;
 /* Apply fills and scales to the cells, once. Rows then have table_packed_cells. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as
  * table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* The same for the cells of a packed row that is in no table; the second cells of doubles stay behind it. Thread: any. */
-/* The feature of a number without buckets. NaN: it is missing. */
-float table_scaled(const struct table_input *in, double v);
-void table_scale_row(const struct table_schema *s, uint32_t *cells);
-
-/* The keys of a row in a key column, from table_key_cells: key and weight (table_key_width). A place without a key has
- * key 0 and weight 0. weight NULL: not wanted. Thread: any. */
-void table_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key, float *weight);
-
-/* True if its features are one-hot: a category, or a number in buckets. */
-bool table_input_is_id(const struct table_input *in);
-/* True if more rows of the training part can add features to it. */
-bool table_input_grows(const struct table_input *in);
-/* Convert a row's cells to features. x: (features). Thread: any. */
-void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
 /* Bytes of its rows, and of those in the file without their checksums. */
 uint64_t table_bytes(const struct table *t);
 uint64_t table_spilled_bytes(const struct table *t);

@@ -9,7 +9,7 @@
 #include "common/base/texts.h"
 #include "job/keys.h"
 #include "common/process/files.h"
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 #include "export/export.h"
 
 /* Digits that read a double back to the same bits. */
@@ -64,7 +64,7 @@ static json_t *texts(const char *joined, int *ok)
     return list;
 }
 
-static const char *encode_of(const struct table_input *in)
+static const char *encode_of(const struct schema_input *in)
 {
     return in->encode == ENCODE_ID ? "id" : "one_hot";
 }
@@ -78,14 +78,14 @@ static json_t *borders(const struct buckets *b, int *ok)
     return list;
 }
 
-static void put_input(json_t *o, const struct table_input *in, int *ok)
+static void put_input(json_t *o, const struct schema_input *in, int *ok)
 {
     if (in->needs_double)
         encoding_put(o, "input", json_string("float64"), ok);
 }
 
 /* Describe a number in buckets. */
-static json_t *of_buckets(const struct table_input *in, int *ok)
+static json_t *of_buckets(const struct schema_input *in, int *ok)
 {
     const struct buckets *b = &in->buckets;
     json_t *o = json_object();
@@ -101,7 +101,7 @@ static json_t *of_buckets(const struct table_input *in, int *ok)
     return o;
 }
 
-static json_t *of_number(const struct table_input *in, int *ok)
+static json_t *of_number(const struct schema_input *in, int *ok)
 {
     static const char *const functions[] = {[SCALE_LOG1P] = "log1p", [SCALE_LOG2] = "log2"};
     json_t *o = json_object();
@@ -115,7 +115,7 @@ static json_t *of_number(const struct table_input *in, int *ok)
     return o;
 }
 
-static json_t *of_category(const struct table_input *in, int *ok)
+static json_t *of_category(const struct schema_input *in, int *ok)
 {
     json_t *o = json_object();
     encoding_put(o, "encode", json_string(encode_of(in)), ok);
@@ -157,7 +157,7 @@ static json_t *of_key(const struct job_column *c, int *ok)
 static json_t *encoding_columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
 {
     json_t *list = json_array();
-    const struct table_input *in = s->input;
+    const struct schema_input *in = s->input;
     for (uint32_t i = 0; i < csv->columns; i++) {
         const struct job_column *c = &csv->column[i];
         json_t *o = json_object();
@@ -171,7 +171,7 @@ static json_t *encoding_columns(const struct job_csv *csv, const struct table_sc
             encoding_put(o, "feature", json_integer((json_int_t)in->feature), ok);
             encoding_put(o, "width", json_integer((json_int_t)in->width), ok);
             bool number = c->kind == COLUMN_NUMBER;
-            if (number && table_input_is_id(in))
+            if (number && schema_input_is_id(in))
                 encoding_put(o, "buckets", of_buckets(in, ok), ok);
             else
                 encoding_put(o, number ? "number" : "category",

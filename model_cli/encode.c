@@ -116,7 +116,7 @@ static enum err add_keys(struct encode *x, uint32_t key, const char *column, str
     bool flat = k->kind != COLUMN_KEYS;
     enum err err = add_array(x, &of, ARRAY_I64, column, taken ? "/keys" : "", flat, e);
     of.source = SOURCE_WEIGHTS;
-    if (!err && (!flat || k->cells > TABLE_KEY_CELLS))
+    if (!err && (!flat || k->cells > SCHEMA_KEY_CELLS))
         err = add_array(x, &of, ARRAY_F32, column, taken ? "/keys/weights" : "/weights", flat, e);
     return err;
 }
@@ -134,7 +134,7 @@ static enum err add_columns(struct encode *x, bool raw, struct errmsg *e)
         if (job_column_has_keys(c)) {
             err = add_keys(x, key++, name, e);
         } else if (c->kind == COLUMN_NUMBER) {
-            const struct table_input *in = &x->model.folder.schema->input[input];
+            const struct schema_input *in = &x->model.folder.schema->input[input];
             const struct encoded of = {SOURCE_NUMBER, input++, 1};
             enum array_kind kind = in->needs_double ? ARRAY_F64 : ARRAY_F32;
             err = raw ? add_array(x, &of, kind, name, "", true, e) : ERR_OK;
@@ -252,7 +252,7 @@ static void add_row_keys(const struct encode *x, struct worker *w, uint32_t arra
     const struct table_schema *s = x->model.folder.schema;
     const struct encoded *of = &x->encoded[array];
     const struct table_key *k = &s->key[of->of];
-    table_row_keys(k, table_key_cells(s, k, cells), w->key, w->floats);
+    schema_row_keys(k, table_key_cells(s, k, cells), w->key, w->floats);
     if (is_bad(s, cells)) {
         memset(w->key, 0, of->width * sizeof *w->key);
         memset(w->floats, 0, of->width * sizeof *w->floats);
@@ -277,12 +277,12 @@ static void encode_add_row(const struct encode *x, struct worker *w, const uint3
                            const struct csv_text *kept)
 {
     const struct table_schema *s = x->model.folder.schema;
-    const uint32_t *high = table_high_cells(s, cells);
+    const uint32_t *high = schema_high_cells(s, cells);
     bool bad = is_bad(s, cells);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct encoded *of = &x->encoded[i];
         if (of->source == SOURCE_NUMBER)
-            add_number(x, w, i, bad ? NAN : table_number(s, cells, high, of->of));
+            add_number(x, w, i, bad ? NAN : schema_number(s, cells, high, of->of));
         else if (of->source == SOURCE_WORD)
             array_word(&w->text[i], kept[of->of].at, bad ? 0 : kept[of->of].bytes);
         else if (of->source == SOURCE_KEYS || of->source == SOURCE_WEIGHTS)
@@ -330,7 +330,7 @@ static enum err encode_block(const struct encode *x, struct worker *w, uint32_t 
     const struct table_schema *s = x->model.folder.schema;
     enum err err = ERR_OK;
     lane_clear(w->lane);
-    for (uint32_t i = 0; i < n && !err; i++, *cells += table_packed_raw_cells(s, *cells)) {
+    for (uint32_t i = 0; i < n && !err; i++, *cells += schema_packed_raw_cells(s, *cells)) {
         bool bad = is_bad(s, *cells);
         encode_add_row(x, w, *cells, kept + (size_t)i * x->keep.columns);
         if (!bad)

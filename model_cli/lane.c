@@ -67,7 +67,7 @@ enum err lane_add(struct lane *l, uint32_t *cells, struct errmsg *e)
 {
     const struct table_schema *s = l->folder->schema;
     assert(l->rows < LANE_ROWS);
-    table_scale_row(s, cells);
+    schema_scale_row(s, cells);
     table_features(s, cells, l->x + (size_t)l->rows * l->features);
     l->rows++;
     return l->keys ? leaf_room_add(l->keys, cells, e) : ERR_OK;

@@ -117,7 +117,7 @@ static enum err add_block(const struct predict *p, struct worker *w, uint32_t **
     const float *z;
     enum err err = ERR_OK;
     lane_clear(w->lane);
-    for (uint32_t i = 0; i < n && !err; i++, *cells += table_packed_raw_cells(s, *cells)) {
+    for (uint32_t i = 0; i < n && !err; i++, *cells += schema_packed_raw_cells(s, *cells)) {
         bad[i] = isnan(table_float((*cells)[s->inputs])) != 0;
         err = bad[i] ? ERR_OK : lane_add(w->lane, *cells, e);
     }

@@ -150,7 +150,7 @@ static const struct csv_field *field_of(const struct gradwire_model *m, uint32_t
     return column < m->columns.values + m->columns.crosses ? &m->columns.of[column] : NULL;
 }
 
-static const struct table_input *input_of(const struct gradwire_model *m, uint32_t column)
+static const struct schema_input *input_of(const struct gradwire_model *m, uint32_t column)
 {
     const struct csv_field *f = field_of(m, column);
     bool input = f && (f->kind == COLUMN_NUMBER || f->kind == COLUMN_CATEGORY);
@@ -198,7 +198,7 @@ enum gradwire_kind gradwire_column_kind(const struct gradwire_model *m, uint32_t
 
 uint32_t gradwire_column_features(const struct gradwire_model *m, uint32_t column, uint32_t *first)
 {
-    const struct table_input *in = input_of(m, column);
+    const struct schema_input *in = input_of(m, column);
     if (!in)
         return 0;
     *first = in->feature;

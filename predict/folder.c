@@ -11,7 +11,7 @@
 #include "common/base/sha256.h"
 #include "common/process/files.h"
 #include "data/dataset.h"
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 #include "export/export.h"
 
 enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };
@@ -103,13 +103,13 @@ static enum err read_schema(struct folder *f, const struct folder_options *o, st
     size_t bytes;
     enum err err = read_encoding(f, o, path, &bytes, e);
     if (!err)
-        err = table_schema_new(&f->schema, &f->job.data.csv, e);
+        err = schema_new(&f->schema, &f->job.data.csv, e);
     if (!err)
-        err = table_schema_look_up(f->schema, &f->job, e);
+        err = schema_look_up(f->schema, &f->job, e);
     const struct encoding_given given = {.text = f->encoding, .bytes = bytes, .from = path};
     if (!err)
         err = encoding_given_take(f->schema, &given, e);
-    return err ? err : table_schema_number(f->schema, e);
+    return err ? err : schema_place_features(f->schema, e);
 }
 
 /* The job gets what the training part has determined, as in training. */

@@ -26,7 +26,7 @@ struct rows {
     struct csv_piece piece; /* for csv_row: its fields, and a record with its marks */
     struct csv_file file;   /* the text file whose records are added */
     uint64_t line;          /* of the file's next record */
-    uint32_t *cells;        /* (rows_max, table_raw_cells), packed once they are whole */
+    uint32_t *cells;        /* (rows_max, schema_raw_cells), packed once they are whole */
     struct leaf_room *keys; /* NULL: the model has no tables */
     char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
@@ -81,7 +81,7 @@ static enum err rows_make_columns(struct rows *r, struct errmsg *e)
     if (err)
         return err;
     r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
-    r->cells = mem_zalloc(r->rows_max, table_raw_cells(s) * sizeof *r->cells);
+    r->cells = mem_zalloc(r->rows_max, schema_raw_cells(s) * sizeof *r->cells);
     r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
     if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
@@ -257,13 +257,13 @@ static enum err check_full(const struct rows *r, struct errmsg *e)
 /* The row has these fields. */
 static struct csv_row row_begin(struct rows *r, const struct csv_field *field, uint32_t fields)
 {
-    uint32_t *cells = r->cells + (size_t)r->count * table_raw_cells(r->schema);
+    uint32_t *cells = r->cells + (size_t)r->count * schema_raw_cells(r->schema);
     r->piece.field = field;
     r->piece.fields = fields;
     r->piece.bad = 0;
-    cells[r->schema->inputs] = table_bits(0); /* the label */
+    cells[r->schema->inputs] = schema_bits(0); /* the label */
     if (r->schema->weighted)
-        cells[r->schema->inputs + 1] = table_bits(1);
+        cells[r->schema->inputs + 1] = schema_bits(1);
     return (struct csv_row){.piece = &r->piece, .format = &r->format, .cells = cells};
 }
 
@@ -271,8 +271,8 @@ static struct csv_row row_begin(struct rows *r, const struct csv_field *field, u
 static enum err row_finish(struct rows *r, struct csv_row *row, struct errmsg *e)
 {
     csv_cell_crosses(row);
-    (void)table_pack(r->schema, row->cells);
-    table_scale_row(r->schema, row->cells);
+    (void)schema_pack(r->schema, row->cells);
+    schema_scale_row(r->schema, row->cells);
     table_features(r->schema, row->cells, r->x + (size_t)r->count * r->schema->features);
     enum err err = r->keys ? leaf_room_add(r->keys, row->cells, e) : ERR_OK;
     if (!err)
@@ -475,8 +475,8 @@ void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *we
     const struct table_key *k = &s->key[r->columns.of[i].cell];
     uint32_t width = table_key_width(k);
     for (uint32_t row = 0; row < r->count; row++) {
-        const uint32_t *cells = r->cells + (size_t)row * table_raw_cells(s);
-        table_row_keys(k, table_key_cells(s, k, cells), key + (size_t)row * width,
-                       weight ? weight + (size_t)row * width : NULL);
+        const uint32_t *cells = r->cells + (size_t)row * schema_raw_cells(s);
+        schema_row_keys(k, table_key_cells(s, k, cells), key + (size_t)row * width,
+                        weight ? weight + (size_t)row * width : NULL);
     }
 }

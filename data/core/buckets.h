@@ -18,7 +18,7 @@ struct buckets {
 
 /* Set the borders from numbers as a list of texts. Errors: ERR_NOMEM. */
 enum err buckets_given(struct buckets *b, const char *borders) MUST_CHECK;
-/* Round the borders to float32, for numbers that were rounded so (table_schema_round). */
+/* Round the borders to float32, for numbers that were rounded so (schema_round). */
 void buckets_round(struct buckets *b);
 void buckets_close(struct buckets *b);
 

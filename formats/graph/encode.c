@@ -26,9 +26,9 @@ static uint32_t input(struct build *b, enum graph_source source, uint32_t column
 }
 
 /* The column among the columns of the encoding. */
-static const struct table_input *encoding_of(const struct build *b, uint32_t column)
+static const struct schema_input *encoding_of(const struct build *b, uint32_t column)
 {
-    const struct table_input *in = b->folder->schema->input;
+    const struct schema_input *in = b->folder->schema->input;
     for (uint32_t i = 0; i < column; i++) {
         enum column_kind kind = b->folder->job.data.csv.column[i].kind;
         in += kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY;
@@ -44,7 +44,7 @@ static uint32_t at_least(struct build *b, uint32_t x, double low)
 }
 
 /* x: f64 */
-static uint32_t scaled(struct build *b, const struct table_input *in, uint32_t x)
+static uint32_t scaled(struct build *b, const struct schema_input *in, uint32_t x)
 {
     if (in->scale == SCALE_LOG1P)
         return build_unary(b, GRAPH_LOG,
@@ -58,7 +58,7 @@ static uint32_t scaled(struct build *b, const struct table_input *in, uint32_t x
 }
 
 /* (n) f32 or f64 -> (n, 1) f32 */
-static uint32_t number(struct build *b, const struct table_input *in, uint32_t raw)
+static uint32_t number(struct build *b, const struct schema_input *in, uint32_t raw)
 {
     uint32_t x = build_cast(b, GRAPH_F64, raw);
     if (in->missing != MISSING_REFUSE)
@@ -101,7 +101,7 @@ static uint32_t by_borders(struct build *b, const struct buckets *of, uint32_t x
 }
 
 /* The bucket's index; -1: none. */
-static uint32_t bucket(struct build *b, const struct table_input *in, uint32_t raw)
+static uint32_t bucket(struct build *b, const struct schema_input *in, uint32_t raw)
 {
     bool filled = in->missing == MISSING_VALUE;
     uint32_t missing = build_unary(b, GRAPH_IS_NAN, raw);
@@ -178,7 +178,7 @@ static struct words words_of(struct build *b, const struct vocabulary *v, const 
 }
 
 /* The word's number; -1: it is not in the vocabulary. */
-static uint32_t word(struct build *b, const struct table_input *in, uint32_t raw)
+static uint32_t word(struct build *b, const struct schema_input *in, uint32_t raw)
 {
     struct words w = words_of(b, &in->words, b->folder->job.data.csv.missing);
     return build_find(b, GRAPH_FIND_WORD, raw, build_constant(b, GRAPH_TEXT, 1, &w.count, w.word),
@@ -199,12 +199,12 @@ static uint32_t one_hot(struct build *b, uint32_t index, uint32_t width)
 
 static uint32_t features(struct build *b, uint32_t column)
 {
-    const struct table_input *in = encoding_of(b, column);
+    const struct schema_input *in = encoding_of(b, column);
     bool is_word = in->kind == COLUMN_CATEGORY;
     enum graph_type number_type = in->needs_double ? GRAPH_F64 : GRAPH_F32;
     uint32_t raw = input(b, is_word ? GRAPH_WORD : GRAPH_NUMBER, column,
                          is_word ? GRAPH_TEXT : number_type, 0);
-    if (!table_input_is_id(in))
+    if (!schema_input_is_id(in))
         return number(b, in, raw);
     uint32_t index = is_word ? word(b, in, raw) : bucket(b, in, raw);
     if (in->encode == ENCODE_ONE_HOT)

@@ -177,10 +177,10 @@ static void write_files(const uint8_t *data, size_t bytes)
 /* The cells of a row: each number is 0, each word is unknown, each key is the same. */
 static uint32_t *make_cells(const struct table_schema *s)
 {
-    uint32_t *cells = calloc(table_row_cells(s), sizeof *cells);
+    uint32_t *cells = calloc(schema_row_cells(s), sizeof *cells);
     if (!cells)
         abort();
-    for (uint32_t i = table_keys_at(s); i < table_row_cells(s); i++)
+    for (uint32_t i = schema_keys_at(s); i < schema_row_cells(s); i++)
         cells[i] = 1;
     return cells;
 }

@@ -13,7 +13,7 @@
 #include "data/dataset.h"
 #include "export/export.h"
 
-static json_t *word_at(const struct table_input *in, uint32_t cell)
+static json_t *word_at(const struct schema_input *in, uint32_t cell)
 {
     static const char digits[] = "0123456789abcdef";
     size_t bytes;
@@ -30,11 +30,11 @@ static json_t *word_at(const struct table_input *in, uint32_t cell)
     return out;
 }
 
-static json_t *input_at(const struct table_input *in, uint32_t cell)
+static json_t *input_at(const struct schema_input *in, uint32_t cell)
 {
     if (in->kind == COLUMN_CATEGORY)
         return word_at(in, cell);
-    return table_input_is_id(in) ? json_integer(cell) : json_real((double)table_float(cell));
+    return schema_input_is_id(in) ? json_integer(cell) : json_real((double)table_float(cell));
 }
 
 static json_t *row_at(const struct dataset *d, uint64_t row)

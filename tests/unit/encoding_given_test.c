@@ -10,7 +10,7 @@
 
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 #include "export/export.h"
 
 /* ---- a job, a file, and what is read of it ---- */

@@ -15,7 +15,7 @@
 #include "common/base/rng.h"
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 #include "data/dataset.h"
 #include "data/leaf_room.h"
 #include "export/export.h"
@@ -34,15 +34,15 @@ static uint64_t hashed(const char *word, const char *space, uint64_t buckets)
 {
     struct job_key_column c = {.hash = true, .buckets = buckets};
     uint64_t key = 0;
-    assert_true(csv_key(&c, csv_key_seed(space), word, strlen(word), &key));
+    assert_true(word_key(&c, word_key_seed(space), word, strlen(word), &key));
     return key;
 }
 
 static void a_words_key_is_its_hash_seeded_by_that_of_its_space(void **state)
 {
     (void)state;
-    assert_true(csv_key_seed("C1") == SEED_C1);
-    assert_true(csv_key_seed("site") == SEED_SITE);
+    assert_true(word_key_seed("C1") == SEED_C1);
+    assert_true(word_key_seed("site") == SEED_SITE);
     assert_true(hashed("68fd1e64", "C1", 0) == KEY_68FD1E64_C1);
     assert_true(hashed("", "C1", 0) == KEY_EMPTY_C1);
     assert_true(hashed("a longer word of more than sixteen bytes", "C1", 0) == KEY_LONG_C1);
@@ -56,14 +56,14 @@ static void without_a_hash_a_word_is_the_key_itself(void **state)
     (void)state;
     struct job_key_column c = {.hash = false};
     uint64_t key = 0;
-    assert_true(csv_key(&c, 0, "18446744073709551615", 20, &key) && key == UINT64_MAX);
-    assert_true(csv_key(&c, 0, "007", 3, &key) && key == 7);
+    assert_true(word_key(&c, 0, "18446744073709551615", 20, &key) && key == UINT64_MAX);
+    assert_true(word_key(&c, 0, "007", 3, &key) && key == 7);
     static const char *const wrong[] = {
         "18446744073709551616", "99999999999999999999", "-1", "", "1a", " 1", "1.0"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_false(csv_key(&c, 0, wrong[i], strlen(wrong[i]), &key));
+        assert_false(word_key(&c, 0, wrong[i], strlen(wrong[i]), &key));
     c.buckets = 10;
-    assert_true(csv_key(&c, 0, "123", 3, &key) && key == 3);
+    assert_true(word_key(&c, 0, "123", 3, &key) && key == 3);
 }
 
 static void a_missing_value_has_the_key_that_the_column_says(void **state)
@@ -71,11 +71,11 @@ static void a_missing_value_has_the_key_that_the_column_says(void **state)
     (void)state;
     struct job_key_column c = {.hash = true, .missing = KEY_MISSING_EMPTY};
     uint64_t key = 0;
-    assert_true(csv_key_missing(&c, SEED_C1, &key) && key == KEY_EMPTY_C1);
+    assert_true(word_key_missing(&c, SEED_C1, &key) && key == KEY_EMPTY_C1);
     c.missing = KEY_MISSING_NONE;
-    assert_false(csv_key_missing(&c, SEED_C1, &key));
+    assert_false(word_key_missing(&c, SEED_C1, &key));
     c = (struct job_key_column){.missing = KEY_MISSING_KEY, .missing_key = 5};
-    assert_true(csv_key_missing(&c, 0, &key) && key == 5);
+    assert_true(word_key_missing(&c, 0, &key) && key == 5);
 }
 
 /* ---- columns of csv ---- */
@@ -514,7 +514,7 @@ static void check_lists(struct leaf_room *room, uint64_t seed, uint32_t rows, ui
 static void keys_are_distinct_ascending_and_found_again(void **state)
 {
     (void)state;
-    struct table_key key = {.kind = COLUMN_KEY, .cells = TABLE_KEY_CELLS};
+    struct table_key key = {.kind = COLUMN_KEY, .cells = SCHEMA_KEY_CELLS};
     struct table_lookup lookup = {0, 0};
     struct table_schema s = {.keys = 1, .key_cells = 2, .key = &key, .lists = 1, .lookups = 1};
     s.lookup = &lookup;

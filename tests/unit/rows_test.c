@@ -14,7 +14,7 @@
 #include "common/base/rng.h"
 #include "predict/rows.h"
 #include "tests/lib/trained.h"
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 #include "data/leaf_room.h"
 
 /* A column of each kind and with each option that changes what it becomes. */
@@ -209,7 +209,7 @@ static uint64_t plain_key(const struct fixture *f, const char *column, const cha
     while (strcmp(s->key[k].name, column))
         k++;
     c.hash = s->key[k].options.hash;
-    assert_true(csv_key(&c, s->key[k].seed, word, n, &key));
+    assert_true(word_key(&c, s->key[k].seed, word, n, &key));
     return key;
 }
 

@@ -19,7 +19,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 #include "data/dataset.h"
 
 /* `ids` comes before a key in the row, and `tags` after a number that is a double until it is scaled. */
@@ -170,7 +170,7 @@ static void keys_are(const struct table_schema *s, unsigned column, const uint32
     uint64_t key[TAGS_MOST];
     float weight[TAGS_MOST];
     const struct table_key *k = &s->key[column];
-    table_row_keys(k, table_key_cells(s, k, cells), key, weight);
+    schema_row_keys(k, table_key_cells(s, k, cells), key, weight);
     for (uint32_t i = 0; i < table_key_width(k); i++) {
         assert_true(key[i] == (i < n ? wanted[i] : 0));
         assert_true(weight[i] == (i >= n ? 0 : weights ? weights[i] : 1));
@@ -180,7 +180,7 @@ static void keys_are(const struct table_schema *s, unsigned column, const uint32
 static uint64_t hashed(const struct table_schema *s, unsigned column, const char *word, size_t n)
 {
     uint64_t key = 0;
-    assert_true(csv_key(&s->key[column].options, s->key[column].seed, word, n, &key));
+    assert_true(word_key(&s->key[column].options, s->key[column].seed, word, n, &key));
     return key;
 }
 
@@ -346,20 +346,20 @@ static enum err append_all(struct table *t, uint64_t rows, struct errmsg *e)
 {
     enum { AT_A_TIME = 37 };
     const struct table_schema *s = t->schema;
-    uint32_t *cells = calloc(AT_A_TIME + 1, table_raw_cells(s) * sizeof *cells);
+    uint32_t *cells = calloc(AT_A_TIME + 1, schema_raw_cells(s) * sizeof *cells);
     enum err err = ERR_OK;
     assert_non_null(cells);
     for (uint64_t row = 0; row < rows && !err;) {
         uint32_t *at = cells;
         uint64_t n = 0;
         for (; n < AT_A_TIME && row < rows; n++, row++) {
-            memset(at, 0, table_raw_cells(s) * sizeof *at);
-            uint32_t *ids = at + table_keys_at(s) + s->key[KEY_IDS].cell;
+            memset(at, 0, schema_raw_cells(s) * sizeof *at);
+            uint32_t *ids = at + schema_keys_at(s) + s->key[KEY_IDS].cell;
             ids[0] = number_of(row, 1, IDS_MOST);
             for (uint32_t i = 0; i < ids[0]; i++)
                 ids[1 + 2 * i] = drawn(row, 100 + i);
-            table_put_number(s, at, 0, (double)row);
-            at += table_pack(s, at);
+            schema_put_number(s, at, 0, (double)row);
+            at += schema_pack(s, at);
         }
         err = table_append(t, cells, n, e);
     }
@@ -371,7 +371,7 @@ static enum err fill(struct table *t, const struct job *job, uint64_t rows, stru
 {
     struct pool *pool = NULL;
     *t = (struct table){0};
-    enum err err = table_schema_new(&t->schema, &job->data.csv, e);
+    enum err err = schema_new(&t->schema, &job->data.csv, e);
     if (!err)
         err = spill_new(&t->spill, job, e);
     if (!err)

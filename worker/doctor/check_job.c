@@ -237,7 +237,7 @@ static void say_categories(const struct check *p, struct finding *f)
 {
     enum { MANY_WORDS = 1000 };
     for (uint32_t i = 0; p->schema && i < p->schema->inputs; i++) {
-        const struct table_input *in = &p->schema->input[i];
+        const struct schema_input *in = &p->schema->input[i];
         if (in->kind == COLUMN_CATEGORY && in->encode == ENCODE_ONE_HOT &&
             in->words.count >= MANY_WORDS)
             finding_say(

@@ -243,7 +243,7 @@ static bool reads_column(const struct job *job, const struct job_layer *l, uint3
 }
 
 /* Check that each embedding that reads the column has a row for each word's number. */
-static enum err check_rows(const struct job *job, uint32_t column, const struct table_input *in,
+static enum err check_rows(const struct job *job, uint32_t column, const struct schema_input *in,
                            struct errmsg *e)
 {
     for (uint32_t i = 0; i < job->model.layers; i++) {
@@ -261,7 +261,7 @@ static enum err check_rows(const struct job *job, uint32_t column, const struct 
     return ERR_OK;
 }
 
-static void say_growth(const struct table_input *in, int progress_fd)
+static void say_growth(const struct schema_input *in, int progress_fd)
 {
     char shown[CSV_SHOWN_BYTES], text[2 * CSV_SHOWN_BYTES + 256];
     size_t n;
@@ -278,7 +278,7 @@ static void say_growth(const struct table_input *in, int progress_fd)
 enum err taught_check(const struct taught *t, const struct job *job, const struct table_schema *s,
                       struct errmsg *e)
 {
-    const struct table_input *in = s->input;
+    const struct schema_input *in = s->input;
     enum err err = ERR_OK;
     for (uint32_t i = 0; t->there && t->given.extends && i < job->data.csv.columns && !err; i++) {
         enum column_kind kind = job->data.csv.column[i].kind;
@@ -306,7 +306,7 @@ const char *taught_words(const struct taught *t, const struct table_schema *s, b
     uint32_t columns = 0;
     size_t at = (size_t)snprintf(out, bytes, "%s", t->from);
     for (uint32_t i = 0; s && i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
+        const struct schema_input *in = &s->input[i];
         uint32_t fresh = in->words.count - in->known;
         if (in->kind != COLUMN_CATEGORY || columns++ >= WORDS_COLUMNS || at >= bytes)
             continue;
@@ -327,7 +327,7 @@ enum err taught_fresh(const struct taught *t, const struct table_schema *s, uint
 {
     *fresh = NULL;
     for (uint32_t i = 0; s && t->there && t->given.extends && i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
+        const struct schema_input *in = &s->input[i];
         if (in->words.count == in->known || in->encode == ENCODE_ID)
             continue;
         if (!*fresh)

@@ -14,7 +14,7 @@
 #include "common/cluster/cluster.h"
 #include "common/process/contents.h"
 #include "data/dataset.h"
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 
 struct taught {
     bool there;

@@ -1,6 +1,6 @@
 /* Words and their numbers, in the order in which they were added. */
-#ifndef GRADWIRE_DATA_VOCABULARY_H
-#define GRADWIRE_DATA_VOCABULARY_H
+#ifndef GRADWIRE_DATA_MEANING_VOCABULARY_H
+#define GRADWIRE_DATA_MEANING_VOCABULARY_H
 
 #include <stddef.h>
 #include <stdint.h>

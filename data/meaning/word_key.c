@@ -1,9 +1,9 @@
-#include "data/csv_key.h"
+#include "data/meaning/word_key.h"
 
 #include <string.h>
 #include <xxhash.h>
 
-uint64_t csv_key_seed(const char *space)
+uint64_t word_key_seed(const char *space)
 {
     return XXH3_64bits(space, strlen(space));
 }
@@ -19,24 +19,24 @@ static bool integer(const char *word, size_t bytes, uint64_t *out)
     return bytes > 0;
 }
 
-bool csv_key(const struct job_key_column *c, uint64_t seed, const char *word, size_t bytes,
-             uint64_t *key)
+bool word_key(const struct job_key_column *c, uint64_t seed, const char *word, size_t bytes,
+              uint64_t *key)
 {
     uint64_t value;
     if (c->hash)
         value = XXH3_64bits_withSeed(word, bytes, seed);
     else if (!integer(word, bytes, &value))
         return false;
-    *key = csv_key_fold(c, value);
+    *key = word_key_fold(c, value);
     return true;
 }
 
-bool csv_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key)
+bool word_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key)
 {
     if (c->missing == KEY_MISSING_NONE)
         return false;
     if (c->missing == KEY_MISSING_EMPTY)
-        return csv_key(c, seed, "", 0, key);
-    *key = csv_key_fold(c, c->missing_key);
+        return word_key(c, seed, "", 0, key);
+    *key = word_key_fold(c, c->missing_key);
     return true;
 }

@@ -1,17 +1,17 @@
 /* The encoding that a checkpoint defines: reads the encoding.json (docs/reference/encoding.md) of an earlier job into
  * the schema by which this job's rows are read. The input columns must be the same, in the same order; other columns
  * can differ. */
-#ifndef GRADWIRE_DATA_ENCODING_GIVEN_H
-#define GRADWIRE_DATA_ENCODING_GIVEN_H
+#ifndef GRADWIRE_DATA_MEANING_ENCODING_GIVEN_H
+#define GRADWIRE_DATA_MEANING_ENCODING_GIVEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/base/err.h"
-#include "data/table.h"
+#include "data/meaning/schema.h"
 
 /* `arithmetic` in the file: numbers with a scale or buckets are doubles until they are encoded. Without it they are
- * floats before that (table_schema_round). */
+ * floats before that (schema_round). */
 #define ENCODING_ARITHMETIC "float64"
 
 struct encoding_given {

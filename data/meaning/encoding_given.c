@@ -1,4 +1,4 @@
-#include "data/encoding_given.h"
+#include "data/meaning/encoding_given.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { LOG_SQUARED_MOST = 1 << 16 };
 /* One input and its entry in the file. */
 struct taking {
     const struct encoding_given *given;
-    struct table_input *in;
+    struct schema_input *in;
     json_t *from; /* its object in `columns` */
     uint32_t number;
     const char *missing;        /* the job's list */
@@ -201,11 +201,11 @@ static enum err take_buckets(const struct taking *t, struct errmsg *e)
     buckets_close(&t->in->buckets);
     t->in->buckets = b;
     /* a new run can have another number for missing ones */
-    t->in->needs_double = is_double(t, o) || table_fill_moves(t->in);
+    t->in->needs_double = is_double(t, o) || schema_fill_moves(t->in);
     return ERR_OK;
 }
 
-static const char *function_of(const struct table_input *in)
+static const char *function_of(const struct schema_input *in)
 {
     return in->scale == SCALE_LOG1P ? "log1p" : in->scale == SCALE_LOG2 ? "log2" : "";
 }
@@ -216,7 +216,7 @@ static enum err take_number(const struct taking *t, struct errmsg *e)
     const json_t *o = json_object_get(t->from, "number"), *shift = json_object_get(o, "shift");
     const json_t *divisor = json_object_get(o, "divisor"), *fill = json_object_get(o, "missing");
     const char *function = json_string_value(json_object_get(o, "function"));
-    struct table_input *in = t->in;
+    struct schema_input *in = t->in;
     if (!o)
         return differs(t, "its kind of buckets", e);
     double by = json_number_value(divisor);
@@ -289,7 +289,7 @@ static enum err take_arithmetic(struct table_schema *s, const struct encoding_gi
     if (arithmetic && !(word && strcmp(word, ENCODING_ARITHMETIC) == 0))
         return err_set(e, ERR_CORRUPT, "%s: its arithmetic is not " ENCODING_ARITHMETIC, g->from);
     if (!arithmetic)
-        table_schema_round(s);
+        schema_round(s);
     return ERR_OK;
 }
 
@@ -303,7 +303,7 @@ enum err encoding_given_take(struct table_schema *s, const struct encoding_given
 {
     json_error_t why;
     if (!g->text) {
-        table_schema_round(s);
+        schema_round(s);
         return ERR_OK;
     }
     json_t *all = json_loadb(g->text, g->bytes, JSON_ALLOW_NUL, &why);

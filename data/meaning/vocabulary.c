@@ -1,4 +1,4 @@
-#include "data/vocabulary.h"
+#include "data/meaning/vocabulary.h"
 
 #include <assert.h>
 #include <string.h>

@@ -92,6 +92,8 @@ static json_t *of_buckets(const struct schema_input *in, int *ok)
     encoding_put(o, "encode", json_string(encode_of(in)), ok);
     encoding_put(o, "missing",
                  in->missing == MISSING_VALUE ? json_real(in->missing_value) : json_null(), ok);
+    if (in->missing == MISSING_REFUSE) /* without it null stands for features of 0 */
+        encoding_put(o, "refuses_missing", json_true(), ok);
     put_input(o, in, ok);
     encoding_put(o, "count", json_integer((json_int_t)b->count), ok);
     if (in->bucketing == BUCKETS_LOG_SQUARED)

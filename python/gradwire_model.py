@@ -189,6 +189,9 @@ class Column:
     def bad(self, field, why):
         raise ModelError(f'column "{self.name}": "{field}" {why}')
 
+    def bad_missing(self, field):
+        self.bad(field, "is missing, and training refused rows without this number")
+
     def rounded(self, field, text, what):
         """The number that `text`, of the field, has, as a float of 32 bits."""
         if not NUMBER.fullmatch(text):
@@ -213,7 +216,7 @@ class NumberColumn(Column):
         x = self.parse(field)
         x = self.how["missing"] if x is None else x
         if x is None:
-            self.bad(field, "is missing, and training refused rows without this number")
+            self.bad_missing(field)
         function = self.how.get("function")
         if function == "log1p":
             return float32(math.log1p(max(x, 0)))
@@ -227,6 +230,8 @@ class BucketColumn(Column):
         """The number of the bucket, from 1; 0: none."""
         x = self.parse(field)
         x = self.how["missing"] if x is None else x
+        if x is None and self.how.get("refuses_missing"):
+            self.bad_missing(field)
         if x is None:
             return 0
         if "borders" in self.how:

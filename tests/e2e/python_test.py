@@ -179,6 +179,9 @@ class EncodingTest(unittest.TestCase):
         self.assertEqual([bucket(f, **squared) for f in ("-2", "-1.9", "0", "2", "2.1", "10", "1e9", "-99", "")],
                          [1, 2, 3, 5, 6, 9, 9, 1, 0])
         self.assertEqual(bucket("", **{**squared, "missing": 0.0}), 3)
+        self.assertEqual(bucket("18", **borders, refuses_missing=True), 2)
+        with self.assertRaisesRegex(reader.ModelError, 'column "x": "" is missing, and training refused rows without this number'):
+            bucket("", **borders, refuses_missing=True)
 
     def test_categories_know_their_words_and_a_missing_value_is_one(self):
         spec = {"name": "town", "kind": "category", "feature": 0, "width": 3,

@@ -2093,7 +2093,7 @@ static void of_many_columns_the_first_and_the_label_are_noted(void **state)
     teardown(&f);
 }
 
-static void the_encoding_says_functions_and_buckets(void **state)
+static void the_encoding_says_functions_buckets_and_what_training_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -2101,9 +2101,9 @@ static void the_encoding_says_functions_and_buckets(void **state)
     setup(&f,
           "columns: [number: {name: a, scale: log1p}, number: {name: b, buckets: log_squared}, "
           "number: {name: c, buckets: {borders: [0, 0.5]}, encode: id, missing: {value: 7}}, "
-          "label: y]",
+          "number: {name: d, buckets: {borders: [0, 0.5]}, encode: id, missing: refuse}, label: y]",
           NULL, 0);
-    loads(&f, "1,-2,3,0\n4,9,6,1\n");
+    loads(&f, "1,-2,3,3,0\n4,9,6,6,1\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
     assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, NULL), *columns = json_object_get(all, "columns");
@@ -2113,8 +2113,11 @@ static void the_encoding_says_functions_and_buckets(void **state)
         "{\"buckets\":{\"count\":10,\"encode\":\"one_hot\",\"log_squared\":-2,\"missing\":null},"
         "\"feature\":1,\"kind\":\"number\",\"name\":\"b\",\"width\":10}",
         "{\"buckets\":{\"borders\":[0.0,0.5],\"count\":3,\"encode\":\"id\",\"missing\":7.0},"
-        "\"feature\":11,\"kind\":\"number\",\"name\":\"c\",\"width\":1}"};
-    for (size_t i = 0; i < 3; i++) {
+        "\"feature\":11,\"kind\":\"number\",\"name\":\"c\",\"width\":1}",
+        "{\"buckets\":{\"borders\":[0.0,0.5],\"count\":3,\"encode\":\"id\",\"missing\":null,"
+        "\"refuses_missing\":true},"
+        "\"feature\":12,\"kind\":\"number\",\"name\":\"d\",\"width\":1}"};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         char *is = json_dumps(json_array_get(columns, i), JSON_COMPACT | JSON_SORT_KEYS);
         assert_string_equal(is, wanted[i]);
         free(is);
@@ -2659,7 +2662,7 @@ int main(void)
         cmocka_unit_test(integers_that_float64_makes_equal_are_warned_of),
         cmocka_unit_test(numbers_that_their_scale_makes_equal_are_warned_of),
         cmocka_unit_test(of_many_columns_the_first_and_the_label_are_noted),
-        cmocka_unit_test(the_encoding_says_functions_and_buckets),
+        cmocka_unit_test(the_encoding_says_functions_buckets_and_what_training_refused),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_float_that_is_that_of_a_border_above_it_needs_double),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),

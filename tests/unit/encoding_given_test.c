@@ -110,7 +110,7 @@ static const char EVERY[] =
     "number: {name: c, scale: log1p, missing: {value: 2}}, "
     "number: {name: d, buckets: {quantiles: 3}}, "
     "number: {name: e, buckets: log_squared, encode: id}, "
-    "number: {name: f, buckets: {borders: [1.5, 3]}}, category: {name: g}, "
+    "number: {name: f, buckets: {borders: [1.5, 3]}, missing: refuse}, category: {name: g}, "
     "category: {name: h, encode: id}, category: {name: i, vocabulary: [S, M]}";
 
 static void what_was_learned_is_taken_to_the_bit_whatever_the_rows_are(void **state)

@@ -12,6 +12,7 @@ struct build {
     enum err err;
     struct errmsg *e;
     uint32_t *column; /* (columns of the job): the value of its features + 1; 0: not made yet */
+    uint32_t lacking; /* f32 (n): how many required numbers a row lacks; + 1; 0: none is required */
     uint32_t *key;    /* the same for the keys of a column */
     uint32_t *weights;
     struct table_found *found; /* (tables of the model): tables.c */

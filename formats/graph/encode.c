@@ -66,6 +66,14 @@ static uint32_t number(struct build *b, const struct schema_input *in, uint32_t 
     return build_widen(b, build_cast(b, GRAPH_F32, scaled(b, in, x)));
 }
 
+/* ---- numbers that training requires ---- */
+
+static void require(struct build *b, uint32_t raw)
+{
+    uint32_t lacks = build_cast(b, GRAPH_F32, build_unary(b, GRAPH_IS_NAN, raw));
+    b->lacking = 1 + (b->lacking ? build_binary(b, GRAPH_ADD, b->lacking - 1, lacks) : lacks);
+}
+
 /* ---- buckets ---- */
 
 /* Given borders and quantiles are rounded as the numbers of a graph of floats are (buckets_round_moves). Those of
@@ -204,6 +212,8 @@ static uint32_t features(struct build *b, uint32_t column)
     enum graph_type number_type = in->needs_double ? GRAPH_F64 : GRAPH_F32;
     uint32_t raw = input(b, is_word ? GRAPH_WORD : GRAPH_NUMBER, column,
                          is_word ? GRAPH_TEXT : number_type, 0);
+    if (!is_word && in->missing == MISSING_REFUSE)
+        require(b, raw);
     if (!schema_input_is_id(in))
         return number(b, in, raw);
     uint32_t index = is_word ? word(b, in, raw) : bucket(b, in, raw);

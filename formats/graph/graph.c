@@ -324,17 +324,32 @@ static void name_values(struct build *b)
     }
 }
 
+/* The output; NaN for rows that training and predict refuse. NaN among the features is not enough: buckets have none, and
+ * layers of other programs can make a number of it. */
+static uint32_t refuse_rows(struct build *b, uint32_t output)
+{
+    static const uint32_t one[GRAPH_RANK_MAX] = {1, 1, 1, 1, 1};
+    if (b->err || !b->lacking)
+        return output;
+    const uint32_t rank = build_look(b, output).rank;
+    uint32_t refused = build_binary(b, GRAPH_GREATER_OR_EQUAL, b->lacking - 1, build_f32(b, 1));
+    return build_select(b, build_reshape(b, refused, rank - 1, one), build_f32(b, NAN), output);
+}
+
 static void finish(struct build *b, uint32_t output)
 {
     struct graph *g = b->g;
     const struct job *job = &b->folder->job;
     if (b->err)
         return;
-    g->output = output;
     if (g->value[output].name)
         build_fail(b, ERR_INPUT,
                    "an exported model would have nothing to compute: its output is the output of a "
                    "layer whose table is not inside");
+    output = refuse_rows(b, output);
+    if (b->err)
+        return;
+    g->output = output;
     g->value[output].name = build_text(b, "%s", job->model.layer[job->model.layers - 1].name);
     name_values(b);
     qsort(g->input, g->inputs, sizeof *g->input, by_place);

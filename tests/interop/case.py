@@ -75,6 +75,20 @@ class ExportCase(unittest.TestCase):
                     self.assertLessEqual(float(np.where(np.isnan(off), 9, off).max()), TOLERANCE)
                     self.compare(accepted.keys_of(made, form, path))
 
+    def check_required(self, name):
+        """Rows that lack the number are those that `predict` refuses: their output is NaN, and that of others is ours."""
+        import numpy as np
+
+        with fixtures.made("required") as made:
+            path, _ = accepted.export(made, self.FORMAT)
+            given = made.inputs()
+            kind, values = given[name]
+            lacks = np.arange(len(values)) % 2 == 1
+            made.inputs = lambda: {**given, name: (kind, np.where(lacks, np.nan, values))}
+            theirs = np.asarray(self.predict(path, made)).reshape(-1)
+            self.assertEqual(np.isnan(theirs).tolist(), lacks.tolist(), name)
+            self.assertLessEqual(np.abs(theirs - np.array(made.scores))[~lacks].max(), TOLERANCE, name)
+
     def compare(self, found):
         """The package accepts these bytes. CI, which has no packages, compares with those in accepted.txt."""
         if os.environ.get("GRADWIRE_ACCEPT"):

@@ -383,6 +383,17 @@ ENCODED_COLUMNS = [
     Listed("rounded", "double", [x for border in (-0.7, 0.7, 16777217) for x in beside(float32(border), ulp32)]),
     Word("learned", "red", "green", "blue", missing=("", "?")), Word("given", "S", "M", "L", missing=("", "?")),
     Word("id", "x", "y", "z w", missing=("?",)), Word("embedded", "a", "b", "c", "d", missing=("", "?"))]
+REQUIRED = """\
+    - label: y
+    - number: {name: plain, missing: refuse}
+    - number: {name: standard, scale: standard}
+    - number: {name: borders, buckets: {borders: [-1, 0, 2.5]}, missing: refuse}
+    - number: {name: quantiles, buckets: {quantiles: 5}, encode: id, missing: refuse}
+    - number: id
+"""
+REQUIRED_COLUMNS = [
+    Label(), Number("plain", -9, 9, 2, ()), Number("standard", -1e4, 1e4, 1, ("",)), Number("borders", -4, 4, 1, ()),
+    Number("quantiles", -4, 4, 1, ()), Number("id", 0, 6, 0, ())]
 TABLES = """\
     - embedding_bag: {inputs: [tags, site], output_dim: 5, name: mean}
     - embedding_bag: {inputs: tags, output_dim: 3, mode: sqrtn, name: sqrtn}
@@ -451,6 +462,10 @@ FIXTURES = {
             "    - dense: {inputs: [flatten, learned, \"plain\", squares], units: 5, name: part}\n"
             "    - dense: {inputs: [input], units: 5, name: all}\n    - add: [part, all]\n    - dense: 1\n",
             csv(ENCODED, "  missing: [\"\", \"?\"]\n")), ENCODED_COLUMNS),
+    "required": lambda: Table(
+        job("    - embedding: {inputs: id, input_dim: 8, output_dim: 3, name: e}\n    - flatten\n"
+            "    - dense: {inputs: [flatten, plain, standard, borders, quantiles], units: 5, activation: relu}\n    - dense: 1\n",
+            csv(REQUIRED)), REQUIRED_COLUMNS),
     "names": lambda: Table(names_job(), names_columns()),
     "tables": lambda: Table(job(TABLES, csv(TABLES_COLUMNS), rest=TABLES_REST), tables_columns()),
 }

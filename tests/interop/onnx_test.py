@@ -31,6 +31,10 @@ class OnnxTest(case.ExportCase):
             self.assertLessEqual(abs(some - every[:count]).max(initial=0), case.TOLERANCE)
         return every
 
+    def test_a_row_that_lacks_a_number_that_training_requires_has_no_score(self):
+        for name in "plain", "borders", "quantiles":
+            self.check_required(name)
+
 
 class EncodeTest(unittest.TestCase):
     """The inputs that `gradwire encode` makes of the file of rows, without any code about keys."""

@@ -33,6 +33,10 @@ class SavedModelTest(case.ExportCase):
         arrays = case.arrays(made, {name: spec.shape[1:] for name, spec in specs.items()})
         return {name: tf.constant(arrays[name], specs[name].dtype) for name in specs}
 
+    def test_a_row_that_lacks_a_number_that_training_requires_has_no_score(self):
+        for name in "plain", "borders", "quantiles":
+            self.check_required(name)
+
     def test_a_session_of_tensorflow_1_as_in_servers_runs_the_init_operation_and_gives_the_same(self):
         import numpy as np
         import tensorflow as tf

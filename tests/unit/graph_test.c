@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,23 @@ static void nodes_read_only_what_is_there_and_names_are_distinct(void **state)
     close_model();
 }
 
+/* tests/interop has the values. */
+static void a_number_that_training_requires_is_looked_at_last(void **state)
+{
+    (void)state;
+    open_model("", "dense: 1", "");
+    make_graph(UINT64_MAX);
+    assert_int_not_equal(graph->node[graph->nodes - 1].op, GRAPH_SELECT);
+    graph_free(graph);
+    folder.schema->input[0].missing = MISSING_REFUSE;
+    make_graph(UINT64_MAX);
+    const struct graph_node *last = &graph->node[graph->nodes - 1];
+    assert_int_equal(last->op, GRAPH_SELECT);
+    assert_int_equal(last->output, graph->output);
+    assert_true(isnan(*(const float *)graph_input_of(graph, last, 1)->data) != 0);
+    close_model();
+}
+
 static void without_memory_no_graph_is_made_and_nothing_leaks(void **state)
 {
     static const struct graph_options all_inside = {.tables_inside_bytes = UINT64_MAX};
@@ -225,6 +243,7 @@ static void without_memory_no_graph_is_made_and_nothing_leaks(void **state)
                "embedding_bag: {inputs: [tags, site], output_dim: 3, name: e},"
                "dense: {inputs: [e, input], units: 1}",
                "");
+    folder.schema->input[0].missing = MISSING_REFUSE;
     long n = 0;
     for (enum err err = ERR_NOMEM; err; n++) {
         assert_true(n < ALLOCATIONS_MAX);
@@ -400,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_graph_that_would_return_an_input_is_refused),
         cmocka_unit_test(an_input_with_the_name_of_the_output_is_refused),
         cmocka_unit_test(nodes_read_only_what_is_there_and_names_are_distinct),
+        cmocka_unit_test(a_number_that_training_requires_is_looked_at_last),
         cmocka_unit_test(without_memory_no_graph_is_made_and_nothing_leaks),
         cmocka_unit_test(onnx_moves_the_channels_once_for_a_whole_chain_of_images),
         cmocka_unit_test(

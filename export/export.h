@@ -100,7 +100,7 @@ enum err model_manifest_write(const struct model_manifest *m, const char *folder
 
 /* Compare the files of FOLDER and FOLDER/tables with their SHA-256 in FOLDER/manifest.json, but not job.yaml, which a person may
  * change. *there: there is a manifest that has them. Reads all of their bytes. Errors: ERR_CORRUPT, naming the file whose content
- * is another one; ERR_IO, ERR_NOMEM. */
+ * is another one, or the manifest if it is no JSON, or has a key twice; ERR_IO, ERR_NOMEM. */
 enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e) MUST_CHECK;
 
 /* The same for one file, if a manifest next to it has its SHA-256. Errors: as model_manifest_check. */

@@ -374,21 +374,26 @@ enum err model_manifest_remove(const char *folder, struct errmsg *e)
 enum { NAME_BYTES_MAX = 256 };
 #define MANIFEST_BYTES_MAX ((size_t)1 << 30)
 
-/* The manifest's entry of the files; NULL: there is none that can be used. The caller owns it. */
-static json_t *read_files(const char *folder)
+/* The manifest's entry of the files; NULL: there is none. The caller owns it. Errors: ERR_CORRUPT. */
+static enum err read_files(const char *folder, json_t **files, struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
     uint8_t *text;
     size_t bytes;
     struct errmsg unused;
+    json_error_t why;
+    *files = NULL;
     (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
     if (files_read_regular(path, MANIFEST_BYTES_MAX, &text, &bytes, &unused))
-        return NULL;
-    json_t *all = json_loadb((const char *)text, bytes, 0, NULL);
-    json_t *files = json_incref(json_object_get(all, "files"));
-    json_decref(all);
+        return ERR_OK;
+    json_t *all = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &why);
     mem_free(text);
-    return files;
+    if (!all)
+        return err_set(e, ERR_CORRUPT, "%s: not a valid manifest: line %d: %s", path, why.line,
+                       why.text);
+    *files = json_incref(json_object_get(all, "files"));
+    json_decref(all);
+    return ERR_OK;
 }
 
 /* A person may change job.yaml, and its text is checked as such. No name leads out of the directory. */
@@ -430,25 +435,30 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e)
     if (slash)
         (void)snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
     const char *name = slash ? slash + 1 : path;
-    json_t *files = read_files(folder);
+    json_t *files;
+    enum err err = read_files(folder, &files, e);
     const json_t *of = json_object_get(files, name);
-    enum err err = of ? manifest_check_file(folder, name, of, e) : ERR_OK;
+    if (of)
+        err = manifest_check_file(folder, name, of, e);
     json_decref(files);
     return err;
 }
 
 enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e)
 {
-    json_t *files = read_files(folder);
+    json_t *files, *of;
     const char *name;
-    json_t *of;
-    enum err err = ERR_OK;
+    enum err err = read_files(folder, &files, e);
+    if (err)
+        return err;
     *there = json_is_object(files) && json_object_get(files, "weights.safetensors");
     json_object_foreach(files, name, of) err = err ? err : manifest_check_file(folder, name, of, e);
     if (err == ERR_CORRUPT) {
         /* a job that runs has removed the manifest before it changed a file */
-        json_t *now = read_files(folder);
-        err = json_equal(files, now) ? err : ERR_OK;
+        struct errmsg unused;
+        json_t *now;
+        if (read_files(folder, &now, &unused) || !json_equal(files, now))
+            err = ERR_OK;
         json_decref(now);
     }
     json_decref(files);

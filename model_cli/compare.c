@@ -52,7 +52,7 @@ static enum err job_read_json(const char *dir, const char *name, json_t **object
     enum err err = job_read_file(dir, name, &text, &bytes, e);
     if (err || !text)
         return err;
-    json_t *read = json_loadb(text, bytes, 0, &why);
+    json_t *read = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
     mem_free(text);
     if (!json_is_object(read)) {
         json_decref(read);
@@ -152,8 +152,7 @@ static enum err read_job(const char *dir, json_t **keys, struct errmsg *e)
 /* One line of history.jsonl. Lines of an earlier job in the directory are dropped; a damaged line is skipped. */
 static bool history_add(json_t *history, const char *line, size_t bytes, char uuid[static 64])
 {
-    json_error_t why;
-    json_t *point = json_loadb(line, bytes, 0, &why);
+    json_t *point = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
     const char *job = json_string_value(json_object_get(point, "job"));
     bool ok = true;
     if (json_is_object(point) && job) {

@@ -155,12 +155,16 @@ static enum err folder_read_shape(struct folder *f, struct errmsg *e)
     char path[PATH_BYTES], *text = NULL;
     size_t bytes = 0;
     struct errmsg unused;
+    json_error_t why;
     bool found = false;
     if (!read_side(f, "manifest.json", ENCODING_BYTES_MAX, &text, &bytes, path, &unused)) {
-        json_t *all = json_loadb(text, bytes, 0, NULL);
+        json_t *all = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+        mem_free(text);
+        if (!all)
+            return err_set(e, ERR_INPUT, "%s: not a valid manifest: line %d: %s", path, why.line,
+                           why.text);
         found = shape_of_list(&f->job, json_object_get(json_object_get(all, "model"), "input"));
         json_decref(all);
-        mem_free(text);
     }
     return found ? ERR_OK
                  : err_set(e, ERR_INPUT,

@@ -366,13 +366,28 @@ class Encoding:
 DTYPES = {"F32": "<f4", "U32": "<u4", "U64": "<u8"}
 
 
+def _parse_json(path, text):
+    def once(pairs):
+        found = {}
+        for key, value in pairs:
+            if key in found:
+                raise ModelError(f'{path}: the key "{key}" occurs twice')
+            found[key] = value
+        return found
+    return json.loads(text, object_pairs_hook=once)
+
+
+def _read_json(path):
+    return _parse_json(path, pathlib.Path(path).read_text())
+
+
 def read_safetensors(path):
     """({name: array}, metadata) of a safetensors file. The arrays stay in the file, and are read when they are used."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         if size > 100_000_000:
             raise ModelError(f"{path}: not a safetensors file")
-        header = json.loads(file.read(size))
+        header = _parse_json(path, file.read(size))
     metadata, data = header.pop("__metadata__", {}), np.memmap(path, np.uint8, "r")[8 + size:]
     return {name: data[t["data_offsets"][0]:t["data_offsets"][1]].view(DTYPES[t["dtype"]]).reshape(t["shape"])
             for name, t in header.items()}, metadata
@@ -728,15 +743,15 @@ class Model:
         path = pathlib.Path(path)
         self.folder = path if (path / "weights.safetensors").exists() else path / "model"
         weights = self._file("weights.safetensors")
-        self.manifest = json.loads(self._file("manifest.json", "run `gradwire train` on its job again: a finished job "
-                                                               "trains nothing, and writes the file").read_text())
+        self.manifest = _read_json(self._file("manifest.json", "run `gradwire train` on its job again: a finished job "
+                                                               "trains nothing, and writes the file"))
         if self.manifest.get("format") != FORMAT:
             raise ModelError(f"{self.folder}/manifest.json: format {self.manifest.get('format')}, and this reader knows {FORMAT}")
         self.spec, self.encoding = self.manifest["model"], None
         self.layers, self.data = self.spec["layers"], self.manifest["data"]["options"]
         self.weights = {name: np.array(a) for name, a in read_safetensors(weights)[0].items()}
         if self.manifest["encoding"]:
-            self.encoding = Encoding(json.loads(self._file("encoding.json").read_text()))
+            self.encoding = Encoding(_read_json(self._file("encoding.json")))
         self.tables = {}
         for spec in self.encoding.tables if self.encoding else []:
             table = Table(spec, self.folder / "tables")

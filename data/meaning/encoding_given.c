@@ -306,14 +306,17 @@ enum err encoding_given_take(struct table_schema *s, const struct encoding_given
         schema_round(s);
         return ERR_OK;
     }
-    json_t *all = json_loadb(g->text, g->bytes, JSON_ALLOW_NUL, &why);
+    json_t *all = json_loadb(g->text, g->bytes, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &why);
+    if (!all)
+        return err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: line %d: %s", g->from,
+                       why.line, why.text);
     const json_t *columns = json_object_get(all, "columns");
     enum err err = take_arithmetic(s, g, json_object_get(all, "arithmetic"), e);
     if (!err)
         err = json_is_array(columns)
                   ? take_columns(s, g, columns, json_object_get(all, "missing"), e)
-                  : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: %s", g->from,
-                            all ? "it has no columns" : why.text);
+                  : err_set(e, ERR_CORRUPT, "%s: not a valid encoding.json: it has no columns",
+                            g->from);
     json_decref(all);
     s->taught = err == ERR_OK;
     return err;

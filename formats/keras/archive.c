@@ -179,24 +179,31 @@ static enum err archive_read_json(const char *path, const char *name, size_t mos
 }
 
 /* The release that wrote the archive. "": metadata.json does not say it. Keras itself does not need that file. */
-static void read_release(const char *text, size_t bytes, char release[RELEASE_BYTES])
+static enum err read_release(const char *path, const char *text, size_t bytes,
+                             char release[RELEASE_BYTES], struct errmsg *e)
 {
-    json_t *root = json_loadb(text, bytes, 0, NULL);
+    json_error_t why;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    if (!root && json_error_code(&why) == json_error_duplicate_key)
+        return err_set(e, ERR_INPUT, "%s: %s:%d: %s", path, metadata_name, why.line, why.text);
     const char *said = json_string_value(json_object_get(root, "keras_version"));
     (void)printable_text(release, RELEASE_BYTES, said ? said : "");
     json_decref(root);
+    return ERR_OK;
 }
 
 /* Keras 2 has such archives, too, in which the weights have other names. */
 static enum err check_release(const char *path, struct errmsg *e)
 {
-    char *text, release[RELEASE_BYTES];
-    size_t bytes;
+    char *text = NULL, release[RELEASE_BYTES];
+    size_t bytes = 0;
     enum err err = archive_read_json(path, metadata_name, METADATA_BYTES_MAX, &text, &bytes, e);
     if (err)
         return err;
-    read_release(text, bytes, release);
+    err = read_release(path, text, bytes, release, e);
     mem_free(text);
+    if (err)
+        return err;
     if (release[0] == '2' && release[1] == '.')
         return err_set(e, ERR_INPUT,
                        "%s: it is from Keras %s (%s): load the model with Keras 3, and save it "

@@ -126,6 +126,9 @@ class CompareTest(TrainCase):
         self.assertIn("not the output directory", self.compare("a", ".", code=2))
         (self.tmp / "a/model/manifest.json").write_text("[1]")
         self.assertIn("a/model/manifest.json: not a JSON object", self.compare("a", "a", code=2))
+        (self.tmp / "a/model/manifest.json").write_text('{"epoch": 1, "epoch": 2}')
+        self.assertIn("a/model/manifest.json: not a JSON object: line 1: duplicate object key near '\"epoch\"'",
+                      self.compare("a", "a", code=2))
         (self.tmp / "a/model/manifest.json").write_text('{"data": 7, "epoch": "x", "eval": [], "train": 3}')
         (self.tmp / "a/summary.json").write_text('{"history": [1, {"epoch": {}}], "eval": 1, "status": "\\u001b[31m"}')
         self.assertNotIn("\x1b", self.compare("a", "a"))

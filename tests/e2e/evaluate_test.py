@@ -213,7 +213,10 @@ class EvaluateTest(ModelCase):
 
     def test_a_damaged_or_foreign_file_is_named(self):
         self.trained(PRICES)
+        twice = "model/manifest.json: not a valid manifest: line 2: duplicate object key near '\"files\"'"
         for name, change, text in (("weights.safetensors", lambda b: b[:-3], "weights.safetensors"),
+                                   ("manifest.json", lambda b: b[:40], "model/manifest.json: not a valid manifest: line "),
+                                   ("manifest.json", lambda b: b'{"files": {},\n "files": {},' + b[1:], twice),
                                    ("encoding.json", lambda b: b[:40], "encoding.json"),
                                    ("job.yaml", lambda b: b.replace(b"units: 5", b"units: 6"), "weights.safetensors"),
                                    ("job.yaml", lambda b: b"a: [", "job.yaml")):

@@ -284,7 +284,11 @@ class ScoreTest(TrainCase):
 
     def test_a_model_without_a_manifest_is_an_error_that_says_what_to_do(self):
         self.train(job=ROOT / "examples/mnist/mlp.yaml", keys={"data.synthetic_train_rows": 64, "training.epochs": 1})
-        (self.out / "model/manifest.json").unlink()
+        manifest = self.out / "model/manifest.json"
+        manifest.write_text('{"format": 0,' + manifest.read_text()[1:])
+        with self.assertRaisesRegex(reader.ModelError, 'model/manifest.json: the key "format" occurs twice'):
+            reader.load(self.out)
+        manifest.unlink()
         with self.assertRaisesRegex(reader.ModelError, "no manifest.json: run `gradwire train`"):
             reader.load(self.out)
         with self.assertRaisesRegex(reader.ModelError, "no weights.safetensors"):

@@ -248,6 +248,16 @@ static void another_column_is_refused_by_name(void **state)
     }
 }
 
+static void a_key_that_occurs_twice_is_refused_by_name(void **state)
+{
+    (void)state;
+    char *text = learned("number: a", "1,0\n2,1\n"), twice[4000];
+    (void)snprintf(twice, sizeof twice, "{\n\"columns\": [],%s", text + 1);
+    refuses("number: a", "1,0\n2,1\n", twice, ERR_CORRUPT,
+            "cut 7: not a valid encoding.json: line 8: duplicate object key near '\"columns\"'");
+    free(text);
+}
+
 static void a_number_for_missing_ones_is_a_double_until_it_is_encoded(void **state)
 {
     (void)state;
@@ -368,6 +378,7 @@ int main(void)
         cmocka_unit_test(scales_stay),
         cmocka_unit_test(a_missing_value_stays_the_word_that_it_was),
         cmocka_unit_test(another_column_is_refused_by_name),
+        cmocka_unit_test(a_key_that_occurs_twice_is_refused_by_name),
         cmocka_unit_test(a_number_for_missing_ones_is_a_double_until_it_is_encoded),
         cmocka_unit_test(an_encoding_of_release_0_1_0_is_applied_with_its_arithmetic),
         cmocka_unit_test(what_is_no_encoding_is_corrupt),

@@ -292,6 +292,8 @@ static void a_model_is_of_keras_2_only_if_the_file_says_so(void **state)
         "{\"class_name\": \"Sequential\", \"config\": {\"layers\": []}}";
     must(import_changed("", NULL)); /* Keras does not need it either */
     must(import_changed("{\"keras_version\": 2}", NULL));
+    refused_as("{\"keras_version\": \"2.13.1\",\n\"keras_version\": \"3.0.0\"}", NULL,
+               "metadata.json:2: duplicate object key near '\"keras_version\"'");
     refused_as(
         "", no_module,
         "config.json is not from Keras 3: it has no \"module\"; load the model with Keras 3, "

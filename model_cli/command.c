@@ -1,6 +1,7 @@
 /* Shared by the commands: how they fail, their threads, and the data that their arguments name. */
 #include "model_cli/command.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,19 +82,44 @@ static bool is_same_file(const struct stat *a, const char *path)
     return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
 }
 
-static enum err check_model(const struct stat *out, const char *dir, const char *path,
-                            struct errmsg *e)
+/* `name` in `dir` is the file. */
+static bool is_file_of(const struct stat *out, const char *dir, const char *name)
+{
+    char file[FILES_PATH_MAX];
+    int n = snprintf(file, sizeof file, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < sizeof file && is_same_file(out, file);
+}
+
+/* Any file in `dir` is the file. */
+static bool is_any_of(const struct stat *out, const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool found = false;
+    for (struct dirent *at; d && !found && (at = readdir(d));)
+        found = is_file_of(out, dir, at->d_name);
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
+static bool is_cut(const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    return strncmp(slash ? slash + 1 : dir, "cut-", 4) == 0;
+}
+
+/* The model's directory can have files of the user; its tables/ and a checkpoint have none. */
+static bool is_of_model(const struct stat *out, const char *dir)
 {
     static const char *const names[] = {"weights.safetensors", "encoding.json", "job.yaml",
-                                        "manifest.json"};
-    char file[FILES_PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        (void)snprintf(file, sizeof file, "%s/%s", dir, names[i]);
-        if (is_same_file(out, file))
-            return err_set(e, ERR_INPUT,
-                           "%s: it is a file of the model; give --output another name", path);
-    }
-    return ERR_OK;
+                                        "manifest.json", "../model/encoding.json"};
+    char tables[FILES_PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_file_of(out, dir, names[i]))
+            return true;
+    int n = snprintf(tables, sizeof tables, "%s/tables", dir);
+    return (n > 0 && (size_t)n < sizeof tables && is_any_of(out, tables)) ||
+           (is_cut(dir) && is_any_of(out, dir));
 }
 
 static enum err check_data(const struct stat *out, const char *data, const char *path,
@@ -119,10 +145,12 @@ enum err command_check_output(const struct job *job, const char *dir, const char
                               struct errmsg *e)
 {
     struct stat out;
-    if (!path || stat(path, &out) != 0)
+    if (!path || stat(path, &out) != 0 || !S_ISREG(out.st_mode))
         return ERR_OK;
-    enum err err = check_model(&out, dir, path, e);
-    return err || !job->data.eval ? err : check_data(&out, job->data.eval, path, e);
+    if (is_of_model(&out, dir))
+        return err_set(e, ERR_INPUT, "%s: it is a file of the model; give --output another name",
+                       path);
+    return job && job->data.eval ? check_data(&out, job->data.eval, path, e) : ERR_OK;
 }
 
 enum err command_flush(struct errmsg *e)

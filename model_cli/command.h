@@ -31,7 +31,7 @@ uint32_t command_threads(void);
 enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* `path`, the file that the command writes, is none of those that it reads: of job->data.eval, stdin aside, or of the model in
- * the directory `dir`. Call after command_name_data. A file of the data that does not exist is no error here: reading it is.
+ * the directory `dir`. job: after command_name_data; NULL: the command reads no rows. A file of the data that does not exist is no error here: reading it is.
  * Errors: ERR_INPUT: it is one. */
 enum err command_check_output(const struct job *job, const char *dir, const char *path,
                               struct errmsg *e) MUST_CHECK;

@@ -244,6 +244,8 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
         return err_set(e, ERR_INPUT, "--output: the path is too long");
     bool is_file = x->format == EXPORT_ONNX || x->format == EXPORT_KERAS;
     enum err err = is_file ? output_check(x->path, e) : ERR_OK;
+    if (!err)
+        err = command_check_output(NULL, x->folder.path, x->path, e);
     return err ? err : export_make_folder(x->path, e);
 }
 

@@ -63,6 +63,8 @@ class CommandTest(unittest.TestCase):
                              ["encoding.json", "job.yaml", "manifest.json", "tables", "weights.safetensors"])
             self.assertIn("exists: name a new directory", self.refused(made.path, "--format=safetensors", "--output", copy))
             made.export("onnx", first)
+            table = next((made.path / "model/tables").glob("*.safetensors"))
+            self.assertIn("it is a file of the model", self.refused(made.path, "--format=onnx", "--output", table))
             shutil.rmtree(made.path / "model")
             subprocess.run([fixtures.BUILD / "model" / "model", "export", copy, "--format=onnx", "--output", second],
                            check=True, stdout=subprocess.DEVNULL, timeout=60)
@@ -95,6 +97,12 @@ class CommandTest(unittest.TestCase):
                 self.assertIn("fifo: it exists, and is not a regular file",
                               self.refused(made.path, f"--format={form}", "--output", made.path / "fifo"))
             self.assertTrue((made.path / "fifo").is_fifo())
+            for form, name in (("onnx", "weights.safetensors"), ("keras", "weights.safetensors"), ("onnx", "job.yaml")):
+                path = made.path / "model" / name
+                was = path.read_bytes()
+                self.assertEqual(self.refused(made.path, f"--format={form}", "--output", path),
+                                 f"gradwire: {path}: it is a file of the model; give --output another name\n")
+                self.assertEqual(path.read_bytes(), was)
             (made.path / "model/weights.safetensors").write_bytes(b"no tensors")
             self.assertIn("not a safetensors file", self.refused(made.path, "--format=onnx"))
             self.assertIn("no model", self.refused(made.path / "nothing", "--format=onnx"))

@@ -360,11 +360,12 @@ optimizer: sgd
             self.assertEqual(error, f"gradwire: {words[-1][9:]}: the rows are read from this file; give --output another name\n")
         for name in ("eval.csv", "in.npz"):
             self.assertEqual((self.tmp / name).read_text(), rows)
-        weights = self.tmp / self.out / "model/weights.safetensors"
-        before = weights.read_bytes()
-        self.assertEqual(self.said("predict", self.out, "eval.csv", f"--output={weights}", code=2)[1],
-                         f"gradwire: {weights}: it is a file of the model; give --output another name\n")
-        self.assertEqual(weights.read_bytes(), before)
+        cut = next((self.tmp / self.out / "checkpoints").glob("cut-*"))
+        for model, path in ((self.out, self.tmp / self.out / "model/weights.safetensors"), (cut, next(cut.iterdir()))):
+            before = path.read_bytes()
+            self.assertEqual(self.said("predict", model, "eval.csv", f"--output={path}", code=2)[1],
+                             f"gradwire: {path}: it is a file of the model; give --output another name\n")
+            self.assertEqual(path.read_bytes(), before)
         self.assertIn("--output=-: without --output", self.predict(self.out, "--output=-", code=2))
         self.assertFalse((self.tmp / "-").exists())
 

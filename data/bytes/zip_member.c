@@ -22,18 +22,6 @@ struct zip_member {
 
 static const char SUFFIX[] = ".npy";
 
-bool zip_is_archive(const char *path)
-{
-    uint8_t head[4] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool is = fd >= 0 && files_get_at(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
-              head[0] == 'P' && head[1] == 'K' &&
-              ((head[2] == 3 && head[3] == 4) || (head[2] == 5 && head[3] == 6));
-    if (fd >= 0)
-        (void)close(fd);
-    return is;
-}
-
 /* ---- the whole file is one archive ---- */
 
 /* The end of an archive (APPNOTE 4.3.14 to 4.3.16). */
@@ -67,6 +55,34 @@ static bool find_end(int fd, uint64_t file_bytes, uint64_t *at, uint64_t *after)
         return *after <= file_bytes;
     }
     return false;
+}
+
+static bool begins_as_archive(int fd)
+{
+    uint8_t head[4] = {0};
+    return files_get_at(fd, head, sizeof head, 0) == (ssize_t)sizeof head && head[0] == 'P' &&
+           head[1] == 'K' && ((head[2] == 3 && head[3] == 4) || (head[2] == 5 && head[3] == 6));
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n > m && strcmp(path + n - m, suffix) == 0;
+}
+
+bool zip_is_archive(const char *path)
+{
+    struct stat st;
+    uint64_t at, after;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool is = begins_as_archive(fd);
+    if (!is && (has_suffix(path, ".npz") || has_suffix(path, ".keras")))
+        is = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+             find_end(fd, (uint64_t)st.st_size, &at, &after);
+    (void)close(fd);
+    return is;
 }
 
 /* The place at which the list of members ends, as the end record at `at` counts: from the archive's beginning. *ends: that place
@@ -107,7 +123,7 @@ static enum err check_whole(const char *path, uint64_t file_bytes, struct errmsg
     if (list < ends)
         return err_set(e, ERR_INPUT,
                        "%s: the zip archive does not begin at the file's beginning, but at offset "
-                       "%llu: write each archive to a file of its own",
+                       "%llu: write it to a file of its own",
                        path, (unsigned long long)(ends - list));
     return ERR_OK;
 }
@@ -121,19 +137,17 @@ static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, str
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_INPUT, "%s: not a regular file", path);
     *bytes = (uint64_t)st.st_size;
+    enum err err = check_whole(path, *bytes, e);
+    if (err)
+        return err;
     *zip = zip_open(path, ZIP_RDONLY, &code);
-    if (*zip) {
-        enum err whole = check_whole(path, *bytes, e);
-        if (whole)
-            zip_discard(*zip);
-        *zip = whole ? NULL : *zip;
-        return whole;
-    }
+    if (*zip)
+        return ERR_OK;
     zip_error_t why;
     zip_error_init_with_code(&why, code);
-    enum err err = err_set(e, code == ZIP_ER_MEMORY ? ERR_NOMEM : ERR_INPUT, "%s: %s", path,
-                           code == ZIP_ER_NOZIP ? "not a zip archive, or its end is missing"
-                                                : zip_error_strerror(&why));
+    err = err_set(e, code == ZIP_ER_MEMORY ? ERR_NOMEM : ERR_INPUT, "%s: %s", path,
+                  code == ZIP_ER_NOZIP ? "not a zip archive, or its end is missing"
+                                       : zip_error_strerror(&why));
     zip_error_fini(&why);
     return err;
 }

@@ -25,7 +25,9 @@ uint64_t zip_member_bound_bytes(const struct zip_member *m);
 bool zip_member_is_packed(const struct zip_member *m);
 void zip_member_close(struct zip_member *m);
 
-bool zip_is_archive(const char *path); /* by the file's first bytes */
+/* By the file's first bytes. A file .npz or .keras with other bytes before the archive counts, so that opening it reports
+ * them. Reads up to 64 KiB at the file's end. */
+bool zip_is_archive(const char *path);
 /* The names of all members, without ".npy", in the archive's order: (n), the caller's (mem_free). A control
  * character is shown as '?', so no member with one is found by that name. Errors: as zip_member_open. */
 enum err zip_members(const char *path, char (**names)[ZIP_MEMBER_NAME_MAX], size_t *n,

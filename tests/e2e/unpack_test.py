@@ -177,6 +177,10 @@ class UnpackTest(Case):
         got = subprocess.run([MODEL, "import", "m.keras", "--output=m"], cwd=self.tmp, capture_output=True, timeout=DEADLINE_S)
         self.assertEqual(got.returncode, 2)
         self.assertIn("m.keras: the zip data is corrupt after 28 bytes: CRC error", got.stderr.decode())
+        (self.tmp / "m.keras").write_bytes(b"#!/bin/sh\n" + data)
+        got = subprocess.run([MODEL, "import", "m.keras", "--output=m"], cwd=self.tmp, capture_output=True, timeout=DEADLINE_S)
+        self.assertEqual(got.returncode, 2)
+        self.assertIn("m.keras: the zip archive does not begin at the file's beginning, but at offset 10", got.stderr.decode())
 
     @unittest.skipUnless(shutil.which("zstd"), "there is no zstd")
     def test_stdin_can_be_compressed_in_either_way(self):

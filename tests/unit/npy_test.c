@@ -601,7 +601,7 @@ static size_t joined(struct fixture *f, const char *first, const void *behind, s
     return n;
 }
 
-static void bytes_behind_an_archive_are_refused(void **state)
+static void bytes_before_or_behind_an_archive_are_refused(void **state)
 {
     struct fixture *f = *state;
     const struct member m[] = {{"y.npy", LABELS, TWO, 2}, {"x.npy", ROWS, FOUR, sizeof FOUR}};
@@ -619,9 +619,19 @@ static void bytes_behind_an_archive_are_refused(void **state)
     snprintf(why, sizeof why,
              "set.npz: the zip archive does not begin at the file's beginning, but at offset %zu:",
              joined(f, "a.zip", second, bytes));
-    mem_free(second);
     assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
     assert_non_null(strstr(f->e.text, why));
+    idx_files_write(&f->files, "script", (struct bytes){(uint8_t *)(uintptr_t) "#!/bin/sh\n", 10});
+    (void)joined(f, "script", second, bytes);
+    mem_free(second);
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text,
+                           "set.npz: the zip archive does not begin at the file's "
+                           "beginning, but at offset 10: write it to a file of its own"));
+    put(f, "set.npz", ROWS, FOUR, sizeof FOUR); /* its name does not make it an archive */
+    put(f, "y.npy", LABELS, TWO, 2);
+    assert_int_equal(load(f, &d, both(f, "set.npz", "y.npy")), ERR_OK);
+    dataset_close(&d);
 }
 
 static void an_archive_that_changes_while_it_is_read_is_refused_at_its_members_end(void **state)
@@ -813,7 +823,7 @@ int main(void)
         TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),
         TEST(an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named),
-        TEST(bytes_behind_an_archive_are_refused),
+        TEST(bytes_before_or_behind_an_archive_are_refused),
         TEST(an_archive_that_changes_while_it_is_read_is_refused_at_its_members_end),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
         TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),

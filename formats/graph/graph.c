@@ -333,7 +333,8 @@ static uint32_t refuse_rows(struct build *b, uint32_t output)
         return output;
     const uint32_t rank = build_look(b, output).rank;
     uint32_t refused = build_binary(b, GRAPH_GREATER_OR_EQUAL, b->lacking - 1, build_f32(b, 1));
-    return build_select(b, build_reshape(b, refused, rank - 1, one), build_f32(b, NAN), output);
+    refused = build_reshape(b, refused, rank - 1, one);
+    return build_select(b, refused, build_f32(b, NAN), output);
 }
 
 static void finish(struct build *b, uint32_t output)

@@ -295,9 +295,12 @@ static enum err check_flags(const struct predict *p, struct errmsg *e)
 static void say_same_names(const struct predict *p)
 {
     for (uint32_t i = 0; i < p->keep.columns; i++)
-        if (score_text_has(&p->columns, p->kept[i]))
+        if (score_text_named(&p->columns, p->kept[i]))
             log_warn("--keep: two columns of the output have the name %s: the first is the input's",
                      p->kept[i]);
+    if (score_text_named(&p->columns, "class") > 1)
+        log_warn("--scores: two columns of the output have the name class: the first is the best "
+                 "class, the other has the scores of the class of this name");
 }
 
 static enum err prepare(struct predict *p, struct errmsg *e)

@@ -119,33 +119,33 @@ void score_text_header(const struct score_columns *c, struct text *t)
     text_add(t, "\n", 1);
 }
 
-/* True if the line of csv has this field, both with their quotes. */
-static bool has_field(const char *line, size_t bytes, const char *field, size_t field_bytes)
+/* How many fields of the line of csv are this one, all with their quotes. */
+static uint32_t count_fields(const char *line, size_t bytes, const char *field, size_t field_bytes)
 {
+    uint32_t found = 0;
     bool quoted = false;
     for (size_t i = 0, begin = 0; i < bytes; i++) {
         quoted ^= line[i] == '"';
         if (quoted || (line[i] != ',' && i + 1 < bytes)) /* the line end ends the last field */
             continue;
-        if (i - begin == field_bytes && memcmp(line + begin, field, field_bytes) == 0)
-            return true;
+        found += i - begin == field_bytes && memcmp(line + begin, field, field_bytes) == 0;
         begin = i + 1;
     }
-    return false;
+    return found;
 }
 
-bool score_text_has(const struct score_columns *c, const char *name)
+uint32_t score_text_named(const struct score_columns *c, const char *name)
 {
     struct score_columns scores = *c;
     struct text line = {.at = NULL}, field = {.at = NULL};
     scores.keep = NULL;
     score_text_header(&scores, &line);
     text_add_field(&field, name, strlen(name));
-    bool has =
-        !line.failed && !field.failed && has_field(line.at, line.bytes, field.at, field.bytes);
+    uint32_t found =
+        line.failed || field.failed ? 0 : count_fields(line.at, line.bytes, field.at, field.bytes);
     text_close(&line);
     text_close(&field);
-    return has;
+    return found;
 }
 
 /* ---- a row ---- */

@@ -32,8 +32,8 @@ enum err score_columns_init(struct score_columns *c, const struct folder *f, boo
 
 /* The first line. */
 void score_text_header(const struct score_columns *c, struct text *t);
-/* True if the scores, without the kept columns, have one of this name, of at least one byte. False also if memory runs out. */
-bool score_text_has(const struct score_columns *c, const char *name);
+/* How many columns of the scores, without the kept ones, have this name, of at least one byte. 0 also if memory runs out. */
+uint32_t score_text_named(const struct score_columns *c, const char *name);
 /* A row. kept: (keep->columns); z: (outputs); NULL: the row is bad, and has no scores. */
 void score_text_row(const struct score_columns *c, const struct csv_text *kept, const float *z,
                     struct text *t);

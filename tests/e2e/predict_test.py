@@ -230,10 +230,10 @@ class PredictTest(ModelCase):
 name: named
 data: {format: csv, train: named.csv, eval: named.csv, header: names, columns: [number: "a\tb|c", category: "to|wn\t",
   category: {name: "v\n", vocabulary: ["v\n0", "v\n1"]},
-  label: {name: "y\t|", classes: ['x\|y', "n\tz\no", "say \"p, q\"\n"]}], missing: ["", "not\nthere"]}
+  label: {name: "y\t|", classes: ['x\|y', "n\tz\no", "say \"p, q\"\n", class]}], missing: ["", "not\nthere"]}
 model:
   input: {shape: auto}
-  layers: [{dense: {units: 16, activation: relu, inputs: ["a\tb|c", "to|wn\t", "v\n"]}}, {dense: {units: 3, activation: softmax}}]
+  layers: [{dense: {units: 16, activation: relu, inputs: ["a\tb|c", "to|wn\t", "v\n"]}}, {dense: {units: 4, activation: softmax}}]
   loss: sparse_categorical_crossentropy
 training: {batch_size: 20, epochs: 60, microbatches: 4}
 optimizer: {adam: {learning_rate: 0.02}}
@@ -241,12 +241,14 @@ optimizer: {adam: {learning_rate: 0.02}}
         rows = table(self.predict(self.out, "--keep", "a\tb|c,y\t|"))
         self.assertEqual([row["y\t|"] for row in rows], [classes[i % 3] for i in range(300)])
         self.assertGreater(sum(row["class"] == row["y\t|"] for row in rows), 290)
-        self.assertEqual(list(table(self.predict(self.out, "--scores"))[0]), ["class", *classes])
+        out, said = self.said("predict", self.out, "--scores")
+        self.assertEqual(next(csv.reader(out.splitlines(True))), ["class", *classes, "class"])
+        self.assertIn("--scores: two columns of the output have the name class: the first is the best class", said)
         encoding = json.loads((self.out / "model/encoding.json").read_text())["columns"]
         self.assertEqual([c["name"] for c in encoding], ["a\tb|c", "to|wn\t", "v\n", "y\t|"])
         self.assertEqual(encoding[1]["category"]["words"], [f"w\t|\n{i}" for i in range(4)])
         self.assertEqual(encoding[2]["category"]["words"], ["v\n0", "v\n1", ""])
-        self.assertEqual(encoding[3]["classes"], [r"x\|y", "n\tz\no", 'say "p, q"\n'])
+        self.assertEqual(encoding[3]["classes"], [r"x\|y", "n\tz\no", 'say "p, q"\n', "class"])
         self.call("encode", self.out, "named.csv", "--raw", "--output=named.npz")
         for format, path in (("onnx", "named.onnx"), ("savedmodel", "named"), ("keras", "named.keras")):
             self.call("export", self.out, f"--format={format}", f"--output={path}")

@@ -91,19 +91,22 @@ static void names_of_the_scores_are_those_of_the_first_line(void **state)
                               .keep = &keep,
                               .names = "low" TEXTS_JOINT "a,b,c" TEXTS_JOINT "q\"x"};
     (void)state;
-    assert_true(score_text_has(&c, "class") && score_text_has(&c, "score"));
-    assert_false(score_text_has(&c, "low") || score_text_has(&c, "id"));
+    assert_true(score_text_named(&c, "class") && score_text_named(&c, "score"));
+    assert_false(score_text_named(&c, "low") || score_text_named(&c, "id"));
     c.all = true;
-    assert_true(score_text_has(&c, "class") && score_text_has(&c, "low"));
-    assert_true(score_text_has(&c, "a,b,c") && score_text_has(&c, "q\"x"));
-    assert_false(score_text_has(&c, "score") || score_text_has(&c, "b"));
+    assert_true(score_text_named(&c, "class") && score_text_named(&c, "low"));
+    assert_true(score_text_named(&c, "a,b,c") && score_text_named(&c, "q\"x"));
+    assert_false(score_text_named(&c, "score") || score_text_named(&c, "b"));
+    assert_int_equal(score_text_named(&c, "class"), 1);
+    c.names = "low" TEXTS_JOINT "class" TEXTS_JOINT "top";
+    assert_int_equal(score_text_named(&c, "class"), 2);
     c.all = false;
     c.top = 2;
-    assert_true(score_text_has(&c, "class_1") && score_text_has(&c, "score_2"));
-    assert_false(score_text_has(&c, "class") || score_text_has(&c, "class_3"));
+    assert_true(score_text_named(&c, "class_1") && score_text_named(&c, "score_2"));
+    assert_false(score_text_named(&c, "class") || score_text_named(&c, "class_3"));
     c = (struct score_columns){.kind = SCORE_BINARY, .outputs = 1};
-    assert_true(score_text_has(&c, "score"));
-    assert_false(score_text_has(&c, "prediction"));
+    assert_true(score_text_named(&c, "score"));
+    assert_false(score_text_named(&c, "prediction"));
 }
 
 static void floats_are_written_as_they_are(void **state)

@@ -1028,7 +1028,10 @@ static void say_odd(const struct csv *c)
         [CSV_ODD_MARK] = "a byte order mark (U+FEFF) begins this line, and belongs to its first "
                          "field; if files were joined, remove it",
         [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "
-                           "joined, remove it"};
+                           "joined, remove it",
+        [CSV_ODD_COMMENT] = "this line begins with data.comment and is left out, but it reads like "
+                            "a row; if it is one, write its first field in quotes, or choose "
+                            "another data.comment"};
     for (int i = 0; i < CSV_ODDS; i++)
         if (c->odd[i].path)
             dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);

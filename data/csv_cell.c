@@ -546,3 +546,37 @@ void csv_cell_crosses(struct csv_row *r)
         if (s->key[i].kind == COLUMN_CROSS)
             make_cross(r, &s->key[i]);
 }
+
+/* ---- lines that are left out ---- */
+
+/* True if the text fits the column as few headers and comments do: a number, or a name of a class. *other: no row has this text. */
+static bool is_value(const struct csv_format *f, const struct csv_field *field, const char *text,
+                     size_t bytes, bool *other)
+{
+    bool named = field->kind == COLUMN_LABEL && (f->names.count || f->others != VOCABULARY_NONE);
+    bool number =
+        field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
+    float v;
+    if (!number || csv_is_missing(f, text, bytes) || (named && f->others != VOCABULARY_NONE))
+        return false;
+    bool is = named ? vocabulary_find(&f->names, text, bytes) != VOCABULARY_NONE
+                    : csv_number(text, bytes, &v);
+    *other = !is;
+    return is;
+}
+
+bool csv_cell_fit_row(const struct csv_format *f, const struct csv_field *field, uint32_t fields,
+                      const struct csv_grammar *g, char *text, size_t bytes, uint32_t *mark)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    bool value = false, other = n + 1 != fields;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !other; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        other = !csv_field_text(&from, &to, g);
+        if (!other)
+            value |= is_value(f, &field[i], from, (size_t)(to - from), &other);
+    }
+    return value && !other;
+}

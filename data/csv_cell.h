@@ -24,4 +24,9 @@ void csv_cell_crosses(struct csv_row *r);
 /* Store the row's label, in cell `cell`: csv_row_label, and a number's digits are noted. */
 void csv_cell_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes);
 
+/* True if a line that is left out, a header or a comment, could be a row: a field has a value of its column, and none has what no
+ * row has. Unquotes the fields. mark: room for `bytes` + CSV_SCAN_PAD. */
+bool csv_cell_fit_row(const struct csv_format *f, const struct csv_field *field, uint32_t fields,
+                      const struct csv_grammar *g, char *text, size_t bytes, uint32_t *mark);
+
 #endif

@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
+#include "data/csv_cell.h"
 #include "data/csv_row.h"
 #include "data/text/csv_hint.h"
 #include "data/text/csv_number.h"
@@ -402,39 +403,6 @@ static void drop_text(struct csv_piece *p, size_t bytes)
     p->text += bytes;
 }
 
-/* True if the text fits the column as few headers do: a number, or a name of a class. *other: no row has this text. */
-static bool is_value(const struct csv_format *f, const struct csv_field *field, const char *text,
-                     size_t bytes, bool *other)
-{
-    bool named = field->kind == COLUMN_LABEL && (f->names.count || f->others != VOCABULARY_NONE);
-    bool number =
-        field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
-    float v;
-    if (!number || csv_is_missing(f, text, bytes) || (named && f->others != VOCABULARY_NONE))
-        return false;
-    bool is = named ? vocabulary_find(&f->names, text, bytes) != VOCABULARY_NONE
-                    : csv_number(text, bytes, &v);
-    *other = !is;
-    return is;
-}
-
-/* True if the header that is left out could be a row: it has a value, and no field that cannot be one. */
-static bool reads_like_row(const struct csv_file *file, const struct csv_format *f,
-                           const struct csv_grammar *g, char *text, size_t bytes, uint32_t *mark)
-{
-    size_t n = csv_scan(mark, text, bytes, g);
-    bool value = false, other = n + 1 != file->fields;
-    mark[n] = (uint32_t)bytes;
-    for (size_t i = 0, begin = 0; i <= n && !other; i++) {
-        char *from = text + begin, *to = text + mark[i];
-        begin = mark[i] + (size_t)1;
-        other = !csv_field_text(&from, &to, g);
-        if (!other)
-            value |= is_value(f, &file->field[i], from, (size_t)(to - from), &other);
-    }
-    return value && !other;
-}
-
 /* Remove blanks and quotes around the text of a field. */
 static void strip_field(const struct csv_grammar *g, const char **text, size_t *bytes)
 {
@@ -588,7 +556,8 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
         file->header = (struct csv_text){memcpy(copy, text, bytes), (uint32_t)bytes};
     if (f->job->header == HEADER_SKIP) {
         file->skipped_line = line;
-        file->skipped_row = reads_like_row(file, f, &p->grammar, text, bytes, p->mark);
+        file->skipped_row =
+            csv_cell_fit_row(f, file->field, file->fields, &p->grammar, text, bytes, p->mark);
         return ERR_OK;
     }
     return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);

@@ -394,6 +394,21 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
                    CSV_PIECE_BYTES, *why ? ": " : "", why);
 }
 
+/* A comment has no marks but its end, so behind the piece's `marks` there is room for its own. */
+static void note_comment(struct csv_piece *p, const struct csv_format *f, size_t marks,
+                         size_t begin, size_t end, uint64_t line)
+{
+    struct csv_grammar g = p->grammar;
+    uint64_t *first = &p->odd_line[CSV_ODD_COMMENT];
+    char *text = p->text + begin;
+    if (*first || end - begin < g.comment_bytes || memcmp(text, g.comment, g.comment_bytes) != 0)
+        return;
+    g.comment_bytes = 0;
+    size_t bytes = csv_without_return(&g, text, end - begin);
+    if (csv_cell_fit_row(f, p->field, p->fields, &g, text, bytes, p->mark + marks))
+        *first = line;
+}
+
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
     size_t marks = p->marks ? p->marks : csv_scan(p->mark, p->text, p->bytes, &p->grammar);
@@ -413,6 +428,8 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
         const uint64_t bad = p->bad, n = lines ? csv_count(p->text + begin, *end - begin, '\n') : 0;
         if (!csv_is_no_row(f, p->text + begin, p->text + *end))
             err = read_row(&r, begin, mark, end);
+        else if (p->grammar.comment_bytes)
+            note_comment(p, f, marks, begin, *end, r.line);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
             return ERR_OK;
         p->bad_lines += p->bad > bad ? n + 1 : 0;

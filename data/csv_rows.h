@@ -40,8 +40,9 @@ struct csv_text {
 /* Lines that a text seldom has, and then likely by mistake: a warning names the first. */
 enum csv_odd {
     CSV_ODD_NUL,
-    CSV_ODD_MARK,   /* a byte order mark begins the line, which is not the first */
-    CSV_ODD_HEADER, /* the line is the header again */
+    CSV_ODD_MARK,    /* a byte order mark begins the line, which is not the first */
+    CSV_ODD_HEADER,  /* the line is the header again */
+    CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODDS
 };
 

@@ -184,6 +184,18 @@ static struct job_column *libsvm_keys_of(const struct job_csv *csv)
 }
 
 /* Checks the columns, and sets the options that the format determines. */
+/* A line is read up to its comment, so no label has the text of such a class. */
+static enum err check_classes_of_libsvm(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].words && strchr(csv->column[i].words, '#'))
+            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
+                              "its classes have a #, with which a comment begins in libsvm: write "
+                              "other labels, or use csv");
+    return ERR_OK;
+}
+
 static enum err job_check_libsvm(struct job_reader *r)
 {
     struct job_column *keys = libsvm_keys_of(&r->job->data.csv);
@@ -202,7 +214,7 @@ static enum err job_check_libsvm(struct job_reader *r)
     keys->key.missing = KEY_MISSING_NONE;
     keys->key.space = "";
     memcpy(keys->key.separator, " ", 2);
-    return ERR_OK;
+    return check_classes_of_libsvm(r);
 }
 
 /* ---- the list ---- */

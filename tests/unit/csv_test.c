@@ -796,6 +796,27 @@ static void a_header_that_comes_again_is_named(void **state)
     teardown(&f);
 }
 
+static void a_comment_that_reads_like_a_row_is_warned_of(void **state)
+{
+    (void)state;
+    static const char said[] = ".csv:2: this line begins with data.comment and is left out, but it "
+                               "reads like a row; if it is one, write its first field in quotes, "
+                               "or choose another data.comment";
+    struct fixture f;
+    setup(&f, "columns: [category: w, number: x, label: y], comment: '#'", NULL, 0);
+    warns(&f, "b,1,0\n#a,2,1\n#c,3,1\n", said);
+    warns(&f, "b,1,0\r\n#a,\"2\",1\r\nb,2,1\r\n", said);
+    warns(&f, "b,1,0\n# width,height,5 cm\n# b\n#a,2\n#,x,1\n#\"\n#\n\"b\",2,1\n", "nothing");
+    teardown(&f);
+    setup(&f, "columns: [label: {name: y, classes: ['#a', b]}, number: x], comment: '#'", NULL, 0);
+    warns(&f, "b,1\n#a,2\nb,3\n", said);
+    warns(&f, "b,1\n#,2\n# a,3\n\"#a\",3\n", "nothing");
+    teardown(&f);
+    setup(&f, NUMBER_LABEL ", comment: '#'", NULL, 0);
+    warns(&f, "1,0\n#2,1\n2,1\n", "nothing"); /* #2 is no number */
+    teardown(&f);
+}
+
 /* pandas takes them for missing, too: na_values=[-999]. */
 static void another_spelling_of_a_marker_that_is_a_number_is_warned_of(void **state)
 {
@@ -2613,6 +2634,7 @@ int main(void)
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
         cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
         cmocka_unit_test(a_header_that_comes_again_is_named),
+        cmocka_unit_test(a_comment_that_reads_like_a_row_is_warned_of),
         cmocka_unit_test(another_spelling_of_a_marker_that_is_a_number_is_warned_of),
         cmocka_unit_test(the_first_other_spelling_is_named_in_whatever_piece_it_is),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),

@@ -196,6 +196,19 @@ static void labels_minus_one_and_0_are_not_taken_for_one_class(void **state)
     teardown(&f);
 }
 
+static void a_class_with_the_sign_of_a_comment_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f = {.e = {""}};
+    assert_int_equal(parse(&f, "binary_crossentropy",
+                           "format: libsvm, columns: [label: {name: y, classes: ['#a', b]}, keys: "
+                           "{name: features, max_values: 3}]"),
+                     ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "data.columns[0]"));
+    assert_non_null(
+        strstr(f.e.text, "its classes have a #, with which a comment begins in libsvm"));
+}
+
 static void a_label_of_minus_one_shows_the_line_that_names_it(void **state)
 {
     (void)state;
@@ -402,6 +415,7 @@ int main(void)
         cmocka_unit_test(buckets_take_indices_modulo),
         cmocka_unit_test(a_label_of_minus_one_is_class_0_of_a_binary_loss),
         cmocka_unit_test(labels_minus_one_and_0_are_not_taken_for_one_class),
+        cmocka_unit_test(a_class_with_the_sign_of_a_comment_is_refused),
         cmocka_unit_test(a_label_of_minus_one_shows_the_line_that_names_it),
         cmocka_unit_test(bad_rows_keep_their_place),
         cmocka_unit_test(a_line_that_cannot_be_read_is_refused_with_file_and_line),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "data/core/rounding.h"
 #include "data/same_files.h"
@@ -265,8 +266,8 @@ static enum err check_whole(const struct array_file *f, struct array_out out, co
         if (number != (double)floats[i])
             return err_set(e, ERR_INPUT,
                            "the number at offset %llu, %.17g, is not %s: a float32 would be %.9g",
-                           (unsigned long long)(f->header_bytes + offset + i * width), number,
-                           out.whole, (double)floats[i]);
+                           (unsigned long long)(f->header_bytes + offset + i * width),
+                           digits_printed(number), out.whole, digits_printed((double)floats[i]));
     }
     return ERR_OK;
 }
@@ -346,7 +347,7 @@ static enum err check_labels(const struct array_file *f, struct array_out labels
                            "model has %u classes (labels 0 to %u)",
                            f->path,
                            (unsigned long long)(f->header_bytes + i * element_bytes(f->type)), i,
-                           (double)label, classes, classes - 1);
+                           digits_printed((double)label), classes, classes - 1);
     }
     return ERR_OK;
 }
@@ -366,7 +367,7 @@ static enum err check_ids(const struct array_file *f, const struct dataset *d, s
                 "%s: row %llu, number %llu of it (both counted from 0): %.9g is not an id: "
                 "the embedding that reads it has rows 0 to %u",
                 f->path, (unsigned long long)(i / d->features),
-                (unsigned long long)(i % d->features), (double)id, ids - 1);
+                (unsigned long long)(i % d->features), digits_printed((double)id), ids - 1);
     }
     return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "data/core/rounding.h"
@@ -66,8 +67,8 @@ static void note_spelling(struct csv_row *r, uint32_t cell, const char *text, si
 static void put_float(struct csv_row *r, const struct schema_input *in, double v)
 {
     if (in->ids && !is_id(v, in->ids))
-        csv_row_bad(r, "%.17g is not an id: the embedding that reads it has rows 0 to %u", v,
-                    in->ids - 1);
+        csv_row_bad(r, "%.17g is not an id: the embedding that reads it has rows 0 to %u",
+                    digits_printed(v), in->ids - 1);
     r->cells[field_of(r)->cell] = schema_bits((float)v);
 }
 

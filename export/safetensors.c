@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "common/base/mem.h"
+#include "common/base/digits.h"
 #include "common/formats/safetensors.h"
 #include "common/process/files.h"
 #include "export/export.h"
@@ -228,7 +229,7 @@ static enum err check_finite(const struct safetensors *r, const struct tensor *t
         if (!isfinite(w[i]))
             return err_set(e, ERR_INPUT,
                            "%s: tensor %s has a value that is not finite (%g, element %llu)",
-                           r->path, t->name, (double)w[i], (unsigned long long)i);
+                           r->path, t->name, digits_printed((double)w[i]), (unsigned long long)i);
     return ERR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Embedding: keras.layers.Embedding over a dense table: input_dim rows of output_dim. The inputs are row numbers as
  * floats, like all data. Without input_dim it looks up keys in a growing table. */
 #include "model/layers.h"
+#include "common/base/digits.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,12 +61,12 @@ static void refuse(const struct op *op, float id, struct op_fault *fault)
         fault->err = err_set(&fault->why, ERR_INPUT,
                              "the data: %s looks up row %g, which is not a whole number: a column "
                              "that it reads must have integers, and no scale",
-                             op->layer->name, (double)id);
+                             op->layer->name, digits_printed((double)id));
     else
         fault->err =
             err_set(&fault->why, ERR_INPUT,
                     "the data: %s looks up row %g, but its table has rows 0 to %u (input_dim %u)",
-                    op->layer->name, (double)id, rows - 1, rows);
+                    op->layer->name, digits_printed((double)id), rows - 1, rows);
 }
 
 /* y (rows, out) = the rows of the table that x (rows) names. An invalid number counts as row 0. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/digits.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -104,7 +105,7 @@ static void print_text(const struct evaluate *v)
         printf(", step %" PRIu64, t->step);
     const struct evaluation found = found_of(v);
     const struct results r = results_of(job, &found);
-    printf("\n  eval: %s %.4f", r.of[0].name, r.of[0].value);
+    printf("\n  eval: %s %.4f", r.of[0].name, digits_printed(r.of[0].value));
     for (uint32_t i = 1; i < r.n; i++)
         if (isfinite(r.of[i].value))
             printf(", %s %.4f", r.of[i].name, r.of[i].value);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/digits.h"
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/files.h"
@@ -172,7 +173,7 @@ static enum err check_finite(const char *file, const struct layout *l, const flo
                                "%.300s: tensor %s has a value that is not finite (%g, element "
                                "%" PRIu64 "); train the model again, with a lower learning rate",
                                file, PRINTABLE(l->tensor[i].name),
-                               (double)w[l->tensor[i].offset_elems + k], k);
+                               digits_printed((double)w[l->tensor[i].offset_elems + k]), k);
     return ERR_OK;
 }
 

@@ -2,13 +2,13 @@
 #include "model_cli/output.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "model_cli/command.h"
 
@@ -184,8 +184,7 @@ void text_add_field(struct text *t, const char *field, size_t bytes)
 void text_add_float(struct text *t, float number)
 {
     char out[NUMBER_BYTES];
-    int n = isnan(number) ? snprintf(out, sizeof out, "nan")
-                          : snprintf(out, sizeof out, "%.9g", (double)number);
+    int n = snprintf(out, sizeof out, "%.9g", digits_printed((double)number));
     text_add(t, out, (size_t)n);
 }
 

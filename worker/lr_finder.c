@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/base/digits.h"
 #include "common/base/printable.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
@@ -190,8 +191,8 @@ static enum err write_csv(const struct lr_found *f, const char *path, struct err
         return err;
     err = files_append(&file, "rate,loss,smooth\n", 17, e);
     for (uint32_t i = 0; i < f->points && !err; i++) {
-        int n = snprintf(line, sizeof line, "%.6g,%.9g,%.9g\n", f->point[i].rate, f->point[i].loss,
-                         f->point[i].smooth);
+        int n = snprintf(line, sizeof line, "%.6g,%.9g,%.9g\n", f->point[i].rate,
+                         digits_printed(f->point[i].loss), digits_printed(f->point[i].smooth));
         err = files_append(&file, line, (size_t)n, e);
     }
     if (!err)
@@ -212,14 +213,14 @@ enum err lr_finder_report(const struct lr_found *f, const char *output, struct e
     uint32_t every = f->points / TABLE_LINES + 1;
     (void)printf("%12s %10s %10s\n", "rate", "loss", "smoothed");
     for (uint32_t i = 0; i < f->points; i += every)
-        (void)printf("%12.3g %10.4f %10.4f\n", f->point[i].rate, f->point[i].loss,
-                     f->point[i].smooth);
+        (void)printf("%12.3g %10.4f %10.4f\n", f->point[i].rate, digits_printed(f->point[i].loss),
+                     digits_printed(f->point[i].smooth));
     if (isnan(f->steepest))
         (void)printf("the loss never fell: no rate is suggested\n");
     else
         (void)printf("suggested training.learning_rate: %.2g, at which the loss falls fastest, or "
                      "%.2g, a tenth of the rate with the lowest loss\n",
-                     f->steepest, f->tenth_of_least);
+                     f->steepest, digits_printed(f->tenth_of_least));
     (void)printf("%s\n", PRINTABLE(path));
     return ERR_OK;
 }

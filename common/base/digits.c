@@ -1,5 +1,6 @@
 #include "common/base/digits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +32,15 @@ bool digits_ports(const char *text, uint16_t *low, uint16_t *high)
     return true;
 }
 
+double digits_printed(double x)
+{
+    return isnan(x) ? (double)NAN : x;
+}
+
 const char *digits_float(double x, char out[DIGITS_REAL_BYTES])
 {
     for (int n = 1; n <= DIGITS_FLOAT; n++) {
-        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, x);
+        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, digits_printed(x));
         if (strtof(out, NULL) == (float)x)
             break;
     }
@@ -45,7 +51,7 @@ const char *digits_double(double x, char out[DIGITS_REAL_BYTES])
 {
     enum { DIGITS_DOUBLE = 17 };
     for (int n = 1; n <= DIGITS_DOUBLE; n++) {
-        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, x);
+        (void)snprintf(out, DIGITS_REAL_BYTES, "%.*g", n, digits_printed(x));
         if (strtod(out, NULL) == x)
             break;
     }

@@ -11,6 +11,9 @@ bool digits_read(const char *text, uint32_t least, uint32_t most, uint32_t *out)
 /* Parses "LOW-HIGH", two ports with LOW <= HIGH. Returns false, with the outputs unchanged, for any other text. */
 bool digits_ports(const char *text, uint16_t *low, uint16_t *high);
 
+/* x for printf: a NaN that a processor computes can have a sign, and would be printed as "-nan". */
+double digits_printed(double x);
+
 /* Writes the shortest decimal number that reads back as the float nearest to x, or as the double x. Returns `out`. */
 enum { DIGITS_REAL_BYTES = 32, DIGITS_FLOAT = 9 /* the most that a float needs */ };
 const char *digits_float(double x, char out[DIGITS_REAL_BYTES]);

@@ -165,7 +165,7 @@ class FineTuneTest(TrainCase):
                 {"trunk/kernel": ("F32", [16, 784], named["trunk/kernel"][2])},
             "tensor trunk/kernel is not of the type F32": {"trunk/kernel": ("F16", [784, 16], bytes(784 * 16 * 2))},
             "tensor trunk/bias has a value that is not finite (nan, element 3)":
-                {"trunk/bias": ("F32", [16], struct.pack("<16f", *[0, 0, 0, float("nan")] + [0] * 12))},
+                {"trunk/bias": ("F32", [16], struct.pack("<16f", *[0, 0, 0, -float("nan")] + [0] * 12))},
             "none of its 1 tensors has the name": {"conv\n1.weight": ("F32", [1], bytes(4))},
             "5.safetensors: not a safetensors file": b"x" * 100,
             "6.safetensors: not a safetensors file": struct.pack("<Q", len(twice)) + twice.encode() + bytes(128),

@@ -292,7 +292,7 @@ class ImportOnnxTest(Case):
         self.assertFalse((self.tmp / "out").exists())
 
     def test_a_weight_that_is_not_finite_is_refused(self):
-        for value in (math.nan, math.inf):
+        for value in (math.nan, -math.nan, math.inf):
             net = Net(7, [6])
             net.numbers = lambda n, *_, value=value: [0.5] * (n - 1) + [value]
             net.gemm(6, 5, True)

@@ -67,6 +67,8 @@ static void a_number_is_written_in_the_fewest_digits_that_read_back_the_same(voi
     assert_string_equal(digits_float(-0.0, text), "-0");
     assert_string_equal(digits_double(-DBL_MAX, text), "-1.7976931348623157e+308");
     assert_string_equal(digits_float((double)INFINITY, text), "inf");
+    assert_string_equal(digits_float(-(double)NAN, text), "nan"); /* never by its sign */
+    assert_string_equal(digits_double(-(double)NAN, text), "nan");
     for (int i = 1; i < 4000; i++) {
         float x = (float)exp(i * 0.04 - 80);
         assert_true(strtof(digits_float((double)x, text), NULL) == x);

@@ -402,6 +402,9 @@ static void an_invalid_row_is_an_error_of_its_own_call(void **state)
     assert_int_equal(scorer_new(&s, &folder, 2, &e), ERR_OK);
     assert_int_equal(scorer_run(s, 2, bad, NULL, out, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "looks up row 100"));
+    bad[1] = -NAN;
+    assert_int_equal(scorer_run(s, 2, bad, NULL, out, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "looks up row nan"));
     assert_int_equal(scorer_run(s, 2, good, NULL, out, &e), ERR_OK);
     scorer_free(s);
     folder_close(&folder);

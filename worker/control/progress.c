@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/digits.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
@@ -57,21 +58,18 @@ static const char *number(double x, char out[32])
 /* A loss as text, with the values that JSON does not have. */
 static const char *shown(double x, char out[32])
 {
-    if (isnan(x))
-        (void)snprintf(out, 32, "nan");
-    else
-        (void)snprintf(out, 32, "%.9g", x);
+    (void)snprintf(out, 32, "%.9g", digits_printed(x));
     return out;
 }
 
 /* An additional key for a loss that exists but is not finite: the loss's own key is null then, as if there were
  * none. */
-static const char *not_finite(char out[48], const char *key, bool there, double x)
+static const char *not_finite(char out[64], const char *key, bool there, double x)
 {
     char loss[32];
     out[0] = '\0';
     if (there && !isfinite(x))
-        (void)snprintf(out, 48, "\"%s_shown\":\"%s\",", key, shown(x, loss));
+        (void)snprintf(out, 64, "\"%s_shown\":\"%s\",", key, shown(x, loss));
     return out;
 }
 
@@ -142,7 +140,7 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     }
     if (now_s - p->said_s < every_s)
         return;
-    char loss[32], metric[32], rate[32], odd[48], left[100];
+    char loss[32], metric[32], rate[32], odd[64], left[100];
     const struct job *job = p->job;
     const struct evaluation means = means_of(p, trained);
     const struct results r = results_of(job, &means);
@@ -175,8 +173,8 @@ const char *progress_planted(const struct planted *planted, char out[64])
 {
     out[0] = '\0';
     if (planted->known)
-        (void)snprintf(out, 64, " (planted: auc %.4f logloss %.4f)", planted->auc,
-                       planted->logloss);
+        (void)snprintf(out, 64, " (planted: auc %.4f logloss %.4f)", digits_printed(planted->auc),
+                       digits_printed(planted->logloss));
     return out;
 }
 
@@ -211,7 +209,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
 {
     char a[32], c[32], learned[PROGRESS_WORDS_BYTES] = "", evaluated[PROGRESS_WORDS_BYTES] = "",
                        planted[64];
-    char odd[48], odd_eval[48], metrics[1200], best_text[160];
+    char odd[64], odd_eval[64], metrics[1200], best_text[160];
     const struct job *job = p->job;
     const struct evaluation means = means_of(p, trained);
     const struct results of_train = results_of(job, &means), of_eval = results_of(job, eval);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/checkpoint/checkpoint.h"
@@ -334,7 +335,8 @@ static enum err best_write(const struct best *b, uint64_t epoch, const struct ev
     (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, eval->step);
     for (uint32_t i = 0; i < r.n; i++) {
         notes[n] = (struct export_note){.key = r.of[i].name};
-        (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", r.of[i].value);
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g",
+                       digits_printed(r.of[i].value));
     }
     if (b->run[0]) {
         notes[n] = (struct export_note){.key = "run"};

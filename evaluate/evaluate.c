@@ -391,10 +391,11 @@ static void add_scored(void *ctx, const struct scored *row)
 static void say_undefined(struct evaluator *v, const struct sums *sums, uint32_t i, double value)
 {
     const struct job_metric *metric = &v->job->model.metric[i];
-    if (!isnan(value) || !isfinite(sums->loss) || sums->examples == 0 || v->said_undefined)
+    const char *why = metric_type_of(metric->kind)->undefined;
+    if (!why || !isnan(value) || !isfinite(sums->loss) || sums->examples == 0 || v->said_undefined)
         return;
-    log_warn("eval: %s is not defined, and shown as \"-\": all %.0f rows of data.eval %s",
-             metric->name, sums->examples, metric_type_of(metric->kind)->undefined);
+    log_warn("eval: %s is not defined, and shown as \"-\": all rows of data.eval%s %s",
+             metric->name, job_has_weights(v->job) ? " with a weight above 0" : "", why);
     v->said_undefined = true;
 }
 
@@ -415,8 +416,7 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
         const struct metric_type *type = ranked.type[i];
         metric[i] = type ? type->value_of_scored(ranked.of[i])
                          : metric_value(job, i, sums->metric, sums->examples);
-        if (type)
-            say_undefined(v, sums, i, metric[i]);
+        say_undefined(v, sums, i, metric[i]);
     }
     return ERR_OK;
 }

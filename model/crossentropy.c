@@ -109,6 +109,10 @@ static double calibration(double predictions, double positives, double examples)
 const struct metric_type metric_logloss = {.check = metric_wants_two_classes, .add = add_logloss};
 const struct metric_type metric_normalized_entropy = {.check = metric_wants_two_classes,
                                                       .add = add_logloss_and_positives,
-                                                      .value = normalized_entropy};
+                                                      .value = normalized_entropy,
+                                                      .undefined = METRIC_ONE_CLASS};
 const struct metric_type metric_calibration = {
-    .check = metric_wants_two_classes, .add = add_predictions_and_positives, .value = calibration};
+    .check = metric_wants_two_classes,
+    .add = add_predictions_and_positives,
+    .value = calibration,
+    .undefined = "have the first class; it needs rows of the second"};

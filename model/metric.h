@@ -32,8 +32,9 @@ struct metric_type {
     /* METRIC_SCORES. Add the next example in ascending order of scores to *ranked, METRIC_RANKED_BYTES that begin as zeros. */
     void (*add_scored)(void *ranked, const struct scored *row);
     double (*value_of_scored)(const void *ranked); /* NAN: undefined */
-    const char *undefined;                         /* "have one class; it needs rows of both" */
+    const char *undefined; /* the reason, after "all rows"; NULL: the value is always defined */
 };
+#define METRIC_ONE_CLASS "have one class; it needs rows of both"
 #define METRIC_TYPE(kind, word, better, meaning) extern const struct metric_type metric_##word;
 JOB_METRICS(METRIC_TYPE, JOB_NO_ALIAS)
 #undef METRIC_TYPE

@@ -48,5 +48,5 @@ const struct metric_type metric_auc = {
     .check = metric_wants_two_classes,
     .add_scored = auc_add,
     .value_of_scored = auc_value,
-    .undefined = "have one class; it needs rows of both",
+    .undefined = METRIC_ONE_CLASS,
 };

@@ -156,23 +156,32 @@ class EarlyTest(TrainCase):
     def test_a_monitor_that_the_evaluation_data_do_not_have_ends_the_job_at_the_first_epoch(self):
         (self.tmp / "rows.csv").write_text("0.5,0\n-0.5,1\n" * 20)
         (self.tmp / "eval.csv").write_text("0.5,0\n" * 10)
-        (self.tmp / "job.yaml").write_text("""name: one-class
+        (self.tmp / "weighted.csv").write_text("0.5,0,1\n-0.5,1,1\n" * 20)
+        (self.tmp / "weighted_eval.csv").write_text("0.5,0,2\n-0.5,1,0\n" * 10)
+        text = """name: one-class
 data: {format: csv, train: rows.csv, eval: eval.csv, header: none, columns: [number: x, label: y]}
 model: {input: {shape: auto}, layers: [{dense: {units: 1}}, sigmoid], loss: binary_crossentropy, metrics: [auc]}
 training: {batch_size: 10, epochs: 2, microbatches: 2}
 optimizer: sgd
-""")
+"""
+        (self.tmp / "job.yaml").write_text(text)
+        (self.tmp / "weighted.yaml").write_text(
+            text.replace("rows.csv", "weighted.csv").replace("eval.csv", "weighted_eval.csv").replace("label: y", "label: y, weight: w"))
         for name, epochs, update in (("auc", 1, "sync"), ("auc", 3, "async"), ("normalized_entropy", 3, "sync")):
             with self.subTest(name, epochs=epochs, update=update):
                 keys, out = {**dict.fromkeys(self.KEYS), "training.update": update, "training.epochs": epochs,
                              "training.monitor": name, "model.metrics": f"[{name}]"}, self.tmp / f"{name}-{update}"
-                said = f": training.monitor: the rows of data.eval have no {name}, because they are all of one class"
+                weighted = name == "normalized_entropy"
+                job_file = self.tmp / ("weighted.yaml" if weighted else "job.yaml")
+                above = " with a weight above 0" if weighted else ""
+                said = f": training.monitor: the rows of data.eval{above} have no {name}, because they are all of one class"
                 first = "epoch 1" if update == "sync" else "epoch "  # in async the chief may pass over the first one
                 for begins in first, "epoch ":  # again: it can continue with a checkpoint
-                    job = self.train("--ps=1", "--workers=2", job=self.tmp / "job.yaml", keys=keys, out=out, code=2)
+                    job = self.train("--ps=1", "--workers=2", job=job_file, keys=keys, out=out, code=2)
                     s = job.summary()
                     self.assertRegex(s["error"], rf"^{begins}\d?{said}")
                     self.assertIn(said, job.stderr())
+                    self.assertIn(f'{name} is not defined, and shown as "-": all rows of data.eval{above} have one class', job.logs())
                     self.assertEqual((s["status"], s["exit_code"], s["restarts"]), ("failed", 2, 0))
                     self.assertFalse((out / "model/weights.safetensors").exists())
 

@@ -458,9 +458,10 @@ static void stop_without_monitor(struct epoch_end *end, uint64_t epoch)
     struct errmsg e;
     enum err err = err_set(
         &e, ERR_INPUT,
-        "epoch %" PRIu64 ": training.monitor: the rows of data.eval have no %s, because they "
+        "epoch %" PRIu64 ": training.monitor: the rows of data.eval%s have no %s, because they "
         "are all of one class: name evaluation data of both classes, or monitor: loss",
-        epoch, best_monitor_name(end->config.job));
+        epoch, job_has_weights(end->config.job) ? " with a weight above 0" : "",
+        best_monitor_name(end->config.job));
     stop(end, err_exit_code(err), e.text);
 }
 

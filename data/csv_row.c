@@ -139,6 +139,36 @@ static const char *list_classes(const struct csv_format *f, char out[static CSV_
     return out;
 }
 
+/* U+0300 to U+036F, which decomposed letters (NFD) have. */
+static bool has_combining_mark(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        const unsigned char first = (unsigned char)text[i], second = (unsigned char)text[i + 1];
+        if ((first == 0xCC && second >= 0x80) || (first == 0xCD && second >= 0x80 && second < 0xB0))
+            return true;
+    }
+    return false;
+}
+
+/* Of a name that is no class. The same letters can be other bytes. */
+static const char *hint_of_class(const struct csv_format *f, const char *text, size_t bytes)
+{
+    bool ascii = true, mark = has_combining_mark(text, bytes), listed = false;
+    for (size_t i = 0; i < bytes; i++)
+        ascii &= (unsigned char)text[i] < 0x80;
+    for (uint32_t i = 0; i < f->names.count && !ascii && !listed; i++) {
+        size_t n;
+        const char *name = vocabulary_text(&f->names, i, &n);
+        listed = has_combining_mark(name, n);
+    }
+    if (mark == listed)
+        return "; if it is a class, add it to classes";
+    return mark ? "; it has combining marks, such as U+0301, and no class has one: normalize the "
+                  "file (NFC), or add it to classes"
+                : "; a class has combining marks, such as U+0301, but it has none: normalize the "
+                  "classes (NFC), or add it to them";
+}
+
 static void read_class(struct csv_row *r, const char *text, size_t bytes, float *label)
 {
     const struct csv_format *f = r->format;
@@ -146,10 +176,9 @@ static void read_class(struct csv_row *r, const char *text, size_t bytes, float 
     uint32_t name = vocabulary_find(&f->names, text, bytes);
     uint32_t number = name == VOCABULARY_NONE ? f->others : f->class_of[name];
     if (number == VOCABULARY_NONE) {
-        csv_row_bad(
-            r, "\"%s\" is not one of the label's classes: %s%s", csv_row_shown(out, text, bytes),
-            list_classes(f, known),
-            csv_row_hint(r, text, bytes, &f->names, "; if it is a class, add it to classes"));
+        csv_row_bad(r, "\"%s\" is not one of the label's classes: %s%s",
+                    csv_row_shown(out, text, bytes), list_classes(f, known),
+                    csv_row_hint(r, text, bytes, &f->names, hint_of_class(f, text, bytes)));
         return;
     }
     *label = (float)number;

@@ -796,6 +796,19 @@ static void a_header_that_comes_again_is_named(void **state)
     teardown(&f);
 }
 
+static void a_class_whose_letters_are_other_bytes_is_named(void **state)
+{
+    (void)state;
+    hints("columns: [number: n, label: {name: y, classes: [caf\xC3\xA9, tea]}]",
+          "1,caf\xC3\xA9\n2,cafe\xCC\x81\n",
+          "; it has combining marks, such as U+0301, and no class has one: normalize the file");
+    hints("columns: [number: n, label: {name: y, classes: [cafe\xCC\x81, tea]}]",
+          "2,tea\n1,caf\xC3\xA9\n",
+          "; a class has combining marks, such as U+0301, but it has none: normalize the classes");
+    hints("columns: [number: n, label: {name: y, classes: [cafe\xCC\x81, tea]}]",
+          "2,tea\n1,coffee\n", "; if it is a class, add it to classes");
+}
+
 static void a_comment_that_reads_like_a_row_is_warned_of(void **state)
 {
     (void)state;
@@ -2634,6 +2647,7 @@ int main(void)
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
         cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
         cmocka_unit_test(a_header_that_comes_again_is_named),
+        cmocka_unit_test(a_class_whose_letters_are_other_bytes_is_named),
         cmocka_unit_test(a_comment_that_reads_like_a_row_is_warned_of),
         cmocka_unit_test(another_spelling_of_a_marker_that_is_a_number_is_warned_of),
         cmocka_unit_test(the_first_other_spelling_is_named_in_whatever_piece_it_is),

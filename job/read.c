@@ -582,12 +582,36 @@ static enum err read_required(struct job_reader *r, const struct job_node *at, c
     return ERR_OK;
 }
 
+/* With --set ..number.scale=log the tree has {x: null, scale: log} for "number: x". Make it {name: x, scale: log}. If the
+ * map has the name, too, a --set has given it, and that counts. */
+static enum err name_lone(struct job_reader *r, const char *lone, struct job_node *map)
+{
+    struct job_node *text = map->child;
+    if (!text || !text->was_text)
+        return ERR_OK;
+    const struct job_node *given = job_tree_child(map, lone);
+    if (given && given != text) { /* the text can be the same word */
+        job_tree_remove(map, text);
+        return ERR_OK;
+    }
+    char *key = mem_strdup(lone);
+    if (!key)
+        return err_memory(r->e);
+    mem_free(text->text);
+    text->text = text->key;
+    text->key = key;
+    text->was_text = false;
+    return ERR_OK;
+}
+
 /* Reads the value of {word: value}: a map of options, or the value of the `lone` option (dense: 10). */
 static enum err read_options(struct job_reader *r, const struct job_word *w, const char *group,
-                             const struct job_node *value)
+                             struct job_node *value)
 {
-    if (value->kind == NODE_MAP)
-        return read_map(r, value, group);
+    if (value->kind == NODE_MAP) {
+        enum err named = w->lone ? name_lone(r, w->lone, value) : ERR_OK;
+        return named ? named : read_map(r, value, group);
+    }
     if (job_tree_is_null(value))
         return ERR_OK;
     if (!w->lone)
@@ -632,7 +656,7 @@ static enum err options_defaults(struct job_reader *r, const char *group)
 enum err job_read_choice(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node)
 {
-    const struct job_node *options = NULL;
+    struct job_node *options = NULL;
     const char *name = node->text;
     if (node->kind == NODE_LIST || job_tree_is_null(node) ||
         (node->kind == NODE_MAP && !node->child))

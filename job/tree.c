@@ -327,7 +327,8 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
     return ERR_OK;
 }
 
-/* A scalar inside a path becomes a map: "adam" is short for {adam: {}}. */
+/* A scalar inside a path becomes a map: "adam" is short for {adam: {}}. Where it is the value of an option, as in
+ * "number: x", the reader knows the option's name. */
 static enum err scalar_to_map(struct job_node *node, const char *set, struct errmsg *e)
 {
     struct job_node *name = NULL;
@@ -335,6 +336,7 @@ static enum err scalar_to_map(struct job_node *node, const char *set, struct err
         name = node_new(NODE_SCALAR, node->line, node->set);
         if (!name)
             return err_memory(e);
+        name->was_text = true;
         name->key = node->text;
         node->text = NULL;
     }

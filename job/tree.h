@@ -22,7 +22,9 @@ enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 
 struct job_node {
     enum node_kind kind;
-    bool quoted;   /* scalar: quoted, so it is always text */
+    bool quoted; /* scalar: quoted, so it is always text */
+    bool
+        was_text; /* its key was the scalar in place of which a --set has made the map that it is in */
     uint32_t line; /* line of the file, from 1 */
     /* the "key=value" of the --set that it comes from, owned by the caller; NULL: the file */
     const char *set;

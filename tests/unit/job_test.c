@@ -1940,9 +1940,40 @@ static void the_folder_is_as_it_was_given_or_of_the_jobs_name(void **state)
     assert_string_equal(same, "as it was");
 }
 
+/* number: n is short for number: {name: n}. */
+static void a_set_reaches_into_the_short_form_of_a_value(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "optimizer: adam\nmodel: {input: {shape: auto}, loss: mean_squared_error, layers: "
+        "[dense: 8, dense: 1]}\n"
+        "data: {format: csv, train: a.csv, columns: [number: age, label: y, number: name]}\n";
+    const char *const sets[] = {
+        "model.layers[0].dense.activation=relu", "model.layers[1].dense.use_bias=false",
+        "model.layers[1].dense.units=3",         "data.columns[0].number.missing=mean",
+        "data.columns[0].number.scale=standard", "data.columns[2].number.scale=min_max"};
+    struct job job;
+    struct errmsg e;
+    if (job_parse(&job, text, strlen(text), "j.yaml", "/", sets, 6, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(job.model.layer[0].dense.units, 8);
+    assert_int_equal(job.model.layer[1].dense.units, 3);
+    assert_non_null(strstr(job.canonical, "use_bias: false"));
+    assert_non_null(strstr(job.canonical, "activation: relu"));
+    assert_non_null(strstr(job.canonical, "name: \"age\"\n"));
+    assert_non_null(strstr(job.canonical, "name: \"name\"\n"));
+    assert_non_null(strstr(job.canonical, "scale: standard"));
+    job_close(&job);
+    const char *wrong = "data.columns[0].number.missed=7";
+    assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/", &wrong, 1, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "--set data.columns[0].number.missed: "));
+    assert_non_null(strstr(e.text, "unknown key"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_set_reaches_into_the_short_form_of_a_value),
         cmocka_unit_test(a_job_file_is_read_as_it_says),
         cmocka_unit_test(keys_left_out_have_kerass_defaults),
         cmocka_unit_test(microbatches_default_to_a_power_of_two_of_the_batch),
